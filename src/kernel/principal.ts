@@ -1,0 +1,24 @@
+import { Problem } from './problem.ts';
+
+export type Scope = 'store_full_access' | 'user_full_access' | 'platform';
+
+/**
+ * Who asks, and what they may reach. Made by the bearer check (or by a session) and handed to every handler, so that no
+ * room asks another who may read. `stores` lists the stores the principal reaches; `'all'` is the platform's.
+ */
+export type Principal = {
+  userId: number | null;
+  clientId: number | null;
+  grantId: number | null;
+  scope: Scope;
+  stores: readonly number[] | 'all';
+};
+
+export const reachesStore = (principal: Principal, storeId: number): boolean =>
+  principal.stores === 'all' || principal.stores.includes(storeId);
+
+/** 403 `insufficient_scope` (RFC 6750 §3.1) unless the principal holds the platform's scope. */
+export const requirePlatform = (principal: Principal): void => {
+  if (principal.scope === 'platform') return;
+  throw new Problem(403, { code: 'insufficient_scope', message: 'This needs a token with the scope platform' });
+};

@@ -1,0 +1,28 @@
+/** One fault found in a request; `field` names the member that is wrong. */
+export type Fault = { code: string; message: string; field?: string };
+
+/**
+ * What the caller did wrong, or what the service cannot do right now: thrown by any room, made into the one error
+ * document by the HTTP machinery. `cause` is for the log only and never leaves the house.
+ */
+export class Problem extends Error {
+  readonly status: number;
+  readonly faults: readonly Fault[];
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(status: number, faults: Fault | readonly Fault[], options: { headers?: Record<string, string>; cause?: unknown } = {}) {
+    const list = Array.isArray(faults) ? (faults as readonly Fault[]) : [faults as Fault];
+    super(list.map((fault) => fault.message).join('; '), options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'Problem';
+    this.status = status;
+    this.faults = list;
+    this.headers = options.headers ?? {};
+  }
+}
+
+/** 400 with one entry for each fault found. */
+export const invalid = (...faults: Fault[]): Problem => new Problem(400, faults);
+
+/** 404: it does not exist, or it is another store's, which the caller must not be able to tell apart. */
+export const notFound = (what: string): Problem =>
+  new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });
