@@ -1,0 +1,78 @@
+/**
+ * How arrays travel to PostgreSQL and back. The driver's own way needs a look-up of types on every new connection, reads
+ * NULL inside an array as the text "NULL", drops to `.value` any jsonb element that has a member `type`, and declares
+ * an array of dates, booleans or buffers as one date, boolean or buffer. These few lines replace it.
+ */
+import type postgres from 'postgres';
+
+type Codec = { serialize: (value: unknown) => string; parse: (text: string) => unknown };
+
+const quoted = (text: string): string => `"${text.replace(/[\\"]/g, '\\$&')}"`;
+
+const arrayText = (values: readonly unknown[], serialize: Codec['serialize']): string =>
+  `{${values.map((value) => (value === null || value === undefined ? 'NULL' : quoted(serialize(value)))).join(',')}}`;
+
+/** One element: a quoted text with its escapes, or everything up to the next comma. One dimension only. */
+const ELEMENT = /"((?:[^"\\]|\\.)*)"|([^,{}]+)/gs;
+
+const parseArray = (text: string, parse: Codec['parse']): unknown[] =>
+  Array.from(text.matchAll(ELEMENT), ([, inQuotes, bare]) => {
+    if (inQuotes !== undefined) return parse(inQuotes.replace(/\\(.)/gs, '$1'));
+    return bare === undefined || bare === 'NULL' ? null : parse(bare);
+  });
+
+const text: Codec = { serialize: String, parse: (value) => value };
+const number: Codec = { serialize: String, parse: Number };
+const boolean: Codec = { serialize: (value) => (value === true ? 't' : 'f'), parse: (value) => value === 't' };
+const json: Codec = { serialize: (value) => JSON.stringify(value), parse: (value): unknown => JSON.parse(value) };
+const time: Codec = {
+  serialize: (value) => (value instanceof Date ? value.toISOString() : String(value)),
+  parse: (value) => new Date(value),
+};
+const bytes: Codec = {
+  serialize: (value) => `\\x${Buffer.from(value as Uint8Array).toString('hex')}`,
+  parse: (value) => Buffer.from(value.slice(2), 'hex'),
+};
+
+/** The object ids of array types, fixed in PostgreSQL's `pg_type.dat`. */
+const ARRAYS = {
+  boolean: [1000, boolean],
+  bytea: [1001, bytes],
+  name: [1003, text],
+  int2: [1005, number],
+  int4: [1007, number],
+  text: [1009, text],
+  varchar: [1015, text],
+  int8: [1016, number],
+  float4: [1021, number],
+  float8: [1022, number],
+  timestamptz: [1185, time],
+  numeric: [1231, text],
+  uuid: [2951, text],
+  json: [199, json],
+  jsonb: [3807, json],
+} as const satisfies Record<string, readonly [number, Codec]>;
+
+const arrayType = (oid: number, { serialize, parse }: Codec): postgres.PostgresType => ({
+  to: oid,
+  from: [oid],
+  // A text is taken as PostgreSQL's own spelling of an array, '{1,2}'.
+  serialize: (value: unknown) => (Array.isArray(value) ? arrayText(value, serialize) : String(value)),
+  parse: (value: string) => parseArray(value, parse),
+});
+
+/**
+ * The driver's `types` option: arrays as above, and int8 as a number (Halcyon's ids and counts are safe integers; a
+ * larger value would lose its last digits).
+ */
+export const types: Record<string, postgres.PostgresType> = {
+  int8: { to: 20, from: [20], serialize: String, parse: Number },
+  ...Object.fromEntries(Object.entries(ARRAYS).map(([name, [oid, codec]]) => [`${name}Array`, arrayType(oid, codec)])),
+};
+
+/** Whether the driver would declare this array as the type of its first element. */
+export const isMistyped = (value: unknown): value is readonly unknown[] => {
+  if (!Array.isArray(value)) return false;
+  const first: unknown = value[0];
+  return typeof first === 'boolean' || first instanceof Date || first instanceof Uint8Array;
+};

@@ -1,0 +1,131 @@
+/**
+ * Connections to PostgreSQL, and what may be asked of them by every room.
+ */
+import postgres from 'postgres';
+import { isMistyped, types } from './arrays.ts';
+
+export type Sql = postgres.Sql;
+export type Tx = postgres.TransactionSql;
+/** What a function of a `queries.ts` takes: the pool, or a transaction on one of its connections. */
+export type Queryable = postgres.ISql;
+
+export type DatabaseAddress =
+  | { kind: 'url'; url: string }
+  | { kind: 'socket'; directory: string; user: string; password: string; database: string };
+
+/** What an operator can mend; the message is one line that says how. */
+export class DatabaseError extends Error {
+  override readonly name = 'DatabaseError';
+}
+
+/** The oldest PostgreSQL whose SQL Halcyon's statements are written in. */
+const OLDEST_MAJOR = 15;
+const CONNECT_TIMEOUT_SECONDS = 10;
+
+type Many = (...args: unknown[]) => unknown;
+
+/**
+ * Makes the tag pass arrays of dates, booleans and buffers without a declared type, so that the server infers it as it
+ * does for every other array; the same for the tags that `begin`, `savepoint` and `reserve` hand out.
+ */
+const withArrays = <T extends Queryable>(sql: T): T =>
+  new Proxy(sql, {
+    apply(target, self, args: unknown[]) {
+      const passed = args.some(isMistyped)
+        ? args.map((arg) => (isMistyped(arg) ? target.typed(arg as never, 0) : arg))
+        : args;
+      return Reflect.apply(target as unknown as Many, self, passed);
+    },
+    get(target, key, receiver) {
+      const member: unknown = Reflect.get(target, key, receiver);
+      if (key === 'begin' || key === 'savepoint') {
+        return (...args: unknown[]) => {
+          const body = args.pop() as (tx: Tx) => unknown;
+          return (member as Many)(...args, (tx: Tx) => body(withArrays(tx)));
+        };
+      }
+      if (key === 'reserve') return async () => withArrays((await (member as Many)()) as postgres.ReservedSql);
+      return member;
+    },
+  });
+
+/** Reconnects after 50 ms, doubling up to 2 s: the driver's own goes up to 20 s, during which all requests would fail. */
+const reconnectAfterSeconds = (attempt: number): number => Math.min(0.05 * 2 ** attempt, 2);
+
+/**
+ * A pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
+ * `onQuery` counts statements for the benches; it makes the driver put parameters on its errors, so never set it elsewhere.
+ */
+export const openPool = (
+  address: DatabaseAddress,
+  options: { connections: number; applicationName: string; onQuery?: (statement: string) => void },
+): Sql => {
+  const { onQuery } = options;
+  const settings: postgres.Options<Record<string, postgres.PostgresType>> = {
+    max: options.connections,
+    connect_timeout: CONNECT_TIMEOUT_SECONDS,
+    backoff: reconnectAfterSeconds,
+    fetch_types: false,
+    types,
+    onnotice: () => {},
+    connection: { application_name: options.applicationName, TimeZone: 'UTC', DateStyle: 'ISO' },
+    ...(onQuery && { debug: (_connection: number, statement: string) => onQuery(statement) }),
+  };
+  if (address.kind === 'url') return withArrays(postgres(address.url, settings));
+  const { directory, user, password, database } = address;
+  return withArrays(postgres({ ...settings, path: `${directory}/.s.PGSQL.5432`, user, password, database }));
+};
+
+/** Runs `fn` in a transaction: committed when it fulfils, rolled back when it rejects, its value or error handed on. */
+export const transaction = async <T>(sql: Sql, fn: (tx: Tx) => Promise<T>): Promise<T> => {
+  // Boxed, because the driver awaits the members of an array it is given.
+  const { value } = (await sql.begin(async (tx) => ({ value: await fn(tx) }))) as { value: T };
+  return value;
+};
+
+const UNAVAILABLE: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  '57P01',
+  '57P02',
+  '57P03', // shut down by an operator, after a crash, not yet started
+  '53300', // too many connections
+]);
+
+/**
+ * Whether the error says that the server cannot be asked right now, and nothing about what was asked. The result of a
+ * COMMIT that ends so is unknown.
+ */
+export const isUnavailable = (error: unknown): boolean => {
+  if (!(error instanceof Error)) return false;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (code === undefined) return false;
+  // SQLSTATE class 08 is "connection exception"; ENOENT is a socket file that is not there (yet).
+  return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
+};
+
+/** Throws a `DatabaseError` unless the server answers and is PostgreSQL 15 or newer. */
+export const checkServer = async (sql: Sql): Promise<void> => {
+  const rows = await sql<{ version: string; number: number }[]>`
+    select current_setting('server_version') as version, current_setting('server_version_num')::int as number
+  `.catch((error: unknown) => {
+    const reason =
+      error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
+    throw new DatabaseError(`PostgreSQL cannot be used: ${reason}. Check DATABASE_URL and that the server runs`, {
+      cause: error,
+    });
+  });
+  const [server] = rows;
+  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return;
+  throw new DatabaseError(`PostgreSQL is version ${server?.version}: Halcyon needs ${OLDEST_MAJOR} or newer`);
+};
