@@ -1,0 +1,43 @@
+/** The answers a door gives: pages, redirects, JSON. Each with the headers that keep it safe. */
+import { styleHash } from '#hypermedia/shell.ts';
+import type { DoorAnswer } from './route.ts';
+
+type Headers = DoorAnswer['headers'];
+
+/**
+ * `form-action` must list every origin a form's answer may redirect to, or Chromium drops the redirect without a word:
+ * that is how consent buttons die. `formTargets` are origins that were checked against the client's registration.
+ */
+const pageHeaders = (formTargets: readonly string[]): Record<string, string> => ({
+  'Content-Type': 'text/html; charset=utf-8',
+  'Content-Security-Policy': [
+    "default-src 'none'",
+    `style-src ${styleHash}`,
+    "img-src 'self'",
+    `form-action ${["'self'", ...formTargets].join(' ')}`,
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+  ].join('; '),
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'no-referrer',
+  'Cache-Control': 'no-store',
+});
+
+export const htmlAnswer = (
+  status: number,
+  body: string,
+  options: { formTargets?: readonly string[]; headers?: Headers } = {},
+): DoorAnswer => ({ status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } });
+
+/** 303, so that a POST with credentials in it is never repeated at the target (RFC 9700 §4.12). */
+export const redirectAnswer = (location: string, headers: Headers = {}): DoorAnswer => ({
+  status: 303,
+  body: '',
+  headers: { Location: location, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
+});
+
+export const jsonAnswer = (status: number, value: unknown, headers: Headers = {}): DoorAnswer => ({
+  status,
+  body: JSON.stringify(value),
+  headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', Pragma: 'no-cache', ...headers },
+});

@@ -1,0 +1,12 @@
+/** Cross-origin reads (Fetch standard): any origin, never with credentials. Pages and /authorize have none of this. */
+export const corsHeaders = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': 'Location, ETag, Link, Retry-After, RateLimit, RateLimit-Policy',
+} as const;
+
+export const preflightHeaders = (allow: string, versionHeader: string): Record<string, string> => ({
+  ...corsHeaders,
+  'Access-Control-Allow-Methods': allow,
+  'Access-Control-Allow-Headers': `Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, ${versionHeader}`,
+  'Access-Control-Max-Age': '7200',
+});

@@ -1,0 +1,81 @@
+/** Pages, their forms and protocol endpoints: the raw request in, the raw answer out, the same safety for all. */
+import { parseCookie } from 'cookie';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Problem } from '#kernel/problem.ts';
+import { parseForm } from './body.ts';
+import { corsHeaders, preflightHeaders } from './cors.ts';
+import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
+import { queryOf, refuseOtherMethods, type Services } from './services.ts';
+
+/**
+ * A form may be posted by our own pages only. Browsers say where a post comes from: `Sec-Fetch-Site`, else `Origin`;
+ * a post that says neither is refused, because every browser that can hold our cookie sends one of them.
+ */
+const requireSameOrigin = (request: FastifyRequest, origin: string): void => {
+  const site = request.headers['sec-fetch-site'];
+  const sameOrigin = site === undefined ? request.headers.origin === origin : site === 'same-origin';
+  if (sameOrigin) return;
+  throw new Problem(403, {
+    code: 'cross_site_request',
+    message: 'This form was not sent from a page of this site; open the page here and send it again',
+  });
+};
+
+const formOf = (request: FastifyRequest): URLSearchParams => {
+  const isForm = /^application\/x-www-form-urlencoded\s*(;|$)/i.test(request.headers['content-type'] ?? '');
+  return isForm && request.body instanceof Uint8Array ? parseForm(request.body) : new URLSearchParams();
+};
+
+const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => {
+  const headers: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
+  return {
+    method: request.method,
+    params: request.params as Params,
+    query: queryOf(request),
+    form: formOf(request),
+    contentType: request.headers['content-type'] ?? '',
+    headers,
+    cookies: parseCookie(request.headers.cookie ?? ''),
+    address: request.ip,
+    now,
+  };
+};
+
+const send = (reply: FastifyReply, answer: DoorAnswer, cors: boolean) => {
+  reply.code(answer.status).headers({ 'X-Content-Type-Options': 'nosniff', ...(cors ? corsHeaders : {}) });
+  for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
+  return reply.header('Content-Length', Buffer.byteLength(answer.body)).send(answer.body);
+};
+
+export const mountDoor = (app: FastifyInstance, services: Services, door: Door): void => {
+  const { GET: get, POST: post } = door.operations;
+  const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
+  const { authOrigin, versionHeader } = services.settings;
+
+  const mount = (method: 'GET' | 'HEAD' | 'POST', handle: DoorHandler) =>
+    app.route({
+      method,
+      url: door.path,
+      onRequest: async (request) => {
+        if (method === 'POST' && door.sameOriginPosts) requireSameOrigin(request, authOrigin);
+      },
+      handler: async (request, reply) =>
+        send(reply, await handle(toDoorRequest(request, services.clock.now())), door.cors),
+    });
+  if (get !== undefined) {
+    mount('GET', get);
+    mount('HEAD', get);
+  }
+  if (post !== undefined) mount('POST', post);
+
+  app.route({
+    method: 'OPTIONS',
+    url: door.path,
+    handler: async (_request, reply) => {
+      if (door.cors) reply.headers(preflightHeaders(allow, versionHeader));
+      return reply.code(204).header('Allow', allow).send();
+    },
+  });
+  refuseOtherMethods(app, door.path, allow);
+};

@@ -1,0 +1,51 @@
+/** Which format an answer takes, by `Accept` (RFC 9110 §12.5.1). */
+import { formats, type Format } from '#hypermedia/render.ts';
+import { Problem } from '#kernel/problem.ts';
+
+export type Representation = { mediaType: string; render: Format['render'] };
+
+type Range = { type: string; q: number };
+
+const offered: readonly Representation[] = formats.flatMap(({ mediaTypes, render }) =>
+  mediaTypes.map((mediaType) => ({ mediaType, render })),
+);
+
+const parseAccept = (accept: string): Range[] =>
+  accept.split(',').flatMap((part) => {
+    const [type = '', ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase());
+    if (type === '') return [];
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
+    const q = weight === undefined ? 1 : Number(weight);
+    return [{ type, q: q >= 0 && q <= 1 ? q : 0 }];
+  });
+
+/** The weight of the most specific range that covers a media type; 0 where none does. */
+const weightOf = (mediaType: string, ranges: readonly Range[]): number => {
+  const family = `${mediaType.split('/', 1)[0]}/*`;
+  for (const type of [mediaType, family, '*/*']) {
+    const range = ranges.find((candidate) => candidate.type === type);
+    if (range !== undefined) return range.q;
+  }
+  return 0;
+};
+
+/** The representation to answer with when nothing better is known: for errors about `Accept` itself. */
+export const defaultRepresentation: Representation = {
+  mediaType: formats[0].mediaTypes[0],
+  render: formats[0].render,
+};
+
+/** The best of what is offered, the first one at equal weight; throws a 406 that lists what there is. */
+export const negotiate = (accept: string | undefined): Representation => {
+  if (accept === undefined || accept.trim() === '') return defaultRepresentation;
+  const ranges = parseAccept(accept);
+  let best: Representation | undefined;
+  let bestWeight = 0;
+  for (const candidate of offered) {
+    const weight = weightOf(candidate.mediaType, ranges);
+    if (weight > bestWeight) [best, bestWeight] = [candidate, weight];
+  }
+  if (best !== undefined) return best;
+  const list = offered.map(({ mediaType }) => mediaType).join(', ');
+  throw new Problem(406, { code: 'not_acceptable', message: `Accept allows none of: ${list}`, field: 'Accept' });
+};

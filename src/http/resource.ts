@@ -1,0 +1,146 @@
+/** The way of an API request: version → method → bearer → body → handler → format. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { json, type Document } from '#hypermedia/document.ts';
+import { Problem } from '#kernel/problem.ts';
+import { requirePlatform, type Principal } from '#kernel/principal.ts';
+import { corsHeaders, preflightHeaders } from './cors.ts';
+import { parseBody } from './body.ts';
+import { negotiate } from './negotiate.ts';
+import { METHODS, type Answer, type Method, type Operation, type Params, type Resource } from './route.ts';
+import { queryOf, refuseOtherMethods, type Services } from './services.ts';
+import { arraysOf, createValidator } from './validate.ts';
+
+const API_VERSION = '1';
+
+const requireVersion = (header: string | string[] | undefined, name: string): void => {
+  if (header === undefined) {
+    throw new Problem(400, {
+      code: 'version_required',
+      message: `Send the header ${name}: ${API_VERSION}`,
+      field: name,
+    });
+  }
+  if (header === API_VERSION) return;
+  const message = `The header ${name} must be ${API_VERSION}, the one supported version`;
+  throw new Problem(400, { code: 'version_unsupported', message, field: name });
+};
+
+/** The bearer token of the header (RFC 6750 §2.1); one in the query is refused, whatever the header says. */
+const bearerOf = (request: FastifyRequest): string | undefined => {
+  if (queryOf(request).has('access_token')) {
+    throw new Problem(400, {
+      code: 'invalid_request',
+      message: 'Send the access token in the Authorization header, never in the address',
+      field: 'access_token',
+    });
+  }
+  return /^Bearer +([^\s]+) *$/i.exec(request.headers.authorization ?? '')?.[1];
+};
+
+const principalOf = async (
+  services: Services,
+  request: FastifyRequest,
+  operation: Operation,
+): Promise<Principal | null> => {
+  const token = bearerOf(request);
+  if (token === undefined) {
+    if (operation.access === 'anyone') return null;
+    throw new Problem(
+      401,
+      { code: 'invalid_token', message: 'The access token provided is invalid' },
+      { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon"' } },
+    );
+  }
+  const principal = await services.authenticate(token, services.clock.now());
+  if (operation.access === 'platform') requirePlatform(principal);
+  return principal;
+};
+
+const options = (route: Resource, allow: string): Document => ({
+  name: 'options',
+  links: [{ rel: 'self', href: route.path, title: 'What can be done here' }],
+  embedded: [],
+  properties: [
+    json('allow', allow.split(', ')),
+    json('methods', {
+      ...Object.fromEntries(Object.entries(route.operations).map(([method, operation]) => [method, operation.summary])),
+      ...(route.operations.GET === undefined ? {} : { HEAD: 'The headers of GET, without its body' }),
+      OPTIONS: 'This document',
+    }),
+  ],
+});
+
+const send = (reply: FastifyReply, services: Services, request: FastifyRequest, answer: Answer) => {
+  reply.headers({ ...corsHeaders, Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' });
+  if (answer.status === 204) return reply.code(204).send();
+  if (answer.status === 201) reply.header('Location', answer.location);
+  const { mediaType, render } = negotiate(request.headers.accept);
+  const bytes = Buffer.from(render(answer.document, services.naming));
+  return reply.code(answer.status).header('Content-Type', mediaType).header('Content-Length', bytes.length).send(bytes);
+};
+
+const createHandler = (services: Services, operation: Operation) => {
+  const arrays = operation.input === undefined ? undefined : arraysOf(operation.input);
+  const validate = operation.input === undefined ? undefined : createValidator(operation.input);
+  return async (request: FastifyRequest, principal: Principal | null): Promise<Answer> => {
+    let body: unknown;
+    if (arrays !== undefined && validate !== undefined) {
+      const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
+      body = validate(parseBody(bytes, request.headers['content-type'] ?? '', arrays));
+    }
+    const { clock } = services;
+    return operation.handle({
+      principal,
+      params: request.params as Params,
+      query: queryOf(request),
+      body,
+      now: clock.now(),
+    });
+  };
+};
+
+/** What the checks before the body found, kept for the handler. */
+const principals = new WeakMap<FastifyRequest, Principal | null>();
+
+export const mountResource = (app: FastifyInstance, services: Services, route: Resource): void => {
+  const methods = METHODS.filter((method) => route.operations[method] !== undefined);
+  const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
+  const self = { ...route, path: '' };
+
+  const checksBeforeBody = (operation: Operation) => async (request: FastifyRequest) => {
+    negotiate(request.headers.accept);
+    requireVersion(request.headers[services.settings.versionHeader.toLowerCase()], services.settings.versionHeader);
+    principals.set(request, await principalOf(services, request, operation));
+  };
+
+  const mount = (method: Method | 'HEAD', operation: Operation) => {
+    const handle = createHandler(services, operation);
+    app.route({
+      method,
+      url: route.path,
+      bodyLimit: operation.bodyLimitBytes ?? services.settings.bodyLimitBytes,
+      onRequest: checksBeforeBody(operation),
+      handler: async (request, reply) =>
+        send(reply, services, request, await handle(request, principals.get(request) ?? null)),
+    });
+  };
+  for (const method of methods) {
+    const operation = route.operations[method];
+    if (operation !== undefined) mount(method, operation);
+  }
+  if (route.operations.GET !== undefined) mount('HEAD', route.operations.GET);
+
+  app.route({
+    method: 'OPTIONS',
+    url: route.path,
+    handler: async (request, reply) => {
+      reply.header('Allow', allow);
+      if (request.headers['access-control-request-method'] !== undefined) {
+        return reply.code(204).headers(preflightHeaders(allow, services.settings.versionHeader)).send();
+      }
+      const document = options({ ...self, path: services.naming.baseUrl + request.url.split('?', 1)[0] }, allow);
+      return send(reply, services, request, { status: 200, document });
+    },
+  });
+  refuseOtherMethods(app, route.path, allow);
+};

@@ -1,0 +1,143 @@
+/**
+ * What stands behind an address. A **resource** answers with Documents and knows no format; a **door** (a page, a form,
+ * an OAuth endpoint) reads the raw request and writes the raw answer. HEAD, OPTIONS and 405 are made by the machinery.
+ */
+import type { Static, TSchema } from 'typebox';
+import type { Document } from '#hypermedia/document.ts';
+import type { Principal } from '#kernel/principal.ts';
+
+export type Params = Readonly<Record<string, string>>;
+
+export type ApiRequest<Body = unknown, Who = Principal> = {
+  principal: Who;
+  params: Params;
+  query: URLSearchParams;
+  /** Validated against the operation's `input`. */
+  body: Body;
+  now: Date;
+};
+
+export type Answer =
+  | { status: 200 | 202; document: Document }
+  | { status: 201; document: Document; location: string }
+  | { status: 204 };
+
+export type Operation = {
+  /** One sentence: what it does. OPTIONS answers it. */
+  summary: string;
+  access: 'anyone' | 'token' | 'platform';
+  input: TSchema | undefined;
+  bodyLimitBytes: number | undefined;
+  handle: (request: ApiRequest<unknown, Principal | null>) => Promise<Answer>;
+};
+
+type Described = { summary: string; bodyLimitBytes?: number };
+
+const operation = (described: Described, rest: Pick<Operation, 'access' | 'input' | 'handle'>): Operation => ({
+  summary: described.summary,
+  bodyLimitBytes: described.bodyLimitBytes,
+  ...rest,
+});
+
+/** Reads something; `anyone` may ask without a token, and then has no principal. */
+export const open = (
+  described: Described & { handle: (request: ApiRequest<undefined, Principal | null>) => Promise<Answer> },
+): Operation =>
+  operation(described, {
+    access: 'anyone',
+    input: undefined,
+    handle: (request) => described.handle({ ...request, body: undefined }),
+  });
+
+/** Needs a bearer token (of the platform where `access` says so), takes no body. */
+export const guarded = (
+  described: Described & { access?: 'platform'; handle: (request: ApiRequest<undefined>) => Promise<Answer> },
+): Operation =>
+  operation(described, {
+    access: described.access ?? 'token',
+    input: undefined,
+    handle: ({ principal, ...request }) => {
+      if (principal === null) throw new TypeError('The machinery let a request without a principal through');
+      return described.handle({ ...request, principal, body: undefined });
+    },
+  });
+
+/** Needs a bearer token and a body that `input` describes. */
+export const accepting = <Schema extends TSchema>(
+  described: Described & {
+    access?: 'platform';
+    input: Schema;
+    handle: (request: ApiRequest<Static<Schema>>) => Promise<Answer>;
+  },
+): Operation =>
+  operation(described, {
+    access: described.access ?? 'token',
+    input: described.input,
+    handle: ({ principal, body, ...request }) => {
+      if (principal === null) throw new TypeError('The machinery let a request without a principal through');
+      return described.handle({ ...request, principal, body: body as Static<Schema> });
+    },
+  });
+
+export const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
+export type Method = (typeof METHODS)[number];
+
+export type Resource = { kind: 'resource'; path: string; operations: Partial<Record<Method, Operation>> };
+
+export type DoorRequest = {
+  method: string;
+  params: Params;
+  /** Raw, so that a repeated parameter can be seen. */
+  query: URLSearchParams;
+  /** The form body; empty where there was none or it was of another type. */
+  form: URLSearchParams;
+  contentType: string;
+  headers: Readonly<Record<string, string | undefined>>;
+  cookies: Readonly<Record<string, string | undefined>>;
+  /** The peer's address. */
+  address: string;
+  now: Date;
+};
+
+export type DoorAnswer = {
+  status: number;
+  headers: Readonly<Record<string, string | readonly string[]>>;
+  body: string;
+};
+
+export type DoorHandler = (request: DoorRequest) => Promise<DoorAnswer>;
+
+/** `cors`: any origin may read the answer (never pages). `form`: POST must come from our own pages. */
+export type Door = {
+  kind: 'door';
+  path: string;
+  cors: boolean;
+  sameOriginPosts: boolean;
+  operations: Partial<Record<'GET' | 'POST', DoorHandler>>;
+};
+
+export type Route = Resource | Door;
+
+export const resource = (path: string, operations: Resource['operations']): Resource => ({
+  kind: 'resource',
+  path,
+  operations,
+});
+
+/** A page or its form: same-origin posts only, no CORS. */
+export const page = (path: string, operations: Door['operations']): Door => ({
+  kind: 'door',
+  path,
+  cors: false,
+  sameOriginPosts: true,
+  operations,
+});
+
+/** An endpoint of a protocol (the token endpoint): called by programs from anywhere, authenticates by itself. */
+export const endpoint = (path: string, operations: Door['operations']): Door => ({
+  kind: 'door',
+  path,
+  cors: true,
+  sameOriginPosts: false,
+  operations,
+});

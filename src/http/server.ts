@@ -1,0 +1,71 @@
+/** The socket's side: a fastify instance with our limits, raw bodies and one way for errors to leave. */
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { METHODS as NODE_METHODS } from 'node:http';
+import { Problem } from '#kernel/problem.ts';
+import { mountDoor } from './door.ts';
+import { errorDocument, newLogref, toProblem } from './errors.ts';
+import { defaultRepresentation, negotiate } from './negotiate.ts';
+import { mountResource } from './resource.ts';
+import type { Route } from './route.ts';
+import type { Services } from './services.ts';
+
+const sendProblem = (services: Services, request: FastifyRequest, reply: FastifyReply, thrown: unknown) => {
+  const problem = toProblem(thrown, services.isUnavailable);
+  const logref = newLogref();
+  const line = {
+    logref,
+    status: problem.status,
+    method: request.method,
+    path: request.url.split('?', 1)[0],
+    err: problem.cause,
+  };
+  if (problem.status >= 500) services.log.error(line, problem.message);
+  else services.log.debug(line, problem.message);
+  let representation = defaultRepresentation;
+  try {
+    representation = negotiate(request.headers.accept);
+  } catch {
+    // Nothing acceptable: an error in the default format tells more than an empty answer.
+  }
+  const body = representation.render(errorDocument(problem, logref), services.naming);
+  return reply
+    .code(problem.status)
+    .headers({ 'Cache-Control': 'private, no-cache', Vary: 'Accept, Authorization', ...problem.headers })
+    .type(representation.mediaType)
+    .send(body);
+};
+
+/** All addresses, ready to listen. Every route of the table is mounted; what is not there is a 404 in the one shape. */
+export const createServer = (services: Services, routes: readonly Route[]): FastifyInstance => {
+  const { settings } = services;
+  const app = fastify({
+    bodyLimit: settings.bodyLimitBytes,
+    requestTimeout: settings.requestTimeoutMs,
+    http: { maxHeaderSize: settings.headersLimitBytes },
+    routerOptions: { ignoreTrailingSlash: false, maxParamLength: 128 },
+    exposeHeadRoutes: false,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    logger: false,
+  });
+  for (const method of NODE_METHODS) {
+    if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
+  }
+  // Rooms see bytes; what they mean is decided by body.ts, which names what is wrong with them.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error, request, reply) => sendProblem(services, request, reply, error));
+  app.setNotFoundHandler((request, reply) =>
+    sendProblem(
+      services,
+      request,
+      reply,
+      new Problem(404, { code: 'not_found', message: 'There is nothing at this address' }),
+    ),
+  );
+  for (const route of routes) {
+    if (route.kind === 'resource') mountResource(app, services, route);
+    else mountDoor(app, services, route);
+  }
+  return app;
+};

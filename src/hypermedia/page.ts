@@ -1,0 +1,92 @@
+/** Paging of collections: pure calculation of the links that every collection carries. */
+import { invalid, type Fault } from '#kernel/problem.ts';
+import { count, number, type Document, type Embedded, type Link } from './document.ts';
+
+export type Page = { offset: number; limit: number };
+
+export const LIMIT_DEFAULT = 20;
+export const LIMIT_MAX = 300;
+
+const wholeNumber = (
+  query: URLSearchParams,
+  name: string,
+  fallback: number,
+  min: number,
+  max: number,
+  faults: Fault[],
+) => {
+  const values = query.getAll(name);
+  if (values.length === 0) return fallback;
+  const value = /^[0-9]{1,15}$/.test(values[0] ?? '') ? Number(values[0]) : NaN;
+  if (values.length === 1 && value >= min && value <= max) return value;
+  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+  faults.push({ code: 'invalid_parameter', message: `${name} must be one whole number ${range}`, field: name });
+  return fallback;
+};
+
+/** `offset` ≥ 0 and `limit` 1–300 from the query; throws a 400 that names what is out of range. */
+export const readPage = (query: URLSearchParams): Page => {
+  const faults: Fault[] = [];
+  const page = {
+    offset: wholeNumber(query, 'offset', 0, 0, Number.MAX_SAFE_INTEGER, faults),
+    limit: wholeNumber(query, 'limit', LIMIT_DEFAULT, 1, LIMIT_MAX, faults),
+  };
+  if (faults.length > 0) throw invalid(...faults);
+  return page;
+};
+
+/** The offsets of the neighbours; on the first page `prev` is the page itself, on the last `next` is. */
+export const neighbours = ({ offset, limit }: Page, total: number) => {
+  const last = total === 0 ? 0 : Math.floor((total - 1) / limit) * limit;
+  return {
+    first: 0,
+    // Past the end, the way back leads to the last page and not to another empty one.
+    prev: offset > last ? last : Math.max(0, offset - limit),
+    next: offset + limit < total ? offset + limit : offset,
+    last,
+  };
+};
+
+/**
+ * A collection as a Document: the four paging members, all five links and the items embedded under `rel`.
+ * `query` is the caller's own, kept in every link but for the offset.
+ */
+export const collection = (input: {
+  name: string;
+  rel: string;
+  title: string;
+  path: string;
+  query: URLSearchParams;
+  page: Page;
+  total: number;
+  items: readonly Document[];
+}): Document => {
+  const at = (offset: number): string => {
+    const query = new URLSearchParams(input.query);
+    query.set('offset', String(offset));
+    return `${input.path}?${query.toString()}`;
+  };
+  const self = input.query.size > 0 ? `${input.path}?${input.query.toString()}` : input.path;
+  const { first, prev, next, last } = neighbours(input.page, input.total);
+  const isFirst = input.page.offset === 0;
+  const isLast = next === input.page.offset;
+  const links: Link[] = [
+    { rel: 'self', href: self, title: input.title },
+    { rel: 'first', href: at(first), title: `First page of ${input.title}` },
+    { rel: 'prev', href: isFirst ? self : at(prev), title: `Previous page of ${input.title}` },
+    { rel: 'next', href: isLast ? self : at(next), title: `Next page of ${input.title}` },
+    { rel: 'last', href: at(last), title: `Last page of ${input.title}` },
+  ];
+  const embedded: Embedded[] = [{ rel: input.rel, documents: input.items }];
+  return {
+    name: input.name,
+    links,
+    embedded,
+    properties: [
+      count('total_items', input.total),
+      number('returned_items', input.items.length),
+      number('limit', input.page.limit),
+      number('offset', input.page.offset),
+    ],
+  };
+};

@@ -1,0 +1,28 @@
+/** The shell of every page a person sees: head, header, main. Works without JavaScript, light and dark, on a phone. */
+import { createHash } from 'node:crypto';
+import { constant, html, render, type Markup } from './markup.ts';
+import { style } from './style.ts';
+
+/** The style sheet's hash, which the Content-Security-Policy names so that no other style can run. */
+export const styleHash = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;
+
+const styleElement = constant(`<style>${style}</style>`);
+
+/** A whole page. `aside` is what stands on the right of the header: who is signed in. */
+export const shell = (page: { title: string; main: Markup; aside?: Markup }): string =>
+  render(
+    html`<!doctype html>
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="color-scheme" content="light dark" />
+          <title>${page.title} · Halcyon</title>
+          ${styleElement}
+        </head>
+        <body>
+          <header><span class="brand">Halcyon</span>${page.aside}</header>
+          <main>${page.main}</main>
+        </body>
+      </html>`,
+  );
