@@ -75,7 +75,8 @@ const send = (reply: FastifyReply, services: Services, request: FastifyRequest, 
   if (answer.status === 204) return reply.code(204).send();
   if (answer.status === 201) reply.header('Location', answer.location);
   const { mediaType, render } = negotiate(request.headers.accept);
-  const bytes = Buffer.from(render(answer.document, services.naming));
+  const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;
+  const bytes = Buffer.from(render(answer.document, naming));
   return reply.code(answer.status).header('Content-Type', mediaType).header('Content-Length', bytes.length).send(bytes);
 };
 

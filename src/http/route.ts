@@ -3,7 +3,7 @@
  * an OAuth endpoint) reads the raw request and writes the raw answer. HEAD, OPTIONS and 405 are made by the machinery.
  */
 import type { Static, TSchema } from 'typebox';
-import type { Document } from '#hypermedia/document.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import type { Principal } from '#kernel/principal.ts';
 
 export type Params = Readonly<Record<string, string>>;
@@ -17,8 +17,9 @@ export type ApiRequest<Body = unknown, Who = Principal> = {
   now: Date;
 };
 
+/** `naming` where the representation was frozen with its own; else the process' own counts. */
 export type Answer =
-  | { status: 200 | 202; document: Document }
+  | { status: 200 | 202; document: Document; naming?: Naming }
   | { status: 201; document: Document; location: string }
   | { status: 204 };
 

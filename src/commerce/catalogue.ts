@@ -1,0 +1,45 @@
+/** What a shop platform can tell us about: resources, their events, and the relations that can be zoomed into. */
+import type { Relations } from '#hypermedia/zoom.ts';
+import relations from './relations.json' with { type: 'json' };
+
+const actions = {
+  transaction: ['created', 'modified', 'captured', 'refunded', 'voided'],
+  subscription: ['created', 'modified', 'cancelled'],
+  customer: ['created', 'modified'],
+  transaction_log: ['created'],
+  changelog: ['created'],
+  subscription_event: ['created'],
+  subscription_mrr_snapshot: ['created'],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+export type ResourceType = keyof typeof actions;
+
+export const resourceTypes = Object.keys(actions) as readonly ResourceType[];
+
+const isResourceType = (name: string): name is ResourceType => Object.hasOwn(actions, name);
+
+/** The events of a resource that can be subscribed to, as `<resource>/<action>`. */
+export const eventsOf = (type: ResourceType): readonly string[] => actions[type].map((action) => `${type}/${action}`);
+
+/** The resource an event is of; undefined where the catalogue does not have the event. */
+export const resourceOfEvent = (event: string): ResourceType | undefined => {
+  const [type = '', action = ''] = event.split('/', 2);
+  if (!isResourceType(type) || event !== `${type}/${action}`) return undefined;
+  return (actions[type] as readonly string[]).includes(action) ? type : undefined;
+};
+
+/** Halcyon makes these itself and mints their ids; the platform cannot publish them. */
+export const isNative = (type: ResourceType): boolean =>
+  type === 'changelog' || type === 'subscription_event' || type === 'subscription_mrr_snapshot';
+
+/** The last part of a collection's address: the resource's plural. */
+export const collectionOf = (type: ResourceType): string => `${type}s`;
+
+/** The resource whose collection has this name in an address. */
+export const typeOfCollection = (name: string): ResourceType | undefined => {
+  const type = name.slice(0, -1);
+  return name.endsWith('s') && isResourceType(type) ? type : undefined;
+};
+
+/** The relations of a resource, as a tree: what `zoom` may name. */
+export const relationsOf = (type: ResourceType): Relations => relations[type];
