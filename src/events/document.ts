@@ -1,0 +1,32 @@
+import { addressOf } from '#commerce/document.ts';
+import { date, number, text, type Document } from '#hypermedia/document.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import type { PublishedEvent } from './publish.ts';
+
+/** Where an event is read. */
+export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: number): string =>
+  `${baseUrl}/stores/${storeId}/events/${event.id}`;
+
+/** An event; its resource stands behind `svc:resource` (the latest version) and `svc:payload` (as it was then). */
+export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: string): Document => {
+  const self = addressOfEvent(event, baseUrl, storeId);
+  const resource = addressOf({ baseUrl, storeId: storeId, type: event.type, id: event.resourceId });
+  return {
+    name: 'event',
+    links: [
+      { rel: 'self', href: self, title: 'This event' },
+      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it happened in' },
+      { rel: 'resource', href: resource, title: 'The latest version of what it is about' },
+      { rel: 'payload', href: `${self}/payload`, title: 'What it is about, as it was then' },
+    ],
+    embedded: [],
+    properties: [
+      number('id', event.id),
+      text('event', `${event.type}/${event.action}`),
+      text('resource_type', event.type),
+      text('resource_id', event.resourceId),
+      number('resource_version', event.version),
+      date('date_created', formatDate(event.dateCreated, event.timeZone)),
+    ],
+  };
+};

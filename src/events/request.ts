@@ -1,0 +1,106 @@
+/** What a publish request says, checked: every fault is named after the member that is wrong, for arrays by its index. */
+import type { Value } from '#hypermedia/document.ts';
+import { isNative, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
+import { invalid, Problem, type Fault } from '#kernel/problem.ts';
+
+export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
+
+/** One event to publish. `body` is the resource's JSON text, which is stored and rendered as it is. */
+export type NewEvent = {
+  type: ResourceType;
+  action: string;
+  resourceId: string;
+  modifiedAt: Date | null;
+  body: string;
+};
+
+type JsonObject = { readonly [name: string]: Value };
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isDeeperThan = (value: unknown, levels: number): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((child) => isDeeperThan(child, levels - 1)));
+
+/** An id is an integer or a string of 1–64 characters that an address can carry. */
+const readId = (id: unknown): string | undefined => {
+  if (typeof id === 'number') return Number.isSafeInteger(id) && id >= 0 ? String(id) : undefined;
+  if (typeof id !== 'string' || !id.isWellFormed() || id.trim() === '') return undefined;
+  return /^\P{Cc}{1,64}$/u.test(id) ? id : undefined;
+};
+
+/** A date with an offset, with or without its colon, as the platform writes `date_modified`; null where it has none. */
+const readModifiedAt = (value: unknown): Date | null => {
+  if (typeof value !== 'string') return null;
+  const at = new Date(value.replace(/([+-][0-9]{2})([0-9]{2})$/, '$1:$2'));
+  return Number.isNaN(at.getTime()) ? null : at;
+};
+
+const members = new Set(['event', 'resource']);
+
+const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined => {
+  const before = faults.length;
+  const fail = (field: string, code: string, message: string) => void faults.push({ code, message, field: at + field });
+  if (!isObject(value)) {
+    faults.push({
+      code: 'invalid_value',
+      message: 'An event is an object with event and resource',
+      field: at || 'body',
+    });
+    return undefined;
+  }
+  for (const name of Object.keys(value)) {
+    if (!members.has(name)) fail(name, 'unknown_property', `${name} is not a member of an event`);
+  }
+  const { event, resource } = value;
+  const type = typeof event === 'string' ? resourceOfEvent(event) : undefined;
+  if (type === undefined)
+    fail('event', 'unknown_event', 'event must be one of the catalogue, such as transaction/created');
+  if (!isObject(resource)) {
+    fail('resource', 'required', 'resource must be the object that the event is about');
+    return undefined;
+  }
+  const resourceId = readId(resource['id']);
+  if (resourceId === undefined) {
+    fail(
+      'resource.id',
+      'invalid_value',
+      'resource.id must be an integer from 0 to 2^53-1, or a string of 1 to 64 characters',
+    );
+  }
+  if (isDeeperThan(resource, limits.eventDepth)) {
+    fail('resource', 'too_deep', `resource may be nested at most ${limits.eventDepth} levels deep`);
+    return undefined;
+  }
+  const body = JSON.stringify(resource);
+  if (Buffer.byteLength(body) > limits.eventLimitBytes) {
+    fail('resource', 'too_large', `resource must be at most ${limits.eventLimitBytes} bytes of JSON`);
+  }
+  if (faults.length > before || type === undefined || resourceId === undefined || typeof event !== 'string')
+    return undefined;
+  const action = event.slice(type.length + 1);
+  return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
+};
+
+/**
+ * One event or an array of them. Throws a 400 with every fault found, or a 409 for events that Halcyon makes itself.
+ * `isArray` tells which form the answer takes.
+ */
+export const readPublish = (body: unknown, limits: EventLimits): { events: NewEvent[]; isArray: boolean } => {
+  const isArray = Array.isArray(body);
+  const list: readonly unknown[] = isArray ? body : [body];
+  if (list.length === 0 || list.length > limits.eventsPerRequest) {
+    throw invalid({ code: 'too_many', message: `Send 1 to ${limits.eventsPerRequest} events at once` });
+  }
+  const faults: Fault[] = [];
+  const events = list.flatMap((value, index) => readEvent(value, isArray ? `${index}.` : '', limits, faults) ?? []);
+  if (faults.length > 0) throw invalid(...faults);
+  const native = events.find(({ type }) => isNative(type));
+  if (native !== undefined) {
+    const message = `${native.type}/${native.action} is written by Halcyon itself and cannot be published`;
+    throw new Problem(409, { code: 'native_event', message, field: 'event' });
+  }
+  return { events, isArray };
+};
