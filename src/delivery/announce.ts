@@ -1,0 +1,55 @@
+/** Words between processes, by NOTIFY: new work for a shard's owner, and webhooks that changed. Polling is the truth. */
+import type { Sql } from '#database/pool.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+import type { Log } from '#kernel/log.ts';
+import { notify } from './queries.ts';
+
+export const WORK_CHANNEL = 'halcyon_work';
+export const WEBHOOK_CHANNEL = 'halcyon_webhook';
+
+export type LaneName = { shard: number; webhookId: number };
+
+/** A payload may have 8,000 bytes; a name has at most 20. */
+const NAMES_AT_ONCE = 300;
+const COALESCE_MS = 5;
+
+export const parseNames = (payload: string): LaneName[] =>
+  payload.split(',').flatMap((name) => {
+    const [shard = NaN, webhookId = NaN] = name.split(':').map(Number);
+    return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId }] : [];
+  });
+
+export type Announcer = Running & {
+  /** New work, told at most once in a few milliseconds however often it is said. */
+  work: (lane: LaneName) => void;
+  /** A webhook changed; resolves once it is told. */
+  webhook: (lane: LaneName) => Promise<void>;
+};
+
+export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
+  const pending = new Set<string>();
+  let timer: NodeJS.Timeout | undefined;
+  const flush = async () => {
+    timer = undefined;
+    const names = [...pending];
+    pending.clear();
+    for (let at = 0; at < names.length; at += NAMES_AT_ONCE) {
+      await notify(deps.sql, WORK_CHANNEL, names.slice(at, at + NAMES_AT_ONCE).join(','));
+    }
+  };
+  const quietly = (told: Promise<void>) =>
+    told.catch((error: unknown) =>
+      deps.log.warn({ reason: String(error) }, 'other processes could not be told; they look by themselves'),
+    );
+  return {
+    work: ({ shard, webhookId }) => {
+      pending.add(`${shard}:${webhookId}`);
+      timer ??= setTimeout(() => void quietly(flush()), COALESCE_MS);
+    },
+    webhook: ({ shard, webhookId }) => quietly(notify(deps.sql, WEBHOOK_CHANNEL, `${shard}:${webhookId}`)),
+    stop: async () => {
+      clearTimeout(timer);
+      await quietly(flush());
+    },
+  };
+};

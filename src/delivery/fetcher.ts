@@ -1,0 +1,137 @@
+/** Fills lanes from the table: settings of their webhooks, rows of `delivery`, bodies of events. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import type { Clock } from '#kernel/clock.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Bodies } from './bodies.ts';
+import type { Lane } from './lane.ts';
+import { fetchLanes, loadTargets } from './queries.ts';
+import { targetOf } from './target.ts';
+
+type Deps = {
+  sql: Sql;
+  clock: Clock;
+  log: Log;
+  sealer: Sealer;
+  bodies: Bodies;
+  /** The lane may have something to send now. */
+  onFilled: (lane: Lane) => void;
+};
+
+/** Shards that are fetched for at once; further ones wait. */
+const SHARDS_AT_ONCE = 4;
+const LANES_AT_ONCE = 50;
+const RETRY_MS = 500;
+
+export class Fetcher {
+  readonly #deps: Deps;
+  readonly #hungry = new Map<number, Set<Lane>>();
+  readonly #busy = new Set<number>();
+  #isStopped = false;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** The lane needs its settings, or rows. Lanes of one shard that ask together are served by one statement. */
+  want(lane: Lane): void {
+    if (lane.isClosed || this.#isStopped) return;
+    const lanes = this.#hungry.get(lane.shard);
+    if (lanes === undefined) this.#hungry.set(lane.shard, new Set([lane]));
+    else lanes.add(lane);
+    this.#serve();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#hungry.clear();
+  }
+
+  #serve(): void {
+    for (const [shard, lanes] of this.#hungry) {
+      if (this.#busy.size >= SHARDS_AT_ONCE) return;
+      if (this.#busy.has(shard)) continue;
+      const batch = [...lanes].slice(0, LANES_AT_ONCE);
+      for (const lane of batch) lanes.delete(lane);
+      if (lanes.size === 0) this.#hungry.delete(shard);
+      this.#busy.add(shard);
+      void this.#feed(
+        shard,
+        batch.filter((lane) => !lane.isClosed),
+      ).then(() => {
+        this.#busy.delete(shard);
+        this.#serve();
+      });
+    }
+  }
+
+  async #feed(shard: number, lanes: Lane[]): Promise<void> {
+    try {
+      await this.#loadTargets(shard, lanes);
+      await this.#fetchRows(shard, lanes);
+    } catch (error) {
+      this.#deps.log.warn({ shard, reason: String(error) }, 'deliveries could not be fetched; trying again');
+      await wait(RETRY_MS);
+      for (const lane of lanes) this.want(lane);
+      return;
+    }
+    for (const lane of lanes) {
+      if (lane.target === null || lane.wantsFetch) this.want(lane);
+      this.#deps.onFilled(lane);
+    }
+  }
+
+  async #loadTargets(shard: number, lanes: readonly Lane[]): Promise<void> {
+    const without = lanes.filter((lane) => lane.target === null);
+    if (without.length === 0) return;
+    const changes = new Map(without.map((lane) => [lane, lane.changes]));
+    const rows = await loadTargets(
+      this.#deps.sql,
+      shard,
+      without.map((lane) => lane.webhookId),
+    );
+    for (const lane of without) {
+      // Changed while it was being read: what was read may be the old row.
+      if (lane.changes !== changes.get(lane)) continue;
+      const row = rows.find(({ id }) => id === lane.webhookId);
+      lane.target = targetOf(row, this.#deps.sealer);
+      // A webhook that is off ends all it has, also what is not due yet.
+      if (!lane.target.isActive) lane.lookAgain();
+      lane.health ??= {
+        consecutiveFailures: row?.consecutiveFailures ?? 0,
+        firstFailureAt: row?.firstFailureAt ?? null,
+      };
+      lane.pausedUntilMs = Math.max(lane.pausedUntilMs, row?.pausedUntil?.getTime() ?? 0);
+    }
+  }
+
+  async #fetchRows(shard: number, lanes: readonly Lane[]): Promise<void> {
+    const wanting = lanes.filter((lane) => lane.wantsFetch);
+    if (wanting.length === 0) return;
+    const asked = wanting.map((lane) => lane.beginFetch());
+    try {
+      const rows = await fetchLanes(
+        this.#deps.sql,
+        shard,
+        wanting.map((lane) => lane.webhookId),
+        asked,
+      );
+      const byWebhook = Map.groupBy(rows, (row) => row.webhookId);
+      const nowMs = this.#deps.clock.now().getTime();
+      const sending = new Set(wanting.filter((lane) => lane.target?.isActive === true).map((lane) => lane.webhookId));
+      const due = rows.filter((row) => row.dueAt.getTime() <= nowMs && sending.has(row.webhookId));
+      await this.#deps.bodies.load(
+        shard,
+        due.map(({ eventId }) => eventId),
+      );
+      for (const [index, lane] of wanting.entries()) {
+        const until = sending.has(lane.webhookId) ? nowMs : Number.POSITIVE_INFINITY;
+        lane.endFetch(byWebhook.get(lane.webhookId) ?? [], asked[index] ?? 0, until);
+      }
+    } catch (error) {
+      for (const lane of wanting) lane.abandonFetch();
+      throw error;
+    }
+  }
+}

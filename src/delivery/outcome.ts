@@ -1,0 +1,49 @@
+/** How an exchange with an endpoint ended. A receiver's 500 is data, not an exception. */
+export type Reply = { code: number; headers: string; body: string };
+
+export type Outcome =
+  | { kind: 'delivered'; reply: Reply }
+  /** Any other status. `retryAfterMs` > 0 where a 429 or 503 asked for a pause (RFC 9110 §10.2.3). */
+  | { kind: 'refused'; reply: Reply; retryAfterMs: number }
+  /** 410: the endpoint says it is gone for good. */
+  | { kind: 'gone'; reply: Reply }
+  | { kind: 'timed_out'; phase: 'connect' | 'answer'; reply: null }
+  | { kind: 'unreachable'; why: 'dns' | 'connect' | 'tls' | 'reset'; reply: null }
+  /** The guard does not let us talk to that address. */
+  | { kind: 'blocked'; why: string; reply: null }
+  /** A fault of our own side: never charged to the endpoint. */
+  | { kind: 'ours'; why: string; reply: null };
+
+/** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, … */
+export const labelOf = (outcome: Outcome): string => {
+  switch (outcome.kind) {
+    case 'timed_out':
+      return `timed_out:${outcome.phase}`;
+    case 'unreachable':
+      return `unreachable:${outcome.why}`;
+    case 'delivered':
+    case 'refused':
+    case 'gone':
+    case 'blocked':
+    case 'ours':
+      return outcome.kind;
+  }
+};
+
+const RETRY_AFTER_STATUSES: ReadonlySet<number> = new Set([429, 503]);
+
+/** Milliseconds that `Retry-After` asks for: seconds, or a date; 0 where it is absent or unreadable. */
+export const retryAfterMs = (header: string | undefined, now: Date): number => {
+  if (header === undefined) return 0;
+  if (/^[0-9]{1,9}$/.test(header.trim())) return Number(header) * 1_000;
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
+};
+
+/** The outcome of an exchange that was answered. */
+export const outcomeOfReply = (reply: Reply, retryAfter: string | undefined, now: Date): Outcome => {
+  if (reply.code >= 200 && reply.code < 300) return { kind: 'delivered', reply };
+  if (reply.code === 410) return { kind: 'gone', reply };
+  const pause = RETRY_AFTER_STATUSES.has(reply.code) ? retryAfterMs(retryAfter, now) : 0;
+  return { kind: 'refused', reply, retryAfterMs: pause };
+};

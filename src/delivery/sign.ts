@@ -1,0 +1,28 @@
+/** Signatures over the very bytes that are sent. */
+import { createHmac } from 'node:crypto';
+
+const SECRET_PREFIX = 'whsec_';
+
+/** The key of Standard Webhooks: the decoded bytes of `whsec_` + base64, else the string's own UTF-8 bytes. */
+const standardKey = (encryptionKey: string): Buffer => {
+  const encoded = encryptionKey.startsWith(SECRET_PREFIX) ? encryptionKey.slice(SECRET_PREFIX.length) : '';
+  const isBase64 = encoded !== '' && /^[A-Za-z0-9+/]+={0,2}$/.test(encoded);
+  return isBase64 ? Buffer.from(encoded, 'base64') : Buffer.from(encryptionKey, 'utf8');
+};
+
+/** Lower-case hex HMAC-SHA256 of the raw body under the whole key string. */
+export const hexSignature = (body: Uint8Array, encryptionKey: string): string =>
+  createHmac('sha256', encryptionKey).update(body).digest('hex');
+
+/** `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */
+export const standardSignature = (body: Uint8Array, id: string, timestamp: number, encryptionKey: string): string => {
+  const mac = createHmac('sha256', standardKey(encryptionKey)).update(`${id}.${timestamp}.`).update(body);
+  return `v1,${mac.digest('base64')}`;
+};
+
+/**
+ * One id for an event and a webhook, kept by retries. `nonce` is random and stored with the event, so that an id which
+ * comes again after a restore from back-up makes another webhook-id.
+ */
+export const webhookMessageId = (eventId: number, nonce: number, webhookId: number): string =>
+  `msg_${[eventId, nonce, webhookId].map((part) => part.toString(36)).join('_')}`;

@@ -1,0 +1,211 @@
+/** The delivery worker: owns shards, fills their lanes, sends, records. Its parts are wired here and nowhere else. */
+import { listen } from '#database/listen.ts';
+import type { Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import type { Clock } from '#kernel/clock.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+import type { Log } from '#kernel/log.ts';
+import { parseNames, WEBHOOK_CHANNEL, WORK_CHANNEL, type LaneName } from './announce.ts';
+import { Bodies } from './bodies.ts';
+import { Discovery } from './discovery.ts';
+import { Dispatcher, type DispatchSettings } from './dispatcher.ts';
+import { Fetcher } from './fetcher.ts';
+import type { Guard } from './guard.ts';
+import type { Lane, LaneLimits, Pending } from './lane.ts';
+import { Lanes } from './lanes.ts';
+import { createPools, type Pools } from './pools.ts';
+import type { EventRow } from './queries.ts';
+import { createRecorder, type Recorder } from './record/record.ts';
+import { Ownership, type LeaseSettings } from './shards/ownership.ts';
+
+export type WorkerSettings = LeaseSettings &
+  LaneLimits &
+  DispatchSettings & { bodyCacheBytes: number; originPools: number; stopTimeoutMs: number; relationPrefix: string };
+
+/** A delivery straight from its commit, with the event it carries. */
+export type HandedOver = { shard: number; delivery: Pending; event: EventRow };
+
+export type WorkerDeps = {
+  sql: Sql;
+  clock: Clock;
+  random: () => number;
+  log: Log;
+  sealer: Sealer;
+  guard: Guard;
+  settings: WorkerSettings;
+};
+
+export class Worker implements Running {
+  readonly #deps: WorkerDeps;
+  readonly #lanes: Lanes;
+  readonly #bodies: Bodies;
+  readonly #pools: Pools;
+  readonly #ownership: Ownership;
+  readonly #recorder: Recorder;
+  readonly #dispatcher: Dispatcher;
+  readonly #fetcher: Fetcher;
+  readonly #discovery: Discovery;
+  readonly #waiting = new Set<() => void>();
+  #listeners: Running[] = [];
+  #stopping: Promise<void> | undefined;
+
+  constructor(deps: WorkerDeps) {
+    const { sql, clock, log, settings } = deps;
+    this.#deps = deps;
+    this.#lanes = new Lanes(settings);
+    this.#bodies = new Bodies({
+      sql,
+      bodyCacheBytes: settings.bodyCacheBytes,
+      relationPrefix: settings.relationPrefix,
+    });
+    this.#pools = createPools(deps.guard, settings.originPools);
+    this.#ownership = new Ownership({
+      sql,
+      clock,
+      log,
+      settings,
+      onGained: (shards) => this.#discovery.shards(shards),
+      onLost: (shards) => this.#close(shards),
+      drain: (shards) => this.#drain(shards),
+    });
+    this.#recorder = createRecorder({
+      sql,
+      clock,
+      log,
+      workerId: settings.workerId,
+      fenceOf: (shard) => this.#ownership.fenceOf(shard),
+      onLost: (shard) => this.#ownership.lost(shard),
+    });
+    this.#dispatcher = new Dispatcher({
+      clock,
+      random: deps.random,
+      log,
+      settings,
+      bodies: this.#bodies,
+      pools: this.#pools,
+      recorder: this.#recorder,
+      mayStart: (shard) => this.#ownership.owns(shard) && this.#ownership.mayAct(),
+      onSettled: (lane) => this.#settled(lane),
+    });
+    const want = (lane: Lane) => this.#fetcher.want(lane);
+    const onDue = (lane: Lane) => this.#send([lane]);
+    const owns = (shard: number) => this.#ownership.owns(shard);
+    this.#discovery = new Discovery({ sql, clock, log, lanes: this.#lanes, owns, want, onDue });
+    const onFilled = (lane: Lane) => this.#send([lane]);
+    this.#fetcher = new Fetcher({ sql, clock, log, sealer: deps.sealer, bodies: this.#bodies, onFilled });
+  }
+
+  async start(): Promise<void> {
+    const { sql } = this.#deps;
+    this.#listeners = await Promise.all([
+      listen(
+        sql,
+        WORK_CHANNEL,
+        (payload) => this.#lookAgain(parseNames(payload)),
+        () => this.#discovery.everything(),
+      ),
+      listen(
+        sql,
+        WEBHOOK_CHANNEL,
+        (payload) => parseNames(payload).forEach((lane) => this.webhookChanged(lane)),
+        () => this.#forgetTargets(),
+      ),
+    ]);
+    this.#ownership.start();
+    this.#discovery.start();
+  }
+
+  /** Takes the deliveries that are ours; answers the lanes of the others, whose owner must be told. */
+  offer(deliveries: readonly HandedOver[]): LaneName[] {
+    const foreign: LaneName[] = [];
+    const touched = new Set<Lane>();
+    for (const { shard, delivery, event } of deliveries) {
+      if (!this.#ownership.owns(shard)) {
+        foreign.push({ shard, webhookId: delivery.webhookId });
+        continue;
+      }
+      this.#bodies.put(event);
+      const lane = this.#lanes.get(shard, delivery.webhookId);
+      lane.offer(delivery);
+      touched.add(lane);
+    }
+    this.#send(touched);
+    return foreign;
+  }
+
+  /** Drops what is known of the webhook: nothing is sent to it before its row was read again. */
+  webhookChanged({ shard, webhookId }: LaneName): void {
+    const lane = this.#lanes.find(shard, webhookId);
+    if (lane === undefined) return;
+    lane.forgetTarget();
+    this.#fetcher.want(lane);
+  }
+
+  /** Looks for work in the table: after a COMMIT whose result is unknown. */
+  rediscover(): void {
+    this.#discovery.everything();
+  }
+
+  get inFlight(): number {
+    return this.#dispatcher.inFlight;
+  }
+
+  /** Stops taking, finishes what is in flight within the time-out, records it, hands the shards back. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    this.#discovery.stop();
+    await Promise.all(this.#listeners.map((listener) => listener.stop()));
+    this.#fetcher.stop();
+    this.#dispatcher.stop();
+    const late = setTimeout(() => this.#dispatcher.abort(() => true), this.#deps.settings.stopTimeoutMs);
+    while (this.#dispatcher.inFlight > 0 || this.#recorder.unrecorded() > 0) await this.#nextSettled();
+    clearTimeout(late);
+    await this.#ownership.stop();
+    await this.#pools.stop();
+  }
+
+  #send(lanes: Iterable<Lane>): void {
+    for (const lane of lanes) {
+      this.#discovery.look(lane);
+      this.#dispatcher.list(lane);
+    }
+    this.#dispatcher.pump();
+  }
+
+  #lookAgain(names: readonly LaneName[]): void {
+    for (const { shard, webhookId } of names) {
+      if (!this.#ownership.owns(shard)) continue;
+      const lane = this.#lanes.get(shard, webhookId);
+      lane.lookAgain();
+      this.#discovery.look(lane);
+    }
+  }
+
+  /** Words about webhooks may have been missed. */
+  #forgetTargets(): void {
+    for (const { shard, webhookId } of this.#lanes.all()) this.webhookChanged({ shard, webhookId });
+  }
+
+  #close(shards: readonly number[]): void {
+    for (const shard of shards) this.#lanes.close(shard);
+    this.#dispatcher.abort((lane) => lane.isClosed);
+  }
+
+  async #drain(shards: readonly number[]): Promise<void> {
+    while (![...this.#lanes.ofShards(shards)].every((lane) => lane.isEmptyHanded)) await this.#nextSettled();
+  }
+
+  #settled(lane: Lane): void {
+    this.#discovery.look(lane);
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+
+  #nextSettled(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.add(resolve));
+  }
+}
