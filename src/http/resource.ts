@@ -1,7 +1,7 @@
 /** The way of an API request: version → method → bearer → body → handler → format. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { json, type Document } from '#hypermedia/document.ts';
-import { Problem } from '#kernel/problem.ts';
+import { invalid, Problem } from '#kernel/problem.ts';
 import { requirePlatform, type Principal } from '#kernel/principal.ts';
 import { corsHeaders, preflightHeaders } from './cors.ts';
 import { parseBody } from './body.ts';
@@ -84,19 +84,13 @@ const createHandler = (services: Services, operation: Operation) => {
   const arrays = operation.input === undefined ? undefined : arraysOf(operation.input);
   const validate = operation.input === undefined ? undefined : createValidator(operation.input);
   return async (request: FastifyRequest, principal: Principal | null): Promise<Answer> => {
-    let body: unknown;
-    if (arrays !== undefined && validate !== undefined) {
-      const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
-      body = validate(parseBody(bytes, request.headers['content-type'] ?? '', arrays));
-    }
     const { clock } = services;
-    return operation.handle({
-      principal,
-      params: request.params as Params,
-      query: queryOf(request),
-      body,
-      now: clock.now(),
-    });
+    const asked = { principal, params: request.params as Params, query: queryOf(request), now: clock.now() };
+    if (arrays === undefined || validate === undefined) return operation.handle({ ...asked, body: undefined });
+    const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
+    const { value, faults, sound } = validate(parseBody(bytes, request.headers['content-type'] ?? '', arrays));
+    if (faults.length === 0) return operation.handle({ ...asked, body: value });
+    throw invalid(...faults, ...((await operation.review?.({ ...asked, body: sound })) ?? []));
   };
 };
 

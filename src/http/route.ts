@@ -5,6 +5,7 @@
 import type { Static, TSchema } from 'typebox';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { Principal } from '#kernel/principal.ts';
+import type { Fault } from '#kernel/problem.ts';
 
 export type Params = Readonly<Record<string, string>>;
 
@@ -29,16 +30,19 @@ export type Operation = {
   access: 'anyone' | 'token' | 'platform';
   input: TSchema | undefined;
   bodyLimitBytes: number | undefined;
+  /** Called when `input` finds faults, with the members that have none: so that all faults of a body leave together. */
+  review: Review | undefined;
   handle: (request: ApiRequest<unknown, Principal | null>) => Promise<Answer>;
 };
 
+type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
+
 type Described = { summary: string; bodyLimitBytes?: number };
 
-const operation = (described: Described, rest: Pick<Operation, 'access' | 'input' | 'handle'>): Operation => ({
-  summary: described.summary,
-  bodyLimitBytes: described.bodyLimitBytes,
-  ...rest,
-});
+const operation = (
+  described: Described,
+  rest: Pick<Operation, 'access' | 'input' | 'handle'> & { review?: Review | undefined },
+): Operation => ({ summary: described.summary, bodyLimitBytes: described.bodyLimitBytes, review: undefined, ...rest });
 
 /** Reads something; `anyone` may ask without a token, and then has no principal. */
 export const open = (
@@ -63,17 +67,25 @@ export const guarded = (
     },
   });
 
-/** Needs a bearer token and a body that `input` describes. */
+/**
+ * Needs a bearer token and a body that `input` describes. `review` finds what a schema cannot say, for a body that the
+ * schema has refused already.
+ */
 export const accepting = <Schema extends TSchema>(
   described: Described & {
     access?: 'platform';
     input: Schema;
+    review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<Answer>;
   },
 ): Operation =>
   operation(described, {
     access: described.access ?? 'token',
     input: described.input,
+    review: async ({ principal, body, ...request }) =>
+      principal === null || described.review === undefined
+        ? []
+        : described.review({ ...request, principal, body: body as Partial<Static<Schema>> }),
     handle: ({ principal, body, ...request }) => {
       if (principal === null) throw new TypeError('The machinery let a request without a principal through');
       return described.handle({ ...request, principal, body: body as Static<Schema> });

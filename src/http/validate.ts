@@ -1,7 +1,7 @@
 /** A body against its schema: every fault found, each named after the member that is wrong. */
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { invalid, type Fault } from '#kernel/problem.ts';
+import type { Fault } from '#kernel/problem.ts';
 
 type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;
 
@@ -13,6 +13,10 @@ const fieldOf = (path: string): string =>
   path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
 
 const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
+
+/** An enumeration for people: `1` and `"1"` are one choice, and the ways to clear a value are none. */
+const choices = (values: unknown): string =>
+  [...new Set((values as unknown[]).filter((value) => value !== null && value !== '').map(String))].join(', ');
 
 const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): Fault[] => {
   const field = fieldOf(instancePath);
@@ -36,11 +40,7 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
       return [{ code: 'too_short', message: `${field} must be at least ${String(detail['limit'])} characters`, field }];
     case 'enum':
       return [
-        {
-          code: 'invalid_value',
-          message: `${field} must be one of: ${(detail['allowedValues'] as unknown[]).join(', ')}`,
-          field,
-        },
+        { code: 'invalid_value', message: `${field} must be one of: ${choices(detail['allowedValues'])}`, field },
       ];
     default:
       return [
@@ -49,11 +49,13 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
   }
 };
 
-/** What a form cannot say by type: numbers arrive as text. Anything else is left for the schema to judge. */
-const coerce = (schema: TSchema, value: unknown): unknown =>
-  typeof value === 'string' && (schema as { type?: string }).type === 'integer' && /^-?[0-9]{1,15}$/.test(value)
-    ? Number(value)
-    : value;
+/** What a form cannot say by type: numbers arrive as text, and nothing as an empty one. The schema judges the rest. */
+const coerce = (schema: TSchema, value: unknown): unknown => {
+  const types = new Set([(schema as { type?: string | readonly string[] }).type].flat());
+  if (typeof value !== 'string' || types.has('string')) return value;
+  if (value === '' && types.has('null')) return null;
+  return types.has('integer') && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
+};
 
 /** The names whose values are arrays, which a form writes by repetition. */
 export const arraysOf = (schema: TSchema): ReadonlySet<string> =>
@@ -63,30 +65,42 @@ export const arraysOf = (schema: TSchema): ReadonlySet<string> =>
       .map(([name]) => name),
   );
 
+/** What came of a check. `sound` is the value without the members that have a fault, where the value is an object. */
+export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonly<Record<string, unknown>> };
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /**
  * Makes the check for a schema. Members that the schema marks `readOnly`, and `_links` and `_embedded`, are dropped
- * first, so that a client may send back what it read. Throws a 400 with one entry per fault.
+ * first, so that a client may send back what it read. There is one entry for each fault.
  */
-export const createValidator = (schema: TSchema): ((value: unknown) => unknown) => {
+export const createValidator = (schema: TSchema): ((value: unknown) => Checked) => {
   const properties = propertiesOf(schema);
   const compiled = Compile(schema);
   const dropped = new Set(['_links', '_embedded']);
   for (const [name, property] of Object.entries(properties)) if (property['readOnly'] === true) dropped.add(name);
-  return (value) => {
-    let subject = value;
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      const kept = Object.entries(value).filter(([name]) => !dropped.has(name));
-      subject = Object.fromEntries(
-        kept.map(([name, member]) => {
-          const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
-          return [name, property === undefined ? member : coerce(property, member)];
-        }),
-      );
-    }
-    if (compiled.Check(subject)) return subject;
-    const faults = compiled.Errors(subject).flatMap((error) => faultsOf(error as ValidationError));
+  const read = (value: unknown): unknown => {
+    if (!isObject(value)) return value;
+    const kept = Object.entries(value).filter(([name]) => !dropped.has(name));
+    return Object.fromEntries(
+      kept.map(([name, member]) => {
+        const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+        return [name, property === undefined ? member : coerce(property, member)];
+      }),
+    );
+  };
+  return (given) => {
+    const value = read(given);
+    const members = isObject(value) ? Object.entries(value) : [];
+    if (compiled.Check(value)) return { value, faults: [], sound: Object.fromEntries(members) };
+    const errors = compiled.Errors(value) as ValidationError[];
+    // The library says of an unknown member once more that "schema is false".
+    const isUnknown = errors.some(({ keyword }) => keyword === 'additionalProperties');
+    const faults = errors.filter(({ keyword }) => keyword !== 'boolean' || !isUnknown).flatMap(faultsOf);
     // A union reports each of its branches: one entry a field is enough.
-    const distinct = new Map(faults.map((fault) => [`${fault.field}:${fault.code}`, fault]));
-    throw invalid(...distinct.values());
+    const distinct = [...new Map(faults.map((fault) => [`${fault.field}:${fault.code}`, fault])).values()];
+    const faulty = new Set(distinct.map((fault) => fault.field?.split('.', 1)[0]));
+    return { value, faults: distinct, sound: Object.fromEntries(members.filter(([name]) => !faulty.has(name))) };
   };
 };

@@ -43,6 +43,7 @@ export const text = property('text');
 export const number = property('number');
 /** A count of items: a string in JSON, a number elsewhere (the specification's `total_items`). */
 export const count = property('count');
+export const boolean = property('boolean');
 export const enumeration = property('enumeration');
 export const secret = property('secret');
 export const url = property('url');

@@ -1,6 +1,7 @@
 /** Paging of collections: pure calculation of the links that every collection carries. */
 import { invalid, type Fault } from '#kernel/problem.ts';
 import { count, number, type Document, type Embedded, type Link } from './document.ts';
+import { unknownParameters } from './parameters.ts';
 
 export type Page = { offset: number; limit: number };
 
@@ -24,9 +25,9 @@ const wholeNumber = (
   return fallback;
 };
 
-/** `offset` ≥ 0 and `limit` 1–300 from the query; throws a 400 that names what is out of range. */
+/** `offset` ≥ 0 and `limit` 1–300 from the query; throws a 400 that names what is out of range or nobody knows. */
 export const readPage = (query: URLSearchParams): Page => {
-  const faults: Fault[] = [];
+  const faults = unknownParameters(query, ['offset', 'limit']);
   const page = {
     offset: wholeNumber(query, 'offset', 0, 0, Number.MAX_SAFE_INTEGER, faults),
     limit: wholeNumber(query, 'limit', LIMIT_DEFAULT, 1, LIMIT_MAX, faults),
