@@ -1,0 +1,73 @@
+/** The statements of stores: the tables store and membership are written here and nowhere else. */
+import type { Queryable } from '#database/pool.ts';
+
+export type Role = 'owner' | 'member';
+
+export type StoreRow = {
+  id: number;
+  name: string;
+  domain: string;
+  email: string;
+  timeZone: string;
+  dateCreated: Date;
+  dateModified: Date;
+};
+
+export const nextNumber = async (sql: Queryable): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
+  if (row === undefined) throw new Error('nextval answered no row');
+  return row.n;
+};
+
+export const insertStore = async (
+  sql: Queryable,
+  store: { shard: number; id: number; name: string; domain: string; email: string; timeZone: string; now: Date },
+): Promise<void> => {
+  await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone}, ${store.now},
+      ${store.now})`;
+};
+
+/** Adds the user or changes their role; false where the store or the user does not exist. */
+export const upsertMember = async (
+  sql: Queryable,
+  member: { shard: number; storeId: number; userId: number; role: Role; now: Date },
+): Promise<boolean> => {
+  const rows = await sql`
+    insert into membership (shard, store_id, user_id, role, date_created)
+    select s.shard, s.id, u.id, ${member.role}, ${member.now}
+    from store s
+    join users u on u.id = ${member.userId}
+    where s.shard = ${member.shard} and s.id = ${member.storeId}
+    on conflict (shard, store_id, user_id) do update set role = excluded.role
+    returning user_id`;
+  return rows.length > 0;
+};
+
+const columns = (sql: Queryable) =>
+  sql`id, name, domain, email, time_zone as "timeZone", date_created as "dateCreated", date_modified as "dateModified"`;
+
+export const findStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
+  const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
+  return row;
+};
+
+/** Which stores a list may show: null for all of them, which only the platform sees. */
+export type Reach = { shards: readonly number[]; ids: readonly number[] } | null;
+
+const reached = (sql: Queryable, reach: Reach) =>
+  reach === null ? sql`true` : sql`shard = any (${reach.shards}::smallint[]) and id = any (${reach.ids}::bigint[])`;
+
+export const listStores = async (
+  sql: Queryable,
+  reach: Reach,
+  page: { offset: number; limit: number },
+): Promise<StoreRow[]> => sql<StoreRow[]>`
+  select ${columns(sql)} from store where ${reached(sql, reach)}
+  order by id limit ${page.limit} offset ${page.offset}`;
+
+export const countStores = async (sql: Queryable, reach: Reach): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`select count(*) as total from store where ${reached(sql, reach)}`;
+  return row?.total ?? 0;
+};
