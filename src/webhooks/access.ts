@@ -1,0 +1,69 @@
+/** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
+import type { Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import type { ApiRequest } from '#http/route.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { parseId, shardOf } from '#kernel/ids.ts';
+import { notFound } from '#kernel/problem.ts';
+import { reachesStore, type Principal } from '#kernel/principal.ts';
+import { addressFault } from './address.ts';
+import { webhookDocument } from './document.ts';
+import { findWebhook, type Key, type WebhookRow } from './queries.ts';
+
+export type WebhookDeps = {
+  sql: Sql;
+  sealer: Sealer;
+  baseUrl: string;
+  /** The payload versions a webhook may have. */
+  versions: readonly string[];
+  webhooksPerStore: number;
+  /** The prefix of the operator's own delivery headers, such as `Service`. */
+  headerPrefix: string;
+  /** Why a delivery may not go to this url; null where it may. */
+  judgeUrl: (url: string) => Promise<string | null>;
+  /** Called after the commit of each change and awaited before the answer. */
+  onChanged: (webhook: { shard: number; id: number }) => Promise<void>;
+};
+
+type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+
+/** The store of the address. Throws a 404 where the caller does not reach it. */
+export const storeOf = ({ params, principal }: Asked): { shard: number; storeId: number } => {
+  const storeId = parseId(params['store_id'] ?? '');
+  if (storeId === undefined || !reachesStore(principal, storeId)) throw notFound('store');
+  return { shard: shardOf(storeId), storeId };
+};
+
+/** Where the webhook of the address is looked for. Throws a 404 where the address has no id. */
+export const keyOf = ({ params, principal }: Asked): Key => {
+  const id = parseId(params['webhook_id'] ?? '');
+  if (id === undefined) throw notFound('webhook');
+  return { shard: shardOf(id), id, stores: principal.stores === 'all' ? null : principal.stores };
+};
+
+/** The webhook of the address. Throws a 404 where there is none or it is of a store that the caller does not reach. */
+export const webhookOf = async (sql: Sql, asked: Asked): Promise<WebhookRow> => {
+  const row = await findWebhook(sql, keyOf(asked));
+  if (row === undefined) throw notFound('webhook');
+  return row;
+};
+
+/** The client that made a webhook sees its key; where a person made it, persons do. */
+export const seesKey = (principal: Principal, webhook: WebhookRow): boolean => principal.clientId === webhook.client;
+
+/** What an encryption key is sealed to: a sealed key copied into another row does not open there. */
+export const sealedTo = (id: number): string => `webhook:${id}`;
+
+export const show = (
+  { sealer, baseUrl }: WebhookDeps,
+  webhook: WebhookRow,
+  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+): Document => {
+  const sealed = seesKey(principal, webhook) ? webhook.encryptionKey : null;
+  const encryptionKey = sealed === null ? null : sealer.open(sealed, sealedTo(webhook.id));
+  return webhookDocument(webhook, { baseUrl, now, encryptionKey });
+};
+
+/** What the guard says of a url that is sound otherwise; null where there is nothing to say. */
+export const judge = async ({ judgeUrl }: WebhookDeps, url: string | null | undefined): Promise<string | null> =>
+  url && addressFault(url) === undefined ? judgeUrl(url) : null;

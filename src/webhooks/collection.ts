@@ -1,0 +1,102 @@
+/** The webhooks of a store: read a page of them, make one. */
+import { transaction } from '#database/pool.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { collection, readPage } from '#hypermedia/page.ts';
+import { idOf } from '#kernel/ids.ts';
+import { invalid, notFound, Problem } from '#kernel/problem.ts';
+import { judge, sealedTo, show, storeOf, type WebhookDeps } from './access.ts';
+import { addressOfWebhook } from './document.ts';
+import { createHistory } from './history/operations.ts';
+import { createItem } from './item.ts';
+import { countWebhooks, findWebhook, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
+import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
+import { decide, defaults, readWish, type Settings } from './webhook.ts';
+
+const createList = ({ sql, ...deps }: WebhookDeps): Operation =>
+  guarded({
+    summary: 'The webhooks of this store, a page at a time',
+    handle: async (request) => {
+      const store = storeOf(request);
+      const page = readPage(request.query);
+      const [rows, total] = await Promise.all([listWebhooks(sql, store, page), countWebhooks(sql, store)]);
+      if (total === undefined) throw notFound('store');
+      const document = collection({
+        name: 'webhooks',
+        rel: 'webhooks',
+        title: 'The webhooks of this store',
+        path: `${deps.baseUrl}/stores/${store.storeId}/webhooks`,
+        query: request.query,
+        page,
+        total,
+        items: rows.map((row) => show({ sql, ...deps }, row, request)),
+      });
+      return { status: 200, document };
+    },
+  });
+
+/** What a body asks for, and everything that is wrong with it beyond its schema. */
+const weigh = async (deps: WebhookDeps, body: WebhookPart) => {
+  const wish = readWish(body);
+  const forbidden = await judge(deps, wish.url);
+  const hasKey = typeof wish.encryptionKey === 'string';
+  return { wish, ...decide(defaults, wish, { hasKey, forbidden, headerPrefix: deps.headerPrefix }) };
+};
+
+/** Writes a new webhook, unless the store has as many as it may: exact, because creators of one store wait in line. */
+const add = (
+  { sql, sealer, webhooksPerStore }: WebhookDeps,
+  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+  store: { shard: number; storeId: number },
+  settings: Settings,
+  encryptionKey: string | null,
+) =>
+  transaction(sql, async (tx) => {
+    await lockStore(tx, store);
+    const present = await countWebhooks(tx, store);
+    if (present === undefined) throw notFound('store');
+    if (present >= webhooksPerStore) {
+      const message = `A store has at most ${webhooksPerStore} webhooks; delete one first`;
+      throw new Problem(409, { code: 'limit_reached', message });
+    }
+    const id = idOf(await nextNumber(tx), store.shard);
+    const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
+    const { clientId: client } = principal;
+    await insertWebhook(tx, { ...settings, ...store, id, client, encryptionKey: sealed, now });
+    const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
+    if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
+    return row;
+  });
+
+const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
+  accepting({
+    summary: 'Creates a webhook; name and format are required, encryption_key too when format is json',
+    input: whole,
+    review: async (request) => {
+      storeOf(request);
+      const { faults } = await weigh(deps, request.body);
+      return faults;
+    },
+    handle: async (request) => {
+      const store = storeOf(request);
+      const { wish, settings, faults } = await weigh(deps, request.body);
+      if (faults.length > 0) throw invalid(...faults);
+      const { name, format } = request.body;
+      const row = await add(deps, request, store, { ...settings, name, format }, wish.encryptionKey ?? null);
+      await deps.onChanged({ shard: store.shard, id: row.id });
+      return {
+        status: 201,
+        document: show(deps, row, request),
+        location: addressOfWebhook(row.id, deps.baseUrl),
+      };
+    },
+  });
+
+export const createWebhookOperations = (deps: WebhookDeps) => {
+  const schemas = createSchemas(deps.versions);
+  return {
+    list: createList(deps),
+    create: createCreate(deps, schemas),
+    ...createItem(deps, schemas),
+    ...createHistory(deps),
+  } satisfies Record<string, Operation>;
+};

@@ -1,0 +1,66 @@
+/** A delivery and an attempt as the API shows them. */
+import { addressOf } from '#commerce/document.ts';
+import { addressOfEvent } from '#events/document.ts';
+import { formatDate } from '#hypermedia/date.ts';
+import { code, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
+import { addressOfWebhook } from '../document.ts';
+import type { WebhookRow } from '../queries.ts';
+import type { AttemptRow, DeliveryRow } from './queries.ts';
+
+type About = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
+
+/** What retention has dropped has no address any more. */
+const linksOf = ({ type, resourceId, eventId }: About, { id, storeId }: WebhookRow, baseUrl: string): Link[] => {
+  const webhook = { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook' };
+  if (type === null || resourceId === null) return [webhook];
+  const resource = addressOf({ baseUrl, storeId, type, id: resourceId });
+  const event = addressOfEvent({ id: eventId }, baseUrl, storeId);
+  return [
+    webhook,
+    { rel: 'event', href: event, title: 'The event that was sent' },
+    { rel: 'resource', href: resource, title: 'The latest version of what it is about' },
+  ];
+};
+
+const aboutOf = ({ type, resourceId, action }: About, webhook: WebhookRow) => [
+  text('resource_type', type),
+  text('resource_id', resourceId),
+  number('webhook_id', webhook.id),
+  text('event', type === null ? null : `${type}/${action}`),
+];
+
+const dateOrNull = (name: string, at: Date | null, timeZone: string) =>
+  date(name, at === null ? null : formatDate(at, timeZone));
+
+export const deliveryDocument = (row: DeliveryRow, webhook: WebhookRow, baseUrl: string): Document => ({
+  name: 'status',
+  links: linksOf(row, webhook, baseUrl),
+  embedded: [],
+  properties: [
+    number('id', row.id),
+    ...aboutOf(row, webhook),
+    enumeration('status', row.status),
+    number('attempts', row.attempts),
+    dateOrNull('date_next', row.dateNext, webhook.timeZone),
+    dateOrNull('date_created', row.dateCreated, webhook.timeZone),
+    dateOrNull('date_ended', row.dateEnded, webhook.timeZone),
+  ],
+});
+
+/** `duration` is in milliseconds. */
+export const attemptDocument = (row: AttemptRow, webhook: WebhookRow, baseUrl: string): Document => ({
+  name: 'log',
+  links: linksOf(row, webhook, baseUrl),
+  embedded: [],
+  properties: [
+    text('id', `${row.deliveryId}-${row.n}`),
+    ...aboutOf(row, webhook),
+    number('attempt', row.n),
+    number('response_code', row.responseCode),
+    code('response_body', row.responseBody),
+    code('response_headers', row.responseHeaders),
+    number('duration', row.durationMs),
+    text('outcome', row.outcome),
+    date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
+  ],
+});

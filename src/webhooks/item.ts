@@ -1,0 +1,111 @@
+/** One webhook: read, change in part, replace, delete. */
+import { transaction } from '#database/pool.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { refuseParameters } from '#hypermedia/parameters.ts';
+import { invalid, notFound } from '#kernel/problem.ts';
+import { judge, keyOf, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
+import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './queries.ts';
+import type { Schemas, WebhookPart } from './schema.ts';
+import { decide, defaults, readWish, stopsDeliveries, type Draft, type Settings, type Wish } from './webhook.ts';
+
+type Change = 'part' | 'whole';
+type Asked = ApiRequest<WebhookPart>;
+
+const settingsOf = ({ name, format, version, url, query, eventResource, events, ...row }: WebhookRow): Settings => {
+  const { isActive, headers, ratePerSecond, retryProfile } = row;
+  const plain = { name, format, version, url, query, eventResource, events };
+  return { ...plain, isActive, headers, ratePerSecond, retryProfile };
+};
+
+/**
+ * Whether the stored key stays. A change of a part keeps what it does not name; and who cannot see the key reads null in
+ * its place, so a null that comes back from them says nothing.
+ */
+const keepsKey = (change: Change, wish: Wish, body: WebhookPart, sees: boolean): boolean =>
+  wish.encryptionKey === undefined ? change === 'part' : body.encryption_key === null && !sees;
+
+/** What the request makes of a stored webhook, and everything that is wrong with it beyond its schema. */
+const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: WebhookRow, forbidden: string | null) => {
+  const { body, principal } = request;
+  const wish = readWish(body);
+  const keeps = keepsKey(change, wish, body, seesKey(principal, stored));
+  const hasKey = keeps ? stored.encryptionKey !== null : typeof wish.encryptionKey === 'string';
+  const present: Draft = change === 'part' ? settingsOf(stored) : defaults;
+  return { wish, keeps, ...decide(present, wish, { hasKey, forbidden, headerPrefix: deps.headerPrefix }) };
+};
+
+/** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
+const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<WebhookRow> => {
+  const { sql, sealer, onChanged } = deps;
+  const key = keyOf(request);
+  // Names are resolved for those only who may write here, and before the row is locked: a resolver may take seconds.
+  await webhookOf(sql, request);
+  const forbidden = await judge(deps, request.body.url);
+  const row = await transaction(sql, async (tx) => {
+    const stored = await lockWebhook(tx, key);
+    if (stored === undefined) throw notFound('webhook');
+    const { wish, keeps, settings: draft, faults } = weigh(deps, request, kind, stored, forbidden);
+    if (faults.length > 0) throw invalid(...faults);
+    const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
+    const encryptionKey =
+      typeof wish.encryptionKey === 'string' ? sealer.seal(wish.encryptionKey, sealedTo(key.id)) : null;
+    await updateWebhook(tx, {
+      ...settings,
+      ...key,
+      storeId: stored.storeId,
+      encryptionKey: keeps ? stored.encryptionKey : encryptionKey,
+      stopsDeliveries: stopsDeliveries(stored, settings),
+      now: request.now,
+    });
+    return findWebhook(tx, key);
+  });
+  if (row === undefined) throw notFound('webhook');
+  await onChanged({ shard: key.shard, id: key.id });
+  return row;
+};
+
+/** The faults beyond the schema of a body that the schema has refused already; nothing is locked or written. */
+const review = async (deps: WebhookDeps, request: Asked, kind: Change) => {
+  const stored = await webhookOf(deps.sql, request);
+  return weigh(deps, request, kind, stored, await judge(deps, request.body.url)).faults;
+};
+
+export const createItem = (
+  deps: WebhookDeps,
+  { part, whole }: Schemas,
+): Record<'read' | 'patch' | 'replace' | 'remove', Operation> => ({
+  read: guarded({
+    summary: 'One webhook',
+    handle: async (request) => {
+      refuseParameters(request.query, []);
+      return { status: 200, document: show(deps, await webhookOf(deps.sql, request), request) };
+    },
+  }),
+  patch: accepting({
+    summary: 'Changes the properties that are sent and leaves the others as they are',
+    input: part,
+    review: (request) => review(deps, request, 'part'),
+    handle: async (request) => ({
+      status: 200,
+      document: show(deps, await change(deps, request, 'part'), request),
+    }),
+  }),
+  replace: accepting({
+    summary: 'Replaces the webhook; optional properties that are not sent return to their defaults',
+    input: whole,
+    review: (request) => review(deps, request, 'whole'),
+    handle: async (request) => ({
+      status: 200,
+      document: show(deps, await change(deps, request, 'whole'), request),
+    }),
+  }),
+  remove: guarded({
+    summary: 'Deletes the webhook; what is pending for it is not attempted any more',
+    handle: async (request) => {
+      const key = keyOf(request);
+      if (!(await deleteWebhook(deps.sql, key))) throw notFound('webhook');
+      await deps.onChanged({ shard: key.shard, id: key.id });
+      return { status: 204 };
+    },
+  }),
+});

@@ -1,0 +1,137 @@
+/** The statements of webhooks: the table webhook is written here and nowhere else. */
+import type { Queryable } from '#database/pool.ts';
+import type { Settings } from './webhook.ts';
+
+export type WebhookRow = Settings & {
+  id: number;
+  storeId: number;
+  /** The client that made it; null where a person did. */
+  client: number | null;
+  /** Sealed. */
+  encryptionKey: Buffer | null;
+  epoch: number;
+  dateCreated: Date;
+  dateModified: Date;
+  /** The store's. */
+  timeZone: string;
+  consecutiveFailures: number;
+  pausedUntil: Date | null;
+};
+
+/** Where a webhook is looked for: by its id, among the stores that the caller reaches (null: all of them). */
+export type Key = { shard: number; id: number; stores: readonly number[] | null };
+
+const selected = (sql: Queryable) => sql`
+  select w.id, w.store_id as "storeId", w.client, w.name, w.format, w.version, w.url, w.query,
+    w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
+    w.epoch, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil"
+  from webhook w
+  join store s on s.shard = w.shard and s.id = w.store_id
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id`;
+
+const atKey = (sql: Queryable, { shard, id, stores }: Key) => sql`
+  w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
+
+export const findWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
+  const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)}`;
+  return row;
+};
+
+/** The webhook, its row kept from other writers until the transaction ends. */
+export const lockWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
+  const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)} for no key update of w`;
+  return row;
+};
+
+export const listWebhooks = async (
+  sql: Queryable,
+  store: { shard: number; storeId: number },
+  page: { offset: number; limit: number },
+): Promise<WebhookRow[]> => sql<WebhookRow[]>`
+  ${selected(sql)}
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId}
+  order by w.id limit ${page.limit} offset ${page.offset}`;
+
+/** How many webhooks the store has; undefined where there is no such store. */
+export const countWebhooks = async (
+  sql: Queryable,
+  store: { shard: number; storeId: number },
+): Promise<number | undefined> => {
+  const [row] = await sql<{ total: number }[]>`
+    select (select count(*) from webhook w where w.shard = s.shard and w.store_id = s.id) as total
+    from store s
+    where s.shard = ${store.shard} and s.id = ${store.storeId}`;
+  return row?.total;
+};
+
+/**
+ * Keeps other creators out of this store until the transaction ends, so that a count of its webhooks stays true. The
+ * count must be a statement of its own: one that waited for this lock still sees what was there before it waited.
+ */
+export const lockStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<void> => {
+  await sql`select id from store where shard = ${store.shard} and id = ${store.storeId} for no key update`;
+};
+
+export const nextNumber = async (sql: Queryable): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
+  if (row === undefined) throw new Error('nextval answered no row');
+  return row.n;
+};
+
+export type NewWebhook = Settings & {
+  shard: number;
+  id: number;
+  storeId: number;
+  client: number | null;
+  encryptionKey: Buffer | null;
+  now: Date;
+};
+
+export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promise<void> => {
+  await sql`
+    insert into webhook (shard, id, store_id, client, name, format, version, url, query, encryption_key, event_resource,
+      events, is_active, headers, rate_per_second, retry_profile, date_created, date_modified)
+    values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.name}, ${webhook.format},
+      ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
+      ${webhook.events}::text[], ${webhook.isActive}, ${sql.json(webhook.headers)}, ${webhook.ratePerSecond},
+      ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
+};
+
+export type ChangedWebhook = Settings & {
+  shard: number;
+  id: number;
+  storeId: number;
+  encryptionKey: Buffer | null;
+  stopsDeliveries: boolean;
+  now: Date;
+};
+
+/** Writes every setting of a locked webhook. With a raised epoch, all that is pending is dead: one row says so. */
+export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
+  await sql`
+    update webhook set
+      name            = ${webhook.name},
+      format          = ${webhook.format},
+      version         = ${webhook.version},
+      url             = ${webhook.url},
+      query           = ${webhook.query},
+      encryption_key  = ${webhook.encryptionKey},
+      event_resource  = ${webhook.eventResource},
+      events          = ${webhook.events}::text[],
+      is_active       = ${webhook.isActive},
+      headers         = ${sql.json(webhook.headers)},
+      rate_per_second = ${webhook.ratePerSecond},
+      retry_profile   = ${webhook.retryProfile},
+      epoch           = epoch + ${webhook.stopsDeliveries ? 1 : 0},
+      revision        = revision + 1,
+      date_modified   = ${webhook.now}
+    where shard = ${webhook.shard} and id = ${webhook.id} and store_id = ${webhook.storeId}`;
+};
+
+/** False where there is no such webhook within the caller's reach. */
+export const deleteWebhook = async (sql: Queryable, key: Key): Promise<boolean> => {
+  const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
+  return rows.length > 0;
+};

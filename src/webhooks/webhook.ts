@@ -1,0 +1,114 @@
+/** A webhook's settings: what a request says of them, what stands where it says nothing, and what is wrong with them. */
+import { readShape } from '#commerce/shape.ts';
+import { Problem, type Fault } from '#kernel/problem.ts';
+import { addressFault, isEncrypted } from './address.ts';
+import { headerFaults } from './headers.ts';
+import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
+import { subscribe, type Subscription } from './subscription.ts';
+
+export type Settings = Subscription & {
+  name: string;
+  format: (typeof FORMATS)[number];
+  version: string;
+  url: string | null;
+  query: string | null;
+  isActive: boolean;
+  headers: Readonly<Record<string, string>>;
+  ratePerSecond: number | null;
+  retryProfile: (typeof RETRY_PROFILES)[number];
+};
+
+/** What a request asks for; what it does not name is absent. */
+export type Wish = Partial<Settings> & { encryptionKey?: string | null };
+
+/** Settings before name and format are known: the state from which a new or replaced webhook starts. */
+export type Draft = Omit<Settings, 'name' | 'format'> & Partial<Pick<Settings, 'name' | 'format'>>;
+
+export const defaults: Draft = {
+  version: '2',
+  url: null,
+  query: null,
+  eventResource: null,
+  events: [],
+  isActive: true,
+  headers: {},
+  ratePerSecond: null,
+  retryProfile: 'hour',
+};
+
+/** The members of a body as settings: clearing is `null` or the default, the spellings of a flag are one. */
+export const readWish = (body: WebhookPart): Wish => {
+  const wish: Wish = {};
+  if (body.name !== undefined) wish.name = body.name;
+  if (body.format !== undefined) wish.format = body.format;
+  if (body.version !== undefined) wish.version = String(body.version ?? '') || defaults.version;
+  if (body.url !== undefined) wish.url = body.url || null;
+  if (body.query !== undefined) wish.query = body.query || null;
+  if (body.encryption_key !== undefined) wish.encryptionKey = body.encryption_key || null;
+  if (body.event_resource !== undefined) wish.eventResource = body.event_resource || null;
+  if (body.events !== undefined) wish.events = body.events;
+  if (body.is_active !== undefined) wish.isActive = ['1', 'true'].includes(String(body.is_active));
+  if (body.headers !== undefined) wish.headers = body.headers ?? {};
+  if (body.rate_per_second !== undefined) wish.ratePerSecond = body.rate_per_second;
+  if (body.retry_profile !== undefined) wish.retryProfile = body.retry_profile || defaults.retryProfile;
+  return wish;
+};
+
+export type Circumstances = {
+  /** Whether the webhook has a key after the change. */
+  hasKey: boolean;
+  /** Why the guard forbids the host of the url that the request sends; null where it does not. */
+  forbidden: string | null;
+  headerPrefix: string;
+};
+
+const addressFaults = (draft: Draft, wish: Wish, forbidden: string | null): Fault[] => {
+  if (draft.url === null) return [];
+  const reason = wish.url ? addressFault(wish.url) : undefined;
+  if (reason !== undefined) return [{ code: 'invalid_value', message: `url ${reason}`, field: 'url' }];
+  if (forbidden !== null) return [{ code: 'forbidden_address', message: `url: ${forbidden}`, field: 'url' }];
+  if (draft.format !== 'partner_sitebuilder' || isEncrypted(draft.url)) return [];
+  // The key travels in a header of this format.
+  const message = 'url must be https when format is partner_sitebuilder';
+  return [{ code: 'invalid_value', message, field: 'url' }];
+};
+
+const queryFaults = ({ query, eventResource }: Draft): readonly Fault[] => {
+  try {
+    readShape(query ?? '', eventResource);
+    return [];
+  } catch (error) {
+    if (error instanceof Problem) return error.faults;
+    throw error;
+  }
+};
+
+/** What a wish makes of the settings it meets, and every fault that no schema can see. */
+export const decide = <From extends Draft>(
+  present: From,
+  wish: Wish,
+  { hasKey, forbidden, headerPrefix }: Circumstances,
+): { settings: From & Wish; faults: Fault[] } => {
+  const { encryptionKey: _, ...asked } = wish;
+  const { faults: subscriptionFaults, ...subscription } = subscribe(wish, present);
+  const settings = { ...present, ...asked, ...subscription };
+  const keyFault: Fault = {
+    code: 'required',
+    message: 'encryption_key is required when format is json',
+    field: 'encryption_key',
+  };
+  // Which relations there are depends on the resource: while that is wrong, nothing can be said of the query.
+  const asksAnew = settings.query !== present.query || settings.eventResource !== present.eventResource;
+  const faults = [
+    ...addressFaults(settings, wish, forbidden),
+    ...(asksAnew && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
+    ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
+    ...subscriptionFaults,
+    ...headerFaults(wish.headers ?? {}, headerPrefix),
+  ];
+  return { settings, faults };
+};
+
+/** Whether the change stops what is pending: the webhook is switched off, or loses the address it sends to. */
+export const stopsDeliveries = (before: Settings, after: Settings): boolean =>
+  (before.isActive && !after.isActive) || (before.url !== null && after.url === null);
