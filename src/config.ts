@@ -38,6 +38,15 @@ const databaseUrl = (env: Env): string | undefined => {
   throw new ConfigError('DATABASE_URL is not an address such as postgres://user:password@host:5432/halcyon');
 };
 
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/** On a laptop the terminal is for the person, so the log is quieter there. */
+const logLevel = (env: Env): string => {
+  const level = env['LOG_LEVEL'] || (env['DATABASE_URL'] ? 'info' : 'warn');
+  if (LOG_LEVELS.includes(level)) return level;
+  throw new ConfigError(`LOG_LEVEL is "${level}": set it to one of ${LOG_LEVELS.join(', ')}`);
+};
+
 /** 32 bytes as 64 hex digits or base64; `undefined` where not set. */
 const secretKey = (env: Env): Buffer | undefined => {
   const text = env['HALCYON_SECRET_KEY'];
@@ -70,7 +79,7 @@ export const readConfig = (env: Env, cwd: string) => {
     baseUrl,
     authUrl: origin(env, 'AUTH_URL', baseUrl),
     dataDir: resolve(cwd, env['HALCYON_DATA'] || '.halcyon'),
-    logLevel: env['LOG_LEVEL'] || 'info',
+    logLevel: logLevel(env),
     secretKey: secretKey(env),
     database: Object.freeze({
       url: databaseUrl(env),

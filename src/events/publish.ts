@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ResourceType } from '#commerce/catalogue.ts';
 import { createBatcher } from '#database/batch.ts';
-import type { Sql } from '#database/pool.ts';
+import { isUnavailable, type Sql } from '#database/pool.ts';
 import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import { inLockOrder, toColumns, type Row } from './columns.ts';
@@ -56,6 +56,8 @@ export const createPublisher = (deps: {
   batchRows: number;
   batchBytes: number;
   onCommitted: (deliveries: readonly Committed[]) => void;
+  /** A batch failed in a way that leaves open whether it was committed. */
+  onUnknown: (error: unknown) => void;
 }): Publisher => {
   const mint = createMint(deps.sql);
 
@@ -71,7 +73,11 @@ export const createPublisher = (deps: {
       }
     }
     const columns = toColumns(rows.toSorted(inLockOrder), now);
-    const answer = await publishBatch(deps.sql, columns, { day: dayOf(now), now, baseUrl: deps.baseUrl });
+    const frozen = { day: dayOf(now), now, baseUrl: deps.baseUrl };
+    const answer = await publishBatch(deps.sql, columns, frozen).catch((error: unknown) => {
+      if (isUnavailable(error)) deps.onUnknown(error);
+      throw error;
+    });
     const published = Map.groupBy(answer, (row) => row.eventId);
 
     const deliveries: Committed[] = [];

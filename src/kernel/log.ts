@@ -9,5 +9,8 @@ export const createLog = (level: string): Log =>
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     // A second lock on the door: the code does not log these, and if it ever does, they do not come out.
-    redact: { paths: ['*.authorization', '*.cookie', '*.password', '*.client_secret', '*.encryption_key'], censor: '***' },
+    redact: {
+      paths: ['*.authorization', '*.cookie', '*.password', '*.client_secret', '*.encryption_key'],
+      censor: '***',
+    },
   });

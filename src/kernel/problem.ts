@@ -10,9 +10,16 @@ export class Problem extends Error {
   readonly faults: readonly Fault[];
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, faults: Fault | readonly Fault[], options: { headers?: Record<string, string>; cause?: unknown } = {}) {
+  constructor(
+    status: number,
+    faults: Fault | readonly Fault[],
+    options: { headers?: Record<string, string>; cause?: unknown } = {},
+  ) {
     const list = Array.isArray(faults) ? (faults as readonly Fault[]) : [faults as Fault];
-    super(list.map((fault) => fault.message).join('; '), options.cause === undefined ? undefined : { cause: options.cause });
+    super(
+      list.map((fault) => fault.message).join('; '),
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
     this.name = 'Problem';
     this.status = status;
     this.faults = list;

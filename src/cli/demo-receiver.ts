@@ -1,0 +1,124 @@
+/**
+ * The demo's receiver: what an integrator would run. It verifies each delivery from the raw body, prints a line, keeps
+ * the last ones, and shows the code that the authorization server sends back, so that a newcomer needs no app yet.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { html } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+
+export type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
+
+export type DemoReceiver = Running & { port: number };
+
+const KEPT = 50;
+const BODY_BYTES = 1024 * 1024;
+const AGE_SECONDS = 300;
+
+const equal = (a: string, b: string): boolean => {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)];
+  return left.length === right.length && timingSafeEqual(left, right);
+};
+
+/** Both signatures, as docs/webhooks.md tells a receiver to check them: over the raw bytes, in constant time, not too old. */
+const isVerified = (headers: Record<string, string>, body: Buffer, key: string, prefix: string): boolean => {
+  const id = headers['webhook-id'] ?? '';
+  const timestamp = headers['webhook-timestamp'] ?? '';
+  const secret = Buffer.from(key.replace(/^whsec_/, ''), 'base64');
+  const standard = createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body).digest('base64');
+  const hex = createHmac('sha256', key).update(body).digest('hex');
+  const isFresh = Math.abs(Date.now() / 1000 - Number(timestamp)) < AGE_SECONDS;
+  const signatures = (headers['webhook-signature'] ?? '').split(' ');
+  return (
+    isFresh &&
+    signatures.some((signature) => equal(signature, `v1,${standard}`)) &&
+    equal(headers[`${prefix}-webhook-signature`.toLowerCase()] ?? '', hex)
+  );
+};
+
+const readBody = async (request: IncomingMessage): Promise<Buffer | undefined> => {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > BODY_BYTES) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+};
+
+const callbackPage = (query: URLSearchParams): string => {
+  const code = query.get('code');
+  const main =
+    code === null
+      ? html`<div class="card">
+          <h1>No access</h1>
+          <p>${query.get('error')}: ${query.get('error_description')}</p>
+        </div>`
+      : html`<div class="card">
+          <h1>The code has arrived</h1>
+          <p>It can be used once, within 30 seconds, at the token endpoint:</p>
+          <p><code id="code">${code}</code></p>
+          <p class="soft">state: <code>${query.get('state')}</code></p>
+        </div>`;
+  return shell({ title: 'Demo app', main });
+};
+
+const send = (response: ServerResponse, status: number, type: string, body: string | Buffer): void => {
+  response.writeHead(status, { 'Content-Type': type }).end(body);
+};
+
+/** Listens on loopback at `port`, or at any free one if it is taken (0). */
+export const startDemoReceiver = async (options: {
+  port: number;
+  key: string;
+  headerPrefix: string;
+  print: (text: string) => void;
+}): Promise<DemoReceiver> => {
+  const received: Received[] = [];
+
+  const receive = async (request: IncomingMessage, response: ServerResponse) => {
+    const body = await readBody(request);
+    if (body === undefined) return send(response, 413, 'text/plain', 'too large\n');
+    const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
+    const verified = isVerified(headers, body, options.key, options.headerPrefix);
+    received.push({ headers, body, isVerified: verified });
+    if (received.length > KEPT) received.shift();
+    const event = headers[`${options.headerPrefix}-webhook-event`.toLowerCase()];
+    options.print(
+      `← ${event} · ${body.length} bytes · ${verified ? 'signature verified' : 'SIGNATURE NOT VERIFIED'} · ${headers['webhook-id']}`,
+    );
+    send(response, verified ? 200 : 401, 'text/plain', verified ? 'ok\n' : 'signature not verified\n');
+  };
+
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://localhost');
+    if (request.method === 'POST') {
+      receive(request, response).catch(() => response.destroy());
+    } else if (url.pathname === '/callback') {
+      send(response, 200, 'text/html; charset=utf-8', callbackPage(url.searchParams));
+    } else if (url.pathname === '/last') {
+      send(response, received.length === 0 ? 404 : 200, 'application/hal+json', received.at(-1)?.body ?? '');
+    } else {
+      const list = received.map(({ headers, body, isVerified: verified }) => ({
+        verified,
+        headers,
+        body: body.toString(),
+      }));
+      send(response, 200, 'application/json', `${JSON.stringify(list.toReversed(), null, 2)}\n`);
+    }
+  });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject);
+  server.listen(options.port, '127.0.0.1', resolve);
+  await promise;
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : options.port,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+};

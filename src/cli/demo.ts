@@ -1,0 +1,181 @@
+/**
+ * The demo: on the first start of an embedded database a user, a store, an app with tokens, the platform's client and a
+ * webhook to the built-in receiver; `demo.json` tells all of it to a newcomer or a script.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+import { createClient } from '#oauth/clients.ts';
+import { grantStoreAccess } from '#oauth/issue.ts';
+import { findStore } from '#stores/queries.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { shardOf } from '#kernel/ids.ts';
+import type { Config } from '../config.ts';
+import { startDemoReceiver, type DemoReceiver } from './demo-receiver.ts';
+import type { House } from './house.ts';
+
+export type DemoFile = {
+  base_url: string;
+  auth_url: string;
+  store_id: number;
+  user: { email: string; password: string };
+  client: { client_id: string; client_secret: string; redirect_uri: string };
+  access_token: string;
+  refresh_token: string;
+  platform: { client_id: string; client_secret: string };
+  receiver: { url: string; encryption_key: string };
+  /** The webhook that points at the receiver; absent until it is made, which needs the API to be up. */
+  webhook_id?: number;
+};
+
+export type Demo = Running & {
+  path: string;
+  file: DemoFile;
+  /** Makes the webhook over the API, once. */
+  complete: () => Promise<void>;
+};
+
+const EMAIL = 'owner@example.com';
+
+const read = async (path: string): Promise<DemoFile | undefined> => {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as DemoFile;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+};
+
+const write = (path: string, file: DemoFile): Promise<void> =>
+  writeFile(path, `${JSON.stringify(file, null, 2)}\n`, { mode: 0o600 });
+
+const replace = async (path: string, file: DemoFile): Promise<void> => {
+  await write(`${path}.new`, file);
+  await rename(`${path}.new`, path);
+};
+
+const make = async (tx: Tx, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
+  const now = new Date();
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const user = { email: EMAIL, password: randomBytes(9).toString('base64url') };
+  const { id: userId } = await createUser(tx, passwords, { ...user, now });
+  const store = { name: 'Demo Store', domain: 'demo.example.com', email: EMAIL, timeZone: 'UTC' };
+  const { id: storeId } = await createStore(tx, { ...store, now });
+  await addMember(tx, { storeId, userId, role: 'owner', now });
+  const redirectUri = new URL('/callback', receiver.url).href;
+  const app = { name: 'Demo App', company: 'Example Apps', redirectUris: [redirectUri], trusted: false };
+  const client = await createClient(tx, { ...app, now });
+  const platform = await createClient(tx, { name: 'Demo Platform', redirectUris: [], trusted: true, now });
+  const { accessTokenLifetimeSeconds, refreshTokenIdleDays } = config.oauth;
+  const tokens = await grantStoreAccess(tx, {
+    clientId: client.client_id,
+    userId,
+    storeId,
+    now,
+    accessTokenLifetimeSeconds,
+    refreshTokenIdleDays,
+  });
+  return {
+    base_url: config.baseUrl,
+    auth_url: config.authUrl,
+    store_id: storeId,
+    user,
+    client: { ...client, redirect_uri: redirectUri },
+    access_token: tokens.access_token,
+    refresh_token: tokens.refresh_token,
+    platform,
+    receiver,
+  };
+};
+
+/**
+ * The demo's data, made at the first start. The file is written before the commit and gets its name after it, so a crash
+ * at any moment leaves either both or neither: a file without its name counts when its store exists.
+ */
+const openFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
+  const present = await read(path);
+  if (present !== undefined) return present;
+  const half = await read(`${path}.new`).catch(() => undefined);
+  if (half !== undefined && (await findStore(sql, shardOf(half.store_id), half.store_id)) !== undefined) {
+    await rename(`${path}.new`, path);
+    return half;
+  }
+  const file = await transaction(sql, async (tx) => {
+    const made = await make(tx, config, receiver);
+    await write(`${path}.new`, made);
+    return made;
+  });
+  await rename(`${path}.new`, path);
+  return file;
+};
+
+const receiverOn = async (port: number, options: Omit<Parameters<typeof startDemoReceiver>[0], 'port'>) => {
+  try {
+    return await startDemoReceiver({ ...options, port });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    return undefined;
+  }
+};
+
+/** Over the API like anybody else's, so that what it can do is what the API can do. */
+const createWebhook = async (file: DemoFile, config: Config): Promise<number> => {
+  const { pathname } = new URL(config.baseUrl);
+  const local = `http://${config.host}:${config.port}${pathname.replace(/\/$/, '')}`;
+  const response = await fetch(`${local}/stores/${file.store_id}/webhooks`, {
+    method: 'POST',
+    headers: {
+      [config.naming.versionHeader]: '1',
+      Authorization: `Bearer ${file.access_token}`,
+      'Content-Type': 'application/json',
+    },
+    body: JSON.stringify({
+      name: 'Demo receiver',
+      format: 'json',
+      url: file.receiver.url,
+      query: 'zoom=items',
+      event_resource: 'transaction',
+      encryption_key: file.receiver.encryption_key,
+    }),
+  });
+  if (!response.ok)
+    throw new Error(`The demo's webhook could not be made: ${response.status} ${await response.text()}`);
+  return ((await response.json()) as { id: number }).id;
+};
+
+export const openDemo = async (deps: {
+  config: Config;
+  house: House;
+  print: (text: string) => void;
+}): Promise<Demo> => {
+  const { config, house, print } = deps;
+  const path = join(config.dataDir, 'demo.json');
+  const known = await read(path);
+  const key = known?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
+  const options = { key, headerPrefix: config.naming.webhookHeaderPrefix, print };
+  const port = known === undefined ? config.port + 1 : Number(new URL(known.receiver.url).port);
+  // The first start may choose another port; afterwards the address stands in the webhook and in the client.
+  let receiver: DemoReceiver | undefined = await receiverOn(port, options);
+  if (receiver === undefined && known === undefined) receiver = await receiverOn(0, options);
+  if (receiver === undefined)
+    print(`Port ${port} of the demo receiver is taken: deliveries to it will fail until it is free.`);
+  const url = `http://localhost:${receiver?.port ?? port}/`;
+  let file = await openFile(path, house.sql, config, { url, encryption_key: key });
+  if (file.base_url !== config.baseUrl || file.auth_url !== config.authUrl) {
+    file = { ...file, base_url: config.baseUrl, auth_url: config.authUrl };
+    await replace(path, file);
+  }
+  return {
+    path,
+    file,
+    complete: async () => {
+      if (file.webhook_id === undefined)
+        await replace(path, { ...file, webhook_id: await createWebhook(file, config) });
+    },
+    stop: async () => receiver?.stop(),
+  };
+};

@@ -1,0 +1,17 @@
+import { DatabaseError } from '#database/pool.ts';
+import { Problem } from '#kernel/problem.ts';
+import { ConfigError } from '../config.ts';
+
+/** Something the person at the terminal can mend; the message is one line that says how. */
+export class UserError extends Error {}
+
+/** One line for what a person can mend; the whole story for what is our fault. */
+export const explain = (error: unknown): string => {
+  const isExpected =
+    error instanceof UserError ||
+    error instanceof ConfigError ||
+    error instanceof DatabaseError ||
+    error instanceof Problem;
+  if (isExpected) return `halcyon: ${error.message}`;
+  return `halcyon: something went wrong that should not; please report this:\n${error instanceof Error ? error.stack : String(error)}`;
+};

@@ -1,0 +1,73 @@
+/** What every command stands on: settings, a migrated database, the key for secrets at rest. */
+import { randomBytes } from 'node:crypto';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { findRunning, startEmbedded } from '#database/embedded.ts';
+import { migrate } from '#database/migrate.ts';
+import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Config } from '../config.ts';
+import { UserError } from './explain.ts';
+
+const MIGRATIONS = join(import.meta.dirname, '../../migrations');
+const KEY_FILE = 'secret-key';
+
+export type House = {
+  sql: Sql;
+  secretKey: Buffer;
+  /** Fulfils when the embedded server ends by itself; never where there is none. */
+  databaseEnded: Promise<string>;
+  close: () => Promise<void>;
+};
+
+type Database = { address: DatabaseAddress; ended: Promise<string>; stop: () => Promise<void> };
+
+const openDatabase = async (config: Config, log: Log, isGuest: boolean): Promise<Database> => {
+  const stay = { ended: new Promise<string>(() => {}), stop: async () => {} };
+  if (config.database.url !== undefined) return { address: { kind: 'url', url: config.database.url }, ...stay };
+  // A command for a moment uses the server that a running Halcyon started, and leaves it running.
+  const address = isGuest ? await findRunning(config.dataDir) : undefined;
+  if (address !== undefined) return { address, ...stay };
+  const embedded = await startEmbedded({ dataDir: config.dataDir, log });
+  return { address: embedded.address, ended: embedded.exited, stop: embedded.stop };
+};
+
+/** The operator's key, or with the embedded database one that is generated into the data folder (mode 0600). */
+const openSecretKey = async (config: Config): Promise<Buffer> => {
+  if (config.secretKey !== undefined) return config.secretKey;
+  if (config.database.url !== undefined) {
+    throw new UserError(
+      'Set HALCYON_SECRET_KEY (32 bytes, "openssl rand -hex 32") beside DATABASE_URL: it seals secrets at rest',
+    );
+  }
+  const path = join(config.dataDir, KEY_FILE);
+  try {
+    return Buffer.from((await readFile(path, 'utf8')).trim(), 'hex');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  const key = randomBytes(32);
+  await writeFile(`${path}.new`, `${key.toString('hex')}\n`, { mode: 0o600 });
+  await rename(`${path}.new`, path);
+  return key;
+};
+
+/** Opens the database (starting the embedded one where there is no `DATABASE_URL`) and brings it to our schema. */
+export const openHouse = async (config: Config, log: Log, options: { isGuest: boolean }): Promise<House> => {
+  const database = await openDatabase(config, log, options.isGuest);
+  const { connections } = config.database;
+  const sql = openPool(database.address, { connections, applicationName: 'halcyon' });
+  const close = async () => {
+    await sql.end({ timeout: 2 });
+    await database.stop();
+  };
+  try {
+    await checkServer(sql);
+    const secretKey = await openSecretKey(config);
+    await migrate(sql, MIGRATIONS);
+    return { sql, secretKey, databaseEnded: database.ended, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+};

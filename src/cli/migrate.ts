@@ -1,0 +1,12 @@
+/** `halcyon migrate`: opening the house does it; the command is for a deployment that wants it as a step of its own. */
+import { createLog } from '#kernel/log.ts';
+import { readConfig } from '../config.ts';
+import { openHouse } from './house.ts';
+import type { Terminal } from './program.ts';
+
+export const migrateOnly = async (terminal: Terminal): Promise<void> => {
+  const config = readConfig(terminal.env, terminal.cwd);
+  const house = await openHouse(config, createLog(config.logLevel), { isGuest: true });
+  await house.close();
+  terminal.print('The database has the schema of this version.');
+};

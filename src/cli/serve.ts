@@ -1,0 +1,92 @@
+/** `halcyon serve` and `halcyon deliver`: from settings to a running house, and down again. */
+import { createServer } from 'node:net';
+import { systemClock } from '#kernel/clock.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+import { createLog, type Log } from '#kernel/log.ts';
+import { startApp, VERSION, type Role } from '../app.ts';
+import { readConfig, type Config } from '../config.ts';
+import { openDemo, type Demo } from './demo.ts';
+import { UserError } from './explain.ts';
+import { openHouse, type House } from './house.ts';
+import type { Terminal } from './program.ts';
+
+/** Before anything is made: a port that is taken must not leave half a house behind. */
+const requireFreePort = async (host: string, port: number): Promise<void> => {
+  const probe = createServer();
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  probe.once('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EADDRINUSE')
+      reject(new UserError(`Port ${port} on ${host} is taken: stop what uses it, or set PORT to another`));
+    else
+      reject(
+        new UserError(
+          `Cannot listen on ${host}:${port} (${error.code}): set HOST and PORT to an address of this machine`,
+        ),
+      );
+  });
+  probe.listen(port, host, resolve);
+  await promise;
+  await new Promise((closed) => probe.close(closed));
+};
+
+const LOOPBACK = ['127.0.0.0/8', '::1/128'];
+
+/** The demo's receiver stands on loopback, which an operator has to allow and the demo allows by itself. */
+const withDemoDefaults = (config: Config): Config => {
+  const { allowedNetworks } = config.delivery;
+  if (config.database.url !== undefined || allowedNetworks.length > 0) return config;
+  return { ...config, delivery: { ...config.delivery, allowedNetworks: LOOPBACK } };
+};
+
+const summary = (config: Config, demo: Demo | undefined): string => {
+  const lines = [
+    `Halcyon ${VERSION} is ready.`,
+    '',
+    `  API            ${config.baseUrl}   (send the header ${config.naming.versionHeader}: 1)`,
+    `  Sign in        ${config.authUrl}/sign-in`,
+  ];
+  if (demo !== undefined) {
+    lines.push(
+      `    e-mail       ${demo.file.user.email}`,
+      `    password     ${demo.file.user.password}`,
+      `  Demo receiver  ${demo.file.receiver.url}   (prints and verifies what is delivered)`,
+      `  Credentials    ${demo.path}`,
+      '',
+      'Try next: the transcript in README.md. It begins with',
+      `  curl -H '${config.naming.versionHeader}: 1' ${config.baseUrl}`,
+    );
+  }
+  lines.push('', 'ctrl-C stops it; the data stays.');
+  return lines.join('\n');
+};
+
+/** Whichever comes first: somebody wants us to stop, or the ground goes away. */
+const untilOver = async (terminal: Terminal, house: House, log: Log): Promise<void> => {
+  const ended = house.databaseEnded.then((how) => ({ how }));
+  const over = await Promise.race([terminal.stopSignal, ended]);
+  if (typeof over === 'string') log.info({ signal: over }, 'stopping');
+  else throw new UserError(`The embedded PostgreSQL ended by itself (${over.how}): start again`);
+};
+
+export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> => {
+  const config = withDemoDefaults(readConfig(terminal.env, terminal.cwd));
+  const log = createLog(config.logLevel);
+  if (roles.includes('serve')) await requireFreePort(config.host, config.port);
+  const house = await openHouse(config, log, { isGuest: false });
+  const running: Running[] = [{ stop: house.close }];
+  const stop = async () => {
+    for (const part of running.splice(0).toReversed()) await part.stop();
+  };
+  try {
+    const demo =
+      config.database.url === undefined ? await openDemo({ config, house, print: terminal.print }) : undefined;
+    if (demo !== undefined) running.push(demo);
+    const { sql, secretKey } = house;
+    running.push(await startApp({ config, sql, secretKey, clock: systemClock, random: Math.random, log, roles }));
+    await demo?.complete();
+    terminal.print(summary(config, demo));
+    await untilOver(terminal, house, log);
+  } finally {
+    await stop();
+  }
+};

@@ -1,0 +1,49 @@
+/** `halcyon store create` and `halcyon store add-member`. */
+import { Command } from 'commander';
+import { addMember, createStore } from '#stores/store.ts';
+import { UserError } from './explain.ts';
+import { asGuest } from './guest.ts';
+import type { Terminal } from './program.ts';
+
+const number = (text: string, name: string): number => {
+  const id = Number(text);
+  if (Number.isSafeInteger(id) && id > 0) return id;
+  throw new UserError(`${name} must be an id, a positive whole number`);
+};
+
+export const createStoreCommand = (terminal: Terminal): Command => {
+  const command = new Command('store').description('stores and their members');
+  command
+    .command('create')
+    .description('create a store and print its id')
+    .requiredOption('--name <name>')
+    .requiredOption('--domain <domain>')
+    .requiredOption('--email <email>', 'where mails about the store go')
+    .option('--time-zone <zone>', 'an IANA name', 'UTC')
+    .addHelpText(
+      'after',
+      '\nExample:\n  halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com',
+    )
+    .action((options: { name: string; domain: string; email: string; timeZone: string }) =>
+      asGuest(terminal, async ({ sql }) => {
+        const { id } = await createStore(sql, { ...options, now: new Date() });
+        terminal.print(JSON.stringify({ id }, null, 2));
+      }),
+    );
+  command
+    .command('add-member')
+    .description('let a user into a store')
+    .argument('<store_id>')
+    .argument('<user_id>')
+    .option('--role <role>', 'owner or member', 'owner')
+    .action((store: string, user: string, options: { role: string }) =>
+      asGuest(terminal, async ({ sql }) => {
+        if (options.role !== 'owner' && options.role !== 'member')
+          throw new UserError('--role must be owner or member');
+        const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
+        await addMember(sql, { storeId, userId, role: options.role, now: new Date() });
+        terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, role: options.role }, null, 2));
+      }),
+    );
+  return command;
+};

@@ -1,0 +1,80 @@
+/**
+ * Group commit: what is submitted while a batch runs shares the next one. Pure of SQL: `run` does the work.
+ */
+import { isUnavailable } from './pool.ts';
+
+export type Batcher<In, Out> = {
+  /** Resolves or rejects with what became of this input. */
+  submit: (input: In) => Promise<Out>;
+  /** Resolves when nothing is waiting and nothing runs. */
+  idle: () => Promise<void>;
+};
+
+type Waiting<In, Out> = {
+  input: In;
+  rows: number;
+  bytes: number;
+  resolve: (value: Out) => void;
+  reject: (error: unknown) => void;
+};
+
+/**
+ * One batch at a time, in the order of arrival, of at most `maxRows` and `maxBytes` (an input larger than that makes a
+ * batch of its own). `run` answers one result for each input. When a batch of several fails, each input is tried alone,
+ * so that a poison row fails by itself; unless the database is away, which is nobody's row's fault.
+ */
+export const createBatcher = <In, Out>(options: {
+  maxRows: number;
+  maxBytes: number;
+  sizeOf: (input: In) => { rows: number; bytes: number };
+  run: (inputs: readonly In[]) => Promise<readonly Out[]>;
+}): Batcher<In, Out> => {
+  const queue: Waiting<In, Out>[] = [];
+  let draining: Promise<void> | undefined;
+
+  const nextBatch = (): Waiting<In, Out>[] => {
+    let rows = 0;
+    let bytes = 0;
+    let count = 0;
+    for (const waiting of queue) {
+      rows += waiting.rows;
+      bytes += waiting.bytes;
+      if (count > 0 && (rows > options.maxRows || bytes > options.maxBytes)) break;
+      count += 1;
+    }
+    return queue.splice(0, count);
+  };
+
+  const settle = async (batch: readonly Waiting<In, Out>[]): Promise<void> => {
+    try {
+      const results = await options.run(batch.map(({ input }) => input));
+      if (results.length !== batch.length) throw new TypeError('A batch must answer one result for each input');
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Out);
+    } catch (error) {
+      if (batch.length === 1 || isUnavailable(error)) {
+        for (const { reject } of batch) reject(error);
+        return;
+      }
+      for (const waiting of batch) await settle([waiting]);
+    }
+  };
+
+  const drain = async (): Promise<void> => {
+    // One turn of the event loop, so that what arrived together goes together.
+    await Promise.resolve();
+    while (queue.length > 0) await settle(nextBatch());
+    draining = undefined;
+  };
+
+  return {
+    submit: (input) => {
+      const { promise, resolve, reject } = Promise.withResolvers<Out>();
+      queue.push({ input, ...options.sizeOf(input), resolve, reject });
+      draining ??= drain();
+      return promise;
+    },
+    idle: async () => {
+      while (draining !== undefined) await draining;
+    },
+  };
+};

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Lane, type FetchedRow, type Pending } from './lane.ts';
+
+const limits = { laneQueue: 4, slotsPerLane: 3 };
+const NOW = 1_000_000;
+
+const pending = (id: number, epoch = 0): Pending => ({
+  id,
+  storeId: 256,
+  webhookId: 512,
+  epoch,
+  eventId: id * 10,
+  attempts: 0,
+});
+const row = (id: number, dueAtMs = NOW - 1): FetchedRow => ({ ...pending(id), dueAt: new Date(dueAtMs) });
+
+const active = {
+  isActive: true as const,
+  epoch: 0,
+  storeDomain: 'demo.example.com',
+  format: 'json' as const,
+  url: new URL('http://127.0.0.1/'),
+  query: '',
+  shape: { zoom: {}, fields: null },
+  encryptionKey: null,
+  headers: {},
+  retryProfile: 'hour' as const,
+};
+
+const laneWith = (...ids: number[]): Lane => {
+  const lane = new Lane(0, 512, limits);
+  lane.target = active;
+  for (const id of ids) lane.offer(pending(id));
+  return lane;
+};
+
+const takeAll = (lane: Lane): number[] => {
+  const ids: number[] = [];
+  for (let delivery = lane.take(); delivery !== undefined; delivery = lane.take()) ids.push(delivery.id);
+  return ids;
+};
+
+const fetch = (lane: Lane, rows: FetchedRow[], asked = lane.beginFetch()): void => lane.endFetch(rows, asked, NOW);
+
+test('a hand-over is queued, and the same one only once', () => {
+  assert.deepEqual(takeAll(laneWith(1, 2, 1)), [1, 2]);
+});
+
+test('what does not fit stays in the table, and so do the hand-overs after it', () => {
+  const lane = laneWith(1, 2, 3, 4, 5);
+  assert.deepEqual(takeAll(lane), [1, 2, 3, 4]);
+  lane.offer(pending(6));
+  assert.deepEqual(takeAll(lane), [], '6 would overtake 5, which is only in the table');
+  assert.equal(lane.wantsFetch, true);
+});
+
+test('a fetch leaves out what is in memory: queued, in flight and unrecorded', () => {
+  const lane = laneWith(1, 2);
+  lane.take();
+  lane.lookAgain();
+  fetch(lane, [row(1), row(2), row(3)]);
+  assert.deepEqual(takeAll(lane), [2, 3]);
+});
+
+test('a fetch leaves out what left memory after it began', () => {
+  const lane = laneWith(1);
+  lane.take();
+  lane.lookAgain();
+  const asked = lane.beginFetch();
+  // Recorded while the fetch, which began before, still saw the row.
+  lane.landed('success');
+  lane.settle(1, null);
+  lane.endFetch([row(1), row(2)], asked, NOW);
+  assert.deepEqual(takeAll(lane), [2]);
+});
+
+test('what departed during one fetch may come with the next', () => {
+  const lane = laneWith(1);
+  lane.take();
+  lane.lookAgain();
+  const asked = lane.beginFetch();
+  lane.settle(1, NOW - 1);
+  lane.endFetch([], asked, NOW);
+  lane.lookAgain();
+  fetch(lane, [row(1)]);
+  assert.deepEqual(takeAll(lane), [1]);
+});
+
+test('a short fetch says that the table has no more', () => {
+  const lane = laneWith();
+  lane.lookAgain();
+  fetch(lane, [row(1)]);
+  assert.equal(lane.wantsFetch, false);
+  lane.offer(pending(2));
+  assert.deepEqual(takeAll(lane), [1, 2]);
+});
+
+test('a short fetch during which a hand-over was dropped does not', () => {
+  const lane = laneWith();
+  lane.lookAgain();
+  const asked = lane.beginFetch();
+  lane.offer(pending(2));
+  lane.endFetch([row(1)], asked, NOW);
+  assert.equal(lane.wantsFetch, true, '2 was committed after the fetch had read the table');
+});
+
+test('a full fetch says that there may be more', () => {
+  const lane = laneWith();
+  lane.lookAgain();
+  fetch(lane, [row(1)], 1);
+  takeAll(lane);
+  assert.equal(lane.wantsFetch, true);
+});
+
+test('rows that are not due yet set the time to look again', () => {
+  const lane = laneWith();
+  lane.lookAgain();
+  fetch(lane, [row(1), row(2, NOW + 5_000), row(3, NOW + 9_000)]);
+  assert.deepEqual(takeAll(lane), [1]);
+  assert.equal(lane.wakeAtMs, NOW + 5_000);
+  assert.equal(lane.wantsFetch, false);
+});
+
+test('one exchange at first, one more with each fast success, one again after a time-out', () => {
+  const lane = laneWith(1, 2, 3, 4);
+  lane.take();
+  assert.equal(lane.canSend(NOW), false);
+  lane.landed('success');
+  lane.take();
+  assert.equal(lane.canSend(NOW), true, 'two at once now');
+  lane.take();
+  assert.equal(lane.canSend(NOW), false);
+  lane.landed('time-out');
+  assert.equal(lane.canSend(NOW), false, 'one at once again, and one is still under way');
+});
+
+test('nothing is sent while the webhook is unknown, off, paused, or the shard is lost', () => {
+  const lane = laneWith(1);
+  assert.equal(lane.canSend(NOW), true);
+  lane.pausedUntilMs = NOW + 1;
+  assert.equal(lane.canSend(NOW), false);
+  assert.equal(lane.canSend(NOW + 1), true);
+  lane.forgetTarget();
+  assert.equal(lane.canSend(NOW + 1), false);
+  lane.target = { isActive: false, epoch: 1 };
+  assert.equal(lane.canSend(NOW + 1), false);
+  lane.target = active;
+  lane.isClosed = true;
+  assert.equal(lane.canSend(NOW + 1), false);
+});
+
+test('a switch-off takes what is older than its epoch and leaves the rest', () => {
+  const lane = laneWith();
+  lane.offer(pending(1, 0));
+  lane.offer(pending(2, 1));
+  assert.deepEqual(
+    lane.takeOlderThan(1).map(({ id }) => id),
+    [1],
+  );
+  assert.deepEqual(takeAll(lane), [2]);
+});
+
+test('a shard can be handed back when nothing of it is outside the table', () => {
+  const lane = laneWith(1, 2);
+  assert.equal(lane.isEmptyHanded, true, 'what is queued is in the table as well');
+  lane.take();
+  assert.equal(lane.isEmptyHanded, false);
+  lane.landed('success');
+  assert.equal(lane.isEmptyHanded, false, 'sent and not yet recorded');
+  lane.settle(1, null);
+  assert.equal(lane.isEmptyHanded, true);
+});

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { outcomeOfReply, retryAfterMs, type Outcome } from './outcome.ts';
+import { healthAfter, verdictOn } from './policy.ts';
+
+const MINUTE = 60_000;
+const now = new Date('2026-11-21T12:00:00Z');
+const reply = { code: 500, headers: '', body: '' };
+const refused: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
+const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
+const ours: Outcome = { kind: 'ours', why: 'EAI_AGAIN', reply: null };
+
+test('the profile hour makes 12 attempts with the gaps of the contract', () => {
+  const gaps = Array.from({ length: 11 }, (_, index) => {
+    const verdict = verdictOn(refused, index + 1, 'hour', 0);
+    return verdict.kind === 'retry' ? verdict.afterMs / MINUTE : verdict.kind;
+  });
+  assert.deepEqual(gaps, [1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13]);
+  assert.deepEqual(verdictOn(refused, 12, 'hour', 0), { kind: 'failed' });
+});
+
+test('the profile long makes 10 attempts', () => {
+  const first = verdictOn(refused, 1, 'long', 0);
+  assert.equal(first.kind === 'retry' && first.afterMs, 5_000);
+  const ninth = verdictOn(refused, 9, 'long', 0);
+  assert.equal(ninth.kind === 'retry' && ninth.afterMs, 24 * 60 * MINUTE);
+  assert.equal(verdictOn(refused, 10, 'long', 0).kind, 'failed');
+});
+
+test('a gap is lengthened by up to 20 % and never shortened', () => {
+  const atMost = verdictOn(refused, 3, 'hour', 0.999_999);
+  assert.ok(atMost.kind === 'retry' && atMost.afterMs > 2.39 * MINUTE && atMost.afterMs <= 2.4 * MINUTE);
+});
+
+test('Retry-After pauses the webhook, for an hour at most', () => {
+  const asked = (seconds: number) => verdictOn({ kind: 'refused', reply, retryAfterMs: seconds * 1000 }, 1, 'hour', 0);
+  assert.deepEqual(asked(300), { kind: 'retry', afterMs: 300_000, pauseMs: 300_000 });
+  assert.deepEqual(asked(999_999), { kind: 'retry', afterMs: 3_600_000, pauseMs: 3_600_000 });
+});
+
+test('410 ends a delivery at once', () => {
+  assert.deepEqual(verdictOn({ kind: 'gone', reply }, 1, 'hour', 0), { kind: 'failed' });
+});
+
+test('a fault of our own side is tried again however often it happened', () => {
+  assert.equal(verdictOn(ours, 40, 'hour', 0).kind, 'retry');
+});
+
+test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {
+  const none = { consecutiveFailures: 0, firstFailureAt: null };
+  const one = healthAfter(none, refused, now);
+  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now });
+  const two = healthAfter(one, { kind: 'timed_out', phase: 'answer', reply: null }, new Date('2026-11-21T12:05:00Z'));
+  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now });
+  assert.deepEqual(healthAfter(two, ours, now), two);
+  assert.deepEqual(healthAfter(two, { kind: 'refused', reply, retryAfterMs: 1_000 }, now), two);
+  assert.deepEqual(healthAfter(two, delivered, now), none);
+});
+
+test('a status becomes an outcome', () => {
+  const kindOf = (code: number) => outcomeOfReply({ ...reply, code }, '5', now).kind;
+  assert.deepEqual([200, 204, 299, 301, 404, 410, 500].map(kindOf), [
+    'delivered',
+    'delivered',
+    'delivered',
+    'refused',
+    'refused',
+    'gone',
+    'refused',
+  ]);
+});
+
+test('Retry-After is heeded on 429 and 503 only', () => {
+  const pauseOf = (code: number) => {
+    const outcome = outcomeOfReply({ ...reply, code }, '5', now);
+    return outcome.kind === 'refused' ? outcome.retryAfterMs : undefined;
+  };
+  assert.deepEqual([429, 503, 500].map(pauseOf), [5_000, 5_000, 0]);
+});
+
+test('Retry-After is seconds or a date', () => {
+  assert.equal(retryAfterMs('120', now), 120_000);
+  assert.equal(retryAfterMs('Sat, 21 Nov 2026 12:01:00 GMT', now), 60_000);
+  assert.equal(retryAfterMs('Sat, 21 Nov 2026 11:00:00 GMT', now), 0);
+  assert.equal(retryAfterMs('soon', now), 0);
+  assert.equal(retryAfterMs(undefined, now), 0);
+});

@@ -1,0 +1,27 @@
+#!/usr/bin/env node
+/** argv and environment → one command. The only reader of `process`. */
+import { createProgram, type Terminal } from './cli/program.ts';
+import { explain } from './cli/explain.ts';
+
+const stopSignal = new Promise<string>((resolve) => {
+  // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve(signal));
+});
+
+const terminal: Terminal = {
+  env: process.env,
+  cwd: process.cwd(),
+  print: (text) => void process.stdout.write(`${text}\n`),
+  warn: (text) => void process.stderr.write(`${text}\n`),
+  stopSignal,
+};
+
+try {
+  await createProgram(terminal).parseAsync(process.argv);
+  process.exitCode = 0;
+} catch (error) {
+  terminal.warn(explain(error));
+  process.exitCode = 1;
+}
+// What is left open now is an idle socket at most; nobody should wait for it.
+process.exit();

@@ -1,0 +1,45 @@
+/** Every address that the service answers, one line each. */
+import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
+
+export type Rooms = {
+  home: Operation;
+  stores: { list: Operation; read: Operation };
+  webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
+  events: Record<'publish' | 'read' | 'payload', Operation>;
+  commerce: Record<'read' | 'relation', Operation>;
+  signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
+  authorize: Record<'show' | 'decide', DoorHandler>;
+  token: DoorHandler;
+};
+
+const paths = (baseUrl: string): string => new URL(baseUrl).pathname.replace(/\/$/, '');
+
+/** The table. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
+export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
+  const api = paths(addresses.baseUrl);
+  const auth = paths(addresses.authUrl);
+  const { stores, webhooks, events, commerce, signIn, authorize } = rooms;
+  return [
+    resource(api || '/', { GET: rooms.home }),
+    resource(`${api}/stores`, { GET: stores.list }),
+    resource(`${api}/stores/:store_id`, { GET: stores.read }),
+    resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
+    resource(`${api}/webhooks/:webhook_id`, {
+      GET: webhooks.read,
+      PATCH: webhooks.patch,
+      PUT: webhooks.replace,
+      DELETE: webhooks.remove,
+    }),
+    resource(`${api}/webhooks/:webhook_id/statuses`, { GET: webhooks.statuses }),
+    resource(`${api}/webhooks/:webhook_id/logs`, { GET: webhooks.logs }),
+    resource(`${api}/stores/:store_id/events`, { POST: events.publish }),
+    resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
+    resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
+    resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
+    resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
+    endpoint(`${api}/token`, { POST: rooms.token }),
+    page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
+    page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
+    page(`${auth}/sign-out`, { POST: signIn.signOut }),
+  ];
+};

@@ -1,0 +1,65 @@
+/** A real receiver on loopback: keeps what it got, answers what the test says. */
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { after } from 'node:test';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+
+export type Got = { path: string; headers: IncomingHttpHeaders; body: Buffer };
+export type Answerer = (got: Got, response: ServerResponse) => void;
+
+export type Receiver = {
+  url: string;
+  got: Got[];
+  /** Requests that were received and not answered yet. */
+  open: () => number;
+  answer: (answerer: Answerer) => void;
+  /** Resolves when `count` requests have arrived in all. */
+  until: (count: number) => Promise<void>;
+  close: () => Promise<void>;
+};
+
+const ok: Answerer = (_got, response) => void response.writeHead(204).end();
+
+export const startReceiver = async (
+  context: { after: (fn: () => Promise<void>) => void } = { after },
+): Promise<Receiver> => {
+  const got: Got[] = [];
+  const waiting = new Set<() => void>();
+  let answerer = ok;
+  let open = 0;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const one = { path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks) };
+      got.push(one);
+      open += 1;
+      response.once('close', () => (open -= 1));
+      answerer(one, response);
+      for (const resolve of waiting) resolve();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const close = async () => {
+    server.closeAllConnections();
+    if (server.listening) {
+      server.close();
+      await once(server, 'close');
+    }
+  };
+  context.after(close);
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    got,
+    open: () => open,
+    answer: (next) => (answerer = next),
+    until: async (count) => {
+      while (got.length < count) {
+        await new Promise<void>((resolve) => waiting.add(resolve));
+        waiting.clear();
+      }
+    },
+    close,
+  };
+};
