@@ -1,0 +1,54 @@
+/** The rules of ARCHITECTURE.md, executed on the real tree. That each of them can refuse is shown in architecture/. */
+import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { circles, forbiddenImports, graphOf, misnamedImports } from './architecture/rooms.ts';
+import { defaultExports, heavyRooms, medianLines, tooLong, vagueNames } from './architecture/sizes.ts';
+import { foreignWrites, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
+import { readTree, type Rule } from './architecture/tree.ts';
+import { formatNames, idleExceptions, processReaders } from './architecture/words.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const src = await readTree(ROOT, 'src');
+const all = [...src, ...(await readTree(ROOT, 'test'))];
+
+const rules: readonly (readonly [name: string, rule: Rule])[] = [
+  ['a room looks only into the rooms that the table allows', forbiddenImports],
+  ['an import stays inside its room as ./ and leaves it as #room/', misnamedImports],
+  ['no circle of files', circles],
+  ['half of the files of each room are under 100 lines', heavyRooms],
+  ['SQL stands in queries.ts and in database/', strayedSql],
+  ['each table has one writing room', foreignWrites],
+  ['no default exports', defaultExports],
+  ['process is read by main.ts alone', processReaders],
+  ['no room names a format', formatNames],
+  ['every exception for naming a format is needed', idleExceptions],
+];
+
+for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), []));
+
+test('no file is longer than its cap', () => assert.deepEqual(tooLong(all), []));
+
+test('every file has a name that says what is inside', () => assert.deepEqual(vagueNames(all), []));
+
+test('every table of the migrations has its writing room, and no other is named', async () => {
+  const folder = join(ROOT, 'migrations');
+  const names = (await readdir(folder)).filter((name) => /^\d{4}-.*\.sql$/.test(name));
+  const migrations = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')));
+  // The table of what was applied has to be there before the first migration: src/database/migrate.ts makes it.
+  const tables = [...migrations.flatMap(tablesOf), 'schema_migration'];
+  assert.deepEqual(tables.toSorted(), Object.keys(WRITERS).toSorted());
+});
+
+test('the import graph', (t) => {
+  const medians = [...medianLines(src)];
+  const graph = graphOf(src);
+  t.diagnostic('imports (from → to, how often):');
+  for (const line of graph) t.diagnostic(`  ${line}`);
+  t.diagnostic('lines of the median file:');
+  t.diagnostic(`  ${medians.map(([room, lines]) => `${room} ${lines}`).join(' · ')}`);
+  // An empty graph would mean that the reader has gone blind, and then every rule above holds.
+  assert.ok(src.flatMap(({ imports }) => imports).length > src.length, 'the files import one another');
+  assert.equal(graph.length, medians.length);
+});

@@ -1,0 +1,133 @@
+/** Each rule, shown a small tree that breaks it and one that does not. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { circles, forbiddenImports, graphOf, misnamedImports } from './rooms.ts';
+import { defaultExports, heavyRooms, medianLines, tooLong, vagueNames } from './sizes.ts';
+import { foreignWrites, strayedSql, tablesOf } from './tables.ts';
+import { fileOf, type Rule } from './tree.ts';
+import { formatNames, idleExceptions, processReaders } from './words.ts';
+
+type Texts = Readonly<Record<string, string>>;
+
+const tree = (texts: Texts) => Object.entries(texts).map(([path, text]) => fileOf(path, text));
+const from = (specifier: string): string => `import { a } from '${specifier}';\n`;
+const lines = (count: number): string => 'const a = 1;\n'.repeat(count);
+
+/** A tree that the rule must refuse once, with this message. */
+const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[] = [
+  [forbiddenImports, { 'src/kernel/a.ts': from('#database/pool.ts') }, /kernel\/a.ts may not look into database/],
+  [forbiddenImports, { 'src/http/a.ts': from('#oauth/a.ts').replace('import', 'import type') }, /into oauth/],
+  [forbiddenImports, { 'src/events/a.test.ts': from('#delivery/a.ts') }, /into delivery/],
+  [forbiddenImports, { 'src/http/a.ts': 'await import("#oauth/a.ts");' }, /into oauth/],
+  [forbiddenImports, { 'src/http/a.ts': 'await import(name);' }, /computed/],
+  [forbiddenImports, { 'src/stores/a.ts': from('#config.ts') }, /stores\/a.ts may not import src\/config.ts/],
+  [forbiddenImports, { 'src/routes.ts': from('./config.ts') }, /routes.ts may not import src\/config.ts/],
+  [forbiddenImports, { 'src/stores/a.ts': from('../app.ts') }, /may not import src\/app.ts/],
+  [forbiddenImports, { 'src/config.ts': from('./app.ts') }, /config.ts may not import src\/app.ts/],
+  [forbiddenImports, { 'src/config.ts': from('#kernel/ids.ts') }, /config.ts may not look into kernel/],
+  [forbiddenImports, { 'src/stores/a.ts': from('../../test/setup/app.ts') }, /out of src/],
+  [forbiddenImports, { 'src/stores/a.test.ts': from('../../test/journeys/b.ts') }, /out of src/],
+  [forbiddenImports, { 'src/cellar/a.ts': '' }, /a room that no table knows/],
+  [forbiddenImports, { 'src/other.ts': '' }, /stands in no room/],
+  [misnamedImports, { 'src/http/a.ts': from('../kernel/b.ts') }, /write #kernel\/b.ts/],
+  [misnamedImports, { 'src/http/a.ts': from('#http/b.ts') }, /inside a room write/],
+  [misnamedImports, { 'src/cli/a.ts': from('../config.ts') }, /write #config.ts/],
+  [
+    circles,
+    { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': from('./b.ts') },
+    /^src\/a\/b.ts → src\/a\/c.ts → src\/a\/b.ts$/,
+  ],
+  [circles, { 'src/a/b.ts': from('./b.ts') }, /b.ts → src\/a\/b.ts$/],
+  [circles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import { type A } from "./b.ts"' }, /→/],
+  [tooLong, { 'src/http/a.ts': lines(201) }, /201 lines: at most 200/],
+  [tooLong, { 'src/http/a.test.ts': lines(301) }, /at most 300/],
+  [tooLong, { 'test/setup/a.ts': lines(301) }, /at most 300/],
+  [heavyRooms, { 'src/http/a.ts': lines(150), 'src/http/b.ts': lines(50) }, /^http.*100 lines/],
+  [vagueNames, { 'src/http/utils.ts': '' }, /utils.ts/],
+  [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
+  [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
+  [defaultExports, { 'src/http/a.ts': 'export { a as default };' }, /default export/],
+  [strayedSql, { 'src/stores/a.ts': '\nsql`true`' }, /a.ts:2 speaks SQL/],
+  [strayedSql, { 'src/stores/a.ts': 'other<{ a: 1 }[]>`\n  select 1`' }, /speaks SQL/],
+  [strayedSql, { 'src/stores/queries.ts': 'sql.unsafe(text)' }, /not a template/],
+  [
+    foreignWrites,
+    { 'src/stores/queries.ts': 'sql`insert into webhook (a) values (1)`' },
+    /webhook, which is webhooks's/,
+  ],
+  [
+    foreignWrites,
+    { 'src/events/queries.ts': 'sql`with a as (delete from delivery d) select 1`' },
+    /is delivery's to delete/,
+  ],
+  [foreignWrites, { 'src/delivery/queries.ts': 'sql`insert into delivery select 1`' }, /is events's to insert/],
+  [foreignWrites, { 'src/events/queries.ts': 'sql`update delivery set due_at = 1`' }, /is delivery's to update/],
+  [foreignWrites, { 'src/stores/queries.ts': 'sql`update ${sql(name)} set a = 1`' }, /no room owns/],
+  [foreignWrites, { 'src/stores/queries.ts': 'sql`truncate constructor`' }, /constructor, which no room owns/],
+  [processReaders, { 'src/http/a.ts': 'const a = process.env;' }, /process.env/],
+  [processReaders, { 'src/http/a.ts': 'const { env } = process;' }, /reads process\./],
+  [processReaders, { 'src/database/a.ts': 'process.getuid?.(); process.exit();' }, /process.exit/],
+  [processReaders, { 'src/http/a.ts': "import { env } from 'node:process';" }, /imports node:process/],
+  [formatNames, { 'src/stores/a.ts': "const a = 'application/hal+json';" }, /the format hal$/],
+  [formatNames, { 'src/stores/a.ts': 'renderHal(a)' }, /the format Hal$/],
+  [formatNames, { 'src/stores/a.ts': "const a = 'application/xml';" }, /the format xml$/],
+  [formatNames, { 'src/delivery/a.ts': 'const toSiren = 1;' }, /the format Siren$/],
+];
+
+for (const [rule, texts, message] of refused) {
+  test(`${rule.name} refuses ${Object.keys(texts).join(', ')}: ${message.source}`, () => {
+    const faults = rule(tree(texts));
+    assert.equal(faults.length, 1, faults.join('\n'));
+    assert.match(faults[0] ?? '', message);
+  });
+}
+
+const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
+  [forbiddenImports, { 'src/http/a.ts': from('#kernel/ids.ts') + from('./b.ts') + from('fastify') }],
+  [forbiddenImports, { 'src/http/a.test.ts': from('../../test/setup/app.ts') }],
+  [forbiddenImports, { 'src/cli/a.ts': from('#config.ts') + from('#app.ts'), 'src/app.ts': from('#oauth/a.ts') }],
+  [misnamedImports, { 'src/http/b/a.ts': from('../c.ts') + from('#kernel/b.ts'), 'src/main.ts': from('./app.ts') }],
+  [circles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import type { A } from "./b.ts"' }],
+  [tooLong, { 'src/http/a.ts': lines(200), 'src/http/a.test.ts': lines(300) }],
+  [heavyRooms, { 'src/http/a.ts': lines(99), 'src/http/a.test.ts': lines(250) }],
+  [strayedSql, { 'src/stores/queries.ts': 'sql`select 1`', 'src/stores/a.ts': 'html`<p>select one</p>`' }],
+  [foreignWrites, { 'src/events/queries.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],
+  [foreignWrites, { 'src/webhooks/queries.ts': 'sql`select 1 from store s for no key update of s`' }],
+  [processReaders, { 'src/main.ts': 'process.exit()', 'src/http/a.ts': "// process.env\nself.process.a; 'process'" }],
+  [formatNames, { 'src/stores/a.ts': "// HAL\nconst halcyon = 'Halcyon shall HALCYON halt';" }],
+  [formatNames, { 'src/http/negotiate.ts': "'application/hal+json'", 'src/hypermedia/hal.ts': 'renderHal' }],
+];
+
+for (const [rule, texts] of allowed) {
+  test(`${rule.name} allows ${Object.keys(texts).join(', ')}`, () => assert.deepEqual(rule(tree(texts)), []));
+}
+
+test('an exception that no file needs is told', () => {
+  const needed = { 'src/delivery/request.ts': "'application/hal+json'" };
+  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/bodies.ts': '' })), ['src/delivery/bodies.ts']);
+});
+
+test('the median of an even number of files lies between the two in the middle', () => {
+  const files = tree({ 'src/http/a.ts': lines(10), 'src/http/b.ts': lines(20), 'src/app.ts': lines(7) });
+  assert.deepEqual(
+    [...medianLines(files)],
+    [
+      ['http', 15],
+      ['src', 7],
+    ],
+  );
+});
+
+test('the graph counts imports between rooms, tests left out', () => {
+  const files = tree({
+    'src/http/a.ts': from('#kernel/a.ts') + from('#kernel/b.ts') + from('./b.ts'),
+    'src/http/a.test.ts': from('#kernel/c.ts'),
+    'src/kernel/a.ts': '',
+    'src/app.ts': from('./config.ts') + from('#http/a.ts'),
+  });
+  assert.deepEqual(graphOf(files), ['src        → http 1', 'http       → kernel 2', 'kernel     → nothing']);
+});
+
+test('the tables of a migration are those it creates', () => {
+  assert.deepEqual(tablesOf('-- create table a (\ncreate table b (\n  c int\n);\ncreate index d on b (c);'), ['b']);
+});

@@ -1,0 +1,86 @@
+/** Where SQL stands, and which room writes which table. */
+import { roomOf, type Fault, type File } from './tree.ts';
+
+type Writing = 'insert' | 'update' | 'delete';
+type Writer = string | Readonly<Record<Writing, string>>;
+
+/** Each table has one writing room. `delivery` has two: publish inserts, and what happens afterwards is the worker's. */
+export const WRITERS: Readonly<Record<string, Writer>> = {
+  users: 'accounts',
+  session: 'accounts',
+  store: 'stores',
+  membership: 'stores',
+  client: 'oauth',
+  client_secret: 'oauth',
+  access_grant: 'oauth',
+  authorization_code: 'oauth',
+  access_token: 'oauth',
+  refresh_token: 'oauth',
+  webhook: 'webhooks',
+  resource: 'events',
+  event: 'events',
+  delivery: { insert: 'events', update: 'delivery', delete: 'delivery' },
+  delivery_done: 'delivery',
+  attempt: 'delivery',
+  webhook_state: 'delivery',
+  shard_lease: 'delivery',
+  worker: 'delivery',
+  schema_migration: 'database',
+};
+
+const SQL_TAGS = /^(?:sql|tx|connection|reserved|admin|pool)$/;
+// What a statement begins with, so that no other name of the tag hides one.
+const STATEMENT =
+  /^\s*(?:select|insert\s+into|update|delete\s+from|merge\s+into|with(?:\s+recursive)?\s+\w+\s+as|create|alter|drop|truncate|begin|commit|rollback|listen|notify|copy|lock)\s/i;
+const RAW_SQL = /\.\s*(?:unsafe|file)\s*\(/;
+
+const isDatabase = ({ path }: File): boolean => roomOf(path) === 'database';
+const maySpeakSql = (file: File): boolean => file.isTest || isDatabase(file) || file.path.endsWith('/queries.ts');
+
+/** SQL stands in a room's queries.ts and in src/database; text that is not a template (`unsafe`) in the latter alone. */
+export const strayedSql = (files: readonly File[]): Fault[] =>
+  files.flatMap((file) => {
+    const raw = !isDatabase(file) && !file.isTest && RAW_SQL.test(file.bare);
+    const strayed = maySpeakSql(file)
+      ? []
+      : file.templates.filter(({ tag, text }) => SQL_TAGS.test(tag) || STATEMENT.test(text));
+    return [
+      ...strayed.map(({ line }) => `${file.path}:${line} speaks SQL outside of queries.ts`),
+      ...(raw ? [`${file.path} sends SQL that is not a template`] : []),
+    ];
+  });
+
+const WRITE =
+  /\b(insert\s+into|merge\s+into|(?<!\bfor\s+(?:no\s+key\s+)?)update(?!\s+set\b)|delete\s+from|truncate)\s+(?:only\s+)?([\w"]+|\$\{\})/gi;
+
+const writingOf = (words: string): Writing => {
+  if (/^update/i.test(words)) return 'update';
+  return /^(?:insert|merge)/i.test(words) ? 'insert' : 'delete';
+};
+
+const writerOf = (table: string, writing: Writing): string | undefined => {
+  const writer = Object.hasOwn(WRITERS, table) ? WRITERS[table] : undefined;
+  return typeof writer === 'object' ? writer[writing] : writer;
+};
+
+/** Refuses a write by another room than the table's, to a table nobody owns, or to one that is named at run time. */
+export const foreignWrites = (files: readonly File[]): Fault[] =>
+  files
+    .filter(({ isTest }) => !isTest)
+    .flatMap((file) =>
+      file.templates.flatMap(({ text, line, tag }) =>
+        (SQL_TAGS.test(tag) || STATEMENT.test(text) ? [...text.matchAll(WRITE)] : []).flatMap(
+          ([, words = '', table = '']) => {
+            const writing = writingOf(words);
+            const writer = writerOf(table, writing);
+            if (writer === roomOf(file.path)) return [];
+            const reason = writer === undefined ? 'which no room owns' : `which is ${writer}'s to ${writing}`;
+            return [`${file.path}:${line} writes ${table}, ${reason}`];
+          },
+        ),
+      ),
+    );
+
+/** The names of the tables that migrations create. */
+export const tablesOf = (migration: string): string[] =>
+  [...migration.matchAll(/^create table (\w+)/gim)].map(([, name = '']) => name);

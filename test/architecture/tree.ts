@@ -1,0 +1,77 @@
+/** The files of the project as the rules see them: their room, their lines, what they import. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join, posix } from 'node:path';
+import { readSource, type Source } from './source.ts';
+
+export type Import = {
+  specifier: string;
+  /** The file it leads to, from the project's root; undefined where it leads to a package or to Node. */
+  target: string | undefined;
+  /** Erased when the file runs, so it closes no circle. */
+  isTypeOnly: boolean;
+};
+
+export type File = Source & { path: string; lines: number; isTest: boolean; imports: Import[] };
+
+/** What a rule found; one line that names the file. */
+export type Fault = string;
+export type Rule = (files: readonly File[]) => Fault[];
+
+/** The room of a file: its folder in src. `''` for the files that stand in src itself; undefined outside of src. */
+export const roomOf = (path: string): string | undefined => {
+  const [top, room = '', ...rest] = path.split('/');
+  if (top !== 'src') return undefined;
+  return rest.length === 0 ? '' : room;
+};
+
+const resolve = (from: string, specifier: string): string | undefined => {
+  if (specifier.startsWith('#')) return `src/${specifier.slice(1)}`;
+  if (specifier.startsWith('.')) return posix.join(posix.dirname(from), specifier);
+  return undefined;
+};
+
+// `import type … from`, `import … from`, `export type … from`, `export … from`, `import '…'`; over as many lines as it takes.
+const STATIC = /(?<![\w$.])(?:import|export)\s+(type\b(?!\s+from\b)\s*)?(?:[\w$\s{},*]+?\sfrom\s*)?(?=(['"]))/g;
+const DYNAMIC = /(?<![\w$.])(typeof\s+)?import\s*\(\s*/g;
+const STRING = /(['"])([^'"\n]*)\1/y;
+
+const stringAt = (code: string, at: number): string | undefined => {
+  STRING.lastIndex = at;
+  return STRING.exec(code)?.[2];
+};
+
+/**
+ * The imports of a file. Keywords are looked for in `bare`, where no string can imitate one, and the specifier is then
+ * read from `code`. An `import()` of something computed is answered as the specifier `import()`, which no rule allows.
+ */
+export const importsOf = (path: string, { code, bare }: Source): Import[] => {
+  const found = (specifier: string, isTypeOnly: boolean): Import => ({
+    specifier,
+    target: resolve(path, specifier),
+    isTypeOnly,
+  });
+  const fixed = [...bare.matchAll(STATIC)].flatMap((match) => {
+    const specifier = stringAt(code, match.index + match[0].length);
+    return specifier === undefined ? [] : [found(specifier, match[1] !== undefined)];
+  });
+  const dynamic = [...bare.matchAll(DYNAMIC)].map((match) =>
+    found(stringAt(code, match.index + match[0].trimEnd().length) ?? 'import()', match[1] !== undefined),
+  );
+  return [...fixed, ...dynamic];
+};
+
+export const fileOf = (path: string, text: string): File => {
+  const source = readSource(text);
+  const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
+  return { ...source, path, lines, isTest: path.endsWith('.test.ts'), imports: importsOf(path, source) };
+};
+
+/** Every TypeScript file under a folder of the project. */
+export const readTree = async (root: string, folder: string): Promise<File[]> => {
+  const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true });
+  const paths = entries
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => posix.relative(root, posix.join(entry.parentPath, entry.name)))
+    .toSorted();
+  return Promise.all(paths.map(async (path) => fileOf(path, await readFile(join(root, path), 'utf8'))));
+};

@@ -1,0 +1,53 @@
+/** Words that belong to one place: `process`, and the names of formats. */
+import type { Fault, File } from './tree.ts';
+
+const MAIN = 'src/main.ts';
+/**
+ * The embedded PostgreSQL is a child process with a user, binaries a platform and a pid of its own. What it asks of
+ * `process` is neither configuration nor output, and handing it in would not make it more testable.
+ */
+const EMBEDDED_MEMBERS = new Set(['getuid', 'kill', 'pid', 'platform', 'arch']);
+
+const PROCESS = /(?<![\w$.])(?:globalThis\s*\.\s*)?process\b(?:\s*\??\.\s*(\w+))?/g;
+
+/** argv, environment, streams, signals and the exit are main.ts's; everybody else is told. */
+export const processReaders = (files: readonly File[]): Fault[] =>
+  files
+    .filter(({ path, isTest }) => path !== MAIN && !isTest)
+    .flatMap((file) => {
+      const isEmbedded = file.path.startsWith('src/database/');
+      const read = [...file.bare.matchAll(PROCESS)]
+        .map(([, member]) => member ?? '')
+        .filter((member) => !(isEmbedded && EMBEDDED_MEMBERS.has(member)));
+      const imported = file.imports.filter(({ specifier }) => /^(?:node:)?process$/.test(specifier));
+      return [read.map((member) => `reads process.${member}`), imported.map(() => 'imports node:process')]
+        .flat()
+        .map((fault) => `${file.path} ${fault}`);
+    });
+
+/** As a word or as a part of camelCase; not in Halcyon. */
+const FORMAT =
+  /(?<![A-Za-z])hal(?![a-z])|Hal(?![a-z])|(?<![A-Z])HAL(?![A-Z])|[Ss]iren|SIREN|(?<![A-Za-z])xml(?![a-z])|Xml(?![a-z])|XML/g;
+
+const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
+
+/** A webhook's body is HAL whatever anybody accepts, so the room that sends it names it. */
+export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
+  'src/delivery/bodies.ts': 'renders what is sent',
+  'src/delivery/request.ts': 'names the content type of what is sent',
+};
+
+const formatsIn = (file: File): string[] => [...file.code.matchAll(FORMAT)].map(([word]) => word);
+
+/** Describe once, render in every format: a room that knows the format's name would describe it twice. */
+export const formatNames = (files: readonly File[]): Fault[] =>
+  files
+    .filter(({ path, isTest }) => !isTest && !FORMATS_LIVE_IN.test(path) && NAMES_A_FORMAT[path] === undefined)
+    .flatMap((file) => [...new Set(formatsIn(file))].map((word) => `${file.path} names the format ${word}`));
+
+/** Exceptions that nothing needs any more. */
+export const idleExceptions = (files: readonly File[]): Fault[] =>
+  Object.keys(NAMES_A_FORMAT).filter((path) => {
+    const file = files.find((candidate) => candidate.path === path);
+    return file === undefined || formatsIn(file).length === 0;
+  });
