@@ -26,7 +26,7 @@ create table session (
   date_created timestamptz not null,
   date_expires timestamptz not null
 );
-create index session_user on session (user_id);
+create index session_user_id on session (user_id);
 create index session_expires on session (date_expires);
 
 -- stores --------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,9 @@ export const openPool = (
     max: options.connections,
     connect_timeout: CONNECT_TIMEOUT_SECONDS,
     backoff: reconnectAfterSeconds,
-    fetch_types: false,
+    // Our own `types` make the look-up needless, but without it the driver never answers a `reserve()` that has to open a
+    // connection (3.4.9: the connection forgets what it was opened for). One small query a connection.
+    fetch_types: true,
     types,
     onnotice: () => {},
     connection: { application_name: options.applicationName, TimeZone: 'UTC', DateStyle: 'ISO' },
