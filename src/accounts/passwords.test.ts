@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Problem } from '#kernel/problem.ts';
+import { createPasswords } from './passwords.ts';
+
+const password = 'correct horse battery';
+
+test('a password is stored as argon2id with the parameters in the string, salted each time', async () => {
+  const passwords = createPasswords({ hashesAtOnce: 2 });
+  const [one, two] = await Promise.all([passwords.hash(password), passwords.hash(password)]);
+  assert.match(one, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
+  assert.notEqual(one, two);
+  assert.equal(await passwords.verify(password, one), true);
+  assert.equal(await passwords.verify(`${password} `, one), false);
+  assert.equal(await passwords.verify(password, undefined), false);
+});
+
+test('a hash made elsewhere with other parameters is verified by its own', async () => {
+  // Made by Python's argon2-cffi 25.1.0: PasswordHasher(time_cost=3, memory_cost=4096, parallelism=1).
+  const stored = '$argon2id$v=19$m=4096,t=3,p=1$27gFN2q7tSNJ+XiiPiZqrg$UYDdrUhcszEoJVgQ1UYykciFISdXOHf6M3yTyLj+zR8';
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  assert.equal(await passwords.verify(password, stored), true);
+  assert.equal(await passwords.verify('correct horse', stored), false);
+});
+
+test('the same word composed in another way is the same password', async () => {
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  assert.equal(await passwords.verify('cafe\u0301 au lait', await passwords.hash('caf\u00e9 au lait')), true);
+});
+
+test('who comes when the line is full is told to come again', async () => {
+  const passwords = createPasswords({ hashesAtOnce: 1, hashesWaiting: 1 });
+  const outcomes = await Promise.allSettled([1, 2, 3].map(() => passwords.verify(password, undefined)));
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected'],
+  );
+  const [, , refused] = outcomes;
+  assert.ok(refused?.status === 'rejected' && refused.reason instanceof Problem);
+  assert.equal(refused.reason.status, 503);
+  assert.equal(await passwords.verify(password, undefined), false, 'the places are free again');
+});

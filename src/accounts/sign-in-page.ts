@@ -1,0 +1,50 @@
+/** The pages of signing in, as text. */
+import { html } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+
+const alertId = 'sign-in-alert';
+
+/** `root` is the path under which the pages live, without a slash at its end. */
+export const signInPage = (view: {
+  root: string;
+  returnTo: string | undefined;
+  email: string;
+  alert: string | undefined;
+}): string => {
+  const described = view.alert !== undefined && html`aria-invalid="true" aria-describedby="${alertId}"`;
+  return shell({
+    title: 'Sign in',
+    main: html`<div class="card">
+      <h1>Sign in</h1>
+      ${view.alert !== undefined && html`<p class="alert" role="alert" id="${alertId}">${view.alert}</p>`}
+      <form method="post" action="${view.root}/sign-in">
+        ${view.returnTo !== undefined && html`<input type="hidden" name="return_to" value="${view.returnTo}" />`}
+        <label for="email">E-mail</label>
+        <input
+          type="email"
+          id="email"
+          name="email"
+          value="${view.email}"
+          autocomplete="username"
+          required
+          ${described}
+        />
+        <label for="password">Password</label>
+        <input type="password" id="password" name="password" autocomplete="current-password" required ${described} />
+        <div class="buttons"><button type="submit">Sign in</button></div>
+      </form>
+    </div>`,
+  });
+};
+
+export const signedInPage = (view: { root: string; email: string }): string =>
+  shell({
+    title: 'Signed in',
+    main: html`<div class="card">
+      <h1>You are signed in</h1>
+      <p>as <strong>${view.email}</strong></p>
+      <form method="post" action="${view.root}/sign-out">
+        <div class="buttons"><button type="submit" class="quiet">Sign out</button></div>
+      </form>
+    </div>`,
+  });
