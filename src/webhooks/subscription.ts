@@ -20,7 +20,9 @@ export const subscribe = (
   wish: { eventResource?: ResourceType | null; events?: readonly string[] },
   present: Subscription,
 ): Subscription & { faults: Fault[] } => {
-  if (wish.eventResource === undefined && wish.events === undefined) return { ...present, faults: [] };
+  if (wish.eventResource === undefined && wish.events === undefined) {
+    return { eventResource: present.eventResource, events: present.events, faults: [] };
+  }
   const events = [...new Set(wish.events)];
   if (events.length === 0) {
     const eventResource = wish.eventResource ?? null;

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { addMember, createStore } from '#stores/store.ts';
+import { Problem } from '#kernel/problem.ts';
+import { AUTH_URL, BASE_URL, faultsIn, startWebhookApi } from '../setup/webhook-api.ts';
+
+const { call, sql, a, b } = await startWebhookApi();
+
+test('home without a token says how to get one', async () => {
+  const { status, body } = await call('GET', '/', { token: null });
+  assert.equal(status, 200);
+  assert.deepEqual(Object.keys(body._links), ['curies', 'self', 'svc:token', 'svc:authorize']);
+  assert.equal(body._links['self']?.href, `${BASE_URL}/`);
+  const token = body._links['svc:token'];
+  assert.deepEqual([token?.href, token?.type], [`${BASE_URL}/token`, 'application/json']);
+  assert.ok(token?.title);
+  assert.equal(body._links['svc:authorize']?.href, `${AUTH_URL}/authorize`);
+});
+
+test('home with a token leads to what the token reaches', async () => {
+  assert.equal((await call('GET', '/')).body._links['svc:store']?.href, `${BASE_URL}/stores/${a}`);
+  for (const token of ['user', 'platform'] as const) {
+    const { body } = await call('GET', '/', { token });
+    assert.equal(body._links['svc:stores']?.href, `${BASE_URL}/stores`);
+    assert.equal(body._links['svc:store'], undefined);
+  }
+});
+
+test('home needs the version header, and says which', async () => {
+  const absent = await call('GET', '/', { headers: { 'SERVICE-API-VERSION': null } });
+  assert.equal(absent.status, 400);
+  assert.deepEqual(faultsIn(absent), ['SERVICE-API-VERSION version_required']);
+  assert.match(String(absent.body._embedded['svc:errors']?.[0]?.['message']), /SERVICE-API-VERSION: 1/);
+  const wrong = await call('GET', '/', { headers: { 'SERVICE-API-VERSION': '2' } });
+  assert.deepEqual([wrong.status, ...faultsIn(wrong)], [400, 'SERVICE-API-VERSION version_unsupported']);
+});
+
+test('an unknown token and an unknown parameter are refused', async () => {
+  const unknown = await call('GET', '/', { headers: { Authorization: 'Bearer nobody' } });
+  assert.deepEqual([unknown.status, unknown.body['error']], [401, 'invalid_token']);
+  assert.deepEqual(faultsIn(await call('GET', '/?zoom=store')), ['zoom unknown_parameter']);
+});
+
+test('a store shows its details, its dates in its own zone', async () => {
+  const { status, body } = await call('GET', `/stores/${a}`);
+  assert.equal(status, 200);
+  const { _links, ...properties } = body;
+  assert.deepEqual(properties, {
+    id: a,
+    name: 'Alpha',
+    domain: 'alpha.example.com',
+    email: 'owner@alpha.example.com',
+    time_zone: 'Europe/Berlin',
+    date_created: '2026-01-02T04:04:05+0100',
+    date_modified: '2026-01-02T04:04:05+0100',
+  });
+  assert.equal(_links['self']?.href, `${BASE_URL}/stores/${a}`);
+  assert.equal(_links['svc:webhooks']?.href, `${BASE_URL}/stores/${a}/webhooks`);
+});
+
+test('another store, none and nonsense are the same 404', async () => {
+  for (const id of [String(b), '999999999', '0', '-1', '1e3', '9007199254740993', 'x']) {
+    const reply = await call('GET', `/stores/${id}`);
+    assert.deepEqual([id, reply.status, ...faultsIn(reply)], [id, 404, '- not_found']);
+  }
+  assert.equal((await call('GET', `/stores/${a + 256}`, { token: 'platform' })).status, 404);
+});
+
+const ids = async (token: 'a' | 'user' | 'platform', query = '') => {
+  const { body } = await call('GET', `/stores${query}`, { token });
+  return [body['total_items'], ...(body._embedded['svc:stores'] ?? []).map((store) => store['id'])];
+};
+
+test('a token lists the stores it reaches, a page at a time', async () => {
+  const both = [a, b].toSorted((x, y) => x - y);
+  assert.deepEqual(await ids('a'), ['1', a]);
+  assert.deepEqual(await ids('user'), ['2', ...both]);
+  assert.deepEqual(await ids('platform'), ['2', ...both]);
+  assert.deepEqual(await ids('user', '?limit=1&offset=1'), ['2', both[1]]);
+});
+
+test('stores are made on many shards, and a bad one is refused with every fault', async () => {
+  const now = new Date('2026-01-01T00:00:00Z');
+  const details = { name: 'S', domain: 'S.Example.com', email: 's@example.com', timeZone: 'UTC', now };
+  const shards = new Set<number>();
+  for (let i = 0; i < 40; i += 1) shards.add((await createStore(sql, details)).id % 256);
+  assert.ok(shards.size > 30, `${shards.size} shards for 40 stores`);
+  await assert.rejects(createStore(sql, { ...details, domain: '', timeZone: 'x' }), (error) => {
+    assert.ok(error instanceof Problem);
+    assert.deepEqual([error.status, ...error.faults.map(({ field }) => field)], [400, 'domain', 'time_zone']);
+    return true;
+  });
+});
+
+test('a member is added once, with the latest role; a store or user that is not there is a 404', async () => {
+  const now = new Date('2026-01-01T00:00:00Z');
+  await sql`insert into users (id, email, password_hash, date_created) values (7, 'm@example.com', 'x', ${now})`;
+  await addMember(sql, { storeId: a, userId: 7, role: 'owner', now });
+  await addMember(sql, { storeId: a, userId: 7, role: 'member', now });
+  const rows = await sql`select store_id, role from membership where user_id = 7`;
+  assert.deepEqual([...rows], [{ store_id: a, role: 'member' }]);
+  for (const missing of [
+    { storeId: a, userId: 8 },
+    { storeId: a + 256, userId: 7 },
+  ]) {
+    await assert.rejects(addMember(sql, { ...missing, role: 'owner', now }), { status: 404 });
+  }
+});

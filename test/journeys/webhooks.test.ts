@@ -1,0 +1,179 @@
+/** A webhook's life over HTTP: created, read, changed, replaced, deleted. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventsOf } from '#commerce/catalogue.ts';
+import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
+
+const { call, sql, a, b, clock, changed } = await startWebhookApi();
+const collection = `/stores/${a}/webhooks`;
+
+const full = {
+  name: 'Everything',
+  format: 'json',
+  version: '2',
+  url: 'https://example.com/hook?x=1',
+  query: 'zoom=items,items:item_options,customer',
+  encryption_key: 'whsec_c2VjcmV0',
+  event_resource: 'transaction',
+  events: ['transaction/created', 'transaction/captured'],
+  is_active: '0',
+  headers: { 'X-Tenant': 'seven' },
+  rate_per_second: 5,
+  retry_profile: 'long',
+};
+
+const create = async (body: object = minimal) => {
+  const { status, body: webhook } = await call('POST', collection, { body });
+  assert.equal(status, 201);
+  return { webhook, path: `/webhooks/${String(webhook['id'])}`, id: Number(webhook['id']) };
+};
+
+test('a new webhook has what was sent, the defaults, and the exact links', async () => {
+  const { status, headers, body } = await call('POST', collection, { body: minimal });
+  assert.equal(status, 201);
+  const self = `${BASE_URL}/webhooks/${String(body['id'])}`;
+  assert.equal(headers.get('location'), self);
+  const { _links: links, ...properties } = body;
+  assert.deepEqual(properties, {
+    id: properties['id'],
+    name: 'Orders',
+    format: 'json',
+    version: '2',
+    url: null,
+    query: null,
+    encryption_key: 'a key of mine',
+    event_resource: null,
+    events: [],
+    is_active: '1',
+    headers: {},
+    rate_per_second: null,
+    retry_profile: 'hour',
+    state: 'ok',
+    date_created: '2026-07-01T12:00:00+0200',
+    date_modified: '2026-07-01T12:00:00+0200',
+  });
+  assert.equal(Number(properties['id']) % 256, a % 256);
+  const { curies, ...own } = links;
+  assert.deepEqual(curies, [{ name: 'svc', href: `${BASE_URL}/rels/{rel}`, templated: true }]);
+  assert.ok(Object.values(own).every(({ title }) => title !== undefined && title !== ''));
+  assert.deepEqual(
+    Object.entries(own).map(([rel, { href }]) => [rel, href]),
+    [
+      ['self', self],
+      ['svc:store', `${BASE_URL}/stores/${a}`],
+      ['svc:webhooks', `${BASE_URL}/stores/${a}/webhooks`],
+      ['svc:statuses', `${self}/statuses`],
+      ['svc:logs', `${self}/logs`],
+    ],
+  );
+});
+
+test('every property comes back as it was sent, and GET answers the same bytes as POST', async () => {
+  const { webhook, path } = await create(full);
+  assert.deepEqual(Object.fromEntries(Object.keys(full).map((name) => [name, webhook[name]])), full);
+  assert.equal(webhook['state'], 'inactive');
+  assert.deepEqual((await call('GET', path)).body, webhook);
+});
+
+test('PATCH changes what is sent and nothing else', async () => {
+  const { webhook, path } = await create({ ...full, is_active: 1 });
+  clock.time = new Date('2026-12-01T10:00:00Z');
+  const { status, body } = await call('PATCH', path, { body: { name: 'Renamed', url: '' } });
+  assert.equal(status, 200);
+  const date_modified = '2026-12-01T11:00:00+0100';
+  assert.deepEqual(body, { ...webhook, name: 'Renamed', url: null, date_modified });
+  assert.deepEqual((await call('GET', path)).body, body);
+});
+
+test('PATCH of event_resource or events alone recomputes the other', async () => {
+  const { path } = await create({ ...full, query: null });
+  const both = async (body: object) => {
+    const { body: webhook } = await call('PATCH', path, { body });
+    return [webhook['event_resource'], webhook['events']];
+  };
+  assert.deepEqual(await both({ event_resource: 'customer' }), ['customer', eventsOf('customer')]);
+  assert.deepEqual(await both({ events: ['subscription/cancelled'] }), ['subscription', ['subscription/cancelled']]);
+  assert.deepEqual(await both({ events: [] }), [null, []]);
+});
+
+test('PUT returns what is not sent to its default', async () => {
+  const { webhook, path } = await create(full);
+  const { status, body } = await call('PUT', path, { body: { ...minimal, name: 'Replaced' } });
+  assert.equal(status, 200);
+  const { body: fresh } = await call('POST', collection, { body: { ...minimal, name: 'Replaced' } });
+  const { id, _links, date_created } = webhook;
+  assert.deepEqual(body, { ...fresh, id, _links, date_created, date_modified: body['date_modified'] });
+});
+
+test('what was read can be put back: read-only members, links and embedded things are ignored', async () => {
+  const { webhook, path } = await create(full);
+  const { status, body } = await call('PUT', path, { body: { ...webhook, _embedded: {}, id: 1, state: 'nonsense' } });
+  assert.equal(status, 200);
+  assert.deepEqual({ ...body, date_modified: '' }, { ...webhook, date_modified: '' });
+  const patched = await call('PATCH', path, { body: { date_created: 'long ago', id: 'x' } });
+  assert.deepEqual([patched.status, patched.body['date_created']], [200, webhook['date_created']]);
+});
+
+test('PUT needs what POST needs', async () => {
+  const { path } = await create(full);
+  assert.deepEqual(faultsIn(await call('PUT', path, { body: {} })), ['name required', 'format required']);
+  const keyless = await call('PUT', path, { body: { name: 'x', format: 'json' } });
+  assert.deepEqual(faultsIn(keyless), ['encryption_key required']);
+});
+
+test('DELETE answers 204 once, and then nothing is there', async () => {
+  const { path } = await create();
+  const { status, headers, body } = await call('DELETE', path);
+  assert.deepEqual([status, headers.get('content-type'), body], [204, null, {}]);
+  for (const method of ['GET', 'DELETE']) assert.equal((await call(method, path)).status, 404);
+  assert.equal((await call('PATCH', path, { body: { name: 'x' } })).status, 404);
+  assert.equal((await call('GET', `${path}/statuses`)).status, 404);
+});
+
+test('each change is told after its commit, before the answer', async () => {
+  changed.length = 0;
+  const { path, id } = await create();
+  await call('PATCH', path, { body: { name: 'x' } });
+  await call('PUT', path, { body: minimal });
+  await call('PATCH', path, { body: { name: '' } });
+  await call('DELETE', path);
+  assert.deepEqual(
+    changed,
+    Array.from({ length: 4 }, () => ({ shard: a % 256, id })),
+  );
+});
+
+test('a switch-off and the loss of the url raise the epoch once, each change raises the revision', async () => {
+  const { path, id } = await create({ ...full, is_active: true });
+  const after = async (body: object) => {
+    assert.equal((await call('PATCH', path, { body })).status, 200);
+    const [row] = await sql`select epoch, revision from webhook where shard = ${id % 256} and id = ${id}`;
+    return [row?.['epoch'], row?.['revision']];
+  };
+  assert.deepEqual(await after({ name: 'x' }), [0, 2]);
+  assert.deepEqual(await after({ is_active: 0, url: null }), [1, 3]);
+  assert.deepEqual(await after({ is_active: false }), [1, 4]);
+  assert.deepEqual(await after({ is_active: '1', url: 'https://example.com' }), [1, 5]);
+  assert.deepEqual(await after({ url: '' }), [2, 6]);
+});
+
+test('another store’s webhook is a 404 to every method, and stays as it was', async () => {
+  const { webhook, path } = await create(full);
+  for (const [method, body] of [['GET'], ['PATCH', { name: 'x' }], ['PUT', minimal], ['DELETE']] as const) {
+    const reply = await call(method, path, { token: 'b', ...(body && { body }) });
+    assert.deepEqual([method, reply.status, ...faultsIn(reply)], [method, 404, '- not_found']);
+  }
+  for (const part of ['statuses', 'logs'])
+    assert.equal((await call('GET', `${path}/${part}`, { token: 'b' })).status, 404);
+  assert.equal((await call('PATCH', path, { token: 'b', body: { url: 'nonsense', zz: 1 } })).status, 404);
+  assert.equal((await call('POST', collection, { token: 'b', body: minimal })).status, 404);
+  assert.equal((await call('POST', `/stores/${b}/webhooks`, { body: { zz: 1 } })).status, 404);
+  assert.equal((await call('POST', `/stores/${a + 256}/webhooks`, { token: 'platform', body: minimal })).status, 404);
+  assert.deepEqual((await call('GET', path)).body, webhook);
+});
+
+test('ids that are none are a 404', async () => {
+  for (const id of ['0', '-5', '1.5', 'abc', '99999999999999999999', '%00']) {
+    assert.equal((await call('GET', `/webhooks/${id}`)).status, 404, id);
+  }
+});

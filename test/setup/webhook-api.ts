@@ -1,0 +1,148 @@
+/**
+ * The rooms stores and webhooks behind a real socket and a real database, with the one seam that the machinery has:
+ * `authenticate`, which here knows a few fixed tokens.
+ */
+import { randomBytes } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import { after } from 'node:test';
+import { isUnavailable } from '#database/pool.ts';
+import { createSealer } from '#database/seal.ts';
+import { resource } from '#http/route.ts';
+import { createServer } from '#http/server.ts';
+import { createLog } from '#kernel/log.ts';
+import type { Principal } from '#kernel/principal.ts';
+import { Problem } from '#kernel/problem.ts';
+import { createHome } from '#stores/home.ts';
+import { createStore, createStoreOperations } from '#stores/store.ts';
+import { createWebhookOperations } from '#webhooks/collection.ts';
+import { testDatabase } from './database.ts';
+
+export const BASE_URL = 'http://api.example.test';
+export const AUTH_URL = 'http://auth.example.test';
+
+/** Clients: 11 is A's app, 12 another app of A's, 21 B's app. */
+export type Token = 'a' | 'a-other' | 'b' | 'user' | 'platform';
+export type Link = { href: string; title?: string; type?: string };
+export interface Representation {
+  _links: Record<string, Link>;
+  _embedded: Record<string, Representation[]>;
+  [name: string]: unknown;
+}
+export type Reply = { status: number; headers: Headers; body: Representation };
+type Ask = { token?: Token | null; body?: unknown; headers?: Record<string, string | null> };
+
+const encode = (body: unknown): { bytes: string | Uint8Array<ArrayBuffer>; type: string } => {
+  if (body instanceof URLSearchParams) return { bytes: body.toString(), type: 'application/x-www-form-urlencoded' };
+  if (body instanceof Uint8Array) return { bytes: new Uint8Array(body), type: 'application/json' };
+  return { bytes: typeof body === 'string' ? body : JSON.stringify(body), type: 'application/json' };
+};
+
+const createCaller =
+  (origin: string) =>
+  async (method: string, path: string, { token = 'a', body, headers = {} }: Ask = {}): Promise<Reply> => {
+    const encoded = body === undefined ? undefined : encode(body);
+    const all: Record<string, string | null> = {
+      'SERVICE-API-VERSION': '1',
+      Authorization: token === null ? null : `Bearer ${token}`,
+      'Content-Type': encoded?.type ?? null,
+      ...headers,
+    };
+    const sent = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null);
+    const response = await fetch(origin + path.replace(BASE_URL, ''), {
+      method,
+      headers: sent,
+      redirect: 'manual',
+      ...(encoded && { body: encoded.bytes }),
+    });
+    const text = await response.text();
+    const representation = JSON.parse(text === '' ? '{}' : text) as Representation;
+    return { status: response.status, headers: response.headers, body: representation };
+  };
+
+const shop = (name: string, timeZone: string) => ({
+  name,
+  domain: `${name.toLowerCase()}.example.com`,
+  email: `owner@${name.toLowerCase()}.example.com`,
+  timeZone,
+  now: new Date('2026-01-02T03:04:05Z'),
+});
+
+/** Two stores and the people of `Token`; everything is closed and dropped after the file. */
+export const startWebhookApi = async (settings: { versions?: string[] } = {}) => {
+  const closers: (() => Promise<unknown>)[] = [];
+  // Registered before the first await, while node:test still knows whose hook it is.
+  after(async () => {
+    for (const close of closers.toReversed()) await close();
+  });
+  const { sql } = await testDatabase({ after: (drop) => void closers.push(drop) });
+  const a = (await createStore(sql, shop('Alpha', 'Europe/Berlin'))).id;
+  const b = (await createStore(sql, shop('Beta', 'UTC'))).id;
+  const store = { grantId: 1, scope: 'store_full_access' } as const;
+  const principals: Record<Token, Principal> = {
+    a: { ...store, userId: 1, clientId: 11, stores: [a] },
+    'a-other': { ...store, userId: 1, clientId: 12, stores: [a] },
+    b: { ...store, userId: 2, clientId: 21, stores: [b] },
+    user: { userId: 3, clientId: 31, grantId: 3, scope: 'user_full_access', stores: [a, b] },
+    platform: { userId: null, clientId: 41, grantId: 4, scope: 'platform', stores: 'all' },
+  };
+  const clock = { time: new Date('2026-07-01T10:00:00Z') };
+  const changed: { shard: number; id: number }[] = [];
+  const stores = createStoreOperations({ sql, baseUrl: BASE_URL });
+  const webhooks = createWebhookOperations({
+    sql,
+    sealer: createSealer(randomBytes(32)),
+    baseUrl: BASE_URL,
+    versions: settings.versions ?? ['2'],
+    webhooksPerStore: 100,
+    headerPrefix: 'Service',
+    judgeUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
+    onChanged: async (webhook) => void changed.push(webhook),
+  });
+  const app = createServer(
+    {
+      settings: {
+        bodyLimitBytes: 1024 * 1024,
+        headersLimitBytes: 32 * 1024,
+        requestTimeoutMs: 60_000,
+        versionHeader: 'SERVICE-API-VERSION',
+        authOrigin: AUTH_URL,
+      },
+      naming: { baseUrl: BASE_URL, relationPrefix: 'svc' },
+      clock: { now: () => clock.time, monotonicMs: () => performance.now() },
+      log: createLog('silent'),
+      isUnavailable,
+      authenticate: async (token) => {
+        const principal = Object.hasOwn(principals, token) ? principals[token as Token] : undefined;
+        if (principal !== undefined) return principal;
+        throw new Problem(401, { code: 'invalid_token', message: 'The access token provided is invalid' });
+      },
+    },
+    [
+      resource('/', { GET: createHome({ baseUrl: BASE_URL, authUrl: AUTH_URL }) }),
+      resource('/stores', { GET: stores.list }),
+      resource('/stores/:store_id', { GET: stores.read }),
+      resource('/stores/:store_id/webhooks', { GET: webhooks.list, POST: webhooks.create }),
+      resource('/webhooks/:webhook_id', {
+        GET: webhooks.read,
+        PATCH: webhooks.patch,
+        PUT: webhooks.replace,
+        DELETE: webhooks.remove,
+      }),
+      resource('/webhooks/:webhook_id/statuses', { GET: webhooks.statuses }),
+      resource('/webhooks/:webhook_id/logs', { GET: webhooks.logs }),
+    ],
+  );
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = app.server.address() as AddressInfo;
+  closers.push(() => app.close());
+  return { call: createCaller(`http://127.0.0.1:${port}`), sql, a, b, clock, changed };
+};
+
+export type WebhookApi = Awaited<ReturnType<typeof startWebhookApi>>;
+
+/** The faults of an error document as `field code`, in the order of the document. */
+export const faultsIn = ({ body }: Reply): string[] =>
+  (body._embedded['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
+
+/** The least that a webhook needs. */
+export const minimal = { name: 'Orders', format: 'json', encryption_key: 'a key of mine' };
