@@ -17,7 +17,7 @@ test('a password is stored as argon2id with the parameters in the string, salted
 
 test('a hash made elsewhere with other parameters is verified by its own', async () => {
   // Made by Python's argon2-cffi 25.1.0: PasswordHasher(time_cost=3, memory_cost=4096, parallelism=1).
-  const stored = '$argon2id$v=19$m=4096,t=3,p=1$27gFN2q7tSNJ+XiiPiZqrg$UYDdrUhcszEoJVgQ1UYykciFISdXOHf6M3yTyLj+zR8';
+  const stored = '$argon2id$v=19$m=4096,t=3,p=1$8vC3Qt141ERz30jDUjI3IQ$r6JwR/EKIvBHzU4uIt40UTeX0zbnpXsu1EG/jtc2wDA';
   const passwords = createPasswords({ hashesAtOnce: 1 });
   assert.equal(await passwords.verify(password, stored), true);
   assert.equal(await passwords.verify('correct horse', stored), false);
