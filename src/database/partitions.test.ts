@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dailyIdOf, dayOf, startOfDay } from '#kernel/ids.ts';
+import { testDatabase } from '../../test/setup/database.ts';
+import { maintainPartitions } from './partitions.ts';
+import type { Sql } from './pool.ts';
+
+const TODAY = dayOf(new Date());
+const at = (day: number): Date => new Date(startOfDay(day).getTime() + 3_600_000);
+const maintain = (sql: Sql, day: number, retentionDays = 30) =>
+  maintainPartitions(sql, { now: at(day), retentionDays, daysAhead: 3 });
+
+const attached = async (sql: Sql): Promise<string[]> => {
+  const rows = await sql<{ name: string }[]>`
+    select inhrelid::regclass::text as name from pg_inherits
+    where inhparent in ('event'::regclass, 'delivery_done'::regclass, 'attempt'::regclass) order by 1`;
+  return rows.map(({ name }) => name);
+};
+
+const insertDone = (sql: Sql, id: number) => sql`
+  insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+  values (7, ${id}, 1, 1, 1, 'successful', 1, now())`;
+
+test('partitions reach from yesterday to three days ahead, and a second run does nothing', async (t) => {
+  const { sql } = await testDatabase(t);
+  const days = [9_000, 9_001, 9_002, 9_003, 9_004];
+  const expected = ['event', 'delivery_done', 'attempt'].flatMap((parent) => days.map((day) => `${parent}_d${day}`));
+  const { created } = await maintain(sql, 9_001, 10_000);
+  assert.deepEqual(created, expected);
+  assert.deepEqual(await maintain(sql, 9_001, 10_000), { created: [], dropped: [] });
+  assert.deepEqual(
+    (await attached(sql)).filter((name) => /_d90/.test(name)),
+    expected.toSorted(),
+  );
+});
+
+test('the first and the last id of a day go into its partition, and the keys are kept', async (t) => {
+  const { sql } = await testDatabase(t);
+  await insertDone(sql, dailyIdOf(TODAY, 0, 0));
+  await insertDone(sql, dailyIdOf(TODAY, 2 ** 30 - 1, 255));
+  const [row] = await sql<{ tables: string[] }[]>`
+    select array_agg(distinct tableoid::regclass::text) as tables from delivery_done`;
+  assert.deepEqual(row?.tables, [`delivery_done_d${TODAY}`]);
+  await assert.rejects(insertDone(sql, dailyIdOf(TODAY, 0, 0)), { code: '23505' });
+  await assert.rejects(insertDone(sql, dailyIdOf(TODAY + 10, 0, 0)), { code: '23514' });
+});
+
+test('what is older than the retention goes, the last kept day stays', async (t) => {
+  const { sql } = await testDatabase(t);
+  await insertDone(sql, dailyIdOf(TODAY + 1, 0, 0));
+  const { dropped } = await maintain(sql, TODAY + 3, 2);
+  assert.deepEqual(
+    dropped,
+    ['attempt', 'delivery_done', 'event'].flatMap((parent) => [-1, 0].map((n) => `${parent}_d${TODAY + n}`)),
+  );
+  const [row] = await sql<{ n: number }[]>`select count(*) as n from delivery_done`;
+  assert.equal(row?.n, 1);
+});
+
+test('a detach that a long transaction interrupts is finished by the next run', async (t) => {
+  const { sql } = await testDatabase(t);
+  const reader = await sql.reserve();
+  await reader`begin`;
+  await reader`select from event`;
+  const interrupted = await maintain(sql, TODAY + 1, 1);
+  assert.deepEqual(
+    interrupted.dropped,
+    ['attempt', 'delivery_done'].map((parent) => `${parent}_d${TODAY - 1}`),
+  );
+  await reader`commit`;
+  reader.release();
+  assert.deepEqual((await maintain(sql, TODAY + 1, 1)).dropped, [`event_d${TODAY - 1}`]);
+});
+
+test('many at once do the work once', async (t) => {
+  const { sql } = await testDatabase(t);
+  const results = await Promise.all(Array.from({ length: 4 }, () => maintain(sql, TODAY + 20, 5)));
+  assert.deepEqual(
+    results.map(({ created }) => created.length).sort((a, b) => a - b),
+    [0, 0, 0, 15],
+  );
+  assert.deepEqual(
+    results.map(({ dropped }) => dropped.length).sort((a, b) => a - b),
+    [0, 0, 0, 15],
+  );
+});

@@ -1,0 +1,114 @@
+/**
+ * The day partitions of what is appended and never changed: made ahead of time, dropped whole when their day is over.
+ */
+import type postgres from 'postgres';
+import { dayOf, firstIdOfDay } from '#kernel/ids.ts';
+import type { Queryable, Sql } from './pool.ts';
+
+/** Each is partitioned by range of an id that carries its day: `id`, or the delivery's for `attempt`. */
+const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
+/** One maintainer at a time; the lock of `migrate.ts` differs. */
+const LOCK = 7_209_002;
+/** Whoever waits for a lock makes all others wait behind it: give up soon, the next run is early enough. */
+const LOCK_TIMEOUT_MS = 2_000;
+const LOCK_NOT_AVAILABLE = '55P03';
+
+type State = 'attached' | 'detach pending' | 'apart';
+type Partition = { parent: string; name: string; day: number; state: State };
+
+/** All tables with a partition's name; a crash may leave one between two steps of its end. */
+const partitionsOf = async (sql: Queryable): Promise<Partition[]> => {
+  const rows = await sql<{ name: string; state: State }[]>`
+    select c.relname::text as name,
+      case when i.inhrelid is null then 'apart' when i.inhdetachpending then 'detach pending' else 'attached' end as state
+    from pg_class c left join pg_inherits i on i.inhrelid = c.oid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
+      and c.relname ~ ${`^(${PARENTS.join('|')})_d[0-9]+$`}
+    order by c.relname`;
+  return rows.map(({ name, state }) => {
+    const at = name.lastIndexOf('_d');
+    return { parent: name.slice(0, at), name, day: Number(name.slice(at + 2)), state };
+  });
+};
+
+type Plan = { create: Partition[]; drop: Partition[] };
+
+const planOf = (there: readonly Partition[], first: number, last: number, oldest: number): Plan => {
+  const known = new Map(there.map((partition) => [partition.name, partition]));
+  const days = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  const wanted = PARENTS.flatMap((parent) =>
+    days.map((day) => ({ parent, name: `${parent}_d${day}`, day, state: 'apart' as const })),
+  );
+  return {
+    create: wanted.filter(({ name }) => !known.has(name)),
+    drop: there.filter(({ day }) => day < oldest),
+  };
+};
+
+/** Create and attach, because `create table … partition of` would lock the parent against readers and writers. */
+const create = async (sql: Queryable, { parent, name, day }: Partition): Promise<void> => {
+  await sql`create table ${sql(name)} (like ${sql(parent)} including all)`;
+  // Bounds cannot be parameters; these are numbers and names of our own.
+  const bounds = `from (${firstIdOfDay(day)}) to (${firstIdOfDay(day + 1)})`;
+  await sql.unsafe(`alter table ${parent} attach partition ${name} for values ${bounds}`);
+};
+
+/** Not in a transaction: `detach concurrently` commits in the middle, so that nobody has to wait for it. */
+const drop = async (sql: Queryable, { parent, name, state }: Partition): Promise<boolean> => {
+  try {
+    if (state === 'attached') await sql`alter table ${sql(parent)} detach partition ${sql(name)} concurrently`;
+    if (state === 'detach pending') await sql`alter table ${sql(parent)} detach partition ${sql(name)} finalize`;
+    await sql`drop table ${sql(name)}`;
+    return true;
+  } catch (error) {
+    // A long transaction is in the way: the next run goes on from the state that this one leaves.
+    if ((error as postgres.PostgresError).code === LOCK_NOT_AVAILABLE) return false;
+    throw error;
+  }
+};
+
+const inTransaction = async (sql: postgres.ReservedSql, work: () => Promise<void>): Promise<void> => {
+  await sql`begin`;
+  try {
+    await work();
+    await sql`commit`;
+  } catch (error) {
+    await sql`rollback`.catch(() => {});
+    throw error;
+  }
+};
+
+/**
+ * Makes the partitions from yesterday (clocks differ, and a day's last batch commits on the next) to `daysAhead` days
+ * after `now`, and drops those whose day ended more than `retentionDays` ago. May run in many processes at once, and is
+ * one look-up when there is nothing to do. Rejects with SQLSTATE 55P03 when a lock on a parent was not to be had.
+ */
+export const maintainPartitions = async (
+  sql: Sql,
+  options: { now: Date; retentionDays: number; daysAhead: number },
+): Promise<{ created: string[]; dropped: string[] }> => {
+  const today = dayOf(options.now);
+  const plan = async (on: Queryable): Promise<Plan> =>
+    planOf(await partitionsOf(on), today - 1, today + options.daysAhead, today - options.retentionDays);
+  const seen = await plan(sql);
+  if (seen.create.length === 0 && seen.drop.length === 0) return { created: [], dropped: [] };
+
+  const connection = await sql.reserve();
+  try {
+    await connection`select pg_advisory_lock(${LOCK})`;
+    await connection`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, false)`;
+    // Looked up again: whoever held the lock before us may have done it all.
+    const todo = await plan(connection);
+    await inTransaction(connection, async () => {
+      for (const partition of todo.create) await create(connection, partition);
+    });
+    const dropped: string[] = [];
+    for (const partition of todo.drop) if (await drop(connection, partition)) dropped.push(partition.name);
+    return { created: todo.create.map(({ name }) => name), dropped };
+  } finally {
+    // These fail only when the connection is gone, and lock and setting are gone with it.
+    await connection`reset lock_timeout`.catch(() => {});
+    await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
+    connection.release();
+  }
+};
