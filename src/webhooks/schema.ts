@@ -48,7 +48,7 @@ export const createSchemas = (versions: readonly string[]) => {
     headers: Type.Optional(
       Type.Unsafe<Record<string, string> | null>({
         type: ['object', 'null'],
-        additionalProperties: { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX },
+        patternProperties: { '^': { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX } },
         maxProperties: HEADERS_MAX,
       }),
     ),

@@ -1,0 +1,175 @@
+/** What was sent: the deliveries and attempts of a webhook, from rows as publish and the delivery room write them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
+
+const { call, sql, a } = await startWebhookApi();
+const shard = a % 256;
+const now = new Date();
+const day = dayOf(now);
+const id = (n: number): number => dailyIdOf(day, n, shard);
+const at = (seconds: number): Date => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
+
+const create = async () =>
+  Number(
+    (await call('POST', `/stores/${a}/webhooks`, { body: { ...minimal, url: 'https://example.com' } })).body['id'],
+  );
+const [webhook, other] = [await create(), await create()];
+
+const event = (n: number) => sql`
+  insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+    date_created, body)
+  values (${shard}, ${id(n)}, ${a}, 'transaction', ${`T ${n}`}, 'created', 1, 1, 'UTC', '', ${at(n)}, '{}')`;
+const pending = (n: number, of = webhook) => sql`
+  insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+  values (${shard}, ${id(n)}, ${a}, ${of}, 0, ${id(n)}, 1, ${at(n + 30)})`;
+const ended = (n: number, state: string) => sql`
+  insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+  values (${shard}, ${id(n)}, ${a}, ${webhook}, ${id(n)}, ${state}, 2, ${at(n + 1)})`;
+const attempt = (delivery: number, n: number, code: number | null) => sql`
+  insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
+    response_code, response_headers, response_body)
+  values (${shard}, ${id(delivery)}, ${n}, ${a}, ${webhook}, ${id(delivery)}, ${at(delivery * 2 + n)}, ${120},
+    ${code === null ? 'timeout' : 'status'}, ${code}, ${code === null ? null : 'content-type: text/plain'},
+    ${code === null ? null : 'hello'})`;
+
+for (const n of [1, 2, 3, 4]) await event(n);
+await ended(1, 'successful');
+await pending(2);
+await ended(3, 'failed');
+await pending(4);
+await pending(5);
+await pending(6, other);
+await attempt(1, 1, 500);
+await attempt(1, 2, 200);
+await attempt(3, 1, null);
+
+const list = async (part: 'statuses' | 'logs', query = '') => {
+  const { status, body } = await call('GET', `/webhooks/${webhook}/${part}${query}`);
+  assert.equal(status, 200);
+  return { body, items: body._embedded[`svc:${part}`] ?? [] };
+};
+
+test('deliveries are listed newest first, pending and ended in one line', async () => {
+  const { body, items } = await list('statuses');
+  assert.deepEqual(
+    items.map((item) => [item['id'], item['status']]),
+    [
+      [id(5), 'pending'],
+      [id(4), 'pending'],
+      [id(3), 'failed'],
+      [id(2), 'pending'],
+      [id(1), 'successful'],
+    ],
+  );
+  assert.equal(body['total_items'], '5');
+  assert.equal(body._links['svc:webhook']?.href, `${BASE_URL}/webhooks/${webhook}`);
+});
+
+test('a delivery says what it is about, its dates in the store’s zone, and links to it', async () => {
+  const { items } = await list('statuses', '?offset=3&limit=1');
+  const { _links: links, ...properties } = items[0] ?? {};
+  assert.deepEqual(properties, {
+    id: id(2),
+    resource_type: 'transaction',
+    resource_id: 'T 2',
+    webhook_id: webhook,
+    event: 'transaction/created',
+    status: 'pending',
+    attempts: 1,
+    date_next: '2026-07-01T12:00:32+0200',
+    date_created: '2026-07-01T12:00:02+0200',
+    date_ended: null,
+  });
+  assert.equal(links?.['svc:resource']?.href, `${BASE_URL}/stores/${a}/transactions/T%202`);
+  assert.equal(links?.['svc:event']?.href, `${BASE_URL}/stores/${a}/events/${id(2)}`);
+});
+
+test('a delivery whose event retention has dropped is still listed', async () => {
+  const { items } = await list('statuses', '?limit=1');
+  const [first] = items;
+  assert.deepEqual([first?.['resource_type'], first?.['event'], first?.['date_created']], [null, null, null]);
+  assert.deepEqual(Object.keys(first?._links ?? {}), ['curies', 'svc:webhook']);
+});
+
+test('attempts are listed newest first with what came back', async () => {
+  const { body, items } = await list('logs');
+  assert.deepEqual(
+    items.map((item) => item['id']),
+    [`${id(3)}-1`, `${id(1)}-2`, `${id(1)}-1`],
+  );
+  assert.equal(body['total_items'], '3');
+  const { _links, ...properties } = items[1] ?? {};
+  assert.deepEqual(properties, {
+    id: `${id(1)}-2`,
+    resource_type: 'transaction',
+    resource_id: 'T 1',
+    webhook_id: webhook,
+    event: 'transaction/created',
+    attempt: 2,
+    response_code: 200,
+    response_body: 'hello',
+    response_headers: 'content-type: text/plain',
+    duration: 120,
+    outcome: 'status',
+    date_created: '2026-07-01T12:00:04+0200',
+  });
+  assert.deepEqual([items[0]?.['response_code'], items[0]?.['response_body']], [null, null]);
+});
+
+test('both are paged like every collection', async () => {
+  for (const part of ['statuses', 'logs'] as const) {
+    const ids: unknown[] = [];
+    for (let page = `/webhooks/${webhook}/${part}?limit=2`; ;) {
+      const { body } = await call('GET', page);
+      ids.push(...(body._embedded[`svc:${part}`] ?? []).map((item) => item['id']));
+      const next = body._links['next']?.href ?? '';
+      if (next === body._links['self']?.href) break;
+      page = next;
+    }
+    const { items } = await list(part);
+    assert.deepEqual(
+      ids,
+      items.map((item) => item['id']),
+    );
+    const reply = await call('GET', `/webhooks/${webhook}/${part}?status=failed`);
+    assert.deepEqual([reply.status, ...faultsIn(reply)], [400, 'status unknown_parameter']);
+  }
+});
+
+test('after a switch-off, and after the switch-on that follows, what was pending reads as failed', async () => {
+  for (const is_active of [0, 1]) {
+    await call('PATCH', `/webhooks/${webhook}`, { body: { is_active } });
+    const { items } = await list('statuses');
+    assert.deepEqual(
+      items.map((item) => [item['status'], item['date_next']]),
+      ['failed', 'failed', 'failed', 'failed', 'successful'].map((status) => [status, null]),
+    );
+  }
+});
+
+const setState = (failures: number, paused: Date | null) => sql`
+  insert into webhook_state (shard, webhook_id, consecutive_failures, first_failure_at, paused_until)
+  values (${shard}, ${other}, ${failures}, ${failures === 0 ? null : now}, ${paused})
+  on conflict (shard, webhook_id) do update set consecutive_failures = excluded.consecutive_failures,
+    first_failure_at = excluded.first_failure_at, paused_until = excluded.paused_until`;
+const stateNow = async () => (await call('GET', `/webhooks/${other}`)).body['state'];
+
+test('a webhook says how it fares, by the clock of now', async () => {
+  const states = [await stateNow()];
+  await setState(3, null);
+  states.push(await stateNow());
+  await setState(3, new Date('2026-07-01T10:00:01Z'));
+  states.push(await stateNow());
+  await setState(0, new Date('2026-07-01T09:59:59Z'));
+  states.push(await stateNow());
+  assert.deepEqual(states, ['ok', 'failing', 'paused', 'ok']);
+});
+
+test('another store’s history is not there', async () => {
+  for (const part of ['statuses', 'logs']) {
+    const reply = await call('GET', `/webhooks/${webhook}/${part}`, { token: 'b' });
+    assert.equal(reply.status, 404);
+  }
+});

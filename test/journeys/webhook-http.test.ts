@@ -1,0 +1,140 @@
+/** How the API is spoken to: versions, tokens, methods, content types. The webhook stands for every resource. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
+
+const { call, a } = await startWebhookApi();
+const path = `/stores/${a}/webhooks`;
+const { body: webhook } = await call('POST', path, { body: minimal });
+const item = `/webhooks/${String(webhook['id'])}`;
+const paths = [path, item, `${item}/statuses`, `${item}/logs`];
+
+for (const at of paths) {
+  const shown = at.replaceAll(/[0-9]+/g, '…');
+  test(`${shown}: without the version header, or with another version, it is a 400`, async () => {
+    const absent = await call('GET', at, { headers: { 'SERVICE-API-VERSION': null } });
+    assert.deepEqual([absent.status, ...faultsIn(absent)], [400, 'SERVICE-API-VERSION version_required']);
+    const other = await call('GET', at, { headers: { 'SERVICE-API-VERSION': '9' } });
+    assert.deepEqual([other.status, ...faultsIn(other)], [400, 'SERVICE-API-VERSION version_unsupported']);
+  });
+  test(`${shown}: without a token it is a 401`, async () => {
+    const { status, headers, body } = await call('GET', at, { token: null });
+    assert.deepEqual(
+      [status, body['error'], body['error_description']],
+      [401, 'invalid_token', 'The access token provided is invalid'],
+    );
+    assert.match(headers.get('www-authenticate') ?? '', /^Bearer/);
+  });
+  test(`${shown}: HEAD has the headers of GET and no body`, async () => {
+    const get = await call('GET', at);
+    const head = await call('HEAD', at);
+    assert.deepEqual([head.status, head.body], [200, {}]);
+    for (const name of ['content-type', 'content-length', 'vary', 'cache-control']) {
+      assert.equal(head.headers.get(name), get.headers.get(name), name);
+    }
+  });
+  test(`${shown}: an unknown method is a 405 that says what is possible`, async () => {
+    const allowed = at === path ? 'GET, POST, HEAD, OPTIONS' : 'GET, PATCH, PUT, DELETE, HEAD, OPTIONS';
+    const allow = at === path || at === item ? allowed : 'GET, HEAD, OPTIONS';
+    const refused = await call(at === path ? 'DELETE' : 'POST', at, { body: {} });
+    assert.deepEqual(
+      [refused.status, refused.headers.get('allow'), ...faultsIn(refused)],
+      [405, allow, '- method_not_allowed'],
+    );
+    const options = await call('OPTIONS', at, { token: null, headers: { 'SERVICE-API-VERSION': null } });
+    assert.deepEqual([options.status, options.headers.get('allow')], [200, allow]);
+    assert.deepEqual(
+      Object.keys(options.body['methods'] as object).toSorted((x, y) => x.localeCompare(y)),
+      allow.split(', ').toSorted((x, y) => x.localeCompare(y)),
+    );
+  });
+}
+
+const malformed: [string, string | Uint8Array, string][] = [
+  ['no body', '', '- malformed_body'],
+  ['no JSON', '{"name":', '- malformed_body'],
+  ['a name given twice', '{"name":"a","format":"json","name":"b"}', 'name malformed_body'],
+  ['a header given twice', '{"headers":{"X-A":"1","X-A":"2"}}', 'headers.X-A malformed_body'],
+  ['NUL in a text', '{"name":"a\\u0000b","format":"json"}', 'name malformed_body'],
+  ['invalid UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), '- malformed_body'],
+  ['an array', '[]', '- invalid_value'],
+  ['a text', '"x"', '- invalid_value'],
+  ['null', 'null', '- invalid_value'],
+];
+for (const [title, bytes, fault] of malformed) {
+  test(`a body of ${title} is a 400`, async () => {
+    const requests: [string, string][] = [
+      ['POST', path],
+      ['PATCH', item],
+      ['PUT', item],
+    ];
+    for (const [method, at] of requests) {
+      const reply = await call(method, at, { body: bytes });
+      assert.deepEqual([method, reply.status, ...faultsIn(reply)], [method, 400, fault]);
+    }
+  });
+}
+
+test('a form with repeated events makes a webhook, in each of the three spellings', async () => {
+  for (const [first, second] of [
+    ['events', 'events'],
+    ['events[]', 'events[]'],
+    ['events[0]', 'events[1]'],
+  ] as const) {
+    const form = new URLSearchParams([
+      ['name', 'Ähren & Öl'],
+      ['format', 'json'],
+      ['encryption_key', 'k'],
+      [first, 'transaction/created'],
+      [second, 'transaction/voided'],
+      ['is_active', '0'],
+      ['rate_per_second', '7'],
+      ['url', ''],
+    ]);
+    const { status, body } = await call('POST', path, { body: form });
+    assert.equal(status, 201, JSON.stringify(body));
+    const { name, events, is_active, rate_per_second, url } = body;
+    assert.deepEqual([name, is_active, rate_per_second, url], ['Ähren & Öl', '0', 7, null]);
+    assert.deepEqual(events, ['transaction/created', 'transaction/voided']);
+  }
+});
+
+test('a form changes a webhook, and clears a number with an empty text', async () => {
+  const form = new URLSearchParams({ rate_per_second: '', events: 'customer/created' });
+  const { status, body } = await call('PATCH', item, { body: form });
+  assert.deepEqual([status, body['rate_per_second'], body['event_resource']], [200, null, 'customer']);
+  const twice = new URLSearchParams([
+    ['name', 'a'],
+    ['name', 'b'],
+  ]);
+  assert.deepEqual(faultsIn(await call('PATCH', item, { body: twice })), ['name duplicate_parameter']);
+});
+
+test('application/hal+json is taken, another content type is a 415', async () => {
+  const hal = await call('PATCH', item, { body: { name: 'h' }, headers: { 'Content-Type': 'application/hal+json' } });
+  assert.equal(hal.status, 200);
+  const plain = await call('PATCH', item, { body: '{}', headers: { 'Content-Type': 'text/plain' } });
+  assert.deepEqual([plain.status, ...faultsIn(plain)], [415, 'Content-Type unsupported_media_type']);
+});
+
+test('a token in the address is refused', async () => {
+  const reply = await call('GET', `${item}?access_token=a`);
+  assert.deepEqual([reply.status, ...faultsIn(reply)], [400, 'access_token invalid_request']);
+});
+
+test('the answer is HAL, also under the plain name, or a 406', async () => {
+  for (const [accept, type] of [
+    ['*/*', 'application/hal+json'],
+    ['application/json', 'application/json'],
+  ] as const) {
+    const { headers } = await call('GET', item, { headers: { Accept: accept } });
+    assert.equal(headers.get('content-type')?.split(';')[0], type);
+  }
+  assert.equal((await call('GET', item, { headers: { Accept: 'image/png' } })).status, 406);
+});
+
+test('the collection and its items name their relations with our prefix', async () => {
+  const { body } = await call('GET', path);
+  assert.deepEqual(Object.keys(body._embedded), ['svc:webhooks']);
+  assert.equal(webhook._links['svc:store']?.href, `${BASE_URL}/stores/${a}`);
+});

@@ -1,0 +1,80 @@
+/** The encryption key: sealed at rest, shown to the client that set it, kept by those who cannot see it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { faultsIn, minimal, startWebhookApi, type Token } from '../setup/webhook-api.ts';
+
+const { call, sql, a } = await startWebhookApi();
+const path = `/stores/${a}/webhooks`;
+const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
+
+const create = async () => {
+  const { body } = await call('POST', path, { body: { ...minimal, encryption_key: KEY } });
+  return `/webhooks/${String(body['id'])}`;
+};
+const keySeenBy = async (token: Token, at: string) => (await call('GET', at, { token })).body['encryption_key'];
+
+test('the key is nowhere in the row', async () => {
+  await create();
+  // A row as text writes its bytes as hex.
+  const [row] = await sql<{ text: string }[]>`select w::text as text from webhook w`;
+  const text = row?.text ?? '';
+  assert.ok(text.includes('Orders'));
+  for (const spelling of [KEY, Buffer.from(KEY).toString('hex'), Buffer.from(KEY).toString('base64')]) {
+    assert.ok(!text.includes(spelling), `the row holds ${spelling}`);
+  }
+});
+
+test('two webhooks with one key do not show it, and a sealed key does not open in another row', async () => {
+  const [first, second] = [await create(), await create()];
+  const rows = await sql<{ id: number; key: Buffer }[]>`
+    select id, encryption_key as key from webhook where id = any (${[first, second].map((at) => Number(at.slice(10)))})`;
+  assert.notDeepEqual(rows[0]?.key, rows[1]?.key);
+  await sql`update webhook set encryption_key = ${rows[0]?.key ?? null} where id = ${rows[1]?.id ?? 0}`;
+  const stolen = await call('GET', `/webhooks/${rows[1]?.id ?? 0}`);
+  assert.deepEqual([stolen.status, stolen.body['encryption_key']], [500, undefined]);
+  await call('DELETE', `/webhooks/${rows[1]?.id ?? 0}`);
+});
+
+test('the client that made the webhook sees the key, nobody else', async () => {
+  const at = await create();
+  assert.equal(await keySeenBy('a', at), KEY);
+  for (const token of ['a-other', 'user', 'platform'] as const) assert.equal(await keySeenBy(token, at), null, token);
+  const { body } = await call('GET', path, { token: 'a-other' });
+  assert.ok(!JSON.stringify(body).includes(KEY));
+});
+
+test('null from one who cannot see it keeps the key, also in what was read and put back', async () => {
+  const at = await create();
+  const { body: read } = await call('GET', at, { token: 'a-other' });
+  const put = await call('PUT', at, { token: 'a-other', body: { ...read, name: 'By the other' } });
+  assert.deepEqual([put.status, put.body['encryption_key'], put.body['name']], [200, null, 'By the other']);
+  const patch = await call('PATCH', at, { token: 'a-other', body: { encryption_key: null } });
+  assert.equal(patch.status, 200);
+  assert.equal(await keySeenBy('a', at), KEY);
+});
+
+test('null from the one who sees it clears the key, where the format can do without', async () => {
+  const at = await create();
+  const cleared = { encryption_key: null };
+  assert.deepEqual(faultsIn(await call('PATCH', at, { body: cleared })), ['encryption_key required']);
+  const { status, body } = await call('PATCH', at, { body: { ...cleared, format: 'partner_automation' } });
+  assert.deepEqual([status, body['encryption_key']], [200, null]);
+  const back = await call('PATCH', at, { body: { format: 'json' } });
+  assert.deepEqual([back.status, ...faultsIn(back)], [400, 'encryption_key required']);
+});
+
+test('another client may set a new key, which it then does not see', async () => {
+  const at = await create();
+  const { status, body } = await call('PATCH', at, { token: 'a-other', body: { encryption_key: 'another' } });
+  assert.deepEqual([status, body['encryption_key']], [200, null]);
+  assert.equal(await keySeenBy('a', at), 'another');
+});
+
+test('a change of something else leaves the sealed bytes as they are', async () => {
+  const at = await create();
+  const id = Number(at.slice('/webhooks/'.length));
+  const [before] = await sql`select encryption_key from webhook where id = ${id}`;
+  await call('PATCH', at, { body: { name: 'x' } });
+  const [after] = await sql`select encryption_key from webhook where id = ${id}`;
+  assert.deepEqual(after, before);
+});
