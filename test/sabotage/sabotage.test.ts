@@ -1,0 +1,54 @@
+/** Every line of sabotage in this folder is found by the test that it names: README.md says how to add one. */
+import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { SabotageError } from './patch.ts';
+import { proveSabotage } from './sabotage.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const patches = (await readdir(import.meta.dirname)).filter((name) => name.endsWith('.patch')).toSorted();
+
+test('there is something to prove', () => assert.notEqual(patches.length, 0));
+
+for (const name of patches) {
+  test(`${name} turns its test red`, async (t) => {
+    const proof = await proveSabotage(ROOT, await readFile(join(import.meta.dirname, name), 'utf8'));
+    assert.notEqual(proof.guards, '');
+    t.diagnostic(`red as it must be: ${proof.testFile} > ${proof.testName}`);
+    t.diagnostic(`guards: ${proof.guards}`);
+  });
+}
+
+const onLine = (before: string, after: string): string =>
+  [
+    '# turns red: src/delivery/sign.test.ts > a webhook-id differs by event, by webhook and by the random part',
+    '# guards: nothing, it is the runner that is tried here',
+    'diff --git a/src/delivery/sign.ts b/src/delivery/sign.ts',
+    '--- a/src/delivery/sign.ts',
+    '+++ b/src/delivery/sign.ts',
+    '@@ -1,2 +1,2 @@',
+    `-${before}`,
+    `+${after}`,
+    " import { createHmac } from 'node:crypto';",
+    '',
+  ].join('\n');
+const FIRST_LINE = '/** Signatures over the very bytes that are sent. */';
+
+const refused: readonly (readonly [name: string, text: string, message: RegExp])[] = [
+  ['that changes nothing', onLine(FIRST_LINE, '/** Signatures. */'), /stays green/],
+  ['that cannot be parsed', onLine(FIRST_LINE, 'const = 1;'), /was to be "a webhook-id.*alone and was "src/],
+  ['that stops every test', onLine(FIRST_LINE, 'throw new Error("stop");'), /alone and was "src/],
+  ['that no longer applies', onLine('/** Another line. */', '/** Signatures. */'), /no longer applies/],
+  ['whose test is not there', onLine(FIRST_LINE, '').replace('random part', 'moon'), /alone and was/],
+];
+
+for (const [name, text, message] of refused) {
+  test(`a sabotage ${name} is refused`, async () => {
+    await assert.rejects(proveSabotage(ROOT, text), (error) => {
+      assert.ok(error instanceof SabotageError, String(error));
+      assert.match(error.message, message);
+      return true;
+    });
+  });
+}

@@ -1,0 +1,73 @@
+/** Applies a line of sabotage to a copy of the tree and looks whether the test it names finds it. */
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { faultOfProof, faultOfWitness, type Observation } from './judge.ts';
+import { readPatch, SabotageError, type Sabotage } from './patch.ts';
+
+const run = promisify(execFile);
+const OUTPUT_BYTES = 16 * 1024 * 1024;
+const NOT_FOUND = 'ENOENT';
+
+/** Every file that git knows or would offer to add, as it stands now; what is ignored is left out. */
+const copyTree = async (root: string, copy: string): Promise<void> => {
+  const list = ['ls-files', '-z', '--cached', '--others', '--exclude-standard'];
+  const { stdout } = await run('git', list, { cwd: root, maxBuffer: OUTPUT_BYTES });
+  for (const path of new Set(stdout.split('\0').filter((name) => name !== ''))) {
+    await mkdir(dirname(join(copy, path)), { recursive: true });
+    await copyFile(join(root, path), join(copy, path)).catch((error: NodeJS.ErrnoException) => {
+      // Deleted in the working tree and not yet in a commit.
+      if (error.code !== NOT_FOUND) throw error;
+    });
+  }
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'));
+};
+
+/** Without what node:test told this process of itself, the child would take itself for one of our test files. */
+const childEnvironment = (copy: string): NodeJS.ProcessEnv => {
+  const { NODE_TEST_CONTEXT: _context, NODE_OPTIONS: _options, ...env } = process.env;
+  // Inside of a repository git would look for the patch's paths in that one.
+  return { ...env, GIT_CEILING_DIRECTORIES: dirname(copy) };
+};
+
+const observe = async (copy: string, { testFile, testName }: Sabotage): Promise<Observation[]> => {
+  const { stdout } = await run(process.execPath, ['test/sabotage/observe.ts', testFile, testName], {
+    cwd: copy,
+    env: childEnvironment(copy),
+    maxBuffer: OUTPUT_BYTES,
+  });
+  const lines = stdout.split('\n').filter((line) => line !== '');
+  return lines.map((line) => JSON.parse(line) as Observation);
+};
+
+const apply = async (copy: string, text: string): Promise<void> => {
+  await writeFile(join(copy, '.sabotage'), text);
+  const options = { cwd: copy, env: childEnvironment(copy) };
+  await run('git', ['apply', '.sabotage'], options).catch((error: unknown) => {
+    throw new SabotageError('it no longer applies: make it again with git diff', { cause: error });
+  });
+};
+
+const demand = (fault: string | undefined): void => {
+  if (fault !== undefined) throw new SabotageError(fault);
+};
+
+/**
+ * Throws a `SabotageError` unless the named test is green as things stand and red, for a reason of its own, after the
+ * patch. The copy lives in the folder for temporary files and shares the running test database.
+ */
+export const proveSabotage = async (root: string, text: string): Promise<Sabotage> => {
+  const sabotage = readPatch(text);
+  const copy = await mkdtemp(join(tmpdir(), 'halcyon-sabotage-'));
+  try {
+    await copyTree(root, copy);
+    demand(faultOfWitness(await observe(copy, sabotage), sabotage.testName));
+    await apply(copy, text);
+    demand(faultOfProof(await observe(copy, sabotage), sabotage.testName));
+    return sabotage;
+  } finally {
+    await rm(copy, { recursive: true, force: true });
+  }
+};
