@@ -1,15 +1,15 @@
 /**
  * A real PostgreSQL of our own, so that Halcyon starts with nothing installed. One Halcyon per data folder.
  */
-import { chown, mkdtemp, rm } from 'node:fs/promises';
+import { chown, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Log } from '#kernel/log.ts';
 import { findPackage, usableBinaries, type Account } from './binaries.ts';
-import { keptPassword, openCluster, openHome, OWNER } from './cluster.ts';
+import { keptPassword, openCluster, openHome, OWNER, readPassword } from './cluster.ts';
 import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
-import { startPostmaster } from './postmaster.ts';
-import { endPredecessor } from './predecessor.ts';
+import { readPidFile, startPostmaster } from './postmaster.ts';
+import { endPredecessor, findSocket } from './predecessor.ts';
 
 export type Embedded = {
   address: DatabaseAddress;
@@ -45,6 +45,18 @@ const claim = async (sql: Sql): Promise<void> => {
 };
 
 /**
+ * The server that a running Halcyon keeps on `dataDir`, for a command that only wants to use it for a moment; undefined
+ * where none runs.
+ */
+export const findRunning = async (dataDir: string): Promise<DatabaseAddress | undefined> => {
+  const password = await readPassword(dataDir);
+  const data = await realpath(join(dataDir, 'postgres', 'data')).catch(() => undefined);
+  if (password === undefined || data === undefined) return undefined;
+  const directory = await busyServerOn(data, password);
+  return directory === undefined ? undefined : { kind: 'socket', directory, user: OWNER, password, database: OWNER };
+};
+
+/**
  * Starts the cluster in `dataDir`, made at the first start. `durable: false` trades safety against a crash of the
  * machine for speed and is for tests. Throws a `DatabaseError`, which says what to do, when another Halcyon runs on the
  * folder, when it cannot be written, when the platform has no binaries, and when the server does not start.
@@ -57,8 +69,10 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
   const cache = account ? SYSTEM_CACHE : dataDir;
   const binaries = await usableBinaries(found, { account, cache });
   const data = await openCluster({ home, account }, { binaries, password, durable });
-  const leftSocketDirectory = await endPredecessor({ dataDir, data, password });
-  if (leftSocketDirectory !== undefined) await removeSocketDirectory(leftSocketDirectory);
+  const left = (await readPidFile(data))?.[4];
+  await endPredecessor({ dataDir, data, password });
+  // A server that was killed leaves its short folder in the system's one for temporary files.
+  if (left !== undefined) await removeSocketDirectory(left);
 
   const directory = await makeSocketDirectory(home, account);
   const logFile = join(home, 'server.log');
@@ -81,4 +95,13 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
     await removeSocketDirectory(directory);
     throw error;
   }
+};
+
+/** The address of the server that a running Halcyon started in `dataDir`; undefined where none runs. */
+export const findRunning = async (dataDir: string): Promise<DatabaseAddress | undefined> => {
+  const { home } = await openHome(dataDir);
+  const password = await keptPassword(dataDir);
+  const directory = await findSocket(join(home, 'data'), password);
+  if (directory === undefined) return undefined;
+  return { kind: 'socket', directory, user: OWNER, password, database: OWNER };
 };

@@ -12,9 +12,9 @@ export const listen = async (
   onReconnect: () => void,
 ): Promise<{ stop: () => Promise<void> }> => {
   let isFirst = true;
-  const { unlisten } = await sql.listen(channel, onMessage, () => {
+  const listening = await sql.listen(channel, onMessage, () => {
     if (!isFirst) onReconnect();
     isFirst = false;
   });
-  return { stop: unlisten };
+  return { stop: () => listening.unlisten() };
 };

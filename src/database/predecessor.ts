@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { OWNER } from './cluster.ts';
+import { isAlive, OWNER } from './cluster.ts';
 import { DatabaseError, isUnavailable, openPool } from './pool.ts';
 import { readPidFile } from './postmaster.ts';
 
@@ -43,35 +43,50 @@ const halcyonsOn = async (directory: string, password: string): Promise<number |
   }
 };
 
+export type Server = { pid: number; startedSeconds: number; directory: string };
+
+/** The server that runs on `data`, if one does. */
+const serverOn = async (data: string): Promise<Server | undefined> => {
+  const [pid, , startedSeconds, , directory = ''] = (await readPidFile(data)) ?? [];
+  if (pid === undefined || !(await isServerOf(Number(pid), data))) return undefined;
+  return { pid: Number(pid), startedSeconds: Number(startedSeconds), directory };
+};
+
+/** The socket folder of the server on `data` when a Halcyon is connected to it. */
+export const busyServerOn = async (data: string, password: string): Promise<string | undefined> => {
+  const server = await serverOn(data);
+  if (server === undefined || server.directory === '') return undefined;
+  const halcyons = await halcyonsOn(server.directory, password);
+  return halcyons === undefined || halcyons === 0 ? undefined : server.directory;
+};
+
 /**
- * Makes way for a new server on `data`: waits for one that is shutting down, ends an orphan, removes a pid file whose
- * number now belongs to a stranger. Returns the socket folder of the predecessor, if there was one. Throws a
- * `DatabaseError` when a Halcyon is connected to it.
+ * Removes the pid file whose number now belongs to a stranger, which PostgreSQL takes for itself. That of a dead process
+ * stays: PostgreSQL clears it when it has seen that no backend of the old server lives on.
  */
-export const endPredecessor = async (cluster: {
-  dataDir: string;
-  data: string;
-  password: string;
-}): Promise<string | undefined> => {
+const removeStrangersPidFile = async (data: string): Promise<void> => {
+  const [pid] = (await readPidFile(data)) ?? [];
+  if (pid === undefined || !isAlive(Number(pid)) || (await isServerOf(Number(pid), data))) return;
+  await rm(join(data, 'postmaster.pid'), { force: true });
+};
+
+/**
+ * Makes way for a new server on `data`: waits for one that is shutting down and ends an orphan, whose Halcyon was killed
+ * together with the watchdog. Throws a `DatabaseError` when a Halcyon is connected to it.
+ */
+export const endPredecessor = async (cluster: { dataDir: string; data: string; password: string }): Promise<void> => {
   const { dataDir, data, password } = cluster;
-  const lines = await readPidFile(data);
-  if (lines === undefined) return undefined;
-  const [pidText, , startedSeconds, , directory] = lines;
-  const pid = Number(pidText);
-  if (!(await isServerOf(pid, data))) {
-    await rm(join(data, 'postmaster.pid'), { force: true });
-    return directory;
-  }
   const deadline = performance.now() + STOP_TIMEOUT_MS;
   let asked = false;
-  while (await isServerOf(pid, data)) {
-    const halcyons = asked || !directory ? undefined : await halcyonsOn(directory, password);
+  for (let server = await serverOn(data); server !== undefined; server = await serverOn(data)) {
+    const { pid, startedSeconds, directory } = server;
+    const halcyons = asked || directory === '' ? undefined : await halcyonsOn(directory, password);
     if (halcyons !== undefined && halcyons > 0) {
       throw new DatabaseError(
         `Another Halcyon is running on ${dataDir}: stop it first, or set HALCYON_DATA to another folder`,
       );
     }
-    if (halcyons === 0 && Date.now() - Number(startedSeconds) * 1000 > ORPHAN_AGE_MS) {
+    if (halcyons === 0 && Date.now() - startedSeconds * 1000 > ORPHAN_AGE_MS) {
       process.kill(pid, 'SIGINT');
       asked = true;
     }
@@ -80,5 +95,5 @@ export const endPredecessor = async (cluster: {
     }
     await delay(POLL_MS);
   }
-  return directory;
+  await removeStrangersPidFile(data);
 };

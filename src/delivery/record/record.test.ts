@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '#kernel/clock.ts';
+import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import { createRecorder, type Entry, type Recorder } from './record.ts';
+
+const WORKER = 77;
+const RIVAL = 88;
+const SHARD = 5;
+const now = new Date();
+const reply = { code: 500, headers: '', body: 'no' };
+
+let next = 1;
+
+const { sql } = await testDatabase();
+await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
+
+const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}): Recorder => {
+  let current = fence;
+  return createRecorder({
+    sql,
+    clock: systemClock,
+    log: createLog('silent'),
+    workerId: WORKER,
+    fenceOf: () => current,
+    onLost: (shard) => {
+      current = undefined;
+      onLost(shard);
+    },
+  });
+};
+
+const pendingRow = async () => {
+  const id = dailyIdOf(dayOf(now), (next += 1), SHARD);
+  const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0 };
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    values (${SHARD}, ${id}, 261, 517, 0, ${id}, ${now})`;
+  return delivery;
+};
+
+const entryOf = (delivery: Entry['delivery'], own: Partial<Entry> = {}): Entry => ({
+  shard: SHARD,
+  delivery,
+  attempt: { startedAt: now, durationMs: 12, outcome: { kind: 'refused', reply, retryAfterMs: 0 } },
+  attempts: 1,
+  next: { state: 'failed' },
+  webhook: null,
+  ...own,
+});
+
+const traceOf = async (id: number) => {
+  const [row] = await sql<{ pending: number; done: number; attempts: number }[]>`
+    select (select count(*) from delivery where id = ${id}) as pending,
+      (select count(*) from delivery_done where id = ${id}) as done,
+      (select count(*) from attempt where delivery_id = ${id}) as attempts`;
+  return { ...row };
+};
+
+test('an end moves the delivery from pending to done, with its attempt', async () => {
+  const delivery = await pendingRow();
+  assert.equal(await recorderWith(3).record(entryOf(delivery)), true);
+  assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
+});
+
+test('recording the same thing again changes nothing', async () => {
+  const delivery = await pendingRow();
+  const recorder = recorderWith(3);
+  await recorder.record(entryOf(delivery));
+  assert.equal(await recorder.record(entryOf(delivery)), true);
+  assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
+});
+
+test('a worker whose shard changed hands records nothing', async () => {
+  const delivery = await pendingRow();
+  const lost: number[] = [];
+  assert.equal(await recorderWith(2, (shard) => lost.push(shard)).record(entryOf(delivery)), false);
+  assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
+  assert.deepEqual(lost, [SHARD]);
+});
+
+test('a take-over waits for a batch that is being written, and the next batch sees it', async () => {
+  const delivery = await pendingRow();
+  const holder = await sql.reserve();
+  await holder`begin`;
+  await holder`update shard_lease set owner = ${RIVAL}, fence = 4 where shard = ${SHARD}`;
+  const recorded = recorderWith(3).record(entryOf(delivery));
+  // The statement reads the lease `for share`, so it stands still while the take-over is not committed.
+  const waiting = () => sql`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  await until(waiting, (rows) => rows.length === 1);
+  await holder`commit`;
+  holder.release();
+  assert.equal(await recorded, false);
+  assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
+  await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
+});
+
+test('a retry counts the attempt and moves the due time', async () => {
+  const delivery = await pendingRow();
+  const dueAt = new Date(now.getTime() + 60_000);
+  const webhook = { consecutiveFailures: 1, firstFailureAt: now, pausedUntil: null };
+  await recorderWith(3).record(entryOf(delivery, { next: { dueAt }, webhook }));
+  const [row] = await sql<{ attempts: number; dueAt: Date }[]>`
+    select attempts, due_at as "dueAt" from delivery where id = ${delivery.id}`;
+  assert.deepEqual({ ...row }, { attempts: 1, dueAt });
+  const [state] = await sql`select consecutive_failures from webhook_state where webhook_id = 517`;
+  assert.deepEqual({ ...state }, { consecutive_failures: 1 });
+});
+
+test('of several states of a webhook in one batch the last one stays', async () => {
+  const recorder = recorderWith(3);
+  const deliveries = [await pendingRow(), await pendingRow(), await pendingRow()];
+  await Promise.all(
+    deliveries.map((delivery, index) =>
+      recorder.record(
+        entryOf(delivery, { webhook: { consecutiveFailures: index + 2, firstFailureAt: now, pausedUntil: null } }),
+      ),
+    ),
+  );
+  const [state] = await sql`select consecutive_failures from webhook_state where webhook_id = 517`;
+  assert.deepEqual({ ...state }, { consecutive_failures: 4 });
+});
+
+test('an end without an attempt, and a fault of our own, leave no attempt behind', async () => {
+  const [unsent, ours] = [await pendingRow(), await pendingRow()];
+  const outcome = { kind: 'ours' as const, why: 'EAI_AGAIN', reply: null };
+  await recorderWith(3).record(entryOf(unsent, { attempt: null, attempts: 0 }));
+  await recorderWith(3).record(
+    entryOf(ours, { attempt: { startedAt: now, durationMs: 1, outcome }, attempts: 0, next: { dueAt: now } }),
+  );
+  assert.deepEqual(await traceOf(unsent.id), { pending: 0, done: 1, attempts: 0 });
+  assert.deepEqual(await traceOf(ours.id), { pending: 1, done: 0, attempts: 0 });
+});
+
+test('a poison row fails alone', async () => {
+  const [good, poison] = [await pendingRow(), await pendingRow()];
+  // No partition has a day this far away.
+  const far = { ...poison, id: dailyIdOf(30_000, 1, SHARD) };
+  let isOurs = true;
+  const recorder = createRecorder({
+    sql,
+    clock: systemClock,
+    log: createLog('silent'),
+    workerId: WORKER,
+    fenceOf: () => (isOurs ? 3 : undefined),
+    onLost: () => {},
+  });
+  const poisoned = recorder.record(entryOf(far));
+  assert.equal(await recorder.record(entryOf(good)), true);
+  isOurs = false;
+  assert.equal(await poisoned, false, 'given up when the shard is lost, not before');
+});

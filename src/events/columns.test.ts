@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inLockOrder, toColumns, type Row } from './columns.ts';
+
+const now = new Date('2026-11-21T12:00:00Z');
+
+const row = (at: number, resourceId: string, modified: string | null = null): Row => ({
+  event: {
+    type: 'transaction',
+    action: 'created',
+    resourceId,
+    modifiedAt: modified === null ? null : new Date(modified),
+    body: String(at),
+  },
+  storeId: 256,
+  shard: 0,
+  eventId: at,
+  nonce: at,
+  at,
+});
+
+const columnsOf = (...rows: Row[]) => toColumns(rows.toSorted(inLockOrder), now);
+
+test('a resource stands once among the latest, with the count of its events', () => {
+  const { body, total, after } = columnsOf(row(0, 'b'), row(1, 'a'), row(2, 'b'), row(3, 'b'));
+  assert.deepEqual(body, ['1', '0', '2', '3']);
+  assert.deepEqual(total, [1, 0, 0, 3]);
+  assert.deepEqual(after, [0, 2, 1, 0]);
+});
+
+test('of one resource the newest by date_modified becomes the latest, wherever it stands', () => {
+  const { body, total } = columnsOf(row(0, 'a', '2026-03-01'), row(1, 'a', '2026-05-01'), row(2, 'a', '2026-04-01'));
+  assert.deepEqual(body, ['0', '1', '2']);
+  assert.deepEqual(total, [0, 3, 0]);
+});
+
+test('of two with the same date the later one becomes the latest', () => {
+  assert.deepEqual(columnsOf(row(0, 'a', '2026-03-01'), row(1, 'a', '2026-03-01')).total, [0, 2]);
+});
+
+test('the same id in another store is another resource', () => {
+  const other = { ...row(1, 'a'), storeId: 512 };
+  assert.deepEqual(columnsOf(row(0, 'a'), other).total, [1, 1]);
+});

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Problem } from '#kernel/problem.ts';
+import { readPublish } from './request.ts';
+
+const limits = { eventsPerRequest: 3, eventLimitBytes: 200, eventDepth: 3 };
+const good = { event: 'transaction/created', resource: { id: 7, total: 1.5 } };
+
+const faultsOf = (body: unknown): string[] => {
+  try {
+    readPublish(body, limits);
+    return [];
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return error.faults.map(({ field, code }) => `${error.status} ${field ?? ''} ${code}`);
+  }
+};
+
+test('one event, and an array of them', () => {
+  const { events, isArray } = readPublish(good, limits);
+  assert.equal(isArray, false);
+  assert.deepEqual(events, [
+    { type: 'transaction', action: 'created', resourceId: '7', modifiedAt: null, body: '{"id":7,"total":1.5}' },
+  ]);
+  assert.equal(readPublish([good, good], limits).events.length, 2);
+  assert.equal(readPublish([good], limits).isArray, true);
+});
+
+test('date_modified is read with its offset, with or without a colon', () => {
+  const at = (text: string) =>
+    readPublish({ ...good, resource: { id: 1, date_modified: text } }, limits).events[0]?.modifiedAt?.toISOString();
+  assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
+  assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
+  assert.equal(at('yesterday'), undefined);
+});
+
+const refused: readonly (readonly [name: string, body: unknown, faults: string[]])[] = [
+  ['no object', 5, ['400 body invalid_value']],
+  ['an unknown event', { ...good, event: 'transaction/exploded' }, ['400 event unknown_event']],
+  ['a refeed, which is not published', { ...good, event: 'transaction/refeed' }, ['400 event unknown_event']],
+  ['no resource', { event: 'transaction/created' }, ['400 resource required']],
+  ['no id', { ...good, resource: {} }, ['400 resource.id invalid_value']],
+  ['an id that is no integer', { ...good, resource: { id: 1.5 } }, ['400 resource.id invalid_value']],
+  ['an id beyond the safe integers', { ...good, resource: { id: 2 ** 53 } }, ['400 resource.id invalid_value']],
+  ['an id of 65 characters', { ...good, resource: { id: 'x'.repeat(65) } }, ['400 resource.id invalid_value']],
+  ['an id with a line break', { ...good, resource: { id: 'a\nb' } }, ['400 resource.id invalid_value']],
+  ['an unknown member', { ...good, colour: 'red' }, ['400 colour unknown_property']],
+  ['too deep', { ...good, resource: { id: 1, a: { b: { c: { d: 1 } } } } }, ['400 resource too_deep']],
+  ['too large', { ...good, resource: { id: 1, text: 'x'.repeat(200) } }, ['400 resource too_large']],
+  ['an empty array', [], ['400  too_many']],
+  ['too many', [good, good, good, good], ['400  too_many']],
+  ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],
+];
+
+for (const [name, body, faults] of refused) test(`refused: ${name}`, () => assert.deepEqual(faultsOf(body), faults));
+
+test('every fault of an array is named with its index', () => {
+  const body = [good, { ...good, resource: {} }, { event: 'x', resource: { id: 1 } }];
+  assert.deepEqual(faultsOf(body), ['400 1.resource.id invalid_value', '400 2.event unknown_event']);
+});

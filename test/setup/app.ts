@@ -1,0 +1,123 @@
+/** The real house on a database of its own: what journeys drive over HTTP. */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import type { Sql } from '#database/pool.ts';
+import { createLog } from '#kernel/log.ts';
+import { createClient } from '#oauth/clients.ts';
+import { grantStoreAccess } from '#oauth/issue.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { startApp, type Role } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { testClock, type TestClock } from './clock.ts';
+import { testDatabase } from './database.ts';
+import { endings } from './endings.ts';
+
+/** A port that was free a moment ago. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+};
+
+export type TestApp = {
+  baseUrl: string;
+  sql: Sql;
+  clock: TestClock;
+  storeId: number;
+  userId: number;
+  /** Of an app that was let into the store. */
+  token: string;
+  /** Of the platform. */
+  platformToken: string;
+  /** A request to the API; `body` is sent as JSON. */
+  api: (method: string, path: string, options?: { token?: string; body?: unknown }) => Promise<Response>;
+  stop: () => Promise<void>;
+};
+
+const populate = async (sql: Sql, now: Date) => {
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const { id: userId } = await createUser(sql, passwords, {
+    email: 'owner@example.com',
+    password: 'a long password',
+    now,
+  });
+  const { id: storeId } = await createStore(sql, {
+    name: 'Test Store',
+    domain: 'test.example.com',
+    email: 'owner@example.com',
+    timeZone: 'Europe/Berlin',
+    now,
+  });
+  await addMember(sql, { storeId, userId, role: 'owner', now });
+  const app = await createClient(sql, {
+    name: 'App',
+    redirectUris: ['https://app.example.com/cb'],
+    trusted: false,
+    now,
+  });
+  const lifetimes = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
+  const tokens = await grantStoreAccess(sql, { clientId: app.client_id, userId, storeId, now, ...lifetimes });
+  const platform = await createClient(sql, { name: 'Platform', redirectUris: [], trusted: true, now });
+  return { userId, storeId, token: tokens.access_token, platform };
+};
+
+const platformTokenOf = async (
+  baseUrl: string,
+  platform: { client_id: string; client_secret: string },
+): Promise<string> => {
+  const response = await fetch(`${baseUrl}/token`, {
+    method: 'POST',
+    body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform }),
+  });
+  const answer = (await response.json()) as { access_token?: string };
+  if (answer.access_token === undefined)
+    throw new Error(`No platform token: ${response.status} ${JSON.stringify(answer)}`);
+  return answer.access_token;
+};
+
+export const startTestApp = async (
+  options: { roles?: Role[]; env?: Record<string, string>; sql?: Sql; clock?: TestClock } = {},
+): Promise<TestApp> => {
+  const ends = endings();
+  const sql = options.sql ?? (await testDatabase(ends)).sql;
+  const clock = options.clock ?? testClock();
+  const port = await freePort();
+  const env = { PORT: String(port), OUTBOUND_ALLOW: '127.0.0.0/8,::1', LOG_LEVEL: 'error', ...options.env };
+  const config = readConfig(env, process.cwd());
+  const running = await startApp({
+    config,
+    sql,
+    secretKey: randomBytes(32),
+    clock,
+    random: Math.random,
+    log: createLog(config.logLevel),
+    roles: options.roles ?? ['serve', 'deliver'],
+  });
+  ends.after(() => running.stop());
+  const { platform, ...made } = await populate(sql, clock.now());
+  const platformToken = await platformTokenOf(config.baseUrl, platform);
+  return {
+    baseUrl: config.baseUrl,
+    sql,
+    clock,
+    ...made,
+    platformToken,
+    api: (method, path, { token = made.token, body } = {}) =>
+      fetch(path.startsWith('http') ? path : config.baseUrl + path, {
+        method,
+        headers: {
+          'SERVICE-API-VERSION': '1',
+          Authorization: `Bearer ${token}`,
+          ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    stop: running.stop,
+  };
+};

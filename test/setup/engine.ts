@@ -1,0 +1,115 @@
+/** The delivery engine without the API: a publisher and workers over a database of their own. */
+import { randomBytes } from 'node:crypto';
+import { createAnnouncer } from '#delivery/announce.ts';
+import { createGuard } from '#delivery/guard.ts';
+import { Worker, type HandedOver } from '#delivery/worker.ts';
+import { createPublisher, type Committed, type PublishedEvent } from '#events/publish.ts';
+import type { Sql } from '#database/pool.ts';
+import { createSealer, type Sealer } from '#database/seal.ts';
+import { createLog } from '#kernel/log.ts';
+import { idOf, shardOf } from '#kernel/ids.ts';
+import { createStore } from '#stores/store.ts';
+import { testClock, type TestClock } from './clock.ts';
+import { testDatabase } from './database.ts';
+import { endings } from './endings.ts';
+
+export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
+const BASE_URL = 'http://localhost:8080';
+
+export type Engine = {
+  sql: Sql;
+  clock: TestClock;
+  sealer: Sealer;
+  storeId: number;
+  addWebhook: (url: string, options?: { query?: string; isActive?: boolean }) => Promise<number>;
+  /** Publishes one event a resource id, and hands over to the given worker. */
+  publish: (resourceIds: readonly number[], worker?: Worker) => Promise<PublishedEvent[]>;
+  startWorker: (settings?: Partial<typeof defaults>) => Promise<Worker>;
+};
+
+const defaults = {
+  leaseMs: 1_000,
+  leaseMarginMs: 250,
+  beatMs: 100,
+  slots: 64,
+  slotsPerLane: 8,
+  laneQueue: 50,
+  unrecordedLimit: 2_000,
+  exchangeTimeoutMs: 5_000,
+  answerReadBytes: 64 * 1024,
+  answerKeptBytes: 16 * 1024,
+  bodyCacheBytes: 8 * 1024 * 1024,
+  originPools: 100,
+  stopTimeoutMs: 1_000,
+  headerPrefix: 'Service',
+  relationPrefix: 'svc',
+  userAgent: 'Halcyon/test',
+};
+
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
+  shard,
+  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0 },
+  event: { ...event, storeId },
+});
+
+export const startEngine = async (): Promise<Engine> => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const clock = testClock();
+  const sealer = createSealer(randomBytes(32));
+  const store = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone: 'UTC' };
+  const { id: storeId } = await createStore(sql, { ...store, now: clock.now() });
+  const shard = shardOf(storeId);
+  const log = createLog('error');
+  const announcer = createAnnouncer({ sql, log });
+  ends.after(() => announcer.stop());
+  let receiverOfWork: Worker | undefined;
+  const publisher = createPublisher({
+    sql,
+    baseUrl: BASE_URL,
+    batchRows: 500,
+    batchBytes: 4 * 1024 * 1024,
+    onCommitted: (deliveries) => {
+      const foreign = receiverOfWork?.offer(deliveries.map(handedOver)) ?? deliveries;
+      for (const lane of foreign) announcer.work(lane);
+    },
+    onUnknown: () => receiverOfWork?.rediscover(),
+  });
+  let n = 1_000_000;
+  return {
+    sql,
+    clock,
+    sealer,
+    storeId,
+    addWebhook: async (url, { query, isActive = true } = {}) => {
+      const id = idOf((n += 1), shard);
+      await sql`
+        insert into webhook (shard, id, store_id, name, format, version, url, query, encryption_key, event_resource, events,
+          is_active, headers, retry_profile, date_created, date_modified)
+        values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${url}, ${query ?? null},
+          ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], ${isActive}, '{}', 'hour',
+          now(), now())`;
+      return id;
+    },
+    publish: (resourceIds, worker) => {
+      receiverOfWork = worker;
+      const events = resourceIds.map((id) => ({
+        type: 'transaction' as const,
+        action: 'created',
+        resourceId: String(id),
+        modifiedAt: null,
+        body: JSON.stringify({ id, total: 9.5, _embedded: { 'svc:items': [{ name: 'Brush', price: 9.5 }] } }),
+      }));
+      return publisher({ storeId, events, now: clock.now() });
+    },
+    startWorker: async (settings = {}) => {
+      const workerId = randomBytes(6).readUIntBE(0, 6);
+      const guard = createGuard(['127.0.0.0/8', '::1']);
+      const all = { ...defaults, ...settings, workerId };
+      const worker = new Worker({ sql, clock, random: () => 0, log, sealer, guard, settings: all });
+      ends.after(() => worker.stop());
+      await worker.start();
+      return worker;
+    },
+  };
+};
