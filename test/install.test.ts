@@ -1,0 +1,87 @@
+/** scripts/install.mjs in a folder of its own, with an npm that writes down how it was called. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+
+const SCRIPT = 'scripts/install.mjs';
+const NODE = 'node_modules/.bin/node';
+const INSTALLED = 'node_modules/.package-lock.json';
+const LOCK = 'package-lock.json';
+
+/** Seconds after the epoch: what counts is which file is younger. */
+const OLD = 1_000_000_000;
+const YOUNG = 1_000_000_001;
+
+const NPM = `
+import { writeFileSync } from 'node:fs';
+writeFileSync('calls.json', JSON.stringify({ args: process.argv.slice(2), cwd: process.cwd() }));
+process.exit(Number(process.env.NPM_EXIT_CODE));
+`;
+
+/** A project with these files, each as old as is said. */
+const project = async (t: TestContext, files: Readonly<Record<string, number>>): Promise<string> => {
+  const root = await mkdtemp(join(tmpdir(), 'halcyon-install-'));
+  t.after(() => rm(root, { recursive: true, force: true }));
+  await mkdir(join(root, 'scripts'));
+  await copyFile(join(import.meta.dirname, '..', SCRIPT), join(root, SCRIPT));
+  await writeFile(join(root, 'npm.mjs'), NPM);
+  for (const [path, seconds] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), '');
+    await utimes(join(root, path), seconds, seconds);
+  }
+  return root;
+};
+
+const install = async (root: string, npmExitCode = 0) => {
+  const env = { ...process.env, npm_execpath: join(root, 'npm.mjs'), NPM_EXIT_CODE: String(npmExitCode) };
+  // From another folder: npm runs scripts in the project's, a person may not.
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, SCRIPT)], {
+    cwd: tmpdir(),
+    env,
+    encoding: 'utf8',
+  });
+  const calls = await readFile(join(root, 'calls.json'), 'utf8').catch(() => null);
+  return {
+    status,
+    stdout,
+    stderr,
+    call: calls === null ? null : (JSON.parse(calls) as { args: string[]; cwd: string }),
+  };
+};
+
+test('nothing is done, or said, when what is installed is younger than the lock file', async (t) => {
+  const root = await project(t, { [LOCK]: OLD, [INSTALLED]: YOUNG, [NODE]: OLD });
+  assert.deepEqual(await install(root), { status: 0, stdout: '', stderr: '', call: null });
+});
+
+const stale: readonly (readonly [name: string, files: Readonly<Record<string, number>>])[] = [
+  ['nothing is installed', { [LOCK]: OLD }],
+  ['the lock file is younger than what is installed', { [LOCK]: YOUNG, [INSTALLED]: OLD, [NODE]: OLD }],
+  ['an installation stopped half-way', { [LOCK]: OLD, [NODE]: YOUNG }],
+  ['the Node that runs TypeScript is missing', { [LOCK]: OLD, [INSTALLED]: YOUNG }],
+];
+
+for (const [name, files] of stale) {
+  test(`npm ci runs when ${name}`, async (t) => {
+    const root = await project(t, files);
+    const { status, stdout, stderr, call } = await install(root);
+    assert.equal(status, 0);
+    assert.equal(call?.args[0], 'ci');
+    assert.equal(call.cwd, root);
+    // Standard output belongs to the command that is run afterwards.
+    assert.equal(stdout, '');
+    assert.match(stderr, /Installing/);
+  });
+}
+
+test('where npm fails, nothing is started after it', async (t) => {
+  const root = await project(t, { [LOCK]: OLD });
+  const { status, stderr, call } = await install(root, 7);
+  assert.equal(call?.args[0], 'ci');
+  assert.equal(status, 1);
+  assert.match(stderr, /npm ci failed/);
+});
