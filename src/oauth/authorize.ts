@@ -1,0 +1,97 @@
+/**
+ * GET and POST /authorize (RFC 6749 §3.1): a checked request, a signed-in person, their decision, and the way back to
+ * the client. POST checks again everything that GET checked.
+ */
+import type { Session, Sessions } from '#accounts/sessions.ts';
+import type { Sql } from '#database/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import { readAuthorization, type AuthorizationRequest } from './authorization-request.ts';
+import { consentPage, refusalPage } from './consent-page.ts';
+import { rejections, type Fault } from './errors.ts';
+import { consentNonce, isConsentNonce } from './nonce.ts';
+import { insertApproval, storesOf, type PickableStore } from './queries.ts';
+import { formTarget, withParameters } from './redirect-uri.ts';
+import { mintToken } from './tokens.ts';
+
+type Deps = { sql: Sql; sessions: Sessions; issuer: string; codeLifetimeSeconds: number; nonceKey: Buffer };
+
+/** A sound request of a signed-in person. `stores` are those they may choose from; none where none is to be chosen. */
+type Visit = { request: AuthorizationRequest; session: Session; stores: PickableStore[]; nonce: string };
+
+const CHANGED = 'Since this page was opened you have signed in again. Look at it once more and decide.';
+const UNDECIDED = 'Choose Allow or Deny.';
+const NO_STORE = 'Choose one of your stores.';
+
+const path = ({ issuer }: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
+  `${new URL(issuer).pathname.replace(/\/+$/, '')}/${page}?${new URLSearchParams(query).toString()}`;
+
+const signIn = (deps: Deps, query: URLSearchParams): string =>
+  path(deps, 'sign-in', { return_to: path(deps, 'authorize', query) });
+
+/** Back to the client with an error: under the name of RFC 6749 §4.1.2.1 and under the one that our API's clients know. */
+const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: string | undefined): DoorAnswer => {
+  const { error, description } = fault;
+  const parameters = { error, error_description: description, error_message: description, state, iss: issuer };
+  return redirectAnswer(withParameters(redirectUri, parameters));
+};
+
+/** The steps that the page and its form share; an answer where they end early. */
+const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer> => {
+  const reading = await readAuthorization(deps.sql, door.query);
+  if (reading.kind === 'refused') return htmlAnswer(400, refusalPage(reading.fault));
+  if (reading.kind === 'rejected') return rejection(deps, reading.redirectUri, reading.fault, reading.state);
+  const session = await deps.sessions.find(door);
+  if (session === null) return redirectAnswer(signIn(deps, door.query));
+  const { request } = reading;
+  const stores = request.scope.scope === 'store_full_access' ? await storesOf(deps.sql, session.userId) : [];
+  return { request, session, stores, nonce: consentNonce(deps.nonceKey, session.id, request) };
+};
+
+const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, alert?: string): DoorAnswer => {
+  const { request, session, stores, nonce } = visit;
+  const action = path(deps, 'authorize', query);
+  const view = { request, email: session.email, stores, nonce, action, switchUser: signIn(deps, query), alert };
+  return htmlAnswer(status, consentPage(view), { formTargets: [formTarget(request.redirectUri)] });
+};
+
+const approve = async (deps: Deps, visit: Visit, storeId: number | null, now: Date): Promise<DoorAnswer> => {
+  const { client, redirectUri, scope, state, codeChallenge } = visit.request;
+  const code = mintToken('authorizationCode');
+  await insertApproval(deps.sql, {
+    client: client.id,
+    userId: visit.session.userId,
+    scope: scope.scope,
+    storeId,
+    codeHash: code.hash,
+    redirectUri,
+    codeChallenge,
+    now,
+    codeExpires: new Date(now.getTime() + deps.codeLifetimeSeconds * 1_000),
+  });
+  // RFC 9207: the client can tell which server answered.
+  return redirectAnswer(withParameters(redirectUri, { code: code.value, state, iss: deps.issuer }));
+};
+
+const decide = async (deps: Deps, visit: Visit, { query, form, now }: DoorRequest): Promise<DoorAnswer> => {
+  const { request, stores, nonce } = visit;
+  if (!isConsentNonce(form.get('nonce'), nonce)) return ask(deps, visit, query, 403, CHANGED);
+  const decision = form.get('decision');
+  if (decision === 'deny') return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
+  if (decision !== 'allow') return ask(deps, visit, query, 422, UNDECIDED);
+  if (request.scope.scope === 'user_full_access') return approve(deps, visit, null, now);
+  const chosen = stores.find(({ id }) => String(id) === form.get('store'));
+  return chosen === undefined ? ask(deps, visit, query, 422, NO_STORE) : approve(deps, visit, chosen.id, now);
+};
+
+/** Consent is asked every time: what was allowed before does not make a later request harmless. */
+export const createAuthorize = (deps: Deps): { show: DoorHandler; decide: DoorHandler } => ({
+  show: async (request) => {
+    const visit = await enter(deps, request);
+    return 'status' in visit ? visit : ask(deps, visit, request.query);
+  },
+  decide: async (request) => {
+    const visit = await enter(deps, request);
+    return 'status' in visit ? visit : decide(deps, visit, request);
+  },
+});

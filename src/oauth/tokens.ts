@@ -1,0 +1,32 @@
+/** Everything secret that this server hands out: 32 random bytes behind a prefix that says what it is. */
+import { createHash, randomBytes } from 'node:crypto';
+
+const TOKEN_BYTES = 32;
+
+/** The prefix lets a secret scanner, and a person who reads a log, know what has leaked. */
+const prefixes = {
+  accessToken: 'hal_at_',
+  refreshToken: 'hal_rt_',
+  authorizationCode: 'hal_ac_',
+  clientSecret: 'hal_cs_',
+} as const;
+
+export type TokenKind = keyof typeof prefixes;
+
+/** A secret and what is stored of it. */
+export type MintedToken = { value: string; hash: Buffer };
+
+/**
+ * SHA-256 of the whole value. A slow hash or a salt would add nothing: 32 random bytes cannot be guessed, and the hash
+ * is what the row is found by.
+ */
+export const hashToken = (value: string): Buffer => createHash('sha256').update(value).digest();
+
+export const mintToken = (kind: TokenKind): MintedToken => {
+  const value = prefixes[kind] + randomBytes(TOKEN_BYTES).toString('base64url');
+  return { value, hash: hashToken(value) };
+};
+
+/** Whether the text can be a token of this kind at all; where not, no statement is spent on it. */
+export const looksLike = (kind: TokenKind, text: string): boolean =>
+  text.startsWith(prefixes[kind]) && /^[A-Za-z0-9_-]{43}$/.test(text.slice(prefixes[kind].length));
