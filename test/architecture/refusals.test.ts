@@ -94,7 +94,7 @@ const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
   [foreignWrites, { 'src/events/queries.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],
   [foreignWrites, { 'src/webhooks/queries.ts': 'sql`select 1 from store s for no key update of s`' }],
   [processReaders, { 'src/main.ts': 'process.exit()', 'src/http/a.ts': "// process.env\nself.process.a; 'process'" }],
-  [formatNames, { 'src/stores/a.ts': "// HAL\nconst halcyon = 'Halcyon shall HALCYON halt';" }],
+  [formatNames, { 'src/stores/a.ts': "// HAL\nconst halcyon = 'Halcyon shall HALCYON halt hal_at_';" }],
   [formatNames, { 'src/http/negotiate.ts': "'application/hal+json'", 'src/hypermedia/hal.ts': 'renderHal' }],
 ];
 

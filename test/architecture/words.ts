@@ -25,9 +25,9 @@ export const processReaders = (files: readonly File[]): Fault[] =>
         .map((fault) => `${file.path} ${fault}`);
     });
 
-/** As a word or as a part of camelCase; not in Halcyon. */
+/** As a word or as a part of camelCase; not in Halcyon, nor in the `hal_at_` that its tokens begin with. */
 const FORMAT =
-  /(?<![A-Za-z])hal(?![a-z])|Hal(?![a-z])|(?<![A-Z])HAL(?![A-Z])|[Ss]iren|SIREN|(?<![A-Za-z])xml(?![a-z])|Xml(?![a-z])|XML/g;
+  /(?<![A-Za-z])hal(?![a-z]|_[a-z]{2}_)|Hal(?![a-z])|(?<![A-Z])HAL(?![A-Z])|[Ss]iren|SIREN|(?<![A-Za-z])xml(?![a-z])|Xml(?![a-z])|XML/g;
 
 const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 
