@@ -242,9 +242,11 @@ create table attempt (
 ) partition by range (delivery_id);
 create index attempt_webhook on attempt (shard, webhook_id, date_started desc);
 
+-- Counts for one epoch of the webhook: a switch-off and on again begins at zero without anybody writing here.
 create table webhook_state (
   shard                smallint not null,
   webhook_id           bigint not null,
+  epoch                integer not null,
   consecutive_failures integer not null check (consecutive_failures >= 0),
   first_failure_at     timestamptz,
   paused_until         timestamptz,

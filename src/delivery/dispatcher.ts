@@ -148,7 +148,7 @@ export class Dispatcher {
       now: this.#deps.clock.now(),
       random: this.#deps.random(),
     });
-    lane.health = health;
+    lane.health = { ...health, epoch: target.epoch };
     lane.pausedUntilMs = pausedUntilMs;
     const { outcome, durationMs } = attempt;
     if (outcome.kind === 'timed_out') lane.landed('time-out');

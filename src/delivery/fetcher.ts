@@ -98,11 +98,10 @@ export class Fetcher {
       lane.target = targetOf(row, this.#deps.sealer);
       // A webhook that is off ends all it has, also what is not due yet.
       if (!lane.target.isActive) lane.lookAgain();
-      lane.health ??= {
-        consecutiveFailures: row?.consecutiveFailures ?? 0,
-        firstFailureAt: row?.firstFailureAt ?? null,
-      };
-      lane.pausedUntilMs = Math.max(lane.pausedUntilMs, row?.pausedUntil?.getTime() ?? 0);
+      if (lane.health?.epoch === lane.target.epoch) continue;
+      const { consecutiveFailures = 0, firstFailureAt = null, pausedUntil = null } = row ?? {};
+      lane.health = { epoch: lane.target.epoch, consecutiveFailures, firstFailureAt };
+      lane.pausedUntilMs = pausedUntil?.getTime() ?? 0;
     }
   }
 

@@ -38,8 +38,8 @@ export class Lane {
   target: Target | null = null;
   /** Counts the changes of the webhook we were told of, so that a load that began before one is not believed. */
   changes = 0;
-  /** Counted here alone while the shard is ours: the table's row is behind by what is not recorded yet. */
-  health: Health | null = null;
+  /** Counted here alone while the shard is ours, epoch by epoch: the table's row is behind by what is not recorded. */
+  health: (Health & { epoch: number }) | null = null;
   pausedUntilMs = 0;
   /** When the earliest delivery that is not due yet becomes due. */
   wakeAtMs = Number.POSITIVE_INFINITY;

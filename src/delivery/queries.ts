@@ -45,7 +45,7 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
     t.first_failure_at as "firstFailureAt", t.paused_until as "pausedUntil"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where w.shard = ${shard} and w.id = any (${webhookIds}::bigint[])`;
 
 export type EventRow = {

@@ -3,7 +3,7 @@ import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '#kernel/problem.ts';
 import { parseForm } from './body.ts';
-import { corsHeaders, preflightHeaders } from './cors.ts';
+import { preflightHeaders } from './cors.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
 import { queryOf, refuseOtherMethods, type Services } from './services.ts';
 
@@ -42,8 +42,8 @@ const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => {
   };
 };
 
-const send = (reply: FastifyReply, answer: DoorAnswer, cors: boolean) => {
-  reply.code(answer.status).headers({ 'X-Content-Type-Options': 'nosniff', ...(cors ? corsHeaders : {}) });
+const send = (reply: FastifyReply, answer: DoorAnswer) => {
+  reply.code(answer.status);
   for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
   return reply.header('Content-Length', Buffer.byteLength(answer.body)).send(answer.body);
 };
@@ -52,16 +52,17 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
   const { GET: get, POST: post } = door.operations;
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
   const { authOrigin, versionHeader } = services.settings;
+  const config = { cors: door.cors };
 
   const mount = (method: 'GET' | 'HEAD' | 'POST', handle: DoorHandler) =>
     app.route({
       method,
       url: door.path,
+      config,
       onRequest: async (request) => {
         if (method === 'POST' && door.sameOriginPosts) requireSameOrigin(request, authOrigin);
       },
-      handler: async (request, reply) =>
-        send(reply, await handle(toDoorRequest(request, services.clock.now())), door.cors),
+      handler: async (request, reply) => send(reply, await handle(toDoorRequest(request, services.clock.now()))),
     });
   if (get !== undefined) {
     mount('GET', get);
@@ -72,10 +73,11 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
   app.route({
     method: 'OPTIONS',
     url: door.path,
+    config,
     handler: async (_request, reply) => {
       if (door.cors) reply.headers(preflightHeaders(allow, versionHeader));
       return reply.code(204).header('Allow', allow).send();
     },
   });
-  refuseOtherMethods(app, door.path, allow);
+  refuseOtherMethods(app, { path: door.path, allow, cors: door.cors });
 };

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { json, type Document } from '#hypermedia/document.ts';
 import { invalid, Problem } from '#kernel/problem.ts';
 import { requirePlatform, type Principal } from '#kernel/principal.ts';
-import { corsHeaders, preflightHeaders } from './cors.ts';
+import { preflightHeaders } from './cors.ts';
 import { parseBody } from './body.ts';
 import { negotiate } from './negotiate.ts';
 import { METHODS, type Answer, type Method, type Operation, type Params, type Resource } from './route.ts';
@@ -56,9 +56,9 @@ const principalOf = async (
   return principal;
 };
 
-const options = (route: Resource, allow: string): Document => ({
+const options = (route: Resource, address: string, allow: string): Document => ({
   name: 'options',
-  links: [{ rel: 'self', href: route.path, title: 'What can be done here' }],
+  links: [{ rel: 'self', href: address, title: 'What can be done here' }],
   embedded: [],
   properties: [
     json('allow', allow.split(', ')),
@@ -71,7 +71,7 @@ const options = (route: Resource, allow: string): Document => ({
 });
 
 const send = (reply: FastifyReply, services: Services, request: FastifyRequest, answer: Answer) => {
-  reply.headers({ ...corsHeaders, Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' });
+  reply.headers({ Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' });
   if (answer.status === 204) return reply.code(204).send();
   if (answer.status === 201) reply.header('Location', answer.location);
   const { mediaType, render } = negotiate(request.headers.accept);
@@ -103,8 +103,8 @@ const principals = new WeakMap<FastifyRequest, Principal | null>();
 export const mountResource = (app: FastifyInstance, services: Services, route: Resource): void => {
   const methods = METHODS.filter((method) => route.operations[method] !== undefined);
   const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
-  const self = { ...route, path: '' };
 
+  const config = { cors: true };
   const checksBeforeBody = (operation: Operation) => async (request: FastifyRequest) => {
     negotiate(request.headers.accept);
     requireVersion(request.headers[services.settings.versionHeader.toLowerCase()], services.settings.versionHeader);
@@ -116,6 +116,7 @@ export const mountResource = (app: FastifyInstance, services: Services, route: R
     app.route({
       method,
       url: route.path,
+      config,
       bodyLimit: operation.bodyLimitBytes ?? services.settings.bodyLimitBytes,
       onRequest: checksBeforeBody(operation),
       handler: async (request, reply) =>
@@ -131,14 +132,16 @@ export const mountResource = (app: FastifyInstance, services: Services, route: R
   app.route({
     method: 'OPTIONS',
     url: route.path,
+    config,
     handler: async (request, reply) => {
       reply.header('Allow', allow);
       if (request.headers['access-control-request-method'] !== undefined) {
         return reply.code(204).headers(preflightHeaders(allow, services.settings.versionHeader)).send();
       }
-      const document = options({ ...self, path: services.naming.baseUrl + request.url.split('?', 1)[0] }, allow);
+      const address = new URL(request.url.split('?', 1)[0] ?? '/', services.naming.baseUrl).href;
+      const document = options(route, address, allow);
       return send(reply, services, request, { status: 200, document });
     },
   });
-  refuseOtherMethods(app, route.path, allow);
+  refuseOtherMethods(app, { path: route.path, allow, cors: true });
 };

@@ -2,6 +2,7 @@
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { METHODS as NODE_METHODS } from 'node:http';
 import { Problem } from '#kernel/problem.ts';
+import { corsHeaders } from './cors.ts';
 import { mountDoor } from './door.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
@@ -31,8 +32,8 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
   return reply
     .code(problem.status)
     .headers({ 'Cache-Control': 'private, no-cache', Vary: 'Accept, Authorization', ...problem.headers })
-    .type(representation.mediaType)
-    .send(body);
+    .header('Content-Type', representation.mediaType)
+    .send(Buffer.from(body));
 };
 
 /** All addresses, ready to listen. Every route of the table is mounted; what is not there is a 404 in the one shape. */
@@ -51,6 +52,11 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
   for (const method of NODE_METHODS) {
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
   }
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('X-Content-Type-Options', 'nosniff');
+    // Set before anything can fail: a script on another site must be able to read an error, too.
+    if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
+  });
   // Rooms see bytes; what they mean is decided by body.ts, which names what is wrong with them.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));

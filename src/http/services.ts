@@ -32,11 +32,15 @@ export const queryOf = (request: FastifyRequest): URLSearchParams => {
 };
 
 /** Every method that the route does not serve: 405, and `Allow` says what is possible (RFC 9110 §15.5.6). */
-export const refuseOtherMethods = (app: FastifyInstance, path: string, allow: string): void => {
+export const refuseOtherMethods = (
+  app: FastifyInstance,
+  { path, allow, cors }: { path: string; allow: string; cors: boolean },
+): void => {
   const served = new Set(allow.split(', '));
   app.route({
     method: app.supportedMethods.filter((method) => !served.has(method)),
     url: path,
+    config: { cors },
     onRequest: async (request) => {
       const message = `${request.method} is not possible here; possible are ${allow}`;
       throw new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
@@ -44,3 +48,10 @@ export const refuseOtherMethods = (app: FastifyInstance, path: string, allow: st
     handler: async () => undefined,
   });
 };
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether pages of any origin may read the answers of this route. */
+    cors?: boolean;
+  }
+}

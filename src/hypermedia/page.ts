@@ -73,10 +73,10 @@ export const collection = (input: {
   const isLast = next === input.page.offset;
   const links: Link[] = [
     { rel: 'self', href: self, title: input.title },
-    { rel: 'first', href: at(first), title: `First page of ${input.title}` },
-    { rel: 'prev', href: isFirst ? self : at(prev), title: `Previous page of ${input.title}` },
-    { rel: 'next', href: isLast ? self : at(next), title: `Next page of ${input.title}` },
-    { rel: 'last', href: at(last), title: `Last page of ${input.title}` },
+    { rel: 'first', href: at(first), title: 'First page' },
+    { rel: 'prev', href: isFirst ? self : at(prev), title: 'Previous page' },
+    { rel: 'next', href: isLast ? self : at(next), title: 'Next page' },
+    { rel: 'last', href: at(last), title: 'Last page' },
   ];
   const embedded: Embedded[] = [{ rel: input.rel, documents: input.items }];
   return {

@@ -29,7 +29,7 @@ const selected = (sql: Queryable) => sql`
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id`;
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
 const atKey = (sql: Queryable, { shard, id, stores }: Key) => sql`
   w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;

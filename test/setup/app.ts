@@ -1,7 +1,5 @@
 /** The real house on a database of its own: what journeys drive over HTTP. */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import type { Sql } from '#database/pool.ts';
@@ -14,16 +12,7 @@ import { readConfig } from '../../src/config.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';
-
-/** A port that was free a moment ago. */
-export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-};
+import { freePort } from './free-port.ts';
 
 export type TestApp = {
   baseUrl: string;

@@ -1,10 +1,17 @@
-/** Asks until the answer satisfies; gives up, with what it last was, after ten seconds. */
-export const until = async <T>(ask: () => Promise<T>, satisfies: (answer: T) => boolean): Promise<T> => {
-  const deadline = performance.now() + 10_000;
+const PATIENCE_MS = 10_000;
+
+/** Asks until the answer satisfies; gives up, with what it last was, when patience ends. */
+export const until = async <T>(
+  ask: () => Promise<T>,
+  satisfies: (answer: T) => boolean,
+  patienceMs = PATIENCE_MS,
+): Promise<T> => {
+  const deadline = performance.now() + patienceMs;
   for (;;) {
     const answer = await ask();
     if (satisfies(answer)) return answer;
     if (performance.now() > deadline) throw new Error(`Waited in vain; the last answer was ${JSON.stringify(answer)}`);
-    await new Promise((resolve) => setImmediate(resolve));
+    // A turn of the event loop and then some: a condition that is asked without a pause takes the core it waits for.
+    await new Promise((resolve) => setTimeout(resolve, 5));
   }
 };

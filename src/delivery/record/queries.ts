@@ -24,6 +24,7 @@ export type RecordColumns = {
 export type StateColumns = {
   shard: number[];
   webhookId: number[];
+  epoch: number[];
   consecutiveFailures: number[];
   firstFailureAt: (Date | null)[];
   pausedUntil: (Date | null)[];
@@ -82,18 +83,21 @@ export const recordBatch = async (
       from input i
       where i.state is null and d.shard = i.shard and d.id = i.delivery_id
     ), stated as (
-      insert into webhook_state as t (shard, webhook_id, consecutive_failures, first_failure_at, paused_until)
-      select s.shard, s.webhook_id, s.failures, s.first_failure_at, s.paused_until
+      insert into webhook_state as t (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until)
+      select s.shard, s.webhook_id, s.epoch, s.failures, s.first_failure_at, s.paused_until
       from unnest(
-        ${states.shard}::smallint[], ${states.webhookId}::bigint[], ${states.consecutiveFailures}::int[],
+        ${states.shard}::smallint[], ${states.webhookId}::bigint[], ${states.epoch}::int[],
+        ${states.consecutiveFailures}::int[],
         ${states.firstFailureAt}::timestamptz[], ${states.pausedUntil}::timestamptz[]
-      ) as s (shard, webhook_id, failures, first_failure_at, paused_until)
+      ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until)
       join held on held.shard = s.shard
       order by s.shard, s.webhook_id
       on conflict (shard, webhook_id) do update set
+        epoch = excluded.epoch,
         consecutive_failures = excluded.consecutive_failures,
         first_failure_at = excluded.first_failure_at,
         paused_until = excluded.paused_until
+      where t.epoch <= excluded.epoch
     )
     select shard from held`;
   return held.map(({ shard }) => shard);

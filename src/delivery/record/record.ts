@@ -50,14 +50,15 @@ const toColumns = (entries: readonly Entry[], now: Date): RecordColumns => {
 };
 
 const toStates = (entries: readonly Entry[]): StateColumns => {
-  const newest = new Map<number, { shard: number; webhookId: number; state: NonNullable<Entry['webhook']> }>();
+  const newest = new Map<number, { shard: number; delivery: Pending; state: NonNullable<Entry['webhook']> }>();
   for (const { shard, delivery, webhook } of entries) {
-    if (webhook !== null) newest.set(delivery.webhookId, { shard, webhookId: delivery.webhookId, state: webhook });
+    if (webhook !== null) newest.set(delivery.webhookId, { shard, delivery, state: webhook });
   }
   const rows = [...newest.values()];
   return {
     shard: rows.map(({ shard }) => shard),
-    webhookId: rows.map(({ webhookId }) => webhookId),
+    webhookId: rows.map(({ delivery }) => delivery.webhookId),
+    epoch: rows.map(({ delivery }) => delivery.epoch),
     consecutiveFailures: rows.map(({ state }) => state.consecutiveFailures),
     firstFailureAt: rows.map(({ state }) => state.firstFailureAt),
     pausedUntil: rows.map(({ state }) => state.pausedUntil),

@@ -1,0 +1,127 @@
+/**
+ * `kill -9` of the whole server, twenty times, while more than a thousand deliveries are under way to a receiver that
+ * takes 200 ms: whatever was accepted arrives, and what arrives twice is counted.
+ */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { DemoFile } from '../../src/cli/demo.ts';
+import { placeForHouse, startHouse, type House } from '../setup/house.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const KILLS = 20;
+const WEBHOOKS = 20;
+const EVENTS_AT_ONCE = 100;
+const UNDER_WAY = 1_000;
+const ANSWER_MS = 200;
+const PATIENCE_MS = 120_000;
+
+const headers = (token: string) => ({
+  'SERVICE-API-VERSION': '1',
+  Authorization: `Bearer ${token}`,
+  'Content-Type': 'application/json',
+});
+
+const platformToken = async ({ base_url, platform }: DemoFile): Promise<string> => {
+  const body = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
+  const response = await fetch(`${base_url}/token`, { method: 'POST', body });
+  return ((await response.json()) as { access_token: string }).access_token;
+};
+
+const addWebhooks = async ({ base_url, store_id, access_token }: DemoFile, url: string): Promise<void> => {
+  for (let n = 0; n < WEBHOOKS; n += 1) {
+    const body = {
+      name: `w${n}`,
+      format: 'json',
+      encryption_key: 'key',
+      url: `${url}/${n}`,
+      event_resource: 'customer',
+    };
+    const response = await fetch(`${base_url}/stores/${store_id}/webhooks`, {
+      method: 'POST',
+      headers: headers(access_token),
+      body: JSON.stringify(body),
+    });
+    assert.equal(response.status, 201, await response.text());
+  }
+};
+
+/** Publishes one array; answers the ids that were accepted, none when the server died before it answered. */
+const publish = async ({ base_url, store_id }: DemoFile, token: string, ids: readonly number[]): Promise<number[]> => {
+  const body = JSON.stringify(ids.map((id) => ({ event: 'customer/created', resource: { id } })));
+  try {
+    const address = `${base_url}/stores/${store_id}/events`;
+    const response = await fetch(address, { method: 'POST', headers: headers(token), body });
+    return response.status === 200 ? [...ids] : [];
+  } catch {
+    return [];
+  }
+};
+
+test('twenty kills lose nothing that was accepted', async (t: TestContext) => {
+  const place = await placeForHouse({ DELIVERY_LEASE_MS: '1000' });
+  t.after(() => place.remove());
+  const receiver = await startReceiver(t);
+  receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), ANSWER_MS));
+  let house: House = await startHouse(place);
+  t.after(() => house.end('SIGKILL'));
+  await addWebhooks(house.demo, receiver.url);
+  const token = await platformToken(house.demo);
+
+  const accepted: number[] = [];
+  const inFlight: number[] = [];
+  let next = 1;
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const before = receiver.got.length;
+    while (accepted.length * WEBHOOKS - before < UNDER_WAY * 2) {
+      const ids = Array.from({ length: EVENTS_AT_ONCE }, () => next++);
+      accepted.push(...(await publish(house.demo, token, ids)));
+    }
+    // Some are on the wire, and the moment is another each time: after 1 to 150 of this life's deliveries arrived.
+    const moment = before + 1 + Math.floor(Math.random() * 150);
+    await until(
+      async () => receiver.got.length,
+      (count) => count >= moment && receiver.open() > 0,
+      PATIENCE_MS,
+    );
+    const dying = publish(
+      house.demo,
+      token,
+      Array.from({ length: EVENTS_AT_ONCE }, () => next++),
+    );
+    inFlight.push(receiver.open());
+    await house.end('SIGKILL');
+    accepted.push(...(await dying));
+    house = await startHouse(place);
+  }
+
+  const ledger = () => {
+    const seen = new Map<string, number>();
+    for (const { path, body } of receiver.got) {
+      const key = `${path} ${(JSON.parse(body.toString()) as { id: number }).id}`;
+      seen.set(key, (seen.get(key) ?? 0) + 1);
+    }
+    return seen;
+  };
+  const missingFrom = (seen: ReadonlyMap<string, number>) =>
+    accepted.flatMap((id) => Array.from({ length: WEBHOOKS }, (_, n) => `/${n} ${id}`)).filter((key) => !seen.has(key));
+  const expected = accepted.length * WEBHOOKS;
+  await until(
+    async () => receiver.got.length,
+    (count) => count >= expected,
+    PATIENCE_MS,
+  );
+  await until(
+    async () => missingFrom(ledger()).length,
+    (missing) => missing === 0,
+    PATIENCE_MS,
+  );
+
+  const duplicates = [...ledger().values()].reduce((sum, count) => sum + count - 1, 0);
+  t.diagnostic(`accepted ${accepted.length} events × ${WEBHOOKS} webhooks; received ${receiver.got.length}`);
+  t.diagnostic(`in flight at each kill: ${inFlight.join(' ')}; duplicates in all: ${duplicates}`);
+  assert.ok(inFlight.filter((count) => count > 0).length > KILLS / 2, 'most kills met deliveries in flight');
+  assert.ok(duplicates > 0, 'a kill between the send and the record must show as a duplicate somewhere');
+  assert.ok(duplicates <= inFlight.reduce((sum, count) => sum + count + UNDER_WAY * 2, 0));
+  assert.equal(await house.end('SIGTERM'), 0);
+});
