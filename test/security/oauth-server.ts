@@ -1,0 +1,200 @@
+/**
+ * The authorization server behind a real socket and a real database, two clients, two people and their stores, and a
+ * browser that keeps cookies, reads forms and follows nothing by itself. Time stands still unless a test moves it.
+ */
+import type { AddressInfo } from 'node:net';
+import { after } from 'node:test';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createSessions } from '#accounts/sessions.ts';
+import { createSignIn } from '#accounts/sign-in.ts';
+import { createUser } from '#accounts/users.ts';
+import { isUnavailable, openPool } from '#database/pool.ts';
+import { endpoint, page, resource } from '#http/route.ts';
+import { createServer } from '#http/server.ts';
+import { createLog } from '#kernel/log.ts';
+import { createAuthorize } from '#oauth/authorize.ts';
+import { createBearer } from '#oauth/bearer.ts';
+import { createClient } from '#oauth/clients.ts';
+import { createTokenEndpoint } from '#oauth/token.ts';
+import { addMember, createStore, createStoreOperations } from '#stores/store.ts';
+import { testDatabase } from '../setup/database.ts';
+
+export const ISSUER = 'http://auth.example.test';
+export const REDIRECT = 'https://app.example.com/cb?keep=1';
+export const PASSWORD = 'correct horse battery';
+const START = new Date('2026-07-01T10:00:00.000Z');
+const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
+
+const unescape = (text: string): string =>
+  text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
+
+export type Page = { status: number; headers: Headers; text: string; location: string | null };
+
+/** What a form's one field holds, and where the form goes. */
+export const readForm = ({ text }: Page) => {
+  const [, action = ''] = /<form method="post" action="([^"]*)"/.exec(text) ?? [];
+  const [, nonce = ''] = /name="nonce" value="([^"]*)"/.exec(text) ?? [];
+  const stores = [...text.matchAll(/name="store"\s+value="(\d+)"[^>]*?(checked)?\s*\/>/g)].map(([, id, checked]) => ({
+    id: Number(id),
+    isChosen: checked !== undefined,
+  }));
+  return { action: unescape(action), nonce, stores };
+};
+
+export const createBrowser = (origin: string) => {
+  let cookie: string | undefined;
+  const send = async (method: string, path: string, form?: Record<string, string>, headers = {}): Promise<Page> => {
+    const response = await fetch(origin + path, {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(cookie === undefined ? {} : { Cookie: cookie }),
+        ...(form === undefined ? {} : { 'Sec-Fetch-Site': 'same-origin' }),
+        ...headers,
+      },
+      ...(form === undefined ? {} : { body: new URLSearchParams(form) }),
+    });
+    const [set] = response.headers.getSetCookie();
+    if (set !== undefined) cookie = set.split(';', 1)[0];
+    const location = response.headers.get('location');
+    return { status: response.status, headers: response.headers, text: await response.text(), location };
+  };
+  const open = (path: string) => send('GET', path);
+  const post = (path: string, form: Record<string, string>, headers = {}) => send('POST', path, form, headers);
+  const signIn = (email: string, password = PASSWORD) => post('/sign-in', { email, password });
+  /** Opens the consent page and submits it. */
+  const consent = async (query: URLSearchParams | Record<string, string>, fields: Record<string, string> = {}) => {
+    const { action, nonce, stores } = readForm(await open(`/authorize?${new URLSearchParams(query).toString()}`));
+    const store = stores[0] === undefined ? {} : { store: String(stores[0].id) };
+    return post(action, { nonce, decision: 'allow', ...store, ...fields });
+  };
+  return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie: () => cookie };
+};
+
+export type Browser = ReturnType<typeof createBrowser>;
+
+const shop = (name: string) => ({
+  name,
+  domain: `${name.toLowerCase()}.example.com`,
+  email: 'shop@example.com',
+  timeZone: 'UTC',
+  now: START,
+});
+
+const openServer = async () => {
+  const closers: (() => Promise<unknown>)[] = [];
+  // Registered before the first await, while node:test still knows whose hook it is.
+  after(async () => {
+    for (const close of closers.toReversed()) await close();
+  });
+  const { sql: admin, address } = await testDatabase({ after: (drop) => void closers.push(drop) });
+  const statements: string[] = [];
+  const onQuery = (statement: string) => void statements.push(statement);
+  const sql = openPool(address, { connections: 10, applicationName: 'test-oauth', onQuery });
+  closers.push(() => sql.end({ timeout: 0 }));
+  const clock = { time: START };
+  const passwords = createPasswords({ hashesAtOnce: 2 });
+  const sessions = createSessions({ sql, authUrl: ISSUER, lifetimeDays: 30 });
+  const signIn = createSignIn({ sql, passwords, sessions, authUrl: ISSUER });
+  const nonceKey = Buffer.alloc(32, 7);
+  const authorize = createAuthorize({ sql, sessions, issuer: ISSUER, codeLifetimeSeconds: 30, nonceKey });
+  const app = createServer(
+    {
+      settings: {
+        bodyLimitBytes: 1024 * 1024,
+        headersLimitBytes: 32 * 1024,
+        requestTimeoutMs: 60_000,
+        versionHeader: 'SERVICE-API-VERSION',
+        authOrigin: ISSUER,
+      },
+      naming: { baseUrl: ISSUER, relationPrefix: 'svc' },
+      clock: { now: () => clock.time, monotonicMs: () => performance.now() },
+      log: createLog('silent'),
+      authenticate: createBearer({ sql }),
+      isUnavailable,
+    },
+    [
+      page('/authorize', { GET: authorize.show, POST: authorize.decide }),
+      page('/sign-in', { GET: signIn.show, POST: signIn.submit }),
+      page('/sign-out', { POST: signIn.signOut }),
+      endpoint('/token', { POST: createTokenEndpoint({ sql, ...LIFETIMES }) }),
+      resource('/stores/:store_id', { GET: createStoreOperations({ sql, baseUrl: ISSUER }).read }),
+    ],
+  );
+  await app.listen({ port: 0, host: '127.0.0.1' });
+  closers.push(() => app.close());
+  const origin = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  return { origin, sql: admin, clock, passwords, statements };
+};
+
+export const startAuthorizationServer = async () => {
+  const server = await openServer();
+  const { origin, sql, clock, passwords, statements } = server;
+  const now = START;
+  const ada = { email: 'ada@example.com', password: PASSWORD, now };
+  const { id: adaId } = await createUser(sql, passwords, ada);
+  await createUser(sql, passwords, { ...ada, email: 'bob@example.com' });
+  const { id: alpha } = await createStore(sql, shop('Alpha'));
+  const { id: beta } = await createStore(sql, shop('Beta'));
+  const { id: foreign } = await createStore(sql, shop('Foreign'));
+  await addMember(sql, { storeId: alpha, userId: adaId, role: 'owner', now });
+  await addMember(sql, { storeId: beta, userId: adaId, role: 'member', now });
+  const client = await createClient(sql, { name: 'Mailer', redirectUris: [REDIRECT], trusted: false, now });
+  const redirectUris = ['https://other.example.com/cb', 'https://other.example.com/cb2'];
+  const other = await createClient(sql, { name: 'Other', redirectUris, trusted: false, now });
+  const platform = await createClient(sql, { name: 'Platform', redirectUris: [], trusted: true, now });
+
+  /** What a sound request to /authorize says; a member of `changes` that is undefined is left out. */
+  const asking = (changes: Record<string, string | undefined> = {}): Record<string, string> => {
+    const all = {
+      response_type: 'code',
+      client_id: client.client_id,
+      scope: 'store_full_access',
+      state: 'a state',
+      redirect_uri: REDIRECT,
+      ...changes,
+    };
+    return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined));
+  };
+  const token = async (form: Record<string, string> | string, headers: Record<string, string> = {}) => {
+    const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    const body = typeof form === 'string' ? form : new URLSearchParams(form).toString();
+    const response = await fetch(`${origin}/token`, { method: 'POST', headers: { ...type, ...headers }, body });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: JSON.parse(text) as Record<string, unknown> };
+  };
+  const browser = createBrowser(origin);
+  await browser.signIn(ada.email);
+  /** A fresh code of Ada's for her first store. */
+  const newCode = async (changes: Record<string, string | undefined> = {}): Promise<string> => {
+    const { location } = await browser.consent(asking(changes));
+    const code = new URL(location ?? '').searchParams.get('code');
+    if (code === null) throw new Error(`No code: ${location}`);
+    return code;
+  };
+  const redeem = (code: string, changes: Record<string, string> = {}) =>
+    token({ grant_type: 'authorization_code', code, redirect_uri: REDIRECT, ...client, ...changes });
+  const read = (storeId: number, accessToken: string) =>
+    fetch(`${origin}/stores/${storeId}`, {
+      headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${accessToken}` },
+    });
+  const wait = (ms: number) => void (clock.time = new Date(clock.time.getTime() + ms));
+  const people = { adaId, ada: ada.email, bob: 'bob@example.com' };
+  const stores = { alpha, beta, foreign };
+  const clients = { client, other, platform };
+  return {
+    origin,
+    sql,
+    statements,
+    browser,
+    asking,
+    token,
+    newCode,
+    redeem,
+    read,
+    wait,
+    ...people,
+    ...stores,
+    ...clients,
+  };
+};
