@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** argv and environment → one command. The only reader of `process`. */
-import { createProgram, type Terminal } from './cli/program.ts';
-import { explain } from './cli/explain.ts';
+import { createProgram, type Terminal } from '#cli/program.ts';
+import { explain } from '#cli/explain.ts';
 
 const stopSignal = new Promise<string>((resolve) => {
   // Listened to for ever: a second ctrl-C must not kill what the first one is ending.

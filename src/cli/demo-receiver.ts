@@ -8,7 +8,7 @@ import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 
-export type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
+type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
 
 export type DemoReceiver = Running & { port: number };
 
@@ -99,7 +99,8 @@ export const startDemoReceiver = async (options: {
     } else if (url.pathname === '/callback') {
       send(response, 200, 'text/html; charset=utf-8', callbackPage(url.searchParams));
     } else if (url.pathname === '/last') {
-      send(response, received.length === 0 ? 404 : 200, 'application/hal+json', received.at(-1)?.body ?? '');
+      const last = received.at(-1);
+      send(response, last === undefined ? 404 : 200, last?.headers['content-type'] ?? 'text/plain', last?.body ?? '');
     } else {
       const list = received.map(({ headers, body, isVerified: verified }) => ({
         verified,

@@ -14,7 +14,7 @@ import { grantStoreAccess } from '#oauth/issue.ts';
 import { findStore } from '#stores/queries.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { shardOf } from '#kernel/ids.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '#config.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver.ts';
 import type { House } from './house.ts';
 

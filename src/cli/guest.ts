@@ -1,5 +1,5 @@
 import { createLog } from '#kernel/log.ts';
-import { readConfig } from '../config.ts';
+import { readConfig } from '#config.ts';
 import { openHouse, type House } from './house.ts';
 import type { Terminal } from './program.ts';
 

@@ -6,7 +6,7 @@ import { findRunning, startEmbedded } from '#database/embedded.ts';
 import { migrate } from '#database/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import type { Log } from '#kernel/log.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '#config.ts';
 import { UserError } from './explain.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');

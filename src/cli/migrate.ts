@@ -1,6 +1,6 @@
 /** `halcyon migrate`: opening the house does it; the command is for a deployment that wants it as a step of its own. */
 import { createLog } from '#kernel/log.ts';
-import { readConfig } from '../config.ts';
+import { readConfig } from '#config.ts';
 import { openHouse } from './house.ts';
 import type { Terminal } from './program.ts';
 

@@ -1,11 +1,12 @@
 /** Words between processes, by NOTIFY: new work for a shard's owner, and webhooks that changed. Polling is the truth. */
+import { listen } from '#database/listen.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { notify } from './queries.ts';
 
-export const WORK_CHANNEL = 'halcyon_work';
-export const WEBHOOK_CHANNEL = 'halcyon_webhook';
+const WORK_CHANNEL = 'halcyon_work';
+const WEBHOOK_CHANNEL = 'halcyon_webhook';
 
 export type LaneName = { shard: number; webhookId: number };
 
@@ -13,11 +14,32 @@ export type LaneName = { shard: number; webhookId: number };
 const NAMES_AT_ONCE = 300;
 const COALESCE_MS = 5;
 
-export const parseNames = (payload: string): LaneName[] =>
+const parseNames = (payload: string): LaneName[] =>
   payload.split(',').flatMap((name) => {
     const [shard = NaN, webhookId = NaN] = name.split(':').map(Number);
     return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId }] : [];
   });
+
+/** Calls with each lane that is announced; the two others when words may have been missed, because the line was down. */
+export const listenForNews = async (
+  sql: Sql,
+  news: {
+    onWork: (lane: LaneName) => void;
+    onWorkMissed: () => void;
+    onWebhook: (lane: LaneName) => void;
+    onWebhooksMissed: () => void;
+  },
+): Promise<Running> => {
+  const listeners = await Promise.all([
+    listen(sql, WORK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWork), news.onWorkMissed),
+    listen(sql, WEBHOOK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWebhook), news.onWebhooksMissed),
+  ]);
+  return {
+    stop: async () => {
+      await Promise.all(listeners.map((listener) => listener.stop()));
+    },
+  };
+};
 
 export type Announcer = Running & {
   /** New work, told at most once in a few milliseconds however often it is said. */

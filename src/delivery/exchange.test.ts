@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { createServer as createTcpServer } from 'node:net';
 import { once } from 'node:events';
 import { after, test } from 'node:test';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { Pool } from 'undici';
 import { startReceiver } from '../../test/setup/receiver.ts';
-import { Aborted, startExchange } from './exchange.ts';
+import { Aborted, outcomeOfError, startExchange } from './exchange.ts';
 import { createGuard } from './guard.ts';
 import { createPools } from './pools.ts';
 
@@ -21,7 +21,7 @@ const send = (url: string, own: Partial<typeof limits> = {}) =>
 const receiver = await startReceiver();
 
 /** A server that says what it likes, in bytes. */
-const rawServer = async (onConnection: (socket: import('node:net').Socket) => void): Promise<string> => {
+const rawServer = async (onConnection: (socket: Socket) => void): Promise<string> => {
   const server = createTcpServer((socket) => {
     socket.on('error', () => {});
     onConnection(socket);
@@ -133,4 +133,11 @@ test('a flood of informational answers is not an answer', async () => {
   const outcome = await startExchange(pool, request, limits, now).outcome;
   assert.equal(outcome.reply?.code, 200);
   await pool.close();
+});
+
+test('a resolver that fails is our own fault, a certificate that fails is the endpoint’s', () => {
+  const failing = (code: string) => outcomeOfError(Object.assign(new Error(code), { code }), false);
+  assert.deepEqual(failing('EAI_AGAIN'), { kind: 'ours', why: 'EAI_AGAIN', reply: null });
+  assert.deepEqual(failing('CERT_HAS_EXPIRED'), { kind: 'unreachable', why: 'tls', reply: null });
+  assert.deepEqual(failing('UND_ERR_CONNECT_TIMEOUT'), { kind: 'timed_out', phase: 'connect', reply: null });
 });

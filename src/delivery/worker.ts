@@ -1,11 +1,10 @@
 /** The delivery worker: owns shards, fills their lanes, sends, records. Its parts are wired here and nowhere else. */
-import { listen } from '#database/listen.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
-import { parseNames, WEBHOOK_CHANNEL, WORK_CHANNEL, type LaneName } from './announce.ts';
+import { listenForNews, type LaneName } from './announce.ts';
 import { Bodies } from './bodies.ts';
 import { Discovery } from './discovery.ts';
 import { Dispatcher, type DispatchSettings } from './dispatcher.ts';
@@ -18,7 +17,7 @@ import type { EventRow } from './queries.ts';
 import { createRecorder, type Recorder } from './record/record.ts';
 import { Ownership, type LeaseSettings } from './shards/ownership.ts';
 
-export type WorkerSettings = LeaseSettings &
+type WorkerSettings = LeaseSettings &
   LaneLimits &
   DispatchSettings & { bodyCacheBytes: number; originPools: number; stopTimeoutMs: number; relationPrefix: string };
 
@@ -46,7 +45,7 @@ export class Worker implements Running {
   readonly #fetcher: Fetcher;
   readonly #discovery: Discovery;
   readonly #waiting = new Set<() => void>();
-  #listeners: Running[] = [];
+  #news: Running | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(deps: WorkerDeps) {
@@ -96,21 +95,12 @@ export class Worker implements Running {
   }
 
   async start(): Promise<void> {
-    const { sql } = this.#deps;
-    this.#listeners = await Promise.all([
-      listen(
-        sql,
-        WORK_CHANNEL,
-        (payload) => this.#lookAgain(parseNames(payload)),
-        () => this.#discovery.everything(),
-      ),
-      listen(
-        sql,
-        WEBHOOK_CHANNEL,
-        (payload) => parseNames(payload).forEach((lane) => this.webhookChanged(lane)),
-        () => this.#forgetTargets(),
-      ),
-    ]);
+    this.#news = await listenForNews(this.#deps.sql, {
+      onWork: (lane) => this.#lookAgain(lane),
+      onWorkMissed: () => this.#discovery.everything(),
+      onWebhook: (lane) => this.webhookChanged(lane),
+      onWebhooksMissed: () => this.#forgetTargets(),
+    });
     this.#ownership.start();
     this.#discovery.start();
   }
@@ -158,7 +148,7 @@ export class Worker implements Running {
 
   async #stop(): Promise<void> {
     this.#discovery.stop();
-    await Promise.all(this.#listeners.map((listener) => listener.stop()));
+    await this.#news?.stop();
     this.#fetcher.stop();
     this.#dispatcher.stop();
     const late = setTimeout(() => this.#dispatcher.abort(() => true), this.#deps.settings.stopTimeoutMs);
@@ -176,18 +166,16 @@ export class Worker implements Running {
     this.#dispatcher.pump();
   }
 
-  #lookAgain(names: readonly LaneName[]): void {
-    for (const { shard, webhookId } of names) {
-      if (!this.#ownership.owns(shard)) continue;
-      const lane = this.#lanes.get(shard, webhookId);
-      lane.lookAgain();
-      this.#discovery.look(lane);
-    }
+  #lookAgain({ shard, webhookId }: LaneName): void {
+    if (!this.#ownership.owns(shard)) return;
+    const lane = this.#lanes.get(shard, webhookId);
+    lane.lookAgain();
+    this.#discovery.look(lane);
   }
 
   /** Words about webhooks may have been missed. */
   #forgetTargets(): void {
-    for (const { shard, webhookId } of this.#lanes.all()) this.webhookChanged({ shard, webhookId });
+    for (const lane of this.#lanes.all()) this.webhookChanged(lane);
   }
 
   #close(shards: readonly number[]): void {

@@ -24,7 +24,7 @@ export type Committed = {
 };
 
 /** An event as it was frozen at its commit. */
-export type CommittedEvent = {
+type CommittedEvent = {
   id: number;
   type: ResourceType;
   resourceId: string;

@@ -6,7 +6,7 @@ import type { Log } from '#kernel/log.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 
-export type HttpSettings = {
+type HttpSettings = {
   bodyLimitBytes: number;
   headersLimitBytes: number;
   requestTimeoutMs: number;

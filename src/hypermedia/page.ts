@@ -5,8 +5,8 @@ import { unknownParameters } from './parameters.ts';
 
 export type Page = { offset: number; limit: number };
 
-export const LIMIT_DEFAULT = 20;
-export const LIMIT_MAX = 300;
+const LIMIT_DEFAULT = 20;
+const LIMIT_MAX = 300;
 
 const wholeNumber = (
   query: URLSearchParams,

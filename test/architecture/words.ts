@@ -31,8 +31,9 @@ const FORMAT =
 
 const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 
-/** A webhook's body is HAL whatever anybody accepts, so the room that sends it names it. */
+/** What comes in has a media type, and a webhook's body is HAL whatever anybody accepts. */
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
+  'src/http/body.ts': 'names the media types that a body may come in',
   'src/delivery/bodies.ts': 'renders what is sent',
   'src/delivery/request.ts': 'names the content type of what is sent',
 };

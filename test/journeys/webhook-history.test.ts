@@ -150,8 +150,8 @@ test('after a switch-off, and after the switch-on that follows, what was pending
 });
 
 const setState = (failures: number, paused: Date | null) => sql`
-  insert into webhook_state (shard, webhook_id, consecutive_failures, first_failure_at, paused_until)
-  values (${shard}, ${other}, ${failures}, ${failures === 0 ? null : now}, ${paused})
+  insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until)
+  values (${shard}, ${other}, 0, ${failures}, ${failures === 0 ? null : now}, ${paused})
   on conflict (shard, webhook_id) do update set consecutive_failures = excluded.consecutive_failures,
     first_failure_at = excluded.first_failure_at, paused_until = excluded.paused_until`;
 const stateNow = async () => (await call('GET', `/webhooks/${other}`)).body['state'];

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker, type HandedOver } from '#delivery/worker.ts';
-import { createPublisher, type Committed, type PublishedEvent } from '#events/publish.ts';
+import { createPublisher, type Committed, type PublishedEvent, type Publisher } from '#events/publish.ts';
 import type { Sql } from '#database/pool.ts';
 import { createSealer, type Sealer } from '#database/seal.ts';
 import { createLog } from '#kernel/log.ts';
@@ -11,10 +11,10 @@ import { idOf, shardOf } from '#kernel/ids.ts';
 import { createStore } from '#stores/store.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
-import { endings } from './endings.ts';
+import { endings, type Endings } from './endings.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
-const BASE_URL = 'http://localhost:8080';
+export const BASE_URL = 'http://localhost:8080';
 
 export type Engine = {
   sql: Sql;
@@ -24,6 +24,9 @@ export type Engine = {
   addWebhook: (url: string, options?: { query?: string; isActive?: boolean }) => Promise<number>;
   /** Publishes one event a resource id, and hands over to the given worker. */
   publish: (resourceIds: readonly number[], worker?: Worker) => Promise<PublishedEvent[]>;
+  /** What `publish` goes through, for any store and event. Hands over to the worker that was named last. */
+  publisher: Publisher;
+  handTo: (worker: Worker | undefined) => void;
   startWorker: (settings?: Partial<typeof defaults>) => Promise<Worker>;
 };
 
@@ -52,11 +55,12 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
   event: { ...event, storeId },
 });
 
-export const startEngine = async (): Promise<Engine> => {
-  const ends = endings();
-  const { sql } = await testDatabase(ends);
+/** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
+export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?: Buffer } = {}): Promise<Engine> => {
+  const ends = given.ends ?? endings();
+  const sql = given.sql ?? (await testDatabase(ends)).sql;
   const clock = testClock();
-  const sealer = createSealer(randomBytes(32));
+  const sealer = createSealer(given.secretKey ?? randomBytes(32));
   const store = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone: 'UTC' };
   const { id: storeId } = await createStore(sql, { ...store, now: clock.now() });
   const shard = shardOf(storeId);
@@ -75,6 +79,7 @@ export const startEngine = async (): Promise<Engine> => {
     },
     onUnknown: () => receiverOfWork?.rediscover(),
   });
+  const handTo = (worker: Worker | undefined) => void (receiverOfWork = worker);
   let n = 1_000_000;
   return {
     sql,
@@ -92,7 +97,7 @@ export const startEngine = async (): Promise<Engine> => {
       return id;
     },
     publish: (resourceIds, worker) => {
-      receiverOfWork = worker;
+      handTo(worker);
       const events = resourceIds.map((id) => ({
         type: 'transaction' as const,
         action: 'created',
@@ -102,6 +107,8 @@ export const startEngine = async (): Promise<Engine> => {
       }));
       return publisher({ storeId, events, now: clock.now() });
     },
+    publisher,
+    handTo,
     startWorker: async (settings = {}) => {
       const workerId = randomBytes(6).readUIntBE(0, 6);
       const guard = createGuard(['127.0.0.0/8', '::1']);

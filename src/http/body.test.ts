@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Problem, type Fault } from '#kernel/problem.ts';
+import { parseBody, parseForm, parseJson } from './body.ts';
+
+const bytes = (text: string): Buffer => Buffer.from(text);
+
+const faultOf = (run: () => unknown): (Fault & { status: number }) | undefined => {
+  try {
+    run();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Problem) || error.faults[0] === undefined) throw error;
+    return { status: error.status, ...error.faults[0] };
+  }
+};
+
+test('any JSON comes through as it is', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      const text = JSON.stringify(value);
+      const fault = faultOf(() => assert.deepEqual(parseJson(bytes(text)), JSON.parse(text)));
+      // A NUL is refused, nothing else is.
+      assert.equal(fault?.message.includes('NUL') ?? false, text.includes('\\u0000'));
+    }),
+  );
+});
+
+const refused: readonly (readonly [name: string, body: Buffer, message: RegExp, field?: string])[] = [
+  ['a member twice', bytes('{"a":1,"b":{"c":1,"c":2}}'), /b\.c occurs twice/, 'b.c'],
+  ['a member twice under another spelling', bytes('{"a":1,"\\u0061":2}'), /a occurs twice/, 'a'],
+  ['a member twice in an array', bytes('[{"a":1},{"a":1,"a":1}]'), /1\.a occurs twice/, '1.a'],
+  ['no JSON', bytes('{"a":\n 1,}'), /not valid JSON \(line 2, column \d+: \w+\)/],
+  ['nothing', bytes(''), /not valid JSON/],
+  ['no UTF-8', Buffer.from([0x22, 0xff, 0x22]), /not valid UTF-8/],
+  ['a NUL', Buffer.from('{"a":"\0"}'), /NUL/],
+  ['an escaped NUL', bytes('{"a":{"b":"x\\u0000"}}'), /NUL/, 'a.b'],
+];
+
+for (const [name, body, message, field] of refused) {
+  test(`refused with 400: ${name}`, () => {
+    const fault = faultOf(() => parseJson(body));
+    assert.equal(fault?.status, 400);
+    assert.match(fault?.message ?? '', message);
+    assert.equal(fault?.field, field);
+  });
+}
+
+test('colons and braces inside strings are not members', () => {
+  assert.deepEqual(parseJson(bytes('{"a":"\\"b\\":1,{\\"a\\":2}","b":"a\\\\"}')), { a: '"b":1,{"a":2}', b: 'a\\' });
+});
+
+test('a form repeats arrays in three ways, and nothing else', () => {
+  const form = (text: string) => parseBody(bytes(text), 'application/x-www-form-urlencoded', new Set(['events']));
+  assert.deepEqual({ ...(form('events=a&events=b&x=1') as object) }, { events: ['a', 'b'], x: '1' });
+  assert.deepEqual({ ...(form('events[]=a&events[]=b') as object) }, { events: ['a', 'b'] });
+  assert.deepEqual({ ...(form('events[0]=a&events[1]=b') as object) }, { events: ['a', 'b'] });
+  assert.equal(faultOf(() => form('x=1&x=2'))?.field, 'x');
+});
+
+test('a form is percent-encoded UTF-8 without NUL', () => {
+  assert.equal(parseForm(bytes('a=%2B+%C3%A9')).get('a'), '+ é');
+  for (const text of ['a=%FF', 'a=%zz', 'a=%00'])
+    assert.equal(faultOf(() => parseForm(bytes(text)))?.status, 400, text);
+});
+
+test('another content type is refused with 415', () => {
+  assert.equal(faultOf(() => parseBody(bytes('x'), 'text/plain', new Set()))?.status, 415);
+  assert.deepEqual(parseBody(bytes('{}'), 'Application/JSON; charset=utf-8', new Set()), {});
+});

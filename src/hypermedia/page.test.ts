@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { collection, neighbours, readPage } from './page.ts';
+
+const page = fc.record({ offset: fc.nat(1_000), limit: fc.integer({ min: 1, max: 300 }) });
+
+test('from anywhere, next leads to the end and prev to the beginning', () => {
+  fc.assert(
+    fc.property(page, fc.nat(2_000), ({ offset, limit }, total) => {
+      const walk = (direction: 'prev' | 'next') => {
+        let at = offset;
+        for (let step = 0; step < 3_000; step += 1) {
+          const to = neighbours({ offset: at, limit }, total)[direction];
+          if (to === at) return at;
+          at = to;
+        }
+        return -1;
+      };
+      assert.equal(walk('prev'), 0);
+      assert.ok(walk('next') + limit >= Math.min(total, offset + limit));
+    }),
+  );
+});
+
+test('last is the offset of the last page', () => {
+  const last = (total: number, limit: number) => neighbours({ offset: 0, limit }, total).last;
+  assert.deepEqual([last(0, 20), last(1, 20), last(20, 20), last(21, 20), last(100, 33)], [0, 0, 0, 20, 99]);
+});
+
+test('past the end, prev is the last page', () => {
+  assert.equal(neighbours({ offset: 500, limit: 20 }, 45).prev, 40);
+});
+
+test('limits are from 1 to 300, offsets from 0; both faults are reported', () => {
+  assert.deepEqual(readPage(new URLSearchParams()), { offset: 0, limit: 20 });
+  assert.deepEqual(readPage(new URLSearchParams('limit=300&offset=7')), { offset: 7, limit: 300 });
+  for (const query of ['limit=0', 'limit=301', 'limit=x', 'offset=-1', 'offset=1.5', 'limit=1&limit=2']) {
+    assert.throws(() => readPage(new URLSearchParams(query)), { status: 400 }, query);
+  }
+  assert.throws(
+    () => readPage(new URLSearchParams('limit=0&offset=x')),
+    (error: { faults: unknown[] }) => error.faults.length === 2,
+  );
+});
+
+test('on the first page prev is the page itself, octet for octet, and on the last next is', () => {
+  const hrefs = (query: string, total: number) => {
+    const parameters = new URLSearchParams(query);
+    const { links } = collection({
+      name: 'things',
+      rel: 'things',
+      title: 'Things',
+      path: '/things',
+      query: parameters,
+      page: readPage(parameters),
+      total,
+      items: [],
+    });
+    return Object.fromEntries(links.map(({ rel, href }) => [rel, href]));
+  };
+  const only = hrefs('limit=20', 3);
+  assert.equal(only['prev'], only['self']);
+  assert.equal(only['next'], only['self']);
+  const middle = hrefs('limit=1&offset=1', 3);
+  assert.deepEqual([middle['prev'], middle['next']], ['/things?limit=1&offset=0', '/things?limit=1&offset=2']);
+});
