@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isSoundChallenge, verifierFits } from './pkce.ts';
+
+/** RFC 7636, appendix B. */
+const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
+const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM';
+
+test('the example of RFC 7636 fits', () => {
+  assert.equal(verifierFits(VERIFIER, CHALLENGE), true);
+  assert.equal(verifierFits(undefined, null), true);
+});
+
+test('a wrong, missing, misshapen or unasked verifier does not fit', () => {
+  assert.equal(verifierFits(`${VERIFIER}a`, CHALLENGE), false);
+  assert.equal(verifierFits(undefined, CHALLENGE), false);
+  assert.equal(verifierFits(VERIFIER, null), false);
+  assert.equal(verifierFits(CHALLENGE, CHALLENGE), false);
+  assert.equal(verifierFits('short', CHALLENGE), false);
+  assert.equal(verifierFits(`${VERIFIER}+`, CHALLENGE), false);
+  assert.equal(verifierFits('a'.repeat(129), CHALLENGE), false);
+});
+
+test('a challenge goes with S256 and a method goes with a challenge', () => {
+  assert.equal(isSoundChallenge(undefined, undefined), true);
+  assert.equal(isSoundChallenge(CHALLENGE, 'S256'), true);
+  assert.equal(isSoundChallenge(CHALLENGE, 'plain'), false);
+  assert.equal(isSoundChallenge(CHALLENGE, 's256'), false);
+  assert.equal(isSoundChallenge(CHALLENGE, undefined), false);
+  assert.equal(isSoundChallenge(undefined, 'S256'), false);
+  assert.equal(isSoundChallenge(`${CHALLENGE}=`, 'S256'), false);
+  assert.equal(isSoundChallenge(CHALLENGE.slice(1), 'S256'), false);
+});

@@ -1,0 +1,84 @@
+/** The bearer check: the exact answers, and that it looks anew at each request. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { newCode, redeem, read, wait, alpha, sql, statements } = server;
+
+const accessToken = async (): Promise<string> => String((await redeem(await newCode())).body['access_token']);
+
+const assertRefused = async (response: Response, message: string): Promise<void> => {
+  assert.equal(response.status, 401);
+  assert.equal(
+    response.headers.get('www-authenticate'),
+    `Bearer realm="halcyon", error="invalid_token", error_description="${message}"`,
+  );
+  const body = (await response.json()) as Record<string, unknown>;
+  assert.equal(body['error'], 'invalid_token');
+  assert.equal(body['error_description'], message);
+};
+const INVALID = 'The access token provided is invalid';
+const EXPIRED = 'The access token provided has expired';
+
+test('an access token works for 7200 seconds and says that it has expired afterwards', async () => {
+  const token = await accessToken();
+  wait(7_199_000);
+  assert.equal((await read(alpha, token)).status, 200);
+  wait(2_000);
+  await assertRefused(await read(alpha, token), EXPIRED);
+});
+
+test('what is not a token of ours is invalid', async () => {
+  const { body } = await redeem(await newCode());
+  const others = ['x', `hal_at_${'a'.repeat(43)}`, String(body['refresh_token']), await newCode(), 'a'.repeat(9_000)];
+  for (const token of others) await assertRefused(await read(alpha, token), INVALID);
+});
+
+test('the check is one statement, and none for what cannot be a token', async () => {
+  const token = await accessToken();
+  statements.length = 0;
+  await read(alpha, token);
+  assert.equal(statements.filter((statement) => statement.includes('access_token')).length, 1);
+  statements.length = 0;
+  await read(alpha, 'x');
+  assert.deepEqual(statements, []);
+});
+
+test('a revoked grant counts at the next request, also for an expired token', async () => {
+  const { body } = await redeem(await newCode());
+  const token = String(body['access_token']);
+  assert.equal((await read(alpha, token)).status, 200);
+  await sql`update access_grant set date_revoked = now()`;
+  await assertRefused(await read(alpha, token), INVALID);
+  wait(8_000_000);
+  await assertRefused(await read(alpha, token), INVALID);
+});
+
+test('who is no longer a member of the store is shut out at the next request, and so is a refresh', async () => {
+  const { body } = await redeem(await newCode());
+  const token = String(body['access_token']);
+  const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...server.client };
+  assert.equal((await read(alpha, token)).status, 200);
+  const [member] = await sql`delete from membership where store_id = ${alpha} returning *`;
+  await assertRefused(await read(alpha, token), INVALID);
+  assert.equal((await server.token(refresh)).body['error'], 'invalid_grant');
+  await sql`insert into membership ${sql(member ?? {})}`;
+  assert.equal((await read(alpha, token)).status, 200, 'and is let in again with the membership');
+  assert.equal((await server.token(refresh)).status, 200);
+});
+
+test('a platform token ends with the trust in its client', async () => {
+  const { platform } = server;
+  const { body } = await server.token({ grant_type: 'client_credentials', ...platform });
+  const token = String(body['access_token']);
+  assert.equal((await read(server.foreign, token)).status, 200);
+  await sql`update client set trusted = false, redirect_uris = array['https://x.example/'] where client_id = ${platform.client_id}`;
+  await assertRefused(await read(server.foreign, token), INVALID);
+});
+
+test('a client that is deleted takes its tokens with it', async () => {
+  const token = await accessToken();
+  await sql`delete from client where client_id = ${server.client.client_id}`;
+  await assertRefused(await read(alpha, token), INVALID);
+});

@@ -1,0 +1,100 @@
+/** Authorization codes: thirty seconds, once, for one client, one address and one verifier. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { newCode, redeem, read, wait, other, alpha, token } = server;
+
+const outcome = ({ status, body }: Awaited<ReturnType<typeof redeem>>) => [status, body['error'] ?? 'ok'];
+const OK = [200, 'ok'];
+const INVALID_GRANT = [400, 'invalid_grant'];
+
+test('fifty parallel redemptions of one code give exactly one 200', async () => {
+  const code = await newCode();
+  const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(code)));
+  const winners = answers.filter(({ status }) => status === 200);
+  assert.equal(winners.length, 1);
+  for (const answer of answers) if (answer.status !== 200) assert.deepEqual(outcome(answer), INVALID_GRANT);
+  const [{ tokens } = { tokens: 0 }] = await server.sql<{ tokens: number }[]>`
+    select count(*) as tokens from access_token t join authorization_code c on c.grant_id = t.grant_id
+    where c.hash = ${createHash('sha256').update(code).digest()}`;
+  assert.equal(tokens, 1, 'the losers left no token behind');
+  // The contract: a code that comes again ends what was made from it, because nobody can tell which of the two is the thief.
+  const [winner] = winners;
+  assert.equal((await read(alpha, String(winner?.body['access_token']))).status, 401);
+});
+
+test('a code works after 29 seconds and not after 31', async () => {
+  const [one, two] = [await newCode(), await newCode()];
+  wait(29_000);
+  assert.deepEqual(outcome(await redeem(one)), OK);
+  wait(2_000);
+  assert.deepEqual(outcome(await redeem(two)), INVALID_GRANT);
+});
+
+test('a code that its client presents again ends both tokens, also after the 30 seconds', async () => {
+  for (const pauseMs of [0, 60_000]) {
+    const code = await newCode();
+    const { body } = await redeem(code);
+    assert.equal((await read(alpha, String(body['access_token']))).status, 200);
+    wait(pauseMs);
+    assert.deepEqual(outcome(await redeem(code)), INVALID_GRANT);
+    assert.equal((await read(alpha, String(body['access_token']))).status, 401);
+    const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...server.client };
+    assert.deepEqual(outcome(await token(refresh)), INVALID_GRANT);
+  }
+});
+
+test('a code presented by another client works neither for it nor against its owner', async () => {
+  const code = await newCode();
+  assert.deepEqual(outcome(await redeem(code, other)), INVALID_GRANT);
+  const first = await redeem(code);
+  assert.deepEqual(outcome(first), OK);
+  assert.deepEqual(outcome(await redeem(code, other)), INVALID_GRANT);
+  assert.equal((await read(alpha, String(first.body['access_token']))).status, 200);
+});
+
+test('a used code with another redirect_uri or a verifier is refused without ending anything', async () => {
+  const code = await newCode();
+  const { body } = await redeem(code);
+  await redeem(code, { redirect_uri: 'https://evil.example/cb' });
+  await redeem(code, { code_verifier: 'a'.repeat(43) });
+  assert.equal((await read(alpha, String(body['access_token']))).status, 200);
+});
+
+test('redirect_uri is required at the token endpoint and is the same octet for octet', async () => {
+  const code = await newCode();
+  assert.deepEqual(outcome(await redeem(code, { redirect_uri: '' })), [400, 'invalid_request']);
+  assert.deepEqual(outcome(await redeem(code, { redirect_uri: 'https://app.example.com/cb' })), INVALID_GRANT);
+  assert.deepEqual(outcome(await redeem(code)), OK, 'none of it burned the code');
+});
+
+test('a code asked for without redirect_uri went to the only registered one', async () => {
+  assert.deepEqual(outcome(await redeem(await newCode({ redirect_uri: undefined }))), OK);
+});
+
+test('a code with a challenge is redeemed by its verifier and by nothing else', async () => {
+  const verifier = 'v'.repeat(64);
+  const challenge = createHash('sha256').update(verifier).digest('base64url');
+  const code = await newCode({ code_challenge: challenge, code_challenge_method: 'S256' });
+  assert.deepEqual(outcome(await redeem(code)), INVALID_GRANT);
+  assert.deepEqual(outcome(await redeem(code, { code_verifier: 'w'.repeat(64) })), INVALID_GRANT);
+  assert.deepEqual(outcome(await redeem(code, { code_verifier: challenge })), INVALID_GRANT);
+  assert.deepEqual(outcome(await redeem(code, { code_verifier: verifier })), OK);
+});
+
+test('a verifier for a code without a challenge is refused', async () => {
+  const code = await newCode();
+  assert.deepEqual(outcome(await redeem(code, { code_verifier: 'v'.repeat(43) })), INVALID_GRANT);
+  assert.deepEqual(outcome(await redeem(code)), OK);
+});
+
+test('a refresh token is worth nothing to another client', async () => {
+  const { body } = await redeem(await newCode());
+  const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']) };
+  assert.deepEqual(outcome(await token({ ...refresh, ...other })), INVALID_GRANT);
+  assert.deepEqual(outcome(await token({ ...refresh, client_id: server.client.client_id })), [401, 'invalid_client']);
+  assert.deepEqual(outcome(await token({ ...refresh, ...server.client })), OK);
+});
