@@ -6,7 +6,7 @@ import { isUnavailable } from './pool.ts';
 export type Batcher<In, Out> = {
   /** Resolves or rejects with what became of this input. */
   submit: (input: In) => Promise<Out>;
-  /** Resolves when nothing is waiting and nothing runs. */
+  /** Resolves when all that was submitted so far, or while it waits, is settled. */
   idle: () => Promise<void>;
 };
 
@@ -45,6 +45,20 @@ export const createBatcher = <In, Out>(options: {
     return queue.splice(0, count);
   };
 
+  const settleEach = async (batch: readonly Waiting<In, Out>[]): Promise<void> => {
+    let away: unknown;
+    for (const { input, resolve, reject } of batch) {
+      try {
+        if (away !== undefined) throw away;
+        const [result] = await options.run([input]);
+        resolve(result as Out);
+      } catch (error) {
+        if (isUnavailable(error)) away = error;
+        reject(error);
+      }
+    }
+  };
+
   const settle = async (batch: readonly Waiting<In, Out>[]): Promise<void> => {
     try {
       const results = await options.run(batch.map(({ input }) => input));
@@ -55,12 +69,12 @@ export const createBatcher = <In, Out>(options: {
         for (const { reject } of batch) reject(error);
         return;
       }
-      for (const waiting of batch) await settle([waiting]);
+      await settleEach(batch);
     }
   };
 
   const drain = async (): Promise<void> => {
-    // One turn of the event loop, so that what arrived together goes together.
+    // After the code that submits, so that what arrived together goes together.
     await Promise.resolve();
     while (queue.length > 0) await settle(nextBatch());
     draining = undefined;
@@ -74,7 +88,7 @@ export const createBatcher = <In, Out>(options: {
       return promise;
     },
     idle: async () => {
-      while (draining !== undefined) await draining;
+      await draining;
     },
   };
 };

@@ -87,15 +87,24 @@ export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
   }
 };
 
-/** The password of the cluster, made at the first call; kept in `<dataDir>/postgres-password`, readable by us alone. */
-export const keptPassword = async (dataDir: string): Promise<string> => {
-  const path = join(dataDir, 'postgres-password');
-  try {
-    const kept = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+const passwordPath = (dataDir: string): string => join(dataDir, 'postgres-password');
+
+/** The password of the cluster; undefined before its first start. */
+export const readPassword = async (dataDir: string): Promise<string | undefined> =>
+  readFile(passwordPath(dataDir), 'utf8').then(
+    (text) => text.trim(),
+    (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined;
       throw error;
-    });
-    if (kept !== undefined) return kept.trim();
+    },
+  );
+
+/** The password, made at the first call; kept in `<dataDir>/postgres-password`, readable by us alone. */
+export const keptPassword = async (dataDir: string): Promise<string> => {
+  const path = passwordPath(dataDir);
+  try {
+    const kept = await readPassword(dataDir);
+    if (kept !== undefined) return kept;
     const password = randomBytes(24).toString('base64url');
     const temporary = `${path}.${randomName()}.tmp`;
     await writeFile(temporary, `${password}\n`, { mode: 0o600, flush: true });
@@ -106,7 +115,8 @@ export const keptPassword = async (dataDir: string): Promise<string> => {
   }
 };
 
-const isAlive = (pid: number): boolean => {
+/** Whether any process has this number. */
+export const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0);
     return true;

@@ -9,7 +9,7 @@ import { findPackage, usableBinaries, type Account } from './binaries.ts';
 import { keptPassword, openCluster, openHome, OWNER, readPassword } from './cluster.ts';
 import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
 import { readPidFile, startPostmaster } from './postmaster.ts';
-import { endPredecessor, findSocket } from './predecessor.ts';
+import { busyServerOn, endPredecessor } from './predecessor.ts';
 
 export type Embedded = {
   address: DatabaseAddress;
@@ -95,13 +95,4 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
     await removeSocketDirectory(directory);
     throw error;
   }
-};
-
-/** The address of the server that a running Halcyon started in `dataDir`; undefined where none runs. */
-export const findRunning = async (dataDir: string): Promise<DatabaseAddress | undefined> => {
-  const { home } = await openHome(dataDir);
-  const password = await keptPassword(dataDir);
-  const directory = await findSocket(join(home, 'data'), password);
-  if (directory === undefined) return undefined;
-  return { kind: 'socket', directory, user: OWNER, password, database: OWNER };
 };

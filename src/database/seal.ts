@@ -28,7 +28,9 @@ export const createSealer = (key: Buffer): Sealer => {
         throw new Error(`The secret of ${boundTo} is sealed with another key than HALCYON_SECRET_KEY`);
       }
       const nonce = sealed.subarray(HEAD_BYTES, HEAD_BYTES + NONCE_BYTES);
-      const decipher = createDecipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(boundTo));
+      const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES }).setAAD(
+        Buffer.from(boundTo),
+      );
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
       const text = decipher.update(sealed.subarray(HEAD_BYTES + NONCE_BYTES, -TAG_BYTES));
       return Buffer.concat([text, decipher.final()]).toString('utf8');
