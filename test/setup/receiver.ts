@@ -4,7 +4,8 @@ import { after } from 'node:test';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 
-export type Got = { path: string; headers: IncomingHttpHeaders; body: Buffer };
+/** `atMs` is when it arrived, on the monotonic clock. */
+export type Got = { path: string; headers: IncomingHttpHeaders; body: Buffer; atMs: number };
 export type Answerer = (got: Got, response: ServerResponse) => void;
 
 export type Receiver = {
@@ -31,7 +32,12 @@ export const startReceiver = async (
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const one = { path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks) };
+      const one = {
+        path: request.url ?? '',
+        headers: request.headers,
+        body: Buffer.concat(chunks),
+        atMs: performance.now(),
+      };
       got.push(one);
       open += 1;
       response.once('close', () => (open -= 1));

@@ -1,0 +1,23 @@
+/** A real browser: Debian's Chromium. Where it is not installed the tests that need it are skipped, loudly. */
+import { existsSync } from 'node:fs';
+import { chromium, type Browser } from 'playwright-core';
+
+const EXECUTABLE = '/usr/bin/chromium';
+
+/** The option for `test()`: skips with the reason where there is no browser. */
+export const needsChromium = existsSync(EXECUTABLE)
+  ? {}
+  : { skip: `CHROMIUM IS NOT INSTALLED: ${EXECUTABLE} is missing, and this test proves nothing here` };
+
+/** Without the background flags it keeps asking for hosts that a closed network refuses. */
+const ARGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+export const openBrowser = (): Promise<Browser> => chromium.launch({ executablePath: EXECUTABLE, args: ARGS });
