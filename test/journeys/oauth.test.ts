@@ -1,6 +1,7 @@
 /** The whole way of an app into a store, as RFC 6749 §4.1 and the contract draw it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { hashToken } from '#oauth/tokens.ts';
 import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 
 type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
@@ -171,4 +172,18 @@ test('client_credentials give the platform its token, in two statements, and oth
   assert.deepEqual([others.status, others.body['error']], [400, 'unauthorized_client']);
   const more = await token({ grant_type: 'client_credentials', scope: 'user_full_access', ...platform });
   assert.deepEqual([more.status, more.body['error']], [400, 'invalid_scope']);
+});
+
+test('of two secrets each works for as long as it is meant to', async () => {
+  const { sql, platform, token, wait } = server;
+  await sql`
+    insert into client_secret (hash, client, date_created, date_expires)
+    select ${hashToken('the old secret')}, id, date_created, date_created + interval '1 day'
+    from client where client_id = ${platform.client_id}`;
+  const status = async (changes = {}) =>
+    (await token({ grant_type: 'client_credentials', ...platform, ...changes })).status;
+  const old = { client_secret: 'the old secret' };
+  assert.deepEqual([await status(), await status(old)], [200, 200]);
+  wait(86_400_000);
+  assert.deepEqual([await status(), await status(old)], [200, 401]);
 });

@@ -1,10 +1,16 @@
 /** The bearer check: the exact answers, and that it looks anew at each request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { addMember } from '#stores/store.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
-const { newCode, redeem, read, wait, alpha, sql, statements } = server;
+const { newCode, redeem, read, wait, alpha, foreign, sql, statements } = server;
+
+// Somebody else's membership must never count for Ada's grants.
+for (const storeId of [alpha, foreign]) {
+  await addMember(sql, { storeId, userId: server.bobId, role: 'owner', now: new Date() });
+}
 
 const accessToken = async (): Promise<string> => String((await redeem(await newCode())).body['access_token']);
 
@@ -60,7 +66,8 @@ test('who is no longer a member of the store is shut out at the next request, an
   const token = String(body['access_token']);
   const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...server.client };
   assert.equal((await read(alpha, token)).status, 200);
-  const [member] = await sql`delete from membership where store_id = ${alpha} returning *`;
+  const [member] =
+    await sql`delete from membership where store_id = ${alpha} and user_id = ${server.adaId} returning *`;
   await assertRefused(await read(alpha, token), INVALID);
   assert.equal((await server.token(refresh)).body['error'], 'invalid_grant');
   await sql`insert into membership ${sql(member ?? {})}`;
@@ -68,13 +75,20 @@ test('who is no longer a member of the store is shut out at the next request, an
   assert.equal((await server.token(refresh)).status, 200);
 });
 
+test('access to the account ends at the stores of others', async () => {
+  const { location } = await server.browser.consent(server.asking({ scope: 'user_full_access' }));
+  const { body } = await redeem(new URL(location ?? '').searchParams.get('code') ?? '');
+  assert.equal((await read(server.beta, String(body['access_token']))).status, 200);
+  assert.equal((await read(foreign, String(body['access_token']))).status, 404);
+});
+
 test('a platform token ends with the trust in its client', async () => {
   const { platform } = server;
   const { body } = await server.token({ grant_type: 'client_credentials', ...platform });
   const token = String(body['access_token']);
-  assert.equal((await read(server.foreign, token)).status, 200);
+  assert.equal((await read(foreign, token)).status, 200);
   await sql`update client set trusted = false, redirect_uris = array['https://x.example/'] where client_id = ${platform.client_id}`;
-  await assertRefused(await read(server.foreign, token), INVALID);
+  await assertRefused(await read(foreign, token), INVALID);
 });
 
 test('a client that is deleted takes its tokens with it', async () => {

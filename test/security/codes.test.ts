@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { startAuthorizationServer } from './oauth-server.ts';
+import { transaction } from '#database/pool.ts';
+import { CONNECTIONS, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { newCode, redeem, read, wait, other, alpha, token } = server;
@@ -11,15 +12,34 @@ const outcome = ({ status, body }: Awaited<ReturnType<typeof redeem>>) => [statu
 const OK = [200, 'ok'];
 const INVALID_GRANT = [400, 'invalid_grant'];
 
+/** Fulfils when this many statements of this database wait for a row that somebody else holds. */
+const waitingForRow = async (count: number): Promise<void> => {
+  const deadline = performance.now() + 10_000;
+  for (;;) {
+    const waiting = await server.sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    if (waiting.length >= count) return;
+    if (performance.now() > deadline) throw new Error(`${waiting.length} of ${count} statements wait for the row`);
+  }
+};
+
 test('fifty parallel redemptions of one code give exactly one 200', async () => {
   const code = await newCode();
-  const answers = await Promise.all(Array.from({ length: 50 }, () => redeem(code)));
+  const hash = createHash('sha256').update(code).digest();
+  // The row is held until every connection of the server has found the code unused and waits to use it: so it is a race
+  // each time, and not only when the machine is in the mood.
+  const answers = await transaction(server.sql, async (tx) => {
+    await tx`select from authorization_code where hash = ${hash} for update`;
+    const asked = Promise.all(Array.from({ length: 50 }, () => redeem(code)));
+    await waitingForRow(CONNECTIONS);
+    return { asked };
+  }).then(({ asked }) => asked);
   const winners = answers.filter(({ status }) => status === 200);
   assert.equal(winners.length, 1);
   for (const answer of answers) if (answer.status !== 200) assert.deepEqual(outcome(answer), INVALID_GRANT);
   const [{ tokens } = { tokens: 0 }] = await server.sql<{ tokens: number }[]>`
     select count(*) as tokens from access_token t join authorization_code c on c.grant_id = t.grant_id
-    where c.hash = ${createHash('sha256').update(code).digest()}`;
+    where c.hash = ${hash}`;
   assert.equal(tokens, 1, 'the losers left no token behind');
   // The contract: a code that comes again ends what was made from it, because nobody can tell which of the two is the thief.
   const [winner] = winners;

@@ -22,6 +22,8 @@ import { testDatabase } from '../setup/database.ts';
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
 export const PASSWORD = 'correct horse battery';
+/** Of the server to its database. */
+export const CONNECTIONS = 10;
 const START = new Date('2026-07-01T10:00:00.000Z');
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
 
@@ -73,13 +75,10 @@ export const createBrowser = (origin: string) => {
 
 export type Browser = ReturnType<typeof createBrowser>;
 
-const shop = (name: string) => ({
-  name,
-  domain: `${name.toLowerCase()}.example.com`,
-  email: 'shop@example.com',
-  timeZone: 'UTC',
-  now: START,
-});
+const shop = (name: string) => {
+  const domain = `${name.toLowerCase()}.example.com`;
+  return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: START };
+};
 
 const openServer = async () => {
   const closers: (() => Promise<unknown>)[] = [];
@@ -90,7 +89,7 @@ const openServer = async () => {
   const { sql: admin, address } = await testDatabase({ after: (drop) => void closers.push(drop) });
   const statements: string[] = [];
   const onQuery = (statement: string) => void statements.push(statement);
-  const sql = openPool(address, { connections: 10, applicationName: 'test-oauth', onQuery });
+  const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
   closers.push(() => sql.end({ timeout: 0 }));
   const clock = { time: START };
   const passwords = createPasswords({ hashesAtOnce: 2 });
@@ -133,7 +132,7 @@ export const startAuthorizationServer = async () => {
   const now = START;
   const ada = { email: 'ada@example.com', password: PASSWORD, now };
   const { id: adaId } = await createUser(sql, passwords, ada);
-  await createUser(sql, passwords, { ...ada, email: 'bob@example.com' });
+  const { id: bobId } = await createUser(sql, passwords, { ...ada, email: 'bob@example.com' });
   const { id: alpha } = await createStore(sql, shop('Alpha'));
   const { id: beta } = await createStore(sql, shop('Beta'));
   const { id: foreign } = await createStore(sql, shop('Foreign'));
@@ -179,7 +178,7 @@ export const startAuthorizationServer = async () => {
       headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${accessToken}` },
     });
   const wait = (ms: number) => void (clock.time = new Date(clock.time.getTime() + ms));
-  const people = { adaId, ada: ada.email, bob: 'bob@example.com' };
+  const people = { adaId, ada: ada.email, bobId, bob: 'bob@example.com' };
   const stores = { alpha, beta, foreign };
   const clients = { client, other, platform };
   return {
