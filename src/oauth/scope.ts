@@ -2,7 +2,7 @@
 import { parseId } from '#kernel/ids.ts';
 import type { Scope } from '#kernel/principal.ts';
 
-export type UserScope = Exclude<Scope, 'platform'>;
+type UserScope = Exclude<Scope, 'platform'>;
 /** `storeId` is the store that the client would like the picker to stand on. */
 export type RequestedScope = { scope: UserScope; storeId: number | undefined };
 
