@@ -55,8 +55,9 @@ const make = async (template: string, t: Context | undefined): Promise<TestDatab
 };
 
 /**
- * A clone of the template: every migration applied, partitions made for today. Dropped by the context's `after`, without
- * one at the end of the test (or file) that called.
+ * A clone of the template: every migration applied, partitions made for today. Dropped by the context's `after`; without
+ * a context, when the test that called ends, or the file when it is awaited at the top. Not for `before`, whose end
+ * node:test takes for the end of all.
  */
 export const testDatabase = (t?: Context): Promise<TestDatabase> => make('halcyon_template', t);
 

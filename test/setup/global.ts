@@ -10,7 +10,7 @@ import { migrate } from '#database/migrate.ts';
 import { maintainPartitions } from '#database/partitions.ts';
 import { openPool } from '#database/pool.ts';
 
-export const TEMPLATE = 'halcyon_template';
+const TEMPLATE = 'halcyon_template';
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 
 let running: { embedded: Embedded; dataDir: string } | undefined;
@@ -34,7 +34,10 @@ export const globalSetup = async (): Promise<void> => {
   await chmod(dataDir, 0o755);
   const embedded = await startEmbedded({ dataDir, durable: false });
   running = { embedded, dataDir };
-  await makeTemplate(embedded);
+  await makeTemplate(embedded).catch(async (error: unknown) => {
+    await globalTeardown();
+    throw error;
+  });
   process.env['HALCYON_TEST_DATABASE'] = JSON.stringify(embedded.address);
 };
 

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { emptyDatabase } from '../../test/setup/database.ts';
+import { migrate } from './migrate.ts';
+import { DatabaseError, openPool } from './pool.ts';
+
+const FIRST = `-- a comment
+create table one (n int); insert into one values (1);
+create function twice(n int) returns int language sql as $$ select n * 2; $$;`;
+
+/** An empty database, and a folder of migrations with the given files. */
+const start = async (t: TestContext, files: Record<string, string>) => {
+  const { sql, address } = await emptyDatabase(t);
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-migrations-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const write = async (name: string, text: string): Promise<void> => writeFile(join(folder, name), text);
+  for (const [name, text] of Object.entries(files)) await write(name, text);
+  return { sql, address, folder, write };
+};
+
+const refusal = (pattern: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof DatabaseError, String(error));
+  assert.match(error.message, pattern);
+  return true;
+};
+
+test('files are applied in order, once, and the rest of the folder is left alone', async (t) => {
+  const { sql, folder, write } = await start(t, {
+    '0002-two.sql': 'insert into one values (2)',
+    '0001-one.sql': FIRST,
+    'schema.sql': 'nonsense',
+  });
+  assert.deepEqual(await migrate(sql, folder), { applied: ['0001-one.sql', '0002-two.sql'] });
+  assert.deepEqual(await migrate(sql, folder), { applied: [] });
+  await write('0003-three.sql', 'insert into one values (3)');
+  assert.deepEqual(await migrate(sql, folder), { applied: ['0003-three.sql'] });
+  const [row] = await sql<{ ns: number[] }[]>`select array_agg(n order by n) as ns from one`;
+  assert.deepEqual(row?.ns, [1, 2, 3]);
+});
+
+test('a database that is newer than the code is refused', async (t) => {
+  const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0002-two.sql': 'select 1' });
+  await migrate(sql, folder);
+  await rm(join(folder, '0002-two.sql'));
+  await assert.rejects(migrate(sql, folder), refusal(/newer than this code: it has 0002-two.sql/));
+});
+
+test('a changed file is refused, and nothing after it applied', async (t) => {
+  const { sql, folder, write } = await start(t, { '0001-one.sql': FIRST });
+  await migrate(sql, folder);
+  await write('0001-one.sql', `${FIRST} `);
+  await write('0002-two.sql', 'create table two ()');
+  await assert.rejects(migrate(sql, folder), refusal(/0001-one.sql was changed after it was applied/));
+  const [row] = await sql`select to_regclass('two') as two`;
+  assert.equal(row?.['two'], null);
+});
+
+test('two files of one number are refused', async (t) => {
+  const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0001-two.sql': 'select 1' });
+  await assert.rejects(migrate(sql, folder), refusal(/same number/));
+});
+
+test('a file that fails leaves nothing of itself, keeps the ones before, and can be tried again', async (t) => {
+  const { sql, folder, write } = await start(t, {
+    '0001-one.sql': FIRST,
+    '0002-two.sql': 'create table two (); select 1/0',
+  });
+  await assert.rejects(migrate(sql, folder), refusal(/0002-two.sql failed: division by zero/));
+  const [row] = await sql`select to_regclass('one')::text as one, to_regclass('two')::text as two`;
+  assert.deepEqual({ ...row }, { one: 'one', two: null });
+  await write('0002-two.sql', 'create table two ()');
+  assert.deepEqual(await migrate(sql, folder), { applied: ['0002-two.sql'] });
+});
+
+test('many processes at once apply each file once', async (t) => {
+  const { address, folder } = await start(t, { '0001-one.sql': FIRST, '0002-two.sql': 'create table two ()' });
+  const pools = Array.from({ length: 4 }, () => openPool(address, { connections: 1, applicationName: 'test' }));
+  const results = await Promise.all(pools.map((pool) => migrate(pool, folder)));
+  await Promise.all(pools.map((pool) => pool.end()));
+  assert.deepEqual(results.flatMap(({ applied }) => applied).sort(), ['0001-one.sql', '0002-two.sql']);
+});
