@@ -1,0 +1,298 @@
+-- What all migrations together make: written by "npm run schema", compared by test/schema.test.ts. Never edited by hand.
+-- Day partitions are left out.
+
+create sequence delivery_n as bigint increment by 1 minvalue 0 maxvalue 1073741823 start 0 cache 32 cycle;
+
+create sequence event_n as bigint increment by 1024 minvalue 0 maxvalue 1073741823 start 0 cache 1 cycle;
+
+create sequence id_n as bigint increment by 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
+
+create table access_grant (
+  id bigint not null,
+  client bigint not null,
+  user_id bigint,
+  scope text not null,
+  store_id bigint,
+  date_created timestamp with time zone not null,
+  date_revoked timestamp with time zone,
+  constraint access_grant_check CHECK (((scope = 'store_full_access'::text) = (store_id IS NOT NULL))),
+  constraint access_grant_check1 CHECK (((scope = 'platform'::text) = (user_id IS NULL))),
+  constraint access_grant_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
+  constraint access_grant_id_check CHECK ((id > 0)),
+  constraint access_grant_pkey PRIMARY KEY (id),
+  constraint access_grant_scope_check CHECK ((scope = ANY (ARRAY['store_full_access'::text, 'user_full_access'::text, 'platform'::text]))),
+  constraint access_grant_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX access_grant_client ON public.access_grant USING btree (client);
+CREATE INDEX access_grant_user ON public.access_grant USING btree (user_id);
+
+create table access_token (
+  hash bytea not null,
+  grant_id bigint not null,
+  date_expires timestamp with time zone not null,
+  constraint access_token_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
+  constraint access_token_hash_check CHECK ((length(hash) = 32)),
+  constraint access_token_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX access_token_expires ON public.access_token USING btree (date_expires);
+CREATE INDEX access_token_grant ON public.access_token USING btree (grant_id);
+
+create table attempt (
+  shard smallint not null,
+  delivery_id bigint not null,
+  n smallint not null,
+  store_id bigint not null,
+  webhook_id bigint not null,
+  event_id bigint not null,
+  date_started timestamp with time zone not null,
+  duration_ms integer not null,
+  outcome text not null,
+  response_code smallint,
+  response_headers text,
+  response_body text,
+  constraint attempt_duration_ms_check CHECK ((duration_ms >= 0)),
+  constraint attempt_n_check CHECK ((n > 0)),
+  constraint attempt_pkey PRIMARY KEY (shard, delivery_id, n)
+) partition by RANGE (delivery_id);
+CREATE INDEX attempt_webhook ON ONLY public.attempt USING btree (shard, webhook_id, date_started DESC);
+
+create table authorization_code (
+  hash bytea not null,
+  grant_id bigint not null,
+  redirect_uri text not null,
+  code_challenge text,
+  date_expires timestamp with time zone not null,
+  used_at timestamp with time zone,
+  constraint authorization_code_code_challenge_check CHECK ((length(code_challenge) = 43)),
+  constraint authorization_code_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
+  constraint authorization_code_hash_check CHECK ((length(hash) = 32)),
+  constraint authorization_code_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX authorization_code_expires ON public.authorization_code USING btree (date_expires);
+CREATE INDEX authorization_code_grant ON public.authorization_code USING btree (grant_id);
+
+create table client (
+  id bigint not null,
+  client_id text not null,
+  name text not null,
+  company text,
+  description text,
+  redirect_uris text[] not null,
+  trusted boolean not null,
+  date_created timestamp with time zone not null,
+  constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
+  constraint client_client_id_check CHECK ((client_id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
+  constraint client_client_id_key UNIQUE (client_id),
+  constraint client_company_check CHECK ((length(company) <= 255)),
+  constraint client_description_check CHECK ((length(description) <= 1000)),
+  constraint client_id_check CHECK ((id > 0)),
+  constraint client_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
+  constraint client_pkey PRIMARY KEY (id),
+  constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20))
+);
+
+create table client_secret (
+  hash bytea not null,
+  client bigint not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone,
+  constraint client_secret_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
+  constraint client_secret_hash_check CHECK ((length(hash) = 32)),
+  constraint client_secret_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX client_secret_client ON public.client_secret USING btree (client);
+
+create table delivery (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  webhook_id bigint not null,
+  epoch integer not null,
+  event_id bigint not null,
+  attempts smallint default 0 not null,
+  due_at timestamp with time zone not null,
+  constraint delivery_attempts_check CHECK ((attempts >= 0)),
+  constraint delivery_pkey PRIMARY KEY (shard, id)
+) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=5000);
+CREATE INDEX delivery_lane ON public.delivery USING btree (shard, webhook_id, due_at, id);
+
+create table delivery_done (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  webhook_id bigint not null,
+  event_id bigint not null,
+  state text not null,
+  attempts smallint not null,
+  date_ended timestamp with time zone not null,
+  constraint delivery_done_pkey PRIMARY KEY (shard, id),
+  constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
+) partition by RANGE (id);
+CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
+
+create table event (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  resource_type text not null,
+  resource_id text not null,
+  action text not null,
+  version integer not null,
+  nonce bigint not null,
+  time_zone text not null,
+  base_url text not null,
+  date_created timestamp with time zone not null,
+  body text not null,
+  constraint event_pkey PRIMARY KEY (shard, id)
+) partition by RANGE (id);
+CREATE INDEX event_store ON ONLY public.event USING btree (shard, store_id, id DESC);
+
+create table membership (
+  shard smallint not null,
+  store_id bigint not null,
+  user_id bigint not null,
+  role text not null,
+  date_created timestamp with time zone not null,
+  constraint membership_pkey PRIMARY KEY (shard, store_id, user_id),
+  constraint membership_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text]))),
+  constraint membership_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
+  constraint membership_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX membership_user ON public.membership USING btree (user_id);
+
+create table refresh_token (
+  hash bytea not null,
+  grant_id bigint not null,
+  date_expires timestamp with time zone not null,
+  constraint refresh_token_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
+  constraint refresh_token_hash_check CHECK ((length(hash) = 32)),
+  constraint refresh_token_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX refresh_token_expires ON public.refresh_token USING btree (date_expires);
+CREATE INDEX refresh_token_grant ON public.refresh_token USING btree (grant_id);
+
+create table resource (
+  shard smallint not null,
+  store_id bigint not null,
+  type text not null,
+  id text not null,
+  version integer not null,
+  modified_at timestamp with time zone not null,
+  event_id bigint not null,
+  time_zone text not null,
+  base_url text not null,
+  body text not null,
+  constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
+  constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
+  constraint resource_version_check CHECK ((version > 0))
+) with (fillfactor=80);
+
+create table schema_migration (
+  version integer not null,
+  name text not null,
+  hash text not null,
+  date_applied timestamp with time zone not null,
+  constraint schema_migration_pkey PRIMARY KEY (version)
+);
+
+create table session (
+  hash bytea not null,
+  user_id bigint not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  constraint session_hash_check CHECK ((length(hash) = 32)),
+  constraint session_pkey PRIMARY KEY (hash),
+  constraint session_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX session_expires ON public.session USING btree (date_expires);
+CREATE INDEX session_user_id ON public.session USING btree (user_id);
+
+create table shard_lease (
+  shard smallint not null,
+  owner bigint,
+  fence bigint default 0 not null,
+  constraint shard_lease_pkey PRIMARY KEY (shard),
+  constraint shard_lease_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+);
+
+create table store (
+  shard smallint not null,
+  id bigint not null,
+  name text not null,
+  domain text not null,
+  email text not null,
+  time_zone text not null,
+  date_created timestamp with time zone not null,
+  date_modified timestamp with time zone not null,
+  constraint store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
+  constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
+  constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
+  constraint store_pkey PRIMARY KEY (shard, id),
+  constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+);
+
+create table users (
+  id bigint not null,
+  email text not null,
+  password_hash text not null,
+  date_created timestamp with time zone not null,
+  constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
+  constraint users_id_check CHECK ((id > 0)),
+  constraint users_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX users_email ON public.users USING btree (lower(email));
+
+create table webhook (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  client bigint,
+  name text not null,
+  format text not null,
+  version text not null,
+  url text,
+  query text,
+  encryption_key bytea,
+  event_resource text,
+  events text[] not null,
+  is_active boolean not null,
+  epoch integer default 0 not null,
+  headers jsonb not null,
+  rate_per_second integer,
+  retry_profile text not null,
+  revision integer default 1 not null,
+  date_created timestamp with time zone not null,
+  date_modified timestamp with time zone not null,
+  constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
+  constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
+  constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
+  constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
+  constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text]))),
+  constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
+  constraint webhook_pkey PRIMARY KEY (shard, id),
+  constraint webhook_query_check CHECK (((length(query) >= 1) AND (length(query) <= 1000))),
+  constraint webhook_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 1000))),
+  constraint webhook_retry_profile_check CHECK ((retry_profile = ANY (ARRAY['hour'::text, 'long'::text]))),
+  constraint webhook_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
+  constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
+);
+CREATE INDEX webhook_store ON public.webhook USING btree (shard, store_id, id);
+
+create table webhook_state (
+  shard smallint not null,
+  webhook_id bigint not null,
+  epoch integer not null,
+  consecutive_failures integer not null,
+  first_failure_at timestamp with time zone,
+  paused_until timestamp with time zone,
+  constraint webhook_state_check CHECK (((consecutive_failures = 0) = (first_failure_at IS NULL))),
+  constraint webhook_state_consecutive_failures_check CHECK ((consecutive_failures >= 0)),
+  constraint webhook_state_pkey PRIMARY KEY (shard, webhook_id)
+) with (fillfactor=50);
+
+create table worker (
+  id bigint not null,
+  beat bigint not null,
+  date_started timestamp with time zone not null,
+  constraint worker_pkey PRIMARY KEY (id)
+);
