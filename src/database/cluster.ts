@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto';
 import {
   chmod,
   chown,
+  link,
   lstat,
   mkdir,
   mkdtemp,
@@ -49,15 +50,28 @@ const makeOwned = async (folder: string, account: Account): Promise<void> => {
   if (account) await chown(folder, account.uid, account.gid);
 };
 
-const makeHome = async (dataDir: string, link: string, account: Account, log?: Log): Promise<void> => {
-  if (await isReachable(dataDir, account)) return makeOwned(link, account);
-  await mkdir(SYSTEM_HOME, { recursive: true });
-  await chmod(SYSTEM_HOME, 0o755);
-  const home = join(SYSTEM_HOME, randomName());
+const has = (error: unknown, ...codes: string[]): boolean =>
+  codes.includes((error as NodeJS.ErrnoException).code ?? '');
+
+/** Each step is atomic and yields to another Halcyon that makes the same home at the same moment. */
+const makeHome = async (dataDir: string, path: string, account: Account, log?: Log): Promise<void> => {
+  const isInside = await isReachable(dataDir, account);
+  if (!isInside) {
+    await mkdir(SYSTEM_HOME, { recursive: true });
+    await chmod(SYSTEM_HOME, 0o755);
+  }
+  const home = isInside ? `${path}.${randomName()}.tmp` : join(SYSTEM_HOME, randomName());
   await makeOwned(home, account);
-  // The link comes after the folder, so a link that leads nowhere means that the data was lost.
-  await symlink(home, link);
-  log?.info({ dataDir, home }, `user ${account?.uid} cannot reach ${dataDir}: the database lives in ${home}`);
+  try {
+    // Never seen with another owner; the link comes after the folder, so one that leads nowhere means lost data.
+    await (isInside ? rename(home, path) : symlink(home, path));
+  } catch (error) {
+    await rm(home, { recursive: true });
+    if (has(error, 'EEXIST', 'ENOTEMPTY')) return;
+    throw error;
+  }
+  if (!isInside)
+    log?.info({ dataDir, home }, `user ${account?.uid} cannot reach ${dataDir}: the database lives in ${home}`);
 };
 
 /**
@@ -66,14 +80,14 @@ const makeHome = async (dataDir: string, link: string, account: Account, log?: L
  */
 export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
   const isRoot = process.getuid?.() === 0;
-  const link = join(dataDir, 'postgres');
+  const path = join(dataDir, 'postgres');
   try {
     await mkdir(dataDir, { recursive: true });
-    const there = await lstat(link).catch(() => undefined);
-    if (there === undefined) await makeHome(dataDir, link, isRoot ? NOBODY : undefined, log);
-    const home = await realpath(link).catch((cause: unknown) => {
+    const there = await lstat(path).catch(() => undefined);
+    if (there === undefined) await makeHome(dataDir, path, isRoot ? NOBODY : undefined, log);
+    const home = await realpath(path).catch((cause: unknown) => {
       throw new DatabaseError(
-        `${link} leads to a folder that is gone: bring it back, or remove the link to begin anew`,
+        `${path} leads to a folder that is gone: bring it back, or remove the link to begin anew`,
         {
           cause,
         },
@@ -108,8 +122,12 @@ export const keptPassword = async (dataDir: string): Promise<string> => {
     const password = randomBytes(24).toString('base64url');
     const temporary = `${path}.${randomName()}.tmp`;
     await writeFile(temporary, `${password}\n`, { mode: 0o600, flush: true });
-    await rename(temporary, path);
-    return password;
+    // Not renamed: the password of another Halcyon that starts at this moment must not be overwritten.
+    await link(temporary, path).catch((error: unknown) => {
+      if (!has(error, 'EEXIST')) throw error;
+    });
+    await rm(temporary);
+    return (await readPassword(dataDir)) ?? password;
   } catch (error) {
     throw unwritable(dataDir, error);
   }

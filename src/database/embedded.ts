@@ -78,7 +78,18 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
   const logFile = join(home, 'server.log');
   const address = { kind: 'socket', directory, user: OWNER, password, database: OWNER } as const;
   try {
-    const postmaster = await startPostmaster({ binaries, account, data, socketDirectory: directory, logFile, durable });
+    const postmaster = await startPostmaster({
+      binaries,
+      account,
+      data,
+      socketDirectory: directory,
+      logFile,
+      durable,
+    }).catch(async (error: unknown) => {
+      // Perhaps another Halcyon was faster by a moment: then this says so.
+      await endPredecessor({ dataDir, data, password });
+      throw error;
+    });
     const sql = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'halcyon' });
     const stop = async (): Promise<void> => {
       await sql.end({ timeout: 0 });

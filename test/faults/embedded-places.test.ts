@@ -1,0 +1,135 @@
+/**
+ * The embedded PostgreSQL in the places people put it: as root, as anybody, in closed, long-named and foreign folders.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { chmod, cp, lstat, mkdir, readFile, readlink, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { findPackage, isReachable, usableBinaries } from '#database/binaries.ts';
+import { findRunning, startEmbedded } from '#database/embedded.ts';
+import { ask, hold, isRoot, NOBODY, temporaryFolder } from '../setup/holder.ts';
+
+const asRoot = { skip: isRoot ? false : 'only root can be another user' };
+const canBeNobody =
+  isRoot && (await isReachable(process.execPath, NOBODY)) && (await isReachable(import.meta.dirname, NOBODY));
+const asNobody = { skip: canBeNobody ? false : 'user 65534 cannot reach this folder' };
+
+test(
+  'as root, under a folder that only root may enter, the database lives elsewhere, and is found again',
+  asRoot,
+  async (t) => {
+    const dataDir = await temporaryFolder(t, { mode: 0o700 });
+    const first = hold(t, dataDir);
+    await ask((await first.next()).address, 'create table kept as select 7 as n');
+    const home = await readlink(join(dataDir, 'postgres'));
+    assert.match(home, /^\/var\/lib\/halcyon\/[0-9a-f]{12}$/);
+    await first.release();
+    assert.match(await first.log, new RegExp(`the database lives in ${home}`));
+
+    const second = hold(t, dataDir);
+    assert.deepEqual(await ask((await second.next()).address, 'select n from kept'), [{ n: 7 }]);
+    assert.equal(await readlink(join(dataDir, 'postgres')), home);
+    await second.release();
+
+    await rm(home, { recursive: true });
+    const third = hold(t, dataDir);
+    assert.match((await third.next()).error ?? '', /^DatabaseError: .*postgres leads to a folder that is gone/);
+  },
+);
+
+test(
+  'as root, in an open folder, the database is owned by user 65534 and the password by root alone',
+  asRoot,
+  async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const holder = hold(t, dataDir);
+    assert.ok((await holder.next()).address);
+    const home = await lstat(join(dataDir, 'postgres'));
+    assert.deepEqual([home.isDirectory(), home.uid, home.mode & 0o777], [true, NOBODY.uid, 0o700]);
+    const password = await stat(join(dataDir, 'postgres-password'));
+    assert.deepEqual([password.uid, password.mode & 0o777], [0, 0o600]);
+  },
+);
+
+test('as an ordinary user, everything is in the folder and belongs to that user', asNobody, async (t) => {
+  const dataDir = await temporaryFolder(t, { mode: 0o700, owner: NOBODY });
+  const holder = hold(t, dataDir, NOBODY);
+  const [row] = (await ask((await holder.next()).address, 'show data_directory')) as { data_directory: string }[];
+  assert.equal(row?.data_directory, join(dataDir, 'postgres/data'));
+  assert.equal((await stat(join(dataDir, 'postgres-password'))).uid, NOBODY.uid);
+});
+
+test('a folder that cannot be written is said in one line', asNobody, async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const { error } = await hold(t, dataDir, NOBODY).next();
+  assert.equal(
+    error,
+    `DatabaseError: The data folder ${dataDir} cannot be written (EACCES): make it writable, or set HALCYON_DATA to another folder`,
+  );
+});
+
+test(
+  'binaries that the user cannot reach are copied once, whole, with the links between the libraries',
+  asRoot,
+  async (t) => {
+    const [closed, cache] = [await temporaryFolder(t, { mode: 0o700 }), join(await temporaryFolder(t), 'cache')];
+    const { folder, version } = await findPackage();
+    await cp(join(folder, 'native'), join(closed, 'native'), { recursive: true, verbatimSymlinks: true });
+    const links = JSON.parse(await readFile(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
+    assert.ok(links.length > 0);
+    for (const { target } of links) await rm(join(closed, target));
+
+    const found = { folder: closed, version };
+    const copies = await Promise.all([1, 2].map(() => usableBinaries(found, { account: NOBODY, cache })));
+    const copy = join(cache, `postgresql-${version}`);
+    assert.deepEqual(copies, [copy, copy]);
+    for (const { target } of links)
+      assert.ok((await lstat(join(copy, target.replace('native/', '')))).isSymbolicLink(), target);
+    const { stdout } = await promisify(execFile)(join(copy, 'bin/postgres'), ['--version'], { ...NOBODY, cwd: '/' });
+    assert.match(stdout, /PostgreSQL\) 18\./);
+    assert.deepEqual([(await stat(copy)).uid, (await stat(copy)).mode & 0o777], [0, 0o755]);
+
+    const { ino } = await stat(copy);
+    assert.equal(await usableBinaries(found, { account: NOBODY, cache }), copy);
+    assert.equal((await stat(copy)).ino, ino);
+  },
+);
+
+test('binaries that the user can reach are used where they are, and their links made there', async (t) => {
+  const open = await temporaryFolder(t);
+  const { folder, version } = await findPackage();
+  await cp(join(folder, 'native'), join(open, 'native'), { recursive: true, verbatimSymlinks: true });
+  const [link] = JSON.parse(await readFile(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
+  assert.ok(link);
+  await rm(join(open, link.target));
+  const account = isRoot ? NOBODY : undefined;
+  const native = await usableBinaries({ folder: open, version }, { account, cache: join(open, 'cache') });
+  assert.equal(native, join(open, 'native'));
+  assert.ok((await lstat(join(open, link.target))).isSymbolicLink());
+});
+
+test('a long path is no hindrance: the socket then has a short one of its own, gone after the stop', async (t) => {
+  const dataDir = join(await temporaryFolder(t), 'x'.repeat(120));
+  await mkdir(dataDir);
+  await chmod(dataDir, 0o755);
+  const { address, stop } = await startEmbedded({ dataDir, durable: false });
+  try {
+    assert.deepEqual(await ask(address, 'select 1 as n'), [{ n: 1 }]);
+  } finally {
+    await stop();
+  }
+  assert.ok(address.kind === 'socket' && address.directory.length < 80);
+  await assert.rejects(stat(address.directory), { code: 'ENOENT' });
+});
+
+test('a command finds the server of a running Halcyon, and nothing where none runs', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  assert.equal(await findRunning(dataDir), undefined);
+  const holder = hold(t, dataDir);
+  const { address } = await holder.next();
+  assert.deepEqual(await findRunning(dataDir), address);
+  await holder.release();
+  assert.equal(await findRunning(dataDir), undefined);
+});

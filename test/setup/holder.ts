@@ -1,0 +1,90 @@
+/**
+ * A process that holds an embedded PostgreSQL, to be killed by the tests that start it.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, chown, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { until } from './until.ts';
+
+type Context = { after: (fn: () => Promise<void>) => void };
+type Said = { address?: DatabaseAddress; exited?: string; interrupted?: boolean; error?: string };
+
+export const NOBODY = { uid: 65_534, gid: 65_534 };
+export const isRoot = process.getuid?.() === 0;
+
+/** A folder that goes away at the end, with what its database link leads to. 0755 unless told. */
+export const temporaryFolder = async (
+  t: Context,
+  options: { mode?: number; owner?: typeof NOBODY } = {},
+): Promise<string> => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-fault-'));
+  await chmod(folder, options.mode ?? 0o755);
+  if (options.owner) await chown(folder, options.owner.uid, options.owner.gid);
+  t.after(async () => {
+    const home = await realpath(join(folder, 'postgres')).catch(() => folder);
+    await rm(home, { recursive: true, force: true, maxRetries: 3 });
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  });
+  return folder;
+};
+
+export const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+export const ended = async (pid: number): Promise<void> =>
+  void (await until(
+    async () => isAlive(pid),
+    (alive) => !alive,
+  ));
+
+/** The process number in the cluster's pid file. */
+export const postmasterOf = async (dataDir: string): Promise<number> =>
+  Number((await readFile(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8')).split('\n')[0]);
+
+export const ask = async (address: DatabaseAddress | undefined, statement: string): Promise<unknown[]> => {
+  if (address === undefined) throw new Error('There is no server to ask');
+  const sql = openPool(address, { connections: 1, applicationName: 'test' });
+  try {
+    return [...(await sql.unsafe(statement))];
+  } finally {
+    await sql.end({ timeout: 0 });
+  }
+};
+
+/** Starts the program in a process group of its own, as `user` where told. `next` is the next line that it says. */
+export const hold = (t: Context, dataDir: string, user?: typeof NOBODY) => {
+  const program = join(import.meta.dirname, 'hold-database.ts');
+  const child = spawn(process.execPath, [program, dataDir], { stdio: 'pipe', detached: true, cwd: '/', ...user });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const log = text(child.stderr);
+  const exit = once(child, 'exit');
+  const release = async (): Promise<void> => {
+    child.stdin.end();
+    await exit;
+  };
+  t.after(release);
+  return {
+    pid: child.pid ?? 0,
+    log,
+    next: async (): Promise<Said> => {
+      const { value, done } = await lines.next();
+      return done ? { error: `ended, having said: ${await log}` } : (JSON.parse(value) as Said);
+    },
+    kill: async (): Promise<void> => {
+      child.kill('SIGKILL');
+      await exit;
+    },
+    release,
+  };
+};
