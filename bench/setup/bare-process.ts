@@ -1,0 +1,96 @@
+/**
+ * The rival: nothing but undici. The same pools, connector, guard, headers and signatures as the worker's, as many
+ * exchanges at once, no database, no lanes, no deadline, nothing kept of an answer.
+ */
+import { createGuard } from '#delivery/guard.ts';
+import { createPools } from '#delivery/pools.ts';
+import { headersOf } from '#delivery/request.ts';
+import type { EventRow } from '#delivery/queries.ts';
+import type { ActiveTarget } from '#delivery/target.ts';
+import { readShape } from '#commerce/shape.ts';
+import type { Pool } from 'undici';
+import { readConfig } from '../../src/config.ts';
+import { BASE_URL, KEY } from '../../test/setup/engine.ts';
+import { answer } from './child.ts';
+import { eventMaker, representationOf } from './seed.ts';
+
+type Endpoint = { pool: Pool; target: ActiveTarget; webhookId: number; event: EventRow; body: Uint8Array };
+
+const { delivery, naming } = readConfig({}, '/');
+const pools = createPools(createGuard(['127.0.0.0/8']), delivery.originPools);
+let endpoints: Endpoint[] = [];
+
+const endpointAt = (url: string, index: number): Endpoint => {
+  const storeId = 256 * (index + 1);
+  const { modifiedAt: _, ...event } = eventMaker(storeId)(0);
+  return {
+    pool: pools.to(new URL(url).origin),
+    webhookId: index + 1,
+    event: { ...event, id: 0, storeId, version: 1, nonce: 2 ** 40 + index, baseUrl: BASE_URL },
+    body: Buffer.from(representationOf(storeId, { ...event, modifiedAt: null })),
+    target: {
+      isActive: true,
+      epoch: 0,
+      storeDomain: `store${index}.example.com`,
+      format: 'json',
+      url: new URL(url),
+      query: '',
+      shape: readShape('', event.type),
+      encryptionKey: KEY,
+      headers: {},
+      retryProfile: 'hour',
+    },
+  };
+};
+
+const dispatch = ({ pool, target, webhookId, event, body }: Endpoint, n: number, done: (error?: Error) => void) => {
+  const headers = headersOf({
+    event: { ...event, id: 2 ** 48 + n },
+    target,
+    webhookId,
+    attempt: 1,
+    body,
+    now: new Date(),
+    headerPrefix: naming.webhookHeaderPrefix,
+    userAgent: 'Halcyon/bench',
+  });
+  const path = target.url.pathname + target.url.search;
+  pool.dispatch(
+    { method: 'POST', path, headers, body },
+    {
+      onRequestStart: () => {},
+      onResponseStart: () => {},
+      onResponseData: () => {},
+      onResponseEnd: () => done(),
+      onResponseError: (_controller, error) => done(error),
+    },
+  );
+};
+
+const handlers = {
+  start: async (urls: string[]): Promise<void> => void (endpoints = urls.map(endpointAt)),
+  /** Sends that many requests, the endpoints in turn, and resolves when all are answered. */
+  send: (count: number): Promise<void> => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let next = 0;
+    let open = 0;
+    const pump = () => {
+      while (open < delivery.slots && next < count) {
+        const endpoint = endpoints[next % endpoints.length];
+        if (endpoint === undefined) return reject(new Error('No endpoints'));
+        open += 1;
+        dispatch(endpoint, next++, (error) => {
+          open -= 1;
+          if (error !== undefined) reject(error);
+          else if (next === count && open === 0) resolve();
+          else pump();
+        });
+      }
+    };
+    pump();
+    return promise;
+  },
+};
+
+export type BareProcess = typeof handlers;
+answer(handlers, () => pools.stop());

@@ -1,0 +1,60 @@
+/** Halcyon without its API in a process of its own: it publishes, or delivers, or both. Settings are those of config.ts. */
+import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { startEngine, type Engine } from '../../test/setup/engine.ts';
+import { readConfig } from '../../src/config.ts';
+import { answer } from './child.ts';
+import { runLoad, type Load } from './load.ts';
+import { RELATION_PREFIX } from './seed.ts';
+import { kindOf, type StatementCounts } from './statement-kinds.ts';
+
+const ends: (() => Promise<void>)[] = [];
+const counts: StatementCounts = {};
+let engine: Engine | undefined;
+
+const count = (statement: string): void => {
+  const kind = kindOf(statement);
+  counts[kind] = (counts[kind] ?? 0) + 1;
+};
+
+const publish = async (load: Load): Promise<void> => {
+  if (engine === undefined) throw new Error('Not started');
+  const { publisher } = engine;
+  await runLoad(() => publisher, load);
+};
+
+const handlers = {
+  start: async (given: {
+    address: DatabaseAddress;
+    secretKey: Uint8Array;
+    delivers: boolean;
+    counts: boolean;
+  }): Promise<string> => {
+    const { database, delivery, naming } = readConfig({}, '/');
+    const { connections } = database;
+    const sql = openPool(given.address, {
+      connections,
+      applicationName: 'bench-engine',
+      ...(given.counts && { onQuery: count }),
+    });
+    ends.push(() => sql.end({ timeout: 1 }));
+    engine = await startEngine({
+      sql,
+      ends: { after: (end) => void ends.push(end) },
+      secretKey: Buffer.from(given.secretKey),
+    });
+    if (given.delivers) {
+      const { slots, slotsPerLane, laneQueue } = delivery;
+      const settings = { ...delivery, headerPrefix: naming.webhookHeaderPrefix, relationPrefix: RELATION_PREFIX };
+      engine.handTo(await engine.startWorker(settings));
+      return `slots=${slots} slotsPerLane=${slotsPerLane} laneQueue=${laneQueue} connections=${connections}`;
+    }
+    return `connections=${connections}`;
+  },
+  publish,
+  counts: async (_: null): Promise<StatementCounts> => ({ ...counts }),
+};
+
+export type EngineProcess = typeof handlers;
+answer(handlers, async () => {
+  for (const end of ends.toReversed()) await end();
+});

@@ -1,0 +1,47 @@
+/** How every bench runs: options with defaults, what it set up taken down again however it ends. */
+import { parseArgs, styleText } from 'node:util';
+
+/** Registers what takes down a part that was set up; the last part goes first. */
+export type Defer = (end: () => Promise<void>) => void;
+
+type Options<N extends string, F extends string> = Record<N, number> & Record<F, boolean>;
+
+const readOptions = <N extends string, F extends string>(
+  numbers: Readonly<Record<N, number>>,
+  flags: readonly F[],
+): Options<N, F> => {
+  const names = Object.keys(numbers);
+  const { values } = parseArgs({
+    options: {
+      ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const }])),
+      ...Object.fromEntries(flags.map((name) => [name, { type: 'boolean' as const }])),
+    },
+  });
+  const read = names.map((name) => {
+    const value = Number(values[name] ?? numbers[name as N]);
+    if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} takes a whole number from 1`);
+    return [name, value];
+  });
+  return Object.fromEntries([...read, ...flags.map((name) => [name, values[name] === true])]) as Options<N, F>;
+};
+
+export const print = (text = ''): void => void process.stdout.write(`${text}\n`);
+
+export const heading = (text: string): void => print(`\n${styleText('bold', text)}`);
+
+/** Runs one bench. ctrl-C takes down what was set up, as the end does. */
+export const bench = async <N extends string, F extends string = never>(
+  given: { numbers: Readonly<Record<N, number>>; flags?: readonly F[] },
+  body: (options: Options<N, F>, defer: Defer) => Promise<void>,
+): Promise<void> => {
+  const options = readOptions(given.numbers, given.flags ?? []);
+  const ends = new AsyncDisposableStack();
+  const interrupted = new Promise<never>((_resolve, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => reject(new Error(signal)));
+  });
+  try {
+    await Promise.race([body(options, (end) => ends.defer(end)), interrupted]);
+  } finally {
+    await ends.disposeAsync();
+  }
+};

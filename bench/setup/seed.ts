@@ -1,0 +1,78 @@
+/** Stores with a webhook each, and the events that are published to them. */
+import { randomBytes } from 'node:crypto';
+import { resourceDocument } from '#commerce/document.ts';
+import { readShape } from '#commerce/shape.ts';
+import type { Sql } from '#database/pool.ts';
+import { createSealer } from '#database/seal.ts';
+import type { NewEvent } from '#events/request.ts';
+import { renderHal } from '#hypermedia/hal.ts';
+import { idOf, shardOf } from '#kernel/ids.ts';
+import { createStore } from '#stores/store.ts';
+import { insertWebhook, nextNumber } from '#webhooks/queries.ts';
+import { BASE_URL, KEY } from '../../test/setup/engine.ts';
+
+export const RELATION_PREFIX = 'svc';
+/** What a delivery carries; the resource with the fewest links, so that most of it is the publisher's own. */
+export const REPRESENTATION_BYTES = 1024;
+const TYPE = 'transaction_log';
+const ACTION = 'created';
+const FIRST_ID = 1_000_000;
+
+const text = randomBytes(REPRESENTATION_BYTES).toString('base64');
+
+const bodyOf = (id: number, padding: number): string => JSON.stringify({ id, note: text.slice(0, padding) });
+
+/** The representation of event `n` in the store, as a delivery carries it. */
+export const representationOf = (storeId: number, { resourceId, body }: NewEvent): string =>
+  renderHal(resourceDocument({ storeId, type: TYPE, id: resourceId, baseUrl: BASE_URL, body }, readShape('', TYPE)), {
+    baseUrl: BASE_URL,
+    relationPrefix: RELATION_PREFIX,
+  });
+
+/** Makes events of resources of their own whose representation in a store has `REPRESENTATION_BYTES`, give or take a digit. */
+export const eventMaker = (storeId: number): ((n: number) => NewEvent) => {
+  const make = (n: number, padding: number): NewEvent => {
+    const id = FIRST_ID + n;
+    return { type: TYPE, action: ACTION, resourceId: String(id), modifiedAt: null, body: bodyOf(id, padding) };
+  };
+  const padding = REPRESENTATION_BYTES - representationOf(storeId, make(0, 0)).length;
+  return (n) => make(n, padding);
+};
+
+const addStore = async (sql: Sql, n: number, now: Date): Promise<number> => {
+  const store = { name: `Store ${n}`, domain: `store${n}.example.com`, email: 'a@example.com', timeZone: 'UTC' };
+  return (await createStore(sql, { ...store, now })).id;
+};
+
+/** Makes a store an address, each with one webhook to it that matches every event; answers the stores' ids. */
+export const seedStores = async (sql: Sql, urls: readonly string[], secretKey: Buffer): Promise<number[]> => {
+  const sealer = createSealer(secretKey);
+  const now = new Date();
+  return Promise.all(
+    urls.map(async (url, index) => {
+      const storeId = await addStore(sql, index, now);
+      const shard = shardOf(storeId);
+      const id = idOf(await nextNumber(sql), shard);
+      await insertWebhook(sql, {
+        shard,
+        id,
+        storeId,
+        client: null,
+        name: 'bench',
+        format: 'json',
+        version: '2',
+        url,
+        query: null,
+        encryptionKey: sealer.seal(KEY, `webhook:${id}`),
+        eventResource: TYPE,
+        events: [`${TYPE}/${ACTION}`],
+        isActive: true,
+        headers: {},
+        ratePerSecond: null,
+        retryProfile: 'hour',
+        now,
+      });
+      return storeId;
+    }),
+  );
+};
