@@ -43,7 +43,7 @@ const halcyonsOn = async (directory: string, password: string): Promise<number |
   }
 };
 
-export type Server = { pid: number; startedSeconds: number; directory: string };
+type Server = { pid: number; startedSeconds: number; directory: string };
 
 /** The server that runs on `data`, if one does. */
 const serverOn = async (data: string): Promise<Server | undefined> => {

@@ -1,0 +1,82 @@
+/**
+ * The folder that holds the embedded cluster: `<dataDir>/postgres`, or what that links to.
+ */
+import { chmod, chown, lstat, mkdir, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { Log } from '#kernel/log.ts';
+import { isReachable, type Account } from './binaries.ts';
+import { DatabaseError } from './pool.ts';
+
+export type Home = { home: string; account: Account };
+
+const NOBODY = { uid: 65_534, gid: 65_534 };
+const SYSTEM_HOME = '/var/lib/halcyon';
+
+const randomName = (): string => randomBytes(6).toString('hex');
+
+/** Whether the error of a file operation has one of these codes. */
+export const has = (error: unknown, ...codes: string[]): boolean =>
+  codes.includes((error as NodeJS.ErrnoException).code ?? '');
+
+/** What is wrong with a data folder that gave this error. */
+export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
+  const { code } = cause as NodeJS.ErrnoException;
+  return new DatabaseError(
+    `The data folder ${dataDir} cannot be written (${code}): make it writable, or set HALCYON_DATA to another folder`,
+    { cause },
+  );
+};
+
+const makeOwned = async (folder: string, account: Account): Promise<void> => {
+  await mkdir(folder, { mode: 0o700 });
+  if (account) await chown(folder, account.uid, account.gid);
+};
+
+/** Each step is atomic and yields to another Halcyon that makes the same home at the same moment. */
+const makeHome = async (dataDir: string, path: string, account: Account, log?: Log): Promise<void> => {
+  const isInside = await isReachable(dataDir, account);
+  if (!isInside) {
+    await mkdir(SYSTEM_HOME, { recursive: true });
+    await chmod(SYSTEM_HOME, 0o755);
+  }
+  const home = isInside ? `${path}.${randomName()}.tmp` : join(SYSTEM_HOME, randomName());
+  await makeOwned(home, account);
+  try {
+    // Never seen with another owner; the link comes after the folder, so one that leads nowhere means lost data.
+    await (isInside ? rename(home, path) : symlink(home, path));
+  } catch (error) {
+    await rm(home, { recursive: true });
+    if (has(error, 'EEXIST', 'ENOTEMPTY')) return;
+    throw error;
+  }
+  if (!isInside)
+    log?.info({ dataDir, home }, `user ${account?.uid} cannot reach ${dataDir}: the database lives in ${home}`);
+};
+
+/**
+ * Finds or makes the folder of the cluster and decides who runs it: as root the folder's owner (65534 for a new one),
+ * otherwise we ourselves. A `DatabaseError` tells what to do when the folder cannot be used.
+ */
+export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
+  const isRoot = process.getuid?.() === 0;
+  const path = join(dataDir, 'postgres');
+  try {
+    await mkdir(dataDir, { recursive: true });
+    const there = await lstat(path).catch(() => undefined);
+    if (there === undefined) await makeHome(dataDir, path, isRoot ? NOBODY : undefined, log);
+    const home = await realpath(path).catch((cause: unknown) => {
+      throw new DatabaseError(
+        `${path} leads to a folder that is gone: bring it back, or remove the link to begin anew`,
+        {
+          cause,
+        },
+      );
+    });
+    const { uid, gid } = await stat(home);
+    await readdir(home);
+    return { home, account: isRoot ? { uid, gid } : undefined };
+  } catch (error) {
+    throw error instanceof DatabaseError ? error : unwritable(dataDir, error);
+  }
+};
