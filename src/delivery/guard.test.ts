@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createGuard, isAllowed, parseNetworks } from './guard.ts';
+import { BlockedAddress, createGuard, isAllowed, judgeAll, parseNetworks } from './guard.ts';
 
 const none = parseNetworks([]);
 
@@ -80,4 +80,15 @@ test('a url whose host is or resolves to a forbidden address is refused with the
 test('a url whose name does not resolve is accepted, and so is an allowed one', async () => {
   assert.equal(await createGuard([]).judgeUrl('http://no-such-host.invalid/'), null);
   assert.equal(await createGuard(['127.0.0.0/8', '::1']).judgeUrl('http://localhost/'), null);
+});
+
+test('one forbidden address among several refuses the host', () => {
+  const at = (...addresses: string[]) =>
+    judgeAll(
+      'example.com',
+      addresses.map((address) => ({ address })),
+      none,
+    );
+  assert.doesNotThrow(() => at('1.1.1.1', '2606:4700::1111'));
+  assert.throws(() => at('1.1.1.1', '2606:4700::1111', '10.0.0.1'), BlockedAddress);
 });

@@ -63,6 +63,12 @@ export const isAllowed = (address: string, allowed: BlockList): boolean => {
   return globalUnicast6.check(address, 'ipv6') && !blocked6.check(address, 'ipv6');
 };
 
+/** Throws `BlockedAddress` when any of a host's addresses is forbidden, however good the others are. */
+export const judgeAll = (hostname: string, addresses: readonly { address: string }[], allowed: BlockList): void => {
+  const bad = addresses.find(({ address }) => !isAllowed(address, allowed));
+  if (bad !== undefined) throw new BlockedAddress(`${hostname} is at ${bad.address}, which deliveries may not reach`);
+};
+
 export type Guard = {
   /** For `net.connect`: answers judged addresses only. */
   lookup: LookupFunction;
@@ -76,10 +82,7 @@ const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '');
 
 export const createGuard = (allowedNetworks: readonly string[]): Guard => {
   const allowed = parseNetworks(allowedNetworks);
-  const judge = (hostname: string, addresses: readonly { address: string }[]): void => {
-    const bad = addresses.find(({ address }) => !isAllowed(address, allowed));
-    if (bad !== undefined) throw new BlockedAddress(`${hostname} is at ${bad.address}, which deliveries may not reach`);
-  };
+  const judge = (hostname: string, addresses: readonly { address: string }[]) => judgeAll(hostname, addresses, allowed);
   const resolve = async (hostname: string) => {
     const addresses = await lookup(hostname, { all: true, verbatim: true });
     judge(hostname, addresses);

@@ -168,6 +168,44 @@ test('a switch-off ends what is pending, and nothing more is sent', async () => 
   assert.deepEqual(counts, { pending: 0, successful: 0, failed: 10, attempts: 10 });
 });
 
+test('what was pending before a switch-off is not sent after a switch-on', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  const webhookId = await engine.addWebhook(receiver.url);
+  await engine.publish([1, 2]);
+  await engine.sql`update webhook set epoch = epoch + 1 where id = ${webhookId}`;
+  const worker = await engine.startWorker();
+  await engine.publish([3], worker);
+  const counts = await until(
+    () => countsOf(engine),
+    ({ pending }) => pending === 0,
+  );
+  assert.deepEqual(counts, { pending: 0, successful: 1, failed: 2, attempts: 1 });
+  assert.deepEqual(idsOf(receiver.got), [3]);
+});
+
+test('a switch-off and on again begins the count of failures at zero', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  const webhookId = await engine.addWebhook(receiver.url);
+  receiver.answer((_got, response) => response.writeHead(500).end());
+  const worker = await engine.startWorker();
+  await engine.publish([1, 2, 3], worker);
+  await until(
+    () => countsOf(engine),
+    ({ attempts }) => attempts === 3,
+  );
+  await engine.sql`update webhook set epoch = epoch + 1 where id = ${webhookId}`;
+  worker.webhookChanged({ shard: shardOf(webhookId), webhookId });
+  await engine.publish([4], worker);
+  await until(
+    () => countsOf(engine),
+    ({ attempts }) => attempts === 4,
+  );
+  const [state] = await engine.sql`select epoch, consecutive_failures from webhook_state`;
+  assert.deepEqual({ ...state }, { epoch: 1, consecutive_failures: 1 });
+});
+
 test('a stop waits for what is in flight and records it', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();

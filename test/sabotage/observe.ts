@@ -7,7 +7,7 @@
 import { run } from 'node:test';
 import type { Observation } from './judge.ts';
 
-const RUN_MS = 120_000;
+const RUN_MS = 60_000;
 
 const failureOf = ({ failureType, cause }: { failureType?: string; cause?: unknown }): Observation['failure'] => {
   const type = failureType ?? 'unknown';

@@ -9,6 +9,8 @@ import { readPatch, SabotageError, type Sabotage } from './patch.ts';
 
 const run = promisify(execFile);
 const OUTPUT_BYTES = 16 * 1024 * 1024;
+/** Longer than a test may take in there: a run that does not end is ended. */
+const OBSERVE_MS = 90_000;
 const NOT_FOUND = 'ENOENT';
 
 /** Every file that git knows or would offer to add, as it stands now; what is ignored is left out. */
@@ -37,6 +39,7 @@ const observe = async (copy: string, { testFile, testName }: Sabotage): Promise<
     cwd: copy,
     env: childEnvironment(copy),
     maxBuffer: OUTPUT_BYTES,
+    timeout: OBSERVE_MS,
   });
   const lines = stdout.split('\n').filter((line) => line !== '');
   return lines.map((line) => JSON.parse(line) as Observation);

@@ -100,14 +100,18 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
   await blocker`begin`;
   await blocker`lock table worker in access exclusive mode`;
   const startedMs = performance.now();
-  await until(
-    async () => held.size,
-    (size) => size === 0,
-  );
-  assert.equal(ownership.mayAct(), false);
-  assert.ok(performance.now() - startedMs < settings.leaseMs, 'before the lease is over');
-  await blocker`rollback`;
-  blocker.release();
+  try {
+    await until(
+      async () => held.size,
+      (size) => size === 0,
+      settings.leaseMs * 3,
+    );
+    assert.equal(ownership.mayAct(), false);
+    assert.ok(performance.now() - startedMs < settings.leaseMs, 'before the lease is over');
+  } finally {
+    await blocker`rollback`;
+    blocker.release();
+  }
   await until(
     async () => held.size,
     (size) => size === 256,
