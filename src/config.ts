@@ -3,6 +3,7 @@
  * A value that cannot be used is a `ConfigError` that says what to change.
  */
 import { randomBytes } from 'node:crypto';
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 
 export class ConfigError extends Error {}
@@ -47,15 +48,20 @@ const logLevel = (env: Env): string => {
   throw new ConfigError(`LOG_LEVEL is "${level}": set it to one of ${LOG_LEVELS.join(', ')}`);
 };
 
-/** 32 bytes as 64 hex digits or base64; `undefined` where not set. */
+/**
+ * 32 bytes as 64 hex digits or base64. Undefined where it is not set, which only the embedded database allows: there one
+ * is generated.
+ */
 const secretKey = (env: Env): Buffer | undefined => {
   const text = env['HALCYON_SECRET_KEY'];
-  if (text === undefined || text === '') return undefined;
+  const make = 'make one with "openssl rand -hex 32"';
+  if (text === undefined || text === '') {
+    if (!env['DATABASE_URL']) return undefined;
+    throw new ConfigError(`Set HALCYON_SECRET_KEY beside DATABASE_URL, it seals secrets at rest: ${make}`);
+  }
   const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
   if (key.length === 32) return key;
-  throw new ConfigError(
-    'HALCYON_SECRET_KEY must be 32 bytes, written as 64 hex digits or base64: make one with "openssl rand -hex 32"',
-  );
+  throw new ConfigError(`HALCYON_SECRET_KEY must be 32 bytes, written as 64 hex digits or base64: ${make}`);
 };
 
 const list = (env: Env, name: string): string[] =>
@@ -64,12 +70,25 @@ const list = (env: Env, name: string): string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '');
 
+/** Addresses and networks, such as `10.0.0.0/8,::1`. */
+const networks = (env: Env, name: string): string[] => {
+  const parts = list(env, name);
+  for (const part of parts) {
+    const [address = '', bits = '0', ...rest] = part.split('/');
+    const most = isIP(address) === 6 ? 128 : 32;
+    const isNetwork = isIP(address) !== 0 && /^[0-9]{1,3}$/.test(bits) && Number(bits) <= most && rest.length === 0;
+    if (!isNetwork) throw new ConfigError(`${name} has "${part}": write networks such as 10.0.0.0/8, parted by commas`);
+  }
+  return parts;
+};
+
 /** A positive safe integer nobody else has: what this process is called in `worker` and `shard_lease`. */
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
 
 export type Config = ReturnType<typeof readConfig>;
 
 export const readConfig = (env: Env, cwd: string) => {
+  const url = databaseUrl(env);
   const port = integer(env, 'PORT', 8080, 1, 65_535);
   const baseUrl = origin(env, 'BASE_URL', `http://localhost:${port}`);
   const leaseMs = integer(env, 'DELIVERY_LEASE_MS', 5_000, 500, 600_000);
@@ -82,7 +101,7 @@ export const readConfig = (env: Env, cwd: string) => {
     logLevel: logLevel(env),
     secretKey: secretKey(env),
     database: Object.freeze({
-      url: databaseUrl(env),
+      url,
       connections: integer(env, 'DATABASE_CONNECTIONS', 10, 2, 500),
       retentionDays: integer(env, 'RETENTION_DAYS', 30, 2, 3_650),
     }),
@@ -131,7 +150,7 @@ export const readConfig = (env: Env, cwd: string) => {
       answerKeptBytes: 16 * 1024,
       originPools: 2_000,
       stopTimeoutMs: 4_000,
-      allowedNetworks: list(env, 'OUTBOUND_ALLOW'),
+      allowedNetworks: networks(env, 'OUTBOUND_ALLOW'),
     }),
   });
 };

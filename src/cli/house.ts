@@ -7,7 +7,6 @@ import { migrate } from '#database/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Config } from '#config.ts';
-import { UserError } from './explain.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const KEY_FILE = 'secret-key';
@@ -35,11 +34,6 @@ const openDatabase = async (config: Config, log: Log, isGuest: boolean): Promise
 /** The operator's key, or with the embedded database one that is generated into the data folder (mode 0600). */
 const openSecretKey = async (config: Config): Promise<Buffer> => {
   if (config.secretKey !== undefined) return config.secretKey;
-  if (config.database.url !== undefined) {
-    throw new UserError(
-      'Set HALCYON_SECRET_KEY (32 bytes, "openssl rand -hex 32") beside DATABASE_URL: it seals secrets at rest',
-    );
-  }
   const path = join(config.dataDir, KEY_FILE);
   try {
     return Buffer.from((await readFile(path, 'utf8')).trim(), 'hex');

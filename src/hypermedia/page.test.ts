@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { collection, neighbours, readPage } from './page.ts';
 
 const page = fc.record({ offset: fc.nat(1_000), limit: fc.integer({ min: 1, max: 300 }) });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { dailyIdOf, dayOf, dayOfId, firstIdOfDay, idOf, parseId, shardOf, startOfDay } from './ids.ts';
 
 const shard = fc.integer({ min: 0, max: 255 });

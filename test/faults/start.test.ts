@@ -1,0 +1,149 @@
+/** What a person reads when a start cannot succeed: one clear line that says what to do, and nothing half-made. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readdir, rename, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { runCommand } from '../setup/command.ts';
+import { placeForHouse, startHouse } from '../setup/house.ts';
+
+const oneLine = (text: string): string => {
+  const lines = text.trim().split('\n');
+  assert.equal(lines.length, 1, text);
+  return lines[0] ?? '';
+};
+
+test('a taken port is said before anything is made', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const holder = createServer().listen(Number(place.env['PORT']), '127.0.0.1');
+  await once(holder, 'listening');
+  t.after(() => holder.close());
+  const { code, err } = await runCommand(['serve'], place.env);
+  assert.equal(code, 1);
+  assert.match(oneLine(err), /Port \d+ on 127\.0\.0\.1 is taken: .*PORT/);
+  assert.deepEqual(await readdir(place.dataDir), []);
+});
+
+const wrong: readonly (readonly [name: string, env: Record<string, string>, line: RegExp])[] = [
+  ['PORT is no number', { PORT: 'http' }, /PORT is "http": set it to a whole number from 1 to 65535/],
+  ['BASE_URL is no address', { BASE_URL: 'example' }, /BASE_URL is "example": set it to an address/],
+  ['LOG_LEVEL is unknown', { LOG_LEVEL: 'loud' }, /LOG_LEVEL is "loud": set it to one of/],
+  ['the secret key is too short', { HALCYON_SECRET_KEY: 'abc' }, /HALCYON_SECRET_KEY must be 32 bytes/],
+  ['OUTBOUND_ALLOW is no network', { OUTBOUND_ALLOW: 'localhost' }, /OUTBOUND_ALLOW has "localhost": write networks/],
+  ['DATABASE_URL is no address', { DATABASE_URL: 'mysql://x' }, /DATABASE_URL is not an address/],
+  ['DATABASE_URL without a key', { DATABASE_URL: 'postgres://u@127.0.0.1:1/x' }, /Set HALCYON_SECRET_KEY/],
+  [
+    'no server answers',
+    { DATABASE_URL: 'postgres://u@127.0.0.1:1/x', HALCYON_SECRET_KEY: '0'.repeat(64) },
+    /PostgreSQL cannot be used: .*ECONNREFUSED.*DATABASE_URL/,
+  ],
+  [
+    'the data folder is a file',
+    { HALCYON_DATA: '/dev/null/x' },
+    /data folder \/dev\/null\/x cannot be written .*HALCYON_DATA/,
+  ],
+];
+
+for (const [name, env, line] of wrong) {
+  test(`one line and exit code 1: ${name}`, async (t) => {
+    const place = await placeForHouse(env);
+    t.after(() => place.remove());
+    const { code, err } = await runCommand(['serve'], place.env);
+    assert.match(oneLine(err), line);
+    assert.equal(code, 1);
+    assert.deepEqual(await readdir(place.dataDir), []);
+  });
+}
+
+test('an unknown command and an unknown option are told, with what there is', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  for (const args of [['sevre'], ['serve', '--colour']]) {
+    const { code, err } = await runCommand(args, place.env);
+    assert.equal(code, 1);
+    assert.match(err, /unknown|too many arguments/);
+  }
+  const help = await runCommand(['--help'], place.env);
+  assert.equal(help.code, 0);
+  assert.match(help.out, /serve.*\n.*deliver/s);
+});
+
+test('a second start on the same folder says so and leaves the first one alone', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const house = await startHouse(place);
+  t.after(() => house.end('SIGKILL'));
+  const other = await placeForHouse({ HALCYON_DATA: place.dataDir });
+  t.after(() => other.remove());
+  const { code, err } = await runCommand(['serve'], other.env);
+  assert.equal(code, 1);
+  assert.match(oneLine(err), /Another Halcyon is running on .*HALCYON_DATA/);
+  assert.equal((await fetch(house.demo.base_url, { headers: { 'SERVICE-API-VERSION': '1' } })).status, 200);
+});
+
+test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each end it within ten seconds', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  let first: string | undefined;
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    const house = await startHouse(place);
+    const { demo } = house;
+    first ??= JSON.stringify(demo);
+    assert.equal(JSON.stringify(demo), first);
+    const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${demo.access_token}` };
+    const response = await fetch(`${demo.base_url}/stores/${demo.store_id}/webhooks`, { headers });
+    assert.equal(((await response.json()) as { total_items: string }).total_items, '1');
+    const startedMs = performance.now();
+    assert.equal(await house.end(signal), 0);
+    assert.ok(performance.now() - startedMs < 10_000);
+  }
+});
+
+test('commands work beside a running server, and by themselves', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const house = await startHouse(place);
+  const beside = await runCommand(['user', 'create', 'ada@example.com'], place.env);
+  assert.equal(beside.code, 0, beside.err);
+  const user = JSON.parse(beside.out) as { id: number; password: string };
+  const again = await runCommand(['user', 'create', 'ADA@example.com'], place.env);
+  assert.equal(again.code, 1);
+  assert.match(oneLine(again.err), /Another user has this e-mail address/);
+  assert.equal(await house.end('SIGTERM'), 0);
+
+  const store = await runCommand(
+    ['store', 'create', '--name', 'Ada', '--domain', 'ada.example', '--email', 'a@ada.example'],
+    place.env,
+  );
+  const { id } = JSON.parse(store.out) as { id: number };
+  const member = await runCommand(['store', 'add-member', String(id), String(user.id)], place.env);
+  assert.equal(member.code, 0, member.err);
+  const client = await runCommand(
+    ['client', 'create', '--name', 'App', '--redirect-uri', 'https://a.example/cb'],
+    place.env,
+  );
+  assert.match((JSON.parse(client.out) as { client_secret: string }).client_secret, /^hal_cs_/);
+  const bad = await runCommand(
+    ['client', 'create', '--name', 'App', '--redirect-uri', 'http://a.example/cb'],
+    place.env,
+  );
+  assert.equal(bad.code, 1);
+  assert.match(oneLine(bad.err), /must be https/);
+});
+
+test('a crash between the demo’s commit and its file leaves the next start working', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const house = await startHouse(place);
+  await house.end('SIGKILL');
+  // As if the file had been written and not yet been given its name.
+  const path = join(place.dataDir, 'demo.json');
+  const { webhook_id: _made, ...half } = house.demo;
+  await rename(path, `${path}.new`);
+  await writeFile(`${path}.new`, JSON.stringify(half));
+  const next = await startHouse(place);
+  assert.equal(next.demo.access_token, house.demo.access_token);
+  assert.equal(await next.end('SIGTERM'), 0);
+});
