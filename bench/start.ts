@@ -1,6 +1,6 @@
 /** P9: from `npm start`'s command to the first answered request, on an empty data folder and on one that was used. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { placeForHouse, startHouse, type HousePlace } from '../test/setup/house.ts';
+import { placeForHouse, startHouse, type House, type HousePlace } from '../test/setup/house.ts';
 import { bench, heading, print, type Defer } from './setup/run.ts';
 import { spread, table } from './setup/table.ts';
 
@@ -18,14 +18,17 @@ const untilAnswered = async (url: string, signal: AbortSignal): Promise<void> =>
 
 /** Starts the house and stops it again; answers the milliseconds to the first answer and to its "is ready". */
 const startOnce = async (place: HousePlace, defer: Defer): Promise<{ answeredMs: number; readyMs: number }> => {
+  let starting: Promise<House> | undefined;
+  // Before the spawn: nothing may come up that nobody would take down.
+  defer(async () => void (await (await starting?.catch(() => undefined))?.end('SIGTERM')));
   const startedAt = performance.now();
   const since = () => performance.now() - startedAt;
   const given = new AbortController();
   const answered = untilAnswered(`http://127.0.0.1:${place.env['PORT']}/`, given.signal).then(since);
-  const starting = startHouse(place);
-  // A house that does not come up must not leave us asking for ever, nor one that does outlive us.
+  answered.catch(() => {});
+  starting = startHouse(place);
+  // A house that does not come up must not leave us asking for ever.
   starting.catch((error: unknown) => given.abort(error));
-  defer(async () => void (await (await starting.catch(() => undefined))?.end('SIGTERM')));
   try {
     const house = await starting;
     const readyMs = since();

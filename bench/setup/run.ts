@@ -29,18 +29,21 @@ export const print = (text = ''): void => void process.stdout.write(`${text}\n`)
 
 export const heading = (text: string): void => print(`\n${styleText('bold', text)}`);
 
-/** Runs one bench. ctrl-C takes down what was set up, as the end does. */
+const INTERRUPTED = Symbol('interrupted');
+
+/** Runs one bench. ctrl-C, or a reader of our output that went away, takes down what was set up, as the end does. */
 export const bench = async <N extends string, F extends string = never>(
   given: { numbers: Readonly<Record<N, number>>; flags?: readonly F[] },
   body: (options: Options<N, F>, defer: Defer) => Promise<void>,
 ): Promise<void> => {
   const options = readOptions(given.numbers, given.flags ?? []);
   const ends = new AsyncDisposableStack();
-  const interrupted = new Promise<never>((_resolve, reject) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => reject(new Error(signal)));
-  });
+  const { promise: interrupted, resolve } = Promise.withResolvers<typeof INTERRUPTED>();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve(INTERRUPTED));
+  process.stdout.on('error', () => resolve(INTERRUPTED));
   try {
-    await Promise.race([body(options, (end) => ends.defer(end)), interrupted]);
+    const end = await Promise.race([body(options, (one) => ends.defer(one)), interrupted]);
+    if (end === INTERRUPTED) process.exitCode = 1;
   } finally {
     await ends.disposeAsync();
   }

@@ -58,11 +58,11 @@ export const publishAndRecord = async (
     return row?.count ?? 0;
   };
   const before = await successful();
-  const arrived = receiver.ask('until', events);
   const startedAt = performance.now();
-  await publisher.ask('publish', load);
-  const publishMs = performance.now() - startedAt;
-  const connections = await arrived;
+  const [connections, publishMs] = await Promise.all([
+    receiver.ask('until', events),
+    publisher.ask('publish', load).then(() => performance.now() - startedAt),
+  ]);
   await until(
     () => sql`select from delivery limit 1`,
     ({ length }) => length === 0,
