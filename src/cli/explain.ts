@@ -1,6 +1,6 @@
 import { DatabaseError } from '#database/pool.ts';
 import { Problem } from '#kernel/problem.ts';
-import { ConfigError } from '#config.ts';
+import { ConfigError } from '#env.ts';
 
 /** Something the person at the terminal can mend; the message is one line that says how. */
 export class UserError extends Error {}
