@@ -25,9 +25,12 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
   'src/main.ts': EVERYTHING,
   'src/app.ts': EVERYTHING,
   'src/routes.ts': EVERYTHING,
+  // What may be set, and apart from it how a single value is read and refused.
   'src/config.ts': [],
+  'src/env.ts': [],
 };
 const MAY_READ_CONFIG = /^src\/(?:main|app)\.ts$|^src\/cli\//;
+const MAY_READ_ENV = /^src\/config\.ts$|^src\/cli\//;
 const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|routes)\.ts$|^src\/cli\//;
 /** Shared by all tests, those beside the code included. */
 const TEST_SETUP = /^test\/setup\//;
@@ -39,8 +42,8 @@ const refusal = (file: File, { specifier, target }: Import): string | undefined 
   const to = roomOf(target);
   if (to === undefined) return `looks out of src, into ${target}`;
   if (to === '') {
-    const allowed = target === 'src/config.ts' ? MAY_READ_CONFIG : MAY_READ_TOP_LEVEL;
-    return allowed.test(file.path) ? undefined : `may not import ${target}`;
+    const readers = { 'src/config.ts': MAY_READ_CONFIG, 'src/env.ts': MAY_READ_ENV }[target] ?? MAY_READ_TOP_LEVEL;
+    return readers.test(file.path) ? undefined : `may not import ${target}`;
   }
   const allowed = from === '' ? TOP_LEVEL[file.path] : MAY_LOOK_INTO[from ?? ''];
   if (from === to || allowed === EVERYTHING || allowed?.includes(to)) return undefined;
