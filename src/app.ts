@@ -1,5 +1,6 @@
 /** The composition root: which room gets what from which. */
 import { createHmac } from 'node:crypto';
+import type { FastifyInstance } from 'fastify';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignIn } from '#accounts/sign-in.ts';
@@ -14,7 +15,7 @@ import { createEventOperations } from '#events/operations.ts';
 import { createPublisher, type Committed } from '#events/publish.ts';
 import { createServer } from '#http/server.ts';
 import type { Clock } from '#kernel/clock.ts';
-import type { Running } from '#kernel/lifecycle.ts';
+import { stopAll, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { createAuthorize } from '#oauth/authorize.ts';
 import { createBearer } from '#oauth/bearer.ts';
@@ -148,6 +149,13 @@ const createRooms = (
   };
 };
 
+/** Lets requests that are under way finish, but not for longer than the time-out. */
+const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
+  const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
+  await server.close();
+  clearTimeout(late);
+};
+
 /**
  * Starts the roles over a migrated database: delivery first, so that nothing accepted waits for it. `stop` ends them in
  * the opposite order: take nothing new, finish or hand back what is under way.
@@ -177,11 +185,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     };
     const server = createServer(services, routesOf(rooms, config));
     await server.listen({ host: config.host, port: config.port });
-    running.push({ stop: () => server.close() });
+    running.push({ stop: () => closeServer(server, config.http.stopTimeoutMs) });
   }
-  return {
-    stop: async () => {
-      for (const part of running.toReversed()) await part.stop();
-    },
-  };
+  return { stop: () => stopAll(running, log) };
 };

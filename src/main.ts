@@ -8,6 +8,16 @@ const stopSignal = new Promise<string>((resolve) => {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve(signal));
 });
 
+// Every part has a time-out of its own that is shorter. What still hangs after this is ended with the process, and the
+// embedded PostgreSQL by its watchdog: nothing that was accepted is lost by it.
+const STOP_LIMIT_MS = 9_500;
+void stopSignal.then(() =>
+  setTimeout(() => {
+    terminal.warn('halcyon: something did not stop in time; ending all the same');
+    process.exit(1);
+  }, STOP_LIMIT_MS).unref(),
+);
+
 const terminal: Terminal = {
   env: process.env,
   cwd: process.cwd(),

@@ -1,7 +1,7 @@
 /** `halcyon serve` and `halcyon deliver`: from settings to a running house, and down again. */
 import { createServer } from 'node:net';
 import { systemClock } from '#kernel/clock.ts';
-import type { Running } from '#kernel/lifecycle.ts';
+import { stopAll, type Running } from '#kernel/lifecycle.ts';
 import { createLog, type Log } from '#kernel/log.ts';
 import { startApp, VERSION, type Role } from '#app.ts';
 import { readConfig, type Config } from '#config.ts';
@@ -74,9 +74,6 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
   if (roles.includes('serve')) await requireFreePort(config.host, config.port);
   const house = await openHouse(config, log, { isGuest: false });
   const running: Running[] = [{ stop: house.close }];
-  const stop = async () => {
-    for (const part of running.splice(0).toReversed()) await part.stop();
-  };
   try {
     const demo =
       config.database.url === undefined ? await openDemo({ config, house, print: terminal.print }) : undefined;
@@ -87,6 +84,6 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     terminal.print(summary(config, demo));
     await untilOver(terminal, house, log);
   } finally {
-    await stop();
+    await stopAll(running, log);
   }
 };

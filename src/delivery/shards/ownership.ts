@@ -73,13 +73,14 @@ export class Ownership implements Running {
     clearInterval(this.#watch);
     await this.#running;
     this.#forget([...this.#fences.keys()]);
-    const { sql, settings } = this.#deps;
-    await releaseShards(
-      sql,
-      settings.workerId,
-      Array.from({ length: SHARDS }, (_, shard) => shard),
-    );
-    await removeWorkers(sql, [settings.workerId]);
+    const { sql, log, settings } = this.#deps;
+    const all = Array.from({ length: SHARDS }, (_, shard) => shard);
+    try {
+      await releaseShards(sql, settings.workerId, all);
+      await removeWorkers(sql, [settings.workerId]);
+    } catch (error) {
+      log.warn({ reason: String(error) }, 'the shards could not be handed back; they are free when the lease ends');
+    }
   }
 
   #loop(): void {
