@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** argv and environment → one command. The only reader of `process`. */
-import { createProgram, type Terminal } from '#cli/program.ts';
+import { createProgram } from '#cli/program.ts';
+import type { Terminal } from '#cli/terminal.ts';
 import { explain } from '#cli/explain.ts';
 
 const stopSignal = new Promise<string>((resolve) => {

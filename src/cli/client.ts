@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { createClient } from '#oauth/clients.ts';
 import { asGuest } from './guest.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 type Options = { name: string; redirectUri: string[]; company?: string; trusted?: true };
 

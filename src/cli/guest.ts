@@ -1,7 +1,7 @@
 import { createLog } from '#kernel/log.ts';
 import { readConfig } from '#config.ts';
 import { openHouse, type House } from './house.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 /** Runs a command for a moment on the database, also beside a running Halcyon. */
 export const asGuest = async (terminal: Terminal, run: (house: House) => Promise<void>): Promise<void> => {

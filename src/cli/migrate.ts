@@ -2,7 +2,7 @@
 import { createLog } from '#kernel/log.ts';
 import { readConfig } from '#config.ts';
 import { openHouse } from './house.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 export const migrateOnly = async (terminal: Terminal): Promise<void> => {
   const config = readConfig(terminal.env, terminal.cwd);

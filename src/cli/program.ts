@@ -5,17 +5,8 @@ import { createClientCommand } from './client.ts';
 import { migrateOnly } from './migrate.ts';
 import { serve } from './serve.ts';
 import { createStoreCommand } from './store.ts';
+import type { Terminal } from './terminal.ts';
 import { createUserCommand } from './user.ts';
-
-/** The outside of a command: where it stands, what it says, when it is told to stop. */
-export type Terminal = {
-  env: Readonly<Record<string, string | undefined>>;
-  cwd: string;
-  print: (text: string) => void;
-  warn: (text: string) => void;
-  /** Resolves with the signal's name when somebody wants the process to end. */
-  stopSignal: Promise<string>;
-};
 
 export const createProgram = (terminal: Terminal): Command => {
   const program = new Command('halcyon')

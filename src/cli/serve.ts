@@ -8,7 +8,7 @@ import { readConfig, type Config } from '#config.ts';
 import { openDemo, type Demo } from './demo.ts';
 import { UserError } from './explain.ts';
 import { openHouse, type House } from './house.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 /** Before anything is made: a port that is taken must not leave half a house behind. */
 const requireFreePort = async (host: string, port: number): Promise<void> => {

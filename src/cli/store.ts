@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { addMember, createStore } from '#stores/store.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 const number = (text: string, name: string): number => {
   const id = Number(text);

@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { asGuest } from './guest.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 export const createUserCommand = (terminal: Terminal): Command => {
   const command = new Command('user').description('people who sign in');
