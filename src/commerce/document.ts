@@ -13,6 +13,19 @@ type JsonObject = { readonly [name: string]: Value };
 /** A version of a resource as it was published. `body` is its JSON text. */
 export type Frozen = { storeId: number; type: ResourceType; id: string; baseUrl: string; body: string };
 
+/** An event as it was frozen at its commit: what is published and what is delivered speak of it in the same words. */
+export type FrozenEvent = {
+  id: number;
+  type: ResourceType;
+  resourceId: string;
+  action: string;
+  version: number;
+  /** Random, and stored with the event: part of every webhook-id. */
+  nonce: number;
+  baseUrl: string;
+  body: string;
+};
+
 const isObject = (value: Value | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -1,4 +1,4 @@
-import type { ResourceType } from '#commerce/catalogue.ts';
+import type { FrozenEvent } from '#commerce/document.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { FetchedRow } from './lane.ts';
 import type { TargetRow } from './target.ts';
@@ -48,17 +48,7 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where w.shard = ${shard} and w.id = any (${webhookIds}::bigint[])`;
 
-export type EventRow = {
-  id: number;
-  storeId: number;
-  type: ResourceType;
-  resourceId: string;
-  action: string;
-  version: number;
-  nonce: number;
-  baseUrl: string;
-  body: string;
-};
+export type EventRow = FrozenEvent & { storeId: number };
 
 export const loadEvents = async (sql: Queryable, shard: number, ids: number[]) => sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,

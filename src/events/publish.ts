@@ -3,7 +3,7 @@
  * statement a request). If a batch commits, its deliveries will be attempted; if not, nothing happened.
  */
 import { randomBytes } from 'node:crypto';
-import type { ResourceType } from '#commerce/catalogue.ts';
+import type { FrozenEvent } from '#commerce/document.ts';
 import { createBatcher } from '#database/batch.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
@@ -20,22 +20,10 @@ export type Committed = {
   storeId: number;
   webhookId: number;
   epoch: number;
-  event: CommittedEvent;
+  event: FrozenEvent;
 };
 
-/** An event as it was frozen at its commit. */
-type CommittedEvent = {
-  id: number;
-  type: ResourceType;
-  resourceId: string;
-  action: string;
-  version: number;
-  nonce: number;
-  baseUrl: string;
-  body: string;
-};
-
-export type PublishedEvent = Omit<CommittedEvent, 'nonce' | 'baseUrl' | 'body'> & {
+export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
   timeZone: string;
   dateCreated: Date;
 };
