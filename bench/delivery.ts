@@ -2,6 +2,7 @@
  * P1: deliveries a second with durable bookkeeping, beside the bare undici loop in a process of the same kind. With
  * `--profile` also where the two processes spend their time.
  */
+import { spawnSync } from 'node:child_process';
 import type { BareProcess } from './setup/bare-process.ts';
 import { startChild } from './setup/child.ts';
 import { forgetStatements, printProfile, printStatements, profiling } from './setup/profile.ts';
@@ -54,6 +55,7 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
   let from = 0;
   const published: number[] = [];
   const connections: number[] = [];
+  const descriptors: number[] = [];
   const ours = () =>
     measure(async () => {
       const load = { storeIds, requests, arrayOf: array, concurrent, from };
@@ -61,6 +63,7 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
       const done = await publishAndRecord(scene, publisher.engine, load);
       published.push((count / done.publishMs) * 1_000);
       connections.push(done.connections);
+      descriptors.push(await worker.engine.ask('descriptors', null));
       return done.ms;
     });
   const rival = () =>
@@ -92,9 +95,11 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
     ],
   ]);
   print(`µs: processor time a delivery. Goal of P1: ${GOAL} of the bare loop a second.`);
-  const [warmUp = 0, ...later] = connections;
   print(`meanwhile published ${spread(published.slice(1))} a second, while the worker delivered`);
-  print(`ours opened ${warmUp} connections in the round to warm up, then ${spread(later)} a round`);
+  const [warmUp = 0, ...later] = connections;
+  print(`the worker opened ${warmUp} connections to warm up, then ${spread(later)} a round`);
+  const limit = spawnSync('sh', ['-c', 'ulimit -n']).stdout.toString().trim();
+  print(`it holds ${spread(descriptors)} file descriptors after a round; a process may have ${limit} here`);
 
   if (!options.profile) return;
   await printStatements(database.sql, rounds * count);

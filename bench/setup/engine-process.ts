@@ -1,4 +1,5 @@
 /** Halcyon without its API in a process of its own: it publishes, or delivers, or both. Settings are those of config.ts. */
+import { readdir } from 'node:fs/promises';
 import { openPool, type DatabaseAddress } from '#database/pool.ts';
 import { startEngine, type Engine } from '../../test/setup/engine.ts';
 import { readConfig } from '../../src/config.ts';
@@ -51,6 +52,8 @@ const handlers = {
     return `connections=${connections}`;
   },
   publish,
+  /** How many files and sockets it has open, those to endpoints above all. */
+  descriptors: async (_: null): Promise<number> => (await readdir('/dev/fd')).length,
   counts: async (_: null): Promise<StatementCounts> => ({ ...counts }),
 };
 
