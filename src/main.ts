@@ -4,27 +4,29 @@ import { createProgram } from '#cli/program.ts';
 import type { Terminal } from '#cli/terminal.ts';
 import { explain } from '#cli/explain.ts';
 
-const stopSignal = new Promise<string>((resolve) => {
-  // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve(signal));
-});
-
 // Every part has a time-out of its own that is shorter. What still hangs after this is ended with the process, and the
 // embedded PostgreSQL by its watchdog: nothing that was accepted is lost by it.
 const STOP_LIMIT_MS = 9_500;
-void stopSignal.then(() =>
-  setTimeout(() => {
-    terminal.warn('halcyon: something did not stop in time; ending all the same');
-    process.exit(1);
-  }, STOP_LIMIT_MS).unref(),
-);
+
+const untilToldToStop = (): Promise<string> =>
+  new Promise((resolve) => {
+    const stop = (signal: string) => {
+      resolve(signal);
+      setTimeout(() => {
+        terminal.warn('halcyon: something did not stop in time; ending all the same');
+        process.exit(1);
+      }, STOP_LIMIT_MS).unref();
+    };
+    // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
+  });
 
 const terminal: Terminal = {
   env: process.env,
   cwd: process.cwd(),
   print: (text) => void process.stdout.write(`${text}\n`),
   warn: (text) => void process.stderr.write(`${text}\n`),
-  stopSignal,
+  untilToldToStop,
 };
 
 try {

@@ -15,6 +15,7 @@ import { findStore } from '#stores/queries.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Config } from '#config.ts';
+import { completeFile } from './demo-api.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver.ts';
 import type { House } from './house.ts';
 
@@ -35,7 +36,7 @@ export type DemoFile = {
 export type Demo = Running & {
   path: string;
   file: DemoFile;
-  /** Makes the webhook over the API, once. */
+  /** Needs the API: makes the webhook, once, and a fresh access token, since the one of an earlier start has expired. */
   complete: () => Promise<void>;
 };
 
@@ -92,18 +93,19 @@ const make = async (tx: Tx, config: Config, receiver: DemoFile['receiver']): Pro
   };
 };
 
-/**
- * The demo's data, made at the first start. The file is written before the commit and gets its name after it, so a crash
- * at any moment leaves either both or neither: a file without its name counts when its store exists.
- */
-const openFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
+/** What an earlier start made. A file that has not got its name counts when its store was committed. */
+const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> => {
   const present = await read(path);
   if (present !== undefined) return present;
   const half = await read(`${path}.new`).catch(() => undefined);
-  if (half !== undefined && (await findStore(sql, shardOf(half.store_id), half.store_id)) !== undefined) {
-    await rename(`${path}.new`, path);
-    return half;
-  }
+  if (half === undefined || (await findStore(sql, shardOf(half.store_id), half.store_id)) === undefined)
+    return undefined;
+  await rename(`${path}.new`, path);
+  return half;
+};
+
+/** The file is written before the commit and gets its name after it: a crash at any moment leaves both or neither. */
+const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
   const file = await transaction(sql, async (tx) => {
     const made = await make(tx, config, receiver);
     await write(`${path}.new`, made);
@@ -122,31 +124,6 @@ const receiverOn = async (port: number, options: Omit<Parameters<typeof startDem
   }
 };
 
-/** Over the API like anybody else's, so that what it can do is what the API can do. */
-const createWebhook = async (file: DemoFile, config: Config): Promise<number> => {
-  const { pathname } = new URL(config.baseUrl);
-  const local = `http://${config.host}:${config.port}${pathname.replace(/\/$/, '')}`;
-  const response = await fetch(`${local}/stores/${file.store_id}/webhooks`, {
-    method: 'POST',
-    headers: {
-      [config.naming.versionHeader]: '1',
-      Authorization: `Bearer ${file.access_token}`,
-      'Content-Type': 'application/json',
-    },
-    body: JSON.stringify({
-      name: 'Demo receiver',
-      format: 'json',
-      url: file.receiver.url,
-      query: 'zoom=items',
-      event_resource: 'transaction',
-      encryption_key: file.receiver.encryption_key,
-    }),
-  });
-  if (!response.ok)
-    throw new Error(`The demo's webhook could not be made: ${response.status} ${await response.text()}`);
-  return ((await response.json()) as { id: number }).id;
-};
-
 export const openDemo = async (deps: {
   config: Config;
   house: House;
@@ -154,7 +131,7 @@ export const openDemo = async (deps: {
 }): Promise<Demo> => {
   const { config, house, print } = deps;
   const path = join(config.dataDir, 'demo.json');
-  const known = await read(path);
+  const known = await findFile(path, house.sql);
   const key = known?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
   const options = { key, headerPrefix: config.naming.webhookHeaderPrefix, print };
   const port = known === undefined ? config.port + 1 : Number(new URL(known.receiver.url).port);
@@ -164,18 +141,12 @@ export const openDemo = async (deps: {
   if (receiver === undefined)
     print(`Port ${port} of the demo receiver is taken: deliveries to it will fail until it is free.`);
   const url = `http://localhost:${receiver?.port ?? port}/`;
-  let file = await openFile(path, house.sql, config, { url, encryption_key: key });
-  if (file.base_url !== config.baseUrl || file.auth_url !== config.authUrl) {
-    file = { ...file, base_url: config.baseUrl, auth_url: config.authUrl };
-    await replace(path, file);
-  }
+  const made = known ?? (await makeFile(path, house.sql, config, { url, encryption_key: key }));
+  const file = { ...made, base_url: config.baseUrl, auth_url: config.authUrl };
   return {
     path,
     file,
-    complete: async () => {
-      if (file.webhook_id === undefined)
-        await replace(path, { ...file, webhook_id: await createWebhook(file, config) });
-    },
+    complete: async () => replace(path, await completeFile(file, config)),
     stop: async () => receiver?.stop(),
   };
 };

@@ -61,16 +61,22 @@ const summary = (config: Config, demo: Demo | undefined): string => {
 };
 
 /** Whichever comes first: somebody wants us to stop, or the ground goes away. */
-const untilOver = async (terminal: Terminal, house: House, log: Log): Promise<void> => {
+const untilOver = async (told: Promise<string>, house: House, log: Log): Promise<void> => {
   const ended = house.databaseEnded.then((how) => ({ how }));
-  const over = await Promise.race([terminal.stopSignal, ended]);
+  const over = await Promise.race([told, ended]);
   if (typeof over === 'string') log.info({ signal: over }, 'stopping');
   else throw new UserError(`The embedded PostgreSQL ended by itself (${over.how}): start again`);
 };
 
 export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> => {
   const config = withDemoDefaults(readConfig(terminal.env, terminal.cwd));
+  if (config.database.url === undefined && !roles.includes('serve')) {
+    throw new UserError(
+      'A process that only delivers shares a database with others: set DATABASE_URL and HALCYON_SECRET_KEY',
+    );
+  }
   const log = createLog(config.logLevel);
+  const told = terminal.untilToldToStop();
   if (roles.includes('serve')) await requireFreePort(config.host, config.port);
   const house = await openHouse(config, log, { isGuest: false });
   const running: Running[] = [{ stop: house.close }];
@@ -80,9 +86,10 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     if (demo !== undefined) running.push(demo);
     const { sql, secretKey } = house;
     running.push(await startApp({ config, sql, secretKey, clock: systemClock, random: Math.random, log, roles }));
-    await demo?.complete();
-    terminal.print(summary(config, demo));
-    await untilOver(terminal, house, log);
+    // Somebody may have taken the demo apart, and the house stands without it.
+    await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
+    terminal.print(roles.includes('serve') ? summary(config, demo) : `Halcyon ${VERSION} is delivering.`);
+    await untilOver(told, house, log);
   } finally {
     await stopAll(running, log);
   }

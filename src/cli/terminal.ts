@@ -4,6 +4,6 @@ export type Terminal = {
   cwd: string;
   print: (text: string) => void;
   warn: (text: string) => void;
-  /** Resolves with the signal's name when somebody wants the process to end. */
-  stopSignal: Promise<string>;
+  /** From this call on a signal does not end the process: it resolves with the signal's name. */
+  untilToldToStop: () => Promise<string>;
 };

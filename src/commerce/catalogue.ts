@@ -28,6 +28,10 @@ export const resourceOfEvent = (event: string): ResourceType | undefined => {
   return (actions[type] as readonly string[]).includes(action) ? type : undefined;
 };
 
+/** What a publisher may call a resource: 1 to 64 characters that an address can carry. */
+export const isResourceId = (id: string): boolean =>
+  /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '';
+
 /** Halcyon makes these itself and mints their ids; the platform cannot publish them. */
 export const isNative = (type: ResourceType): boolean =>
   type === 'changelog' || type === 'subscription_event' || type === 'subscription_mrr_snapshot';

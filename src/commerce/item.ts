@@ -5,7 +5,7 @@ import { collection, readPage } from '#hypermedia/page.ts';
 import { parseId, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import { reachesStore } from '#kernel/principal.ts';
-import { relationsOf, typeOfCollection } from './catalogue.ts';
+import { isResourceId, relationsOf, typeOfCollection } from './catalogue.ts';
 import { addressOf, relationDocuments, resourceDocument, type Frozen } from './document.ts';
 import { findResource } from './queries.ts';
 import { readShape } from './shape.ts';
@@ -15,6 +15,7 @@ const findFrozen = async (sql: Sql, { params, principal }: ApiRequest<undefined>
   const type = typeOfCollection(params['collection'] ?? '');
   const id = params['id'] ?? '';
   if (storeId === undefined || type === undefined || !reachesStore(principal, storeId)) throw notFound('resource');
+  if (!isResourceId(id)) throw notFound(type.replaceAll('_', ' '));
   const stored = await findResource(sql, { shard: shardOf(storeId), storeId, type, id });
   if (stored === undefined) throw notFound(type.replaceAll('_', ' '));
   return { storeId, type, id, baseUrl: stored.baseUrl, body: stored.body };

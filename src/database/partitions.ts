@@ -2,7 +2,7 @@
  * The day partitions of what is appended and never changed: made ahead of time, dropped whole when their day is over.
  */
 import type postgres from 'postgres';
-import { dayOf, firstIdOfDay } from '#kernel/ids.ts';
+import { dayOf, dayOfId, firstIdOfDay } from '#kernel/ids.ts';
 import type { Queryable, Sql } from './pool.ts';
 
 /** Each is partitioned by range of an id that carries its day: `id`, or the delivery's for `attempt`. */
@@ -12,6 +12,12 @@ const LOCK = 7_209_002;
 /** Whoever waits for a lock makes all others wait behind it: give up soon, the next run is early enough. */
 const LOCK_TIMEOUT_MS = 2_000;
 const LOCK_NOT_AVAILABLE = '55P03';
+
+/** Pending deliveries stay until they end, and end into the partitions of their day: those days stay as well. */
+const oldestPendingDay = async (sql: Queryable): Promise<number> => {
+  const [row] = await sql<{ id: number | null }[]>`select min(least(id, event_id)) as id from delivery`;
+  return row?.id == null ? Number.POSITIVE_INFINITY : dayOfId(row.id);
+};
 
 type State = 'attached' | 'detach pending' | 'apart';
 type Partition = { parent: string; name: string; day: number; state: State };
@@ -103,7 +109,10 @@ export const maintainPartitions = async (
       for (const partition of todo.create) await create(connection, partition);
     });
     const dropped: string[] = [];
-    for (const partition of todo.drop) if (await drop(connection, partition)) dropped.push(partition.name);
+    const keepFrom = todo.drop.length > 0 ? await oldestPendingDay(connection) : 0;
+    for (const partition of todo.drop) {
+      if (partition.day < keepFrom && (await drop(connection, partition))) dropped.push(partition.name);
+    }
     return { created: todo.create.map(({ name }) => name), dropped };
   } finally {
     // These fail only when the connection is gone, and lock and setting are gone with it.

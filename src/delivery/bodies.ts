@@ -6,29 +6,35 @@ import { renderHal } from '#hypermedia/hal.ts';
 import { loadEvents, type EventRow } from './queries.ts';
 import type { ActiveTarget } from './target.ts';
 
-export type Body = { event: EventRow; shaped: Map<string, Uint8Array> };
+export type Body = { event: EventRow };
 
 /** What an entry costs beside its text, roughly: keys, map, row. */
 const ENTRY_BYTES = 512;
-/** Texts in memory are one or two bytes a character; shaped bytes come on top. */
-const BYTES_PER_CHARACTER = 4;
+/** A text in memory has one or two bytes a character. */
+const BYTES_PER_CHARACTER = 2;
 
 export class Bodies {
   readonly #sql: Sql;
   readonly #relationPrefix: string;
   readonly #cache: LRUCache<number, Body>;
+  /** By event and query; apart from the events, because every webhook may have a query of its own. */
+  readonly #shaped: LRUCache<string, Uint8Array>;
 
   constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
     this.#sql = deps.sql;
     this.#relationPrefix = deps.relationPrefix;
     this.#cache = new LRUCache({
-      maxSize: deps.bodyCacheBytes,
+      maxSize: deps.bodyCacheBytes / 2,
       sizeCalculation: ({ event }) => ENTRY_BYTES + event.body.length * BYTES_PER_CHARACTER,
+    });
+    this.#shaped = new LRUCache({
+      maxSize: deps.bodyCacheBytes / 2,
+      sizeCalculation: (bytes, key) => ENTRY_BYTES + bytes.length + key.length * BYTES_PER_CHARACTER,
     });
   }
 
   put(event: EventRow): void {
-    if (!this.#cache.has(event.id)) this.#cache.set(event.id, { event, shaped: new Map() });
+    if (!this.#cache.has(event.id)) this.#cache.set(event.id, { event });
   }
 
   peek(eventId: number): Body | undefined {
@@ -50,17 +56,18 @@ export class Bodies {
     if (event === undefined) return undefined;
     this.put(event);
     // An event larger than the whole cache is not kept by it.
-    return this.peek(eventId) ?? { event, shaped: new Map() };
+    return this.peek(eventId) ?? { event };
   }
 
   /** The representation as GET answers it with the webhook's query, byte for byte. */
-  shape({ event, shaped }: Body, target: ActiveTarget): Uint8Array {
-    const present = shaped.get(target.query);
+  shape({ event }: Body, target: ActiveTarget): Uint8Array {
+    const key = `${event.id} ${target.query}`;
+    const present = this.#shaped.get(key);
     if (present !== undefined) return present;
     const { storeId, type, resourceId: id, baseUrl, body } = event;
     const document = resourceDocument({ storeId, type, id, baseUrl, body }, target.shape);
     const bytes = Buffer.from(renderHal(document, { baseUrl, relationPrefix: this.#relationPrefix }));
-    shaped.set(target.query, bytes);
+    this.#shaped.set(key, bytes);
     return bytes;
   }
 }

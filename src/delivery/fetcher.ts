@@ -7,7 +7,7 @@ import type { Log } from '#kernel/log.ts';
 import type { Bodies } from './bodies.ts';
 import type { Lane } from './lane.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
-import { targetOf } from './target.ts';
+import { targetOf, type Target, type TargetRow } from './target.ts';
 
 type Deps = {
   sql: Sql;
@@ -95,13 +95,23 @@ export class Fetcher {
       // Changed while it was being read: what was read may be the old row.
       if (lane.changes !== changes.get(lane)) continue;
       const row = rows.find(({ id }) => id === lane.webhookId);
-      lane.target = targetOf(row, this.#deps.sealer);
+      lane.target = this.#targetOf(lane, row);
       // A webhook that is off ends all it has, also what is not due yet.
       if (!lane.target.isActive) lane.lookAgain();
       if (lane.health?.epoch === lane.target.epoch) continue;
       const { consecutiveFailures = 0, firstFailureAt = null, pausedUntil = null } = row ?? {};
       lane.health = { epoch: lane.target.epoch, consecutiveFailures, firstFailureAt };
       lane.pausedUntilMs = pausedUntil?.getTime() ?? 0;
+    }
+  }
+
+  /** A row that cannot be used holds back its own webhook and no other; it is looked at again with everything else. */
+  #targetOf(lane: Lane, row: TargetRow | undefined): Target {
+    try {
+      return targetOf(row, this.#deps.sealer);
+    } catch (error) {
+      this.#deps.log.error({ err: error, webhook: lane.webhookId }, 'the webhook cannot be used');
+      return { isActive: false, epoch: Number.NEGATIVE_INFINITY };
     }
   }
 

@@ -1,4 +1,5 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
+import { dayOfId, startOfDay } from '#kernel/ids.ts';
 import type { Pending } from './lane.ts';
 import { healthAfter, verdictOn, type Health, type RetryProfile } from './policy.ts';
 import type { Entry } from './record/record.ts';
@@ -17,7 +18,10 @@ export const judge = (given: {
 }): Judgement => {
   const { shard, delivery, attempt, now } = given;
   const number = delivery.attempts + 1;
-  const verdict = verdictOn(attempt.outcome, number, given.profile, given.random);
+  // The id carries the day it was made on; its age is taken from that day's end, so it is never given up too early.
+  const ageMs = now.getTime() - startOfDay(dayOfId(delivery.id) + 1).getTime();
+  const { profile, random } = given;
+  const verdict = verdictOn(attempt.outcome, { attempt: number, ageMs, profile, random });
   const health = healthAfter(given.health, attempt.outcome, now);
   const pauseMs = verdict.kind === 'retry' ? verdict.pauseMs : 0;
   const pausedUntilMs = pauseMs > 0 ? Math.max(given.pausedUntilMs, now.getTime() + pauseMs) : given.pausedUntilMs;

@@ -78,7 +78,9 @@ export class Lane {
   }
 
   get wantsFetch(): boolean {
-    return this.#more && this.#departed === null && this.#queue.length <= this.#limits.laneQueue / 4;
+    if (!this.#more || this.#departed !== null || this.#queue.length > this.#limits.laneQueue / 4) return false;
+    // A webhook that is off ends what it has batch by batch: a large backlog must not crowd out what is sent.
+    return this.target?.isActive !== false || this.#known.size === this.#queue.length;
   }
 
   get isIdle(): boolean {

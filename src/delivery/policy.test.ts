@@ -5,6 +5,7 @@ import { healthAfter, verdictOn } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
+const given = { attempt: 1, ageMs: 0, profile: 'hour' as const, random: 0 };
 const reply = { code: 500, headers: '', body: '' };
 const refused: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
 const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
@@ -12,38 +13,46 @@ const ours: Outcome = { kind: 'ours', why: 'EAI_AGAIN', reply: null };
 
 test('the profile hour makes 12 attempts with the gaps of the contract', () => {
   const gaps = Array.from({ length: 11 }, (_, index) => {
-    const verdict = verdictOn(refused, index + 1, 'hour', 0);
+    const verdict = verdictOn(refused, { ...given, attempt: index + 1, profile: 'hour', random: 0 });
     return verdict.kind === 'retry' ? verdict.afterMs / MINUTE : verdict.kind;
   });
   assert.deepEqual(gaps, [1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13]);
-  assert.deepEqual(verdictOn(refused, 12, 'hour', 0), { kind: 'failed' });
+  assert.deepEqual(verdictOn(refused, { ...given, attempt: 12, profile: 'hour', random: 0 }), { kind: 'failed' });
 });
 
 test('the profile long makes 10 attempts', () => {
-  const first = verdictOn(refused, 1, 'long', 0);
+  const first = verdictOn(refused, { ...given, attempt: 1, profile: 'long', random: 0 });
   assert.equal(first.kind === 'retry' && first.afterMs, 5_000);
-  const ninth = verdictOn(refused, 9, 'long', 0);
+  const ninth = verdictOn(refused, { ...given, attempt: 9, profile: 'long', random: 0 });
   assert.equal(ninth.kind === 'retry' && ninth.afterMs, 24 * 60 * MINUTE);
-  assert.equal(verdictOn(refused, 10, 'long', 0).kind, 'failed');
+  assert.equal(verdictOn(refused, { ...given, attempt: 10, profile: 'long', random: 0 }).kind, 'failed');
 });
 
 test('a gap is lengthened by up to 20 % and never shortened', () => {
-  const atMost = verdictOn(refused, 3, 'hour', 0.999_999);
+  const atMost = verdictOn(refused, { ...given, attempt: 3, profile: 'hour', random: 0.999_999 });
   assert.ok(atMost.kind === 'retry' && atMost.afterMs > 2.39 * MINUTE && atMost.afterMs <= 2.4 * MINUTE);
 });
 
 test('Retry-After pauses the webhook, for an hour at most', () => {
-  const asked = (seconds: number) => verdictOn({ kind: 'refused', reply, retryAfterMs: seconds * 1000 }, 1, 'hour', 0);
+  const asked = (seconds: number) =>
+    verdictOn(
+      { kind: 'refused', reply, retryAfterMs: seconds * 1000 },
+      { ...given, attempt: 1, profile: 'hour', random: 0 },
+    );
   assert.deepEqual(asked(300), { kind: 'retry', afterMs: 300_000, pauseMs: 300_000 });
   assert.deepEqual(asked(999_999), { kind: 'retry', afterMs: 3_600_000, pauseMs: 3_600_000 });
 });
 
 test('410 ends a delivery at once', () => {
-  assert.deepEqual(verdictOn({ kind: 'gone', reply }, 1, 'hour', 0), { kind: 'failed' });
+  assert.deepEqual(verdictOn({ kind: 'gone', reply }, { ...given, attempt: 1, profile: 'hour', random: 0 }), {
+    kind: 'failed',
+  });
 });
 
-test('a fault of our own side is tried again however often it happened', () => {
-  assert.equal(verdictOn(ours, 40, 'hour', 0).kind, 'retry');
+test('a fault of our own side is tried again however often it happened, for 72 hours', () => {
+  const hours = (count: number) => verdictOn(ours, { ...given, attempt: 40, ageMs: count * 60 * MINUTE }).kind;
+  assert.deepEqual([hours(71), hours(73)], ['retry', 'failed']);
+  assert.equal(verdictOn(ours, { ...given, attempt: 40, profile: 'hour', random: 0 }).kind, 'retry');
 });
 
 test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {

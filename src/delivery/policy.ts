@@ -18,17 +18,25 @@ const JITTER = 0.2;
 const PAUSE_MAX_MS = HOUR;
 /** How long to wait after a fault of our own, which costs the endpoint no attempt. */
 const OWN_FAULT_GAP_MS = 30 * SECOND;
+/** When a delivery that fails by our own faults is given up. */
+const OWN_FAULT_AGE_MS = 72 * HOUR;
 
 export type Verdict = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number; pauseMs: number };
 
 /**
  * The verdict on attempt number `attempt` (from 1). `random` is in [0, 1). `pauseMs` > 0 pauses the whole webhook.
- * A fault of our own side is never charged: the same attempt is made again.
+ * `ageMs` is the delivery's. A fault of our own side is never charged: the same attempt is made again, for 72 hours.
  */
-export const verdictOn = (outcome: Outcome, attempt: number, profile: RetryProfile, random: number): Verdict => {
+export const verdictOn = (
+  outcome: Outcome,
+  { attempt, ageMs, profile, random }: { attempt: number; ageMs: number; profile: RetryProfile; random: number },
+): Verdict => {
   if (outcome.kind === 'delivered') return { kind: 'successful' };
   if (outcome.kind === 'gone') return { kind: 'failed' };
-  if (outcome.kind === 'ours') return { kind: 'retry', afterMs: OWN_FAULT_GAP_MS * (1 + JITTER * random), pauseMs: 0 };
+  if (outcome.kind === 'ours') {
+    if (ageMs > OWN_FAULT_AGE_MS) return { kind: 'failed' };
+    return { kind: 'retry', afterMs: OWN_FAULT_GAP_MS * (1 + JITTER * random), pauseMs: 0 };
+  }
   const gapMs = gapsMs[profile][attempt - 1];
   if (gapMs === undefined) return { kind: 'failed' };
   const pauseMs = outcome.kind === 'refused' ? Math.min(outcome.retryAfterMs, PAUSE_MAX_MS) : 0;

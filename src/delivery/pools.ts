@@ -54,8 +54,9 @@ export const createPools = (guard: Guard, originPools: number): Pools => {
       return pool;
     },
     stop: async () => {
-      pools.clear();
-      await Promise.all(closing);
+      // Destroyed, not closed: closing waits for sockets that are still being opened.
+      const open = [...pools.values()];
+      await Promise.all([...open.map((pool) => pool.destroy()), ...closing]);
     },
   };
 };

@@ -22,8 +22,8 @@ export const discoverLanes = async (sql: Queryable, shard: number) => sql<{ webh
   select webhook_id as "webhookId", due_at as "dueAt" from lane`;
 
 /**
- * The earliest deliveries of some lanes of one shard, at most `asked` of each, in order of due time: those that are due,
- * then the first that is not yet. By `due_at, id` and never by an id cursor: ids commit out of order.
+ * The earliest deliveries of some lanes of one shard, at most `asked` of each, in order of due time: what is due stands
+ * first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
  */
 export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], asked: number[]) =>
   sql<FetchedRow[]>`

@@ -16,6 +16,7 @@ import { createPools, type Pools } from './pools.ts';
 import type { EventRow } from './queries.ts';
 import { createRecorder, type Recorder } from './record/record.ts';
 import { Ownership, type LeaseSettings } from './shards/ownership.ts';
+import { Signal } from './signal.ts';
 
 type WorkerSettings = LeaseSettings &
   LaneLimits &
@@ -34,6 +35,9 @@ export type WorkerDeps = {
   settings: WorkerSettings;
 };
 
+/** How long a stop waits for the last records. */
+const RECORD_TIMEOUT_MS = 2_000;
+
 export class Worker implements Running {
   readonly #deps: WorkerDeps;
   readonly #lanes: Lanes;
@@ -44,7 +48,7 @@ export class Worker implements Running {
   readonly #dispatcher: Dispatcher;
   readonly #fetcher: Fetcher;
   readonly #discovery: Discovery;
-  readonly #waiting = new Set<() => void>();
+  readonly #settling = new Signal();
   #news: Running | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -136,10 +140,6 @@ export class Worker implements Running {
     this.#discovery.everything();
   }
 
-  get inFlight(): number {
-    return this.#dispatcher.inFlight;
-  }
-
   /** Stops taking, finishes what is in flight within the time-out, records it, hands the shards back. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
@@ -147,15 +147,21 @@ export class Worker implements Running {
   }
 
   async #stop(): Promise<void> {
+    const { stopTimeoutMs } = this.#deps.settings;
     this.#discovery.stop();
-    await this.#news?.stop();
     this.#fetcher.stop();
     this.#dispatcher.stop();
-    const late = setTimeout(() => this.#dispatcher.abort(() => true), this.#deps.settings.stopTimeoutMs);
-    while (this.#dispatcher.inFlight > 0 || this.#recorder.unrecorded() > 0) await this.#nextSettled();
+    const late = setTimeout(() => this.#dispatcher.abort(() => true), stopTimeoutMs);
+    // With the database gone nothing can be recorded: what is not by then is sent again by the next owner.
+    const giveUp = new Promise((resolve) => setTimeout(resolve, stopTimeoutMs + RECORD_TIMEOUT_MS).unref());
+    await Promise.race([this.#finish(), giveUp]);
     clearTimeout(late);
-    await this.#ownership.stop();
+    await Promise.race([Promise.all([this.#news?.stop(), this.#ownership.stop()]), giveUp]);
     await this.#pools.stop();
+  }
+
+  async #finish(): Promise<void> {
+    while (this.#dispatcher.inFlight > 0 || this.#recorder.unrecorded() > 0) await this.#settling.next();
   }
 
   #send(lanes: Iterable<Lane>): void {
@@ -184,16 +190,11 @@ export class Worker implements Running {
   }
 
   async #drain(shards: readonly number[]): Promise<void> {
-    while (![...this.#lanes.ofShards(shards)].every((lane) => lane.isEmptyHanded)) await this.#nextSettled();
+    while (![...this.#lanes.ofShards(shards)].every((lane) => lane.isEmptyHanded)) await this.#settling.next();
   }
 
   #settled(lane: Lane): void {
     this.#discovery.look(lane);
-    for (const resolve of this.#waiting) resolve();
-    this.#waiting.clear();
-  }
-
-  #nextSettled(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.add(resolve));
+    this.#settling.fire();
   }
 }

@@ -32,6 +32,8 @@ test('date_modified is read with its offset, with or without a colon', () => {
   assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
   assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
   assert.equal(at('yesterday'), undefined);
+  assert.equal(at('0000-01-01T00:00:00Z'), undefined);
+  assert.equal(at('+010000-01-01T00:00:00Z'), undefined);
 });
 
 const refused: readonly (readonly [name: string, body: unknown, faults: string[]])[] = [

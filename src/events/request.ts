@@ -1,6 +1,6 @@
 /** What a publish request says, checked: every fault is named after the member that is wrong, for arrays by its index. */
 import type { Value } from '#hypermedia/document.ts';
-import { isNative, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
+import { isNative, isResourceId, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 
 export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
@@ -27,15 +27,16 @@ const isDeeperThan = (value: unknown, levels: number): boolean =>
 /** An id is an integer or a string of 1–64 characters that an address can carry. */
 const readId = (id: unknown): string | undefined => {
   if (typeof id === 'number') return Number.isSafeInteger(id) && id >= 0 ? String(id) : undefined;
-  if (typeof id !== 'string' || !id.isWellFormed() || id.trim() === '') return undefined;
-  return /^\P{Cc}{1,64}$/u.test(id) ? id : undefined;
+  return typeof id === 'string' && isResourceId(id) ? id : undefined;
 };
 
 /** A date with an offset, with or without its colon, as the platform writes `date_modified`; null where it has none. */
 const readModifiedAt = (value: unknown): Date | null => {
   if (typeof value !== 'string') return null;
   const at = new Date(value.replace(/([+-][0-9]{2})([0-9]{2})$/, '$1:$2'));
-  return Number.isNaN(at.getTime()) ? null : at;
+  // Years that PostgreSQL would read otherwise, or not at all, are nobody's date.
+  const year = at.getUTCFullYear();
+  return year >= 1 && year <= 9999 ? at : null;
 };
 
 const members = new Set(['event', 'resource']);

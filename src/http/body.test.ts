@@ -47,6 +47,24 @@ for (const [name, body, message, field] of refused) {
   });
 }
 
+test('text that looks like members inside of strings is text', () => {
+  for (const text of ['{"tags":["a",":b"]}', '{"a":"\\":","b":": "}', '["\\\\",":"]']) {
+    assert.deepEqual(parseJson(bytes(text)), JSON.parse(text), text);
+  }
+});
+
+test('a body that was made to be slow or deep is refused, or taken, in no time', () => {
+  const quotes = bytes(JSON.stringify({ name: '"'.repeat(400_000) }));
+  const events = bytes('events=&'.repeat(120_000));
+  const started = performance.now();
+  parseJson(quotes);
+  parseBody(events, 'application/x-www-form-urlencoded', new Set(['events']));
+  for (const deep of ['['.repeat(200_000), `{"a":1,"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`]) {
+    assert.equal(faultOf(() => parseJson(bytes(deep)))?.status, 400);
+  }
+  assert.ok(performance.now() - started < 2_000);
+});
+
 test('colons and braces inside strings are not members', () => {
   assert.deepEqual(parseJson(bytes('{"a":"\\"b\\":1,{\\"a\\":2}","b":"a\\\\"}')), { a: '"b":1,{"a":2}', b: 'a\\' });
 });

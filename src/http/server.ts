@@ -1,6 +1,7 @@
 /** The socket's side: a fastify instance with our limits, raw bodies and one way for errors to leave. */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { METHODS as NODE_METHODS } from 'node:http';
+import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import { Problem } from '#kernel/problem.ts';
 import { corsHeaders } from './cors.ts';
 import { mountDoor } from './door.ts';
@@ -36,6 +37,19 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
     .send(Buffer.from(body));
 };
 
+/** What is not HTTP gets an answer in the one shape, as far as there is anybody to read it. */
+const refuseConnection = (services: Services, error: Error & { code?: string }, socket: Socket): void => {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
+  const problem = toProblem(
+    Object.assign(new Error('The request is not HTTP that can be read'), { statusCode: status }),
+    () => false,
+  );
+  const body = defaultRepresentation.render(errorDocument(problem, newLogref()), services.naming);
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
+  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
+};
+
 /** All addresses, ready to listen. Every route of the table is mounted; what is not there is a 404 in the one shape. */
 export const createServer = (services: Services, routes: readonly Route[]): FastifyInstance => {
   const { settings } = services;
@@ -48,6 +62,9 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     logger: false,
+    // An address that cannot be decoded never reaches a route.
+    frameworkErrors: (error, request, reply) => void sendProblem(services, request, reply, error),
+    clientErrorHandler: (error, socket) => refuseConnection(services, error, socket),
   });
   for (const method of NODE_METHODS) {
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });

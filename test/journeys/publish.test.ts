@@ -111,6 +111,19 @@ test('an id may be any text; its address is encoded', async () => {
   assert.equal((await bodyOf(await app.api('GET', self?.href ?? '')))['total'], 4);
 });
 
+test('an address that no resource can have is a 404, or a 400 in the one shape', async () => {
+  for (const [path, status] of [
+    ['%00', 404],
+    ['a'.repeat(65), 404],
+    ['a'.repeat(200), 414],
+    ['%FF', 400],
+  ] as const) {
+    const response = await app.api('GET', `/stores/${storeId}/transactions/${path}`);
+    assert.equal(response.status, status, path);
+    assert.ok(faultsOf(await bodyOf(response)).length > 0, path);
+  }
+});
+
 test('zoom embeds what the publisher embedded, and names a relation that there is not', async () => {
   await publish(created({ id: 40, _embedded: { 'svc:items': [{ name: 'Brush' }] } }));
   assert.deepEqual((await bodyOf(await transaction(40, '?zoom=items')))['_embedded'], {

@@ -13,9 +13,9 @@ const say = (line: object): void => void process.stdout.write(`${JSON.stringify(
 
 try {
   const { address, stop, exited } = await startEmbedded({ dataDir, durable: false, log });
+  process.on('SIGINT', () => say({ interrupted: true }));
   say({ address });
   void exited.then((reason) => say({ exited: reason }));
-  process.on('SIGINT', () => say({ interrupted: true }));
   process.stdin.once('end', () => void stop()).resume();
 } catch (error) {
   say({ error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) });

@@ -66,6 +66,8 @@ const toStates = (entries: readonly Entry[]): StateColumns => {
 };
 
 const RETRY_MS = 250;
+/** An outcome that PostgreSQL refuses is tried ever more rarely, and in the log each time. */
+const POISON_RETRY_MAX_MS = 30_000;
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
 
@@ -79,12 +81,13 @@ export const createRecorder = (deps: {
 }): Recorder => {
   let unrecorded = 0;
 
-  const run = async (entries: readonly Entry[]): Promise<boolean[]> => {
+  const write = async (entries: readonly Entry[]): Promise<boolean[]> => {
     const shards = [...new Set(entries.map(({ shard }) => shard))].toSorted((a, b) => a - b);
     const fences = shards.flatMap((shard) => {
       const fence = deps.fenceOf(shard);
       return fence === undefined ? [] : [{ shard, fence }];
     });
+    if (fences.length === 0) return entries.map(() => false);
     const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
     const now = deps.clock.now();
     const held = new Set(
@@ -92,6 +95,21 @@ export const createRecorder = (deps: {
     );
     for (const { shard } of fences) if (!held.has(shard)) deps.onLost(shard);
     return entries.map(({ shard }) => held.has(shard));
+  };
+
+  /**
+   * A database that is away, or a COMMIT whose result is unknown: the same batch again, before any later one, so that
+   * the states of a webhook are written in their order. Recording again changes nothing twice.
+   */
+  const run = async (entries: readonly Entry[]): Promise<boolean[]> => {
+    for (;;) {
+      try {
+        return await write(entries);
+      } catch (error) {
+        if (!isUnavailable(error)) throw error;
+        await wait(RETRY_MS);
+      }
+    }
   };
 
   const batcher = createBatcher<Entry, boolean>({
@@ -102,14 +120,12 @@ export const createRecorder = (deps: {
   });
 
   const untilRecorded = async (entry: Entry): Promise<boolean> => {
-    while (deps.fenceOf(entry.shard) !== undefined) {
+    for (let tries = 0; deps.fenceOf(entry.shard) !== undefined; tries += 1) {
       try {
         return await batcher.submit(entry);
       } catch (error) {
-        // A database that is away, or a COMMIT whose result is unknown: recording again changes nothing twice.
-        if (!isUnavailable(error))
-          deps.log.error({ err: error, delivery: entry.delivery.id }, 'an outcome could not be recorded');
-        await wait(RETRY_MS);
+        deps.log.error({ err: error, delivery: entry.delivery.id }, 'an outcome could not be recorded');
+        await wait(Math.min(RETRY_MS * 2 ** tries, POISON_RETRY_MAX_MS));
       }
     }
     return false;

@@ -29,6 +29,8 @@ export class Ownership implements Running {
   /** Our own monotonic time from which the lease counts. */
   #confirmedAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
+  /** Rises with everything that is gained, lost or handed back. */
+  #changes = 0;
   #timer: NodeJS.Timeout | undefined;
   #watch: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
@@ -102,8 +104,11 @@ export class Ownership implements Running {
     await beat(sql, settings.workerId, clock.now());
     this.#suspendWhenSilent();
     this.#confirmedAtMs = askedAtMs;
+    const changes = this.#changes;
     const [workers, leases] = await Promise.all([listWorkers(sql), listLeases(sql)]);
     this.#rivals.observe(workers, clock.monotonicMs());
+    // Something was lost or handed back while the list was read: it may show what is no longer so. The next beat looks again.
+    if (changes !== this.#changes) return;
     this.#reconcile(leases);
     await this.#balance(leases);
   }
@@ -147,6 +152,7 @@ export class Ownership implements Running {
       this.#forget(shards);
       await releaseShards(this.#deps.sql, this.#deps.settings.workerId, shards);
     } finally {
+      this.#changes += 1;
       for (const shard of shards) this.#draining.delete(shard);
     }
   }
@@ -156,12 +162,14 @@ export class Ownership implements Running {
   }
 
   #gain(shards: readonly { shard: number; fence: number }[]): void {
+    this.#changes += 1;
     for (const { shard, fence } of shards) this.#fences.set(shard, fence);
     if (shards.length > 0) this.#deps.onGained(shards.map(({ shard }) => shard));
   }
 
   #forget(shards: readonly number[]): void {
     const held = shards.filter((shard) => this.#fences.delete(shard));
+    this.#changes += held.length;
     if (held.length > 0) this.#deps.onLost(held);
   }
 }
