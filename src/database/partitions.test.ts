@@ -57,6 +57,19 @@ test('what is older than the retention goes, the last kept day stays', async (t)
   assert.equal(row?.n, 1);
 });
 
+test('the days that pending deliveries end into stay until they have ended', async (t) => {
+  const { sql } = await testDatabase(t);
+  const id = dailyIdOf(TODAY, 5, 7);
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    values (7, ${id}, 1, 1, 0, ${id}, now())`;
+  const names = (day: number) => ['attempt', 'delivery_done', 'event'].map((parent) => `${parent}_d${day}`);
+  assert.deepEqual((await maintain(sql, TODAY + 9, 2)).dropped, names(TODAY - 1));
+  await sql`delete from delivery`;
+  const { dropped } = await maintain(sql, TODAY + 9, 2);
+  assert.ok(names(TODAY).every((name) => dropped.includes(name)));
+});
+
 test('a detach that a long transaction interrupts is finished by the next run', async (t) => {
   const { sql } = await testDatabase(t);
   const reader = await sql.reserve();

@@ -206,6 +206,22 @@ test('a switch-off and on again begins the count of failures at zero', async () 
   assert.deepEqual({ ...state }, { epoch: 1, consecutive_failures: 1 });
 });
 
+test('a webhook that cannot be used holds back no other', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  const broken = await engine.addWebhook(`${receiver.url}/broken`);
+  await engine.addWebhook(`${receiver.url}/sound`);
+  await engine.sql`update webhook set encryption_key = 'sealed with another key' where id = ${broken}`;
+  await engine.publish(range(5));
+  await engine.startWorker();
+  await until(
+    () => countsOf(engine),
+    ({ successful }) => successful === 5,
+  );
+  assert.deepEqual(new Set(receiver.got.map(({ path }) => path)), new Set(['/sound']));
+  assert.equal((await countsOf(engine)).pending, 5, 'what is for it waits until it can be used');
+});
+
 test('a stop waits for what is in flight and records it', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();
