@@ -21,6 +21,7 @@ button.quiet{background:transparent;color:var(--accent)}
 .buttons{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.25rem}
 .alert{background:var(--bad-paper);color:var(--bad);border-radius:8px;padding:.65rem .9rem;margin:0 0 1rem}
 dl{display:grid;grid-template-columns:auto 1fr;gap:.3rem 1rem;margin:0 0 1rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+a{color:var(--accent)}
 code{font:.9em ui-monospace,SFMono-Regular,Menlo,monospace;overflow-wrap:anywhere}
 ul{padding-left:1.2rem;margin:.25rem 0 .75rem}
 `;
