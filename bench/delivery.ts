@@ -56,6 +56,7 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
   const published: number[] = [];
   const connections: number[] = [];
   const descriptors: number[] = [];
+  const failed: number[] = [];
   const ours = () =>
     measure(async () => {
       const load = { storeIds, requests, arrayOf: array, concurrent, from };
@@ -63,6 +64,7 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
       const done = await publishAndRecord(scene, publisher.engine, load);
       published.push((count / done.publishMs) * 1_000);
       connections.push(done.connections);
+      failed.push(done.failed);
       descriptors.push(await worker.engine.ask('descriptors', null));
       return done.ms;
     });
@@ -98,6 +100,7 @@ await bench({ numbers, flags: ['profile'] }, async (options, defer) => {
   print(`meanwhile published ${spread(published.slice(1))} a second, while the worker delivered`);
   const [warmUp = 0, ...later] = connections;
   print(`the worker opened ${warmUp} connections to warm up, then ${spread(later)} a round`);
+  print(`attempts that failed and were made again after a minute: ${spread(failed)} a round`);
   const limit = spawnSync('sh', ['-c', 'ulimit -n']).stdout.toString().trim();
   print(`it holds ${spread(descriptors)} file descriptors after a round; a process may have ${limit} here`);
 

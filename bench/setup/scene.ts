@@ -46,18 +46,23 @@ export const startScene = async (
 
 const RECORD_PATIENCE_MS = 30_000;
 
-/** Milliseconds from the first publish until every delivery is recorded. Throws where one is missing or not successful. */
+/** `failed`: attempts that were not delivered and had to be repeated, a minute later at the earliest. */
+export type Recorded = { ms: number; publishMs: number; connections: number; failed: number };
+
+/** From the first publish until every delivery is recorded. Throws where one is missing or not successful. */
 export const publishAndRecord = async (
   { database: { sql }, receiver }: Scene,
   publisher: Child<EngineProcess>,
   load: Load,
-): Promise<{ ms: number; publishMs: number; connections: number }> => {
+): Promise<Recorded> => {
   const events = load.requests * load.arrayOf;
-  const successful = async () => {
-    const [row] = await sql<{ count: number }[]>`select count(*) from delivery_done where state = 'successful'`;
-    return row?.count ?? 0;
+  const count = async () => {
+    const [row] = await sql<{ successful: number; failed: number }[]>`
+      select (select count(*) from delivery_done where state = 'successful') as successful,
+        (select count(*) from attempt where outcome <> 'delivered') as failed`;
+    return row ?? { successful: 0, failed: 0 };
   };
-  const before = await successful();
+  const before = await count();
   const startedAt = performance.now();
   const [connections, publishMs] = await Promise.all([
     receiver.ask('until', events),
@@ -69,7 +74,8 @@ export const publishAndRecord = async (
     RECORD_PATIENCE_MS,
   );
   const ms = performance.now() - startedAt;
-  const recorded = (await successful()) - before;
+  const after = await count();
+  const recorded = after.successful - before.successful;
   if (recorded !== events) throw new Error(`${events} events made ${recorded} successful deliveries`);
-  return { ms, publishMs, connections };
+  return { ms, publishMs, connections, failed: after.failed - before.failed };
 };
