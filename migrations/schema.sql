@@ -15,6 +15,7 @@ create table access_grant (
   store_id bigint,
   date_created timestamp with time zone not null,
   date_revoked timestamp with time zone,
+  date_used timestamp with time zone,
   constraint access_grant_check CHECK (((scope = 'store_full_access'::text) = (store_id IS NOT NULL))),
   constraint access_grant_check1 CHECK (((scope = 'platform'::text) = (user_id IS NULL))),
   constraint access_grant_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
@@ -24,6 +25,7 @@ create table access_grant (
   constraint access_grant_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX access_grant_client ON public.access_grant USING btree (client);
+CREATE INDEX access_grant_revoked ON public.access_grant USING btree (date_revoked) WHERE (date_revoked IS NOT NULL);
 CREATE INDEX access_grant_user ON public.access_grant USING btree (user_id);
 
 create table access_token (
@@ -56,6 +58,25 @@ create table attempt (
 ) partition by RANGE (delivery_id);
 CREATE INDEX attempt_webhook ON ONLY public.attempt USING btree (shard, webhook_id, date_started DESC);
 
+create table audit (
+  id bigint not null,
+  action text not null,
+  user_id bigint,
+  client bigint,
+  store_id bigint,
+  address text,
+  user_agent text,
+  detail jsonb not null,
+  date_created timestamp with time zone not null,
+  constraint audit_action_check CHECK ((action ~ '^[a-z_]{1,64}$'::text)),
+  constraint audit_address_check CHECK ((length(address) <= 64)),
+  constraint audit_id_check CHECK ((id > 0)),
+  constraint audit_pkey PRIMARY KEY (id),
+  constraint audit_user_agent_check CHECK ((length(user_agent) <= 512))
+);
+CREATE INDEX audit_created ON public.audit USING btree (date_created);
+CREATE INDEX audit_user ON public.audit USING btree (user_id, id DESC);
+
 create table authorization_code (
   hash bytea not null,
   grant_id bigint not null,
@@ -80,15 +101,38 @@ create table client (
   redirect_uris text[] not null,
   trusted boolean not null,
   date_created timestamp with time zone not null,
+  owner bigint,
+  contact text,
+  is_public boolean default false not null,
+  is_verified boolean default true not null,
+  rotates_refresh_tokens boolean default false not null,
+  is_legacy boolean default false not null,
+  date_modified timestamp with time zone default now() not null,
   constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
+  constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
+  constraint client_check2 CHECK (((NOT is_legacy) OR (cardinality(redirect_uris) = 1))),
   constraint client_client_id_check CHECK ((client_id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
   constraint client_client_id_key UNIQUE (client_id),
   constraint client_company_check CHECK ((length(company) <= 255)),
+  constraint client_contact_check CHECK ((length(contact) <= 254)),
   constraint client_description_check CHECK ((length(description) <= 1000)),
   constraint client_id_check CHECK ((id > 0)),
   constraint client_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
+  constraint client_owner_fkey FOREIGN KEY (owner) REFERENCES users(id) ON DELETE SET NULL,
   constraint client_pkey PRIMARY KEY (id),
   constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20))
+);
+CREATE INDEX client_owner ON public.client USING btree (owner) WHERE (owner IS NOT NULL);
+
+create table client_logo (
+  client bigint not null,
+  media_type text not null,
+  bytes bytea not null,
+  date_modified timestamp with time zone not null,
+  constraint client_logo_bytes_check CHECK (((length(bytes) >= 1) AND (length(bytes) <= 262144))),
+  constraint client_logo_client_fkey FOREIGN KEY (client) REFERENCES client(id) ON DELETE CASCADE,
+  constraint client_logo_media_type_check CHECK ((media_type = ANY (ARRAY['image/png'::text, 'image/jpeg'::text, 'image/webp'::text, 'image/gif'::text]))),
+  constraint client_logo_pkey PRIMARY KEY (client)
 );
 
 create table client_secret (
@@ -101,6 +145,7 @@ create table client_secret (
   constraint client_secret_pkey PRIMARY KEY (hash)
 );
 CREATE INDEX client_secret_client ON public.client_secret USING btree (client);
+CREATE INDEX client_secret_expires ON public.client_secret USING btree (date_expires) WHERE (date_expires IS NOT NULL);
 
 create table delivery (
   shard smallint not null,
@@ -160,16 +205,38 @@ create table membership (
 );
 CREATE INDEX membership_user ON public.membership USING btree (user_id);
 
+create table password_reset (
+  hash bytea not null,
+  user_id bigint not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  constraint password_reset_hash_check CHECK ((length(hash) = 32)),
+  constraint password_reset_pkey PRIMARY KEY (hash),
+  constraint password_reset_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX password_reset_expires ON public.password_reset USING btree (date_expires);
+CREATE INDEX password_reset_user ON public.password_reset USING btree (user_id);
+
 create table refresh_token (
   hash bytea not null,
   grant_id bigint not null,
   date_expires timestamp with time zone not null,
+  rotated_at timestamp with time zone,
   constraint refresh_token_grant_id_fkey FOREIGN KEY (grant_id) REFERENCES access_grant(id) ON DELETE CASCADE,
   constraint refresh_token_hash_check CHECK ((length(hash) = 32)),
   constraint refresh_token_pkey PRIMARY KEY (hash)
 );
 CREATE INDEX refresh_token_expires ON public.refresh_token USING btree (date_expires);
 CREATE INDEX refresh_token_grant ON public.refresh_token USING btree (grant_id);
+
+create table registration_token (
+  hash bytea not null,
+  date_created timestamp with time zone not null,
+  date_expires timestamp with time zone not null,
+  constraint registration_token_hash_check CHECK ((length(hash) = 32)),
+  constraint registration_token_pkey PRIMARY KEY (hash)
+);
+CREATE INDEX registration_token_expires ON public.registration_token USING btree (date_expires);
 
 create table resource (
   shard smallint not null,
@@ -231,11 +298,20 @@ create table store (
   constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
 
+create table throttle (
+  key bytea not null,
+  full_at timestamp with time zone not null,
+  constraint throttle_key_check CHECK ((length(key) = 32)),
+  constraint throttle_pkey PRIMARY KEY (key)
+);
+CREATE INDEX throttle_full_at ON public.throttle USING btree (full_at);
+
 create table users (
   id bigint not null,
   email text not null,
   password_hash text not null,
   date_created timestamp with time zone not null,
+  date_disabled timestamp with time zone,
   constraint users_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
   constraint users_id_check CHECK ((id > 0)),
   constraint users_pkey PRIMARY KEY (id)

@@ -1,10 +1,36 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
-import { databaseUrl, integer, list, logLevel, networks, origin, secretKey, token, type Env } from './env.ts';
+import {
+  databaseUrl,
+  flag,
+  integer,
+  list,
+  logLevel,
+  mailServer,
+  networks,
+  origin,
+  secretKey,
+  token,
+  type Env,
+} from './env.ts';
 
 /** A positive safe integer nobody else has: what this process is called in `worker` and `shard_lease`. */
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
+
+/** How long what has run out is kept, and how gently it is purged. */
+const housekeeping = Object.freeze({
+  everyMs: 60_000,
+  batchRows: 1_000,
+  pauseMs: 50,
+  /** How long a code is kept after it ran out, so that its reuse is noticed. */
+  codeKeptMinutes: 30,
+  /** How long an expired access token is told apart from one that never was. */
+  accessTokenKeptHours: 24,
+  rotatedTokenKeptDays: 30,
+  revokedGrantKeptDays: 30,
+  auditKeptDays: 365,
+});
 
 export type Config = ReturnType<typeof readConfig>;
 
@@ -37,14 +63,26 @@ export const readConfig = (env: Env, cwd: string) => {
       headersLimitBytes: 32 * 1024,
       requestTimeoutMs: 60_000,
       stopTimeoutMs: 4_000,
+      trustedProxies: networks(env, 'TRUSTED_PROXIES'),
     }),
+    mail: mailServer(env),
+    /** 0: no metrics are served. */
+    metricsPort: integer(env, 'METRICS_PORT', 0, 0, 65_535),
     oauth: Object.freeze({
       codeLifetimeSeconds: 30,
       accessTokenLifetimeSeconds: 7_200,
       refreshTokenIdleDays: 365,
+      clientSecretOverlapHours: 24,
+      clientsPerUser: 50,
+      /** Whether anybody may register a client through the protocol, without a session or a token. */
+      openRegistration: flag(env, 'OPEN_REGISTRATION'),
+    }),
+    accounts: Object.freeze({
       sessionLifetimeDays: 30,
       passwordHashesAtOnce: 2,
+      passwordResetMinutes: 60,
     }),
+    housekeeping,
     webhooks: Object.freeze({
       versions: ['2', ...list(env, 'WEBHOOK_VERSIONS')],
       webhooksPerStore: 100,

@@ -34,6 +34,24 @@ export const databaseUrl = (env: Env): string | undefined => {
   throw new ConfigError('DATABASE_URL is not an address such as postgres://user:password@host:5432/halcyon');
 };
 
+export const flag = (env: Env, name: string): boolean => {
+  const text = env[name] ?? '';
+  if (text === '' || text === '0' || text === 'false') return false;
+  if (text === '1' || text === 'true') return true;
+  throw new ConfigError(`${name} is "${text}": set it to 1 or 0`);
+};
+
+/** Where mail is handed in, and whom it comes from; undefined where the operator has set up none. */
+export const mailServer = (env: Env): { url: string; from: string } | undefined => {
+  const url = env['SMTP_URL'];
+  if (url === undefined || url === '') return undefined;
+  if (!/^smtps?:\/\//.test(url) || !URL.canParse(url))
+    throw new ConfigError('SMTP_URL is not an address such as smtps://user:password@mail.example.com');
+  const from = env['MAIL_FROM'] ?? '';
+  if (/^[^\s@]+@[^\s@]+$/.test(from)) return { url, from };
+  throw new ConfigError('Set MAIL_FROM beside SMTP_URL: the address that mails come from, such as halcyon@example.com');
+};
+
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 /** On a laptop the terminal is for the person, so the log is quieter there. */

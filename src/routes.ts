@@ -1,5 +1,6 @@
 /** Every address that the service answers, one line each. */
 import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
+import { protocolProblem } from '#oauth/errors.ts';
 
 export type Rooms = {
   home: Operation;
@@ -37,7 +38,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
-    endpoint(`${api}/token`, { POST: rooms.token }),
+    endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),

@@ -5,7 +5,7 @@ import { Problem } from '#kernel/problem.ts';
 import { parseForm } from './body.ts';
 import { preflightHeaders } from './cors.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
-import { queryOf, refuseOtherMethods, type Services } from './services.ts';
+import { queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
 
 /**
  * A form may be posted by our own pages only. Browsers say where a post comes from: `Sec-Fetch-Site`, else `Origin`;
@@ -33,7 +33,9 @@ const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => {
     method: request.method,
     params: request.params as Params,
     query: queryOf(request),
+    rawQuery: rawQueryOf(request),
     form: formOf(request),
+    bytes: request.body instanceof Uint8Array ? request.body : Buffer.alloc(0),
     contentType: request.headers['content-type'] ?? '',
     headers,
     cookies: parseCookie(request.headers.cookie ?? ''),
@@ -53,12 +55,17 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
   const { authOrigin, versionHeader } = services.settings;
   const config = { cors: door.cors };
+  const errorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
+    const { problem, logref } = reportProblem(services, request, thrown);
+    send(reply.headers(problem.headers), door.answerProblem(problem, logref));
+  };
 
   const mount = (method: 'GET' | 'HEAD' | 'POST', handle: DoorHandler) =>
     app.route({
       method,
       url: door.path,
       config,
+      errorHandler,
       onRequest: async (request) => {
         if (method === 'POST' && door.sameOriginPosts) requireSameOrigin(request, authOrigin);
       },
@@ -79,5 +86,5 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
       return reply.code(204).header('Allow', allow).send();
     },
   });
-  refuseOtherMethods(app, { path: door.path, allow, cors: door.cors });
+  refuseOtherMethods(app, { path: door.path, allow, cors: door.cors, errorHandler });
 };

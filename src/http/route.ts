@@ -5,7 +5,8 @@
 import type { Static, TSchema } from 'typebox';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { Principal } from '#kernel/principal.ts';
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault, Problem } from '#kernel/problem.ts';
+import { problemPage } from './problem-page.ts';
 
 export type Params = Readonly<Record<string, string>>;
 
@@ -102,12 +103,16 @@ export type DoorRequest = {
   params: Params;
   /** Raw, so that a repeated parameter can be seen. */
   query: URLSearchParams;
+  /** The query as text, without `?`: what tells broken UTF-8 from a U+FFFD that was meant. */
+  rawQuery: string;
   /** The form body; empty where there was none or it was of another type. */
   form: URLSearchParams;
+  /** The body as it came. */
+  bytes: Uint8Array;
   contentType: string;
   headers: Readonly<Record<string, string | undefined>>;
   cookies: Readonly<Record<string, string | undefined>>;
-  /** The peer's address. */
+  /** The peer's address; what a proxy says of it counts only where the operator trusts the proxy. */
   address: string;
   now: Date;
 };
@@ -115,18 +120,22 @@ export type DoorRequest = {
 export type DoorAnswer = {
   status: number;
   headers: Readonly<Record<string, string | readonly string[]>>;
-  body: string;
+  body: string | Uint8Array;
 };
 
 export type DoorHandler = (request: DoorRequest) => Promise<DoorAnswer>;
 
-/** `cors`: any origin may read the answer (never pages). `form`: POST must come from our own pages. */
+/** How a door tells what it could not do: a page for people, the protocol's own error for programs. */
+export type ProblemAnswer = (problem: Problem, logref: string) => DoorAnswer;
+
+/** `cors`: any origin may read the answer (never pages). `sameOriginPosts`: POST must come from our own pages. */
 export type Door = {
   kind: 'door';
   path: string;
   cors: boolean;
   sameOriginPosts: boolean;
   operations: Partial<Record<'GET' | 'POST', DoorHandler>>;
+  answerProblem: ProblemAnswer;
 };
 
 export type Route = Resource | Door;
@@ -137,20 +146,19 @@ export const resource = (path: string, operations: Resource['operations']): Reso
   operations,
 });
 
-/** A page or its form: same-origin posts only, no CORS. */
+/** A page or its form: same-origin posts only, no CORS, errors for people. */
 export const page = (path: string, operations: Door['operations']): Door => ({
   kind: 'door',
   path,
   cors: false,
   sameOriginPosts: true,
   operations,
+  answerProblem: problemPage,
 });
 
-/** An endpoint of a protocol (the token endpoint): called by programs from anywhere, authenticates by itself. */
-export const endpoint = (path: string, operations: Door['operations']): Door => ({
-  kind: 'door',
-  path,
-  cors: true,
-  sameOriginPosts: false,
-  operations,
-});
+/** An endpoint of a protocol (the token endpoint): called by programs, authenticates by itself. */
+export const endpoint = (
+  path: string,
+  operations: Door['operations'],
+  protocol: { cors: boolean; answerProblem: ProblemAnswer },
+): Door => ({ kind: 'door', path, sameOriginPosts: false, operations, ...protocol });

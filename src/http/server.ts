@@ -9,20 +9,10 @@ import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { mountResource } from './resource.ts';
 import type { Route } from './route.ts';
-import type { Services } from './services.ts';
+import { reportProblem, type Services } from './services.ts';
 
 const sendProblem = (services: Services, request: FastifyRequest, reply: FastifyReply, thrown: unknown) => {
-  const problem = toProblem(thrown, services.isUnavailable);
-  const logref = newLogref();
-  const line = {
-    logref,
-    status: problem.status,
-    method: request.method,
-    path: request.url.split('?', 1)[0],
-    err: problem.cause,
-  };
-  if (problem.status >= 500) services.log.error(line, problem.message);
-  else services.log.debug(line, problem.message);
+  const { problem, logref } = reportProblem(services, request, thrown);
   let representation = defaultRepresentation;
   try {
     representation = negotiate(request.headers.accept);
@@ -62,6 +52,7 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     logger: false,
+    trustProxy: settings.trustedProxies.length === 0 ? false : [...settings.trustedProxies],
     // An address that cannot be decoded never reaches a route.
     frameworkErrors: (error, request, reply) => void sendProblem(services, request, reply, error),
     clientErrorHandler: (error, socket) => refuseConnection(services, error, socket),

@@ -1,15 +1,20 @@
 /** What the machinery needs from the rest of the house; app.ts hands it in. */
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Naming } from '#hypermedia/document.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
+import { newLogref, toProblem } from './errors.ts';
+
+export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
 type HttpSettings = {
   bodyLimitBytes: number;
   headersLimitBytes: number;
   requestTimeoutMs: number;
+  /** Networks of proxies whose `X-Forwarded-For` is believed; from anybody else it is ignored. */
+  trustedProxies: readonly string[];
   versionHeader: string;
   /** The origin whose pages may post forms. */
   authOrigin: string;
@@ -25,22 +30,45 @@ export type Services = {
   isUnavailable: (error: unknown) => boolean;
 };
 
-/** The query as it came: a repeated parameter stays repeated. */
-export const queryOf = (request: FastifyRequest): URLSearchParams => {
+export const rawQueryOf = (request: FastifyRequest): string => {
   const at = request.url.indexOf('?');
-  return new URLSearchParams(at === -1 ? '' : request.url.slice(at + 1));
+  return at === -1 ? '' : request.url.slice(at + 1);
+};
+
+/** The query as it came: a repeated parameter stays repeated. */
+export const queryOf = (request: FastifyRequest): URLSearchParams => new URLSearchParams(rawQueryOf(request));
+
+/** Whatever was thrown, as a Problem that stands in the log under `logref`: once, here, where it is handled. */
+export const reportProblem = (
+  services: Services,
+  request: FastifyRequest,
+  thrown: unknown,
+): { problem: Problem; logref: string } => {
+  const problem = toProblem(thrown, services.isUnavailable);
+  const logref = newLogref();
+  const line = {
+    logref,
+    status: problem.status,
+    method: request.method,
+    path: request.url.split('?', 1)[0],
+    err: problem.cause,
+  };
+  if (problem.status >= 500) services.log.error(line, problem.message);
+  else services.log.debug(line, problem.message);
+  return { problem, logref };
 };
 
 /** Every method that the route does not serve: 405, and `Allow` says what is possible (RFC 9110 §15.5.6). */
 export const refuseOtherMethods = (
   app: FastifyInstance,
-  { path, allow, cors }: { path: string; allow: string; cors: boolean },
+  { path, allow, cors, errorHandler }: { path: string; allow: string; cors: boolean; errorHandler?: ErrorHandler },
 ): void => {
   const served = new Set(allow.split(', '));
   app.route({
     method: app.supportedMethods.filter((method) => !served.has(method)),
     url: path,
     config: { cors },
+    ...(errorHandler && { errorHandler }),
     onRequest: async (request) => {
       const message = `${request.method} is not possible here; possible are ${allow}`;
       throw new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });

@@ -2,6 +2,7 @@
  * GET and POST /authorize (RFC 6749 §3.1): a checked request, a signed-in person, their decision, and the way back to
  * the client. POST checks again everything that GET checked.
  */
+import { formNonce, isFormNonce } from '#accounts/form-nonce.ts';
 import type { Session, Sessions } from '#accounts/sessions.ts';
 import type { Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -9,7 +10,7 @@ import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { readAuthorization, type AuthorizationRequest } from './authorization-request.ts';
 import { consentPage, refusalPage } from './consent-page.ts';
 import { rejections, type Fault } from './errors.ts';
-import { consentNonce, isConsentNonce } from './nonce.ts';
+import { boundToRequest } from './nonce.ts';
 import { insertApproval, storesOf, type PickableStore } from './queries.ts';
 import { formTarget, withParameters } from './redirect-uri.ts';
 import { mintToken } from './tokens.ts';
@@ -45,7 +46,7 @@ const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer>
   if (session === null) return redirectAnswer(signIn(deps, door.query));
   const { request } = reading;
   const stores = request.scope.scope === 'store_full_access' ? await storesOf(deps.sql, session.userId) : [];
-  return { request, session, stores, nonce: consentNonce(deps.nonceKey, session.id, request) };
+  return { request, session, stores, nonce: formNonce(deps.nonceKey, session, boundToRequest(request)) };
 };
 
 const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, alert?: string): DoorAnswer => {
@@ -75,7 +76,7 @@ const approve = async (deps: Deps, visit: Visit, storeId: number | null, now: Da
 
 const decide = async (deps: Deps, visit: Visit, { query, form, now }: DoorRequest): Promise<DoorAnswer> => {
   const { request, stores, nonce } = visit;
-  if (!isConsentNonce(form.get('nonce'), nonce)) return ask(deps, visit, query, 403, CHANGED);
+  if (!isFormNonce(form.get('nonce'), nonce)) return ask(deps, visit, query, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
   if (decision !== 'allow') return ask(deps, visit, query, 422, UNDECIDED);

@@ -2,6 +2,8 @@
  * The protocol's errors on one page. Texts are constants, so that no answer can echo a secret, and stay inside
  * the characters of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
  */
+import { jsonAnswer } from '#http/answers.ts';
+import type { ProblemAnswer } from '#http/route.ts';
 
 export type Fault = { error: string; description: string };
 
@@ -80,3 +82,16 @@ export class TokenRefusal extends Error {
     this.headers = headers;
   }
 }
+
+/** The characters of `error_description` (RFC 6749 §5.2). */
+const describe = (text: string): string => text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+
+/**
+ * What went wrong before or beside a protocol endpoint's own checks: a body that cannot be read is `invalid_request`, a
+ * database that is away `temporarily_unavailable` (the word of RFC 6749 §4.1.2.1, which §5.2 lacks) under the status 503.
+ */
+export const protocolProblem: ProblemAnswer = (problem) => {
+  const { status } = problem;
+  const error = status < 500 ? 'invalid_request' : status === 503 ? 'temporarily_unavailable' : 'server_error';
+  return jsonAnswer(status, { error, error_description: describe(problem.message) }, problem.headers);
+};

@@ -13,7 +13,8 @@ const MAY_LOOK_INTO: Readonly<Record<string, readonly string[] | typeof EVERYTHI
   events: ['kernel', 'database', 'hypermedia', 'http', 'commerce'],
   changelog: ['kernel', 'database', 'events'],
   stores: ['kernel', 'database', 'hypermedia', 'http', 'changelog'],
-  accounts: ['kernel', 'database', 'hypermedia', 'http', 'changelog'],
+  mail: ['kernel'],
+  accounts: ['kernel', 'database', 'hypermedia', 'http', 'changelog', 'mail'],
   oauth: ['kernel', 'database', 'hypermedia', 'http', 'changelog', 'accounts', 'stores'],
   webhooks: ['kernel', 'database', 'hypermedia', 'http', 'commerce', 'events', 'changelog'],
   delivery: ['kernel', 'database', 'hypermedia', 'commerce', 'changelog'],
@@ -23,15 +24,17 @@ const MAY_LOOK_INTO: Readonly<Record<string, readonly string[] | typeof EVERYTHI
 /** Beside the rooms; only these may stand there. A room gets its settings as an argument, so it never reads config.ts. */
 const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>> = {
   'src/main.ts': EVERYTHING,
+  // What runs, and apart from it what answers requests.
   'src/app.ts': EVERYTHING,
+  'src/rooms.ts': EVERYTHING,
   'src/routes.ts': EVERYTHING,
   // What may be set, and apart from it how a single value is read and refused.
   'src/config.ts': [],
   'src/env.ts': [],
 };
-const MAY_READ_CONFIG = /^src\/(?:main|app)\.ts$|^src\/cli\//;
+const MAY_READ_CONFIG = /^src\/(?:main|app|rooms)\.ts$|^src\/cli\//;
 const MAY_READ_ENV = /^src\/config\.ts$|^src\/cli\//;
-const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|routes)\.ts$|^src\/cli\//;
+const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes)\.ts$|^src\/cli\//;
 /** Shared by all tests, those beside the code included. */
 const TEST_SETUP = /^test\/setup\//;
 

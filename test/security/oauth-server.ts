@@ -2,22 +2,17 @@
  * The authorization server behind a real socket and a real database, two clients, two people and their stores, and a
  * browser that keeps cookies, reads forms and follows nothing by itself. Time stands still unless a test moves it.
  */
-import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
 import { createPasswords } from '#accounts/passwords.ts';
-import { createSessions } from '#accounts/sessions.ts';
-import { createSignIn } from '#accounts/sign-in.ts';
 import { createUser } from '#accounts/users.ts';
-import { isUnavailable, openPool } from '#database/pool.ts';
-import { endpoint, page, resource } from '#http/route.ts';
-import { createServer } from '#http/server.ts';
+import { openPool } from '#database/pool.ts';
 import { createLog } from '#kernel/log.ts';
-import { createAuthorize } from '#oauth/authorize.ts';
-import { createBearer } from '#oauth/bearer.ts';
 import { createClient } from '#oauth/clients.ts';
-import { createTokenEndpoint } from '#oauth/token.ts';
-import { addMember, createStore, createStoreOperations } from '#stores/store.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { startApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
 import { testDatabase } from '../setup/database.ts';
+import { freePort } from '../setup/free-port.ts';
 
 export const ISSUER = 'http://auth.example.test';
 export const REDIRECT = 'https://app.example.com/cb?keep=1';
@@ -25,7 +20,6 @@ export const PASSWORD = 'correct horse battery';
 /** Of the server to its database. */
 export const CONNECTIONS = 10;
 const START = new Date('2026-07-01T10:00:00.000Z');
-const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
 
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
@@ -80,7 +74,8 @@ const shop = (name: string) => {
   return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: START };
 };
 
-const openServer = async () => {
+/** Everything that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
+const openServer = async (env: Readonly<Record<string, string>>) => {
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, while node:test still knows whose hook it is.
   after(async () => {
@@ -92,43 +87,25 @@ const openServer = async () => {
   const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
   closers.push(() => sql.end({ timeout: 0 }));
   const clock = { time: START };
-  const passwords = createPasswords({ hashesAtOnce: 2 });
-  const sessions = createSessions({ sql, authUrl: ISSUER, lifetimeDays: 30 });
-  const signIn = createSignIn({ sql, passwords, sessions, authUrl: ISSUER });
-  const nonceKey = Buffer.alloc(32, 7);
-  const authorize = createAuthorize({ sql, sessions, issuer: ISSUER, codeLifetimeSeconds: 30, nonceKey });
-  const app = createServer(
-    {
-      settings: {
-        bodyLimitBytes: 1024 * 1024,
-        headersLimitBytes: 32 * 1024,
-        requestTimeoutMs: 60_000,
-        versionHeader: 'SERVICE-API-VERSION',
-        authOrigin: ISSUER,
-      },
-      naming: { baseUrl: ISSUER, relationPrefix: 'svc' },
-      clock: { now: () => clock.time, monotonicMs: () => performance.now() },
-      log: createLog('silent'),
-      authenticate: createBearer({ sql }),
-      isUnavailable,
-    },
-    [
-      page('/authorize', { GET: authorize.show, POST: authorize.decide }),
-      page('/sign-in', { GET: signIn.show, POST: signIn.submit }),
-      page('/sign-out', { POST: signIn.signOut }),
-      endpoint('/token', { POST: createTokenEndpoint({ sql, ...LIFETIMES }) }),
-      resource('/stores/:store_id', { GET: createStoreOperations({ sql, baseUrl: ISSUER }).read }),
-    ],
-  );
-  await app.listen({ port: 0, host: '127.0.0.1' });
-  closers.push(() => app.close());
-  const origin = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
-  return { origin, sql: admin, clock, passwords, statements };
+  const port = await freePort();
+  const config = readConfig({ PORT: String(port), BASE_URL: ISSUER, AUTH_URL: ISSUER, ...env }, process.cwd());
+  const app = await startApp({
+    config,
+    sql,
+    secretKey: Buffer.alloc(32, 7),
+    clock: { now: () => clock.time, monotonicMs: () => performance.now() },
+    random: Math.random,
+    log: createLog('silent'),
+    roles: ['serve'],
+  });
+  closers.push(() => app.stop());
+  return { origin: `http://127.0.0.1:${port}`, sql: admin, address, clock, statements };
 };
 
-export const startAuthorizationServer = async () => {
-  const server = await openServer();
-  const { origin, sql, clock, passwords, statements } = server;
+export const startAuthorizationServer = async (env: Readonly<Record<string, string>> = {}) => {
+  const server = await openServer(env);
+  const { origin, sql, address, clock, statements } = server;
+  const passwords = createPasswords({ hashesAtOnce: 2 });
   const now = START;
   const ada = { email: 'ada@example.com', password: PASSWORD, now };
   const { id: adaId } = await createUser(sql, passwords, ada);
@@ -184,6 +161,7 @@ export const startAuthorizationServer = async () => {
   return {
     origin,
     sql,
+    address,
     statements,
     browser,
     asking,

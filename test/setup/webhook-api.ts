@@ -104,6 +104,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
         bodyLimitBytes: 1024 * 1024,
         headersLimitBytes: 32 * 1024,
         requestTimeoutMs: 60_000,
+        trustedProxies: [],
         versionHeader: 'SERVICE-API-VERSION',
         authOrigin: AUTH_URL,
       },

@@ -1,0 +1,23 @@
+/** A Problem as a page, for the person whose form or link could not be used. */
+import { html } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import type { Problem } from '#kernel/problem.ts';
+import { htmlAnswer } from './answers.ts';
+import type { DoorAnswer } from './route.ts';
+
+const titleOf = (status: number): string => {
+  if (status === 404) return 'There is nothing here';
+  if (status === 429) return 'Too many tries';
+  return status >= 500 ? 'This did not work' : 'This request cannot be used';
+};
+
+/** `logref` is shown where the fault is ours: it finds the line in the operator's log. */
+export const problemPage = (problem: Problem, logref: string): DoorAnswer => {
+  const title = titleOf(problem.status);
+  const main = html`<div class="card">
+    <h1>${title}</h1>
+    ${problem.faults.map(({ message }) => html`<p class="alert" role="alert">${message}.</p>`)}
+    ${problem.status >= 500 && html`<p class="soft">Reference: <code>${logref}</code></p>`}
+  </div>`;
+  return htmlAnswer(problem.status, shell({ title, main }), { headers: problem.headers });
+};

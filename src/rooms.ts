@@ -1,0 +1,101 @@
+/** The composition root of what answers requests: which room gets what from which. */
+import { createHmac } from 'node:crypto';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createSessions } from '#accounts/sessions.ts';
+import { createSignIn } from '#accounts/sign-in.ts';
+import { createCommerceOperations } from '#commerce/item.ts';
+import type { Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import type { createAnnouncer } from '#delivery/announce.ts';
+import type { createGuard } from '#delivery/guard.ts';
+import type { HandedOver, Worker } from '#delivery/worker.ts';
+import { createEventOperations } from '#events/operations.ts';
+import { createPublisher, type Committed } from '#events/publish.ts';
+import type { Log } from '#kernel/log.ts';
+import { createAuthorize } from '#oauth/authorize.ts';
+import { createTokenEndpoint } from '#oauth/token.ts';
+import { createHome } from '#stores/home.ts';
+import { createStoreOperations } from '#stores/store.ts';
+import { createWebhookOperations } from '#webhooks/collection.ts';
+import type { Config } from './config.ts';
+import type { Rooms } from './routes.ts';
+
+export type RoomsDeps = {
+  config: Config;
+  sql: Sql;
+  /** 32 bytes: other keys are derived from it, one for each purpose. */
+  secretKey: Buffer;
+  log: Log;
+  sealer: Sealer;
+  guard: ReturnType<typeof createGuard>;
+  worker: Worker | undefined;
+  announcer: ReturnType<typeof createAnnouncer>;
+};
+
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
+  shard,
+  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0 },
+  event: { ...event, storeId },
+});
+
+export const createRooms = (deps: RoomsDeps): Rooms => {
+  const { config, sql, secretKey, log, sealer, guard, worker, announcer } = deps;
+  const { baseUrl, authUrl, naming, oauth, accounts } = config;
+  const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
+  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
+  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
+  const publish = createPublisher({
+    sql,
+    baseUrl,
+    batchRows: config.events.batchRows,
+    batchBytes: config.events.batchBytes,
+    onCommitted: (deliveries) => {
+      const foreign = worker === undefined ? deliveries : worker.offer(deliveries.map(handedOver));
+      for (const lane of foreign) announcer.work(lane);
+    },
+    // Whether the batch was committed is unknown: what it left, if anything, is found in the table.
+    onUnknown: (error) => {
+      log.warn({ reason: String(error) }, 'the result of a commit is unknown');
+      worker?.rediscover();
+    },
+  });
+  return {
+    home: createHome({ baseUrl, authUrl }),
+    stores: createStoreOperations({ sql, baseUrl }),
+    webhooks: createWebhookOperations({
+      sql,
+      sealer,
+      baseUrl,
+      versions: config.webhooks.versions,
+      webhooksPerStore: config.webhooks.webhooksPerStore,
+      headerPrefix: naming.webhookHeaderPrefix,
+      judgeUrl: guard.judgeUrl,
+      onChanged: async ({ shard, id }) => {
+        worker?.webhookChanged({ shard, webhookId: id });
+        await announcer.webhook({ shard, webhookId: id });
+      },
+    }),
+    events: createEventOperations({
+      sql,
+      publish,
+      baseUrl,
+      relationPrefix: naming.relationPrefix,
+      limits: config.events,
+      bodyLimitBytes: config.http.eventsBodyLimitBytes,
+    }),
+    commerce: createCommerceOperations({ sql, relationPrefix: naming.relationPrefix }),
+    signIn: createSignIn({ sql, passwords, sessions, authUrl }),
+    authorize: createAuthorize({
+      sql,
+      sessions,
+      issuer: authUrl,
+      codeLifetimeSeconds: oauth.codeLifetimeSeconds,
+      nonceKey: derive('authorize nonce'),
+    }),
+    token: createTokenEndpoint({
+      sql,
+      accessTokenLifetimeSeconds: oauth.accessTokenLifetimeSeconds,
+      refreshTokenIdleDays: oauth.refreshTokenIdleDays,
+    }),
+  };
+};
