@@ -32,13 +32,33 @@ const housekeeping = Object.freeze({
   auditKeptDays: 365,
 });
 
+const deliverySettings = (env: Env) => {
+  const leaseMs = integer(env, 'DELIVERY_LEASE_MS', 5_000, 500, 600_000);
+  return Object.freeze({
+    workerId: processId(),
+    leaseMs,
+    leaseMarginMs: Math.floor(leaseMs / 4),
+    beatMs: Math.floor(leaseMs / 5),
+    slots: integer(env, 'DELIVERY_SLOTS', 256, 1, 10_000),
+    slotsPerLane: 32,
+    laneQueue: 200,
+    bodyCacheBytes: 64 * 1024 * 1024,
+    unrecordedLimit: 2_000,
+    exchangeTimeoutMs: integer(env, 'DELIVERY_TIMEOUT_MS', 30_000, 100, 300_000),
+    answerReadBytes: 64 * 1024,
+    answerKeptBytes: 16 * 1024,
+    originPools: 2_000,
+    stopTimeoutMs: 4_000,
+    allowedNetworks: networks(env, 'OUTBOUND_ALLOW'),
+  });
+};
+
 export type Config = ReturnType<typeof readConfig>;
 
 export const readConfig = (env: Env, cwd: string) => {
   const url = databaseUrl(env);
   const port = integer(env, 'PORT', 8080, 1, 65_535);
   const baseUrl = origin(env, 'BASE_URL', `http://localhost:${port}`);
-  const leaseMs = integer(env, 'DELIVERY_LEASE_MS', 5_000, 500, 600_000);
   return Object.freeze({
     host: env['HOST'] || '127.0.0.1',
     port,
@@ -94,22 +114,6 @@ export const readConfig = (env: Env, cwd: string) => {
       batchRows: 500,
       batchBytes: 4 * 1024 * 1024,
     }),
-    delivery: Object.freeze({
-      workerId: processId(),
-      leaseMs,
-      leaseMarginMs: Math.floor(leaseMs / 4),
-      beatMs: Math.floor(leaseMs / 5),
-      slots: integer(env, 'DELIVERY_SLOTS', 256, 1, 10_000),
-      slotsPerLane: 32,
-      laneQueue: 200,
-      bodyCacheBytes: 64 * 1024 * 1024,
-      unrecordedLimit: 2_000,
-      exchangeTimeoutMs: integer(env, 'DELIVERY_TIMEOUT_MS', 30_000, 100, 300_000),
-      answerReadBytes: 64 * 1024,
-      answerKeptBytes: 16 * 1024,
-      originPools: 2_000,
-      stopTimeoutMs: 4_000,
-      allowedNetworks: networks(env, 'OUTBOUND_ALLOW'),
-    }),
+    delivery: deliverySettings(env),
   });
 };
