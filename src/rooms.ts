@@ -12,7 +12,7 @@ import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createEventOperations } from '#events/operations.ts';
 import { createPublisher, type Committed } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
-import { createAuthorize } from '#oauth/authorize.ts';
+import { createAuthorize } from '#oauth/authorize/authorize.ts';
 import { createTokenEndpoint } from '#oauth/token.ts';
 import { createHome } from '#stores/home.ts';
 import { createStoreOperations } from '#stores/store.ts';

@@ -1,6 +1,6 @@
 /** `halcyon client create`. */
 import { Command } from 'commander';
-import { createClient } from '#oauth/clients.ts';
+import { createClient } from '#oauth/clients/clients.ts';
 import { asGuest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -9,7 +9,7 @@ import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
-import { createClient } from '#oauth/clients.ts';
+import { createClient } from '#oauth/clients/clients.ts';
 import { grantStoreAccess } from '#oauth/issue.ts';
 import { findStore } from '#stores/queries.ts';
 import { addMember, createStore } from '#stores/store.ts';

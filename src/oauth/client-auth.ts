@@ -1,7 +1,7 @@
 /** Who calls the token endpoint: client_id and client_secret, by Basic or in the body (RFC 6749 §2.3.1). */
 import { timingSafeEqual } from 'node:crypto';
 import type { Queryable } from '#database/pool.ts';
-import { isClientId } from './clients.ts';
+import { isClientId } from './clients/clients.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 import type { Form } from './form.ts';
 import { findClientSecrets } from './queries.ts';

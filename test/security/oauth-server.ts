@@ -7,7 +7,7 @@ import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { openPool } from '#database/pool.ts';
 import { createLog } from '#kernel/log.ts';
-import { createClient } from '#oauth/clients.ts';
+import { createClient } from '#oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';

@@ -1,7 +1,7 @@
 /** Where /authorize sends people: octet for octet where the client said it would be, with what it sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients.ts';
+import { createClient } from '#oauth/clients/clients.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

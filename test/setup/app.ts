@@ -4,7 +4,7 @@ import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import type { Sql } from '#database/pool.ts';
 import { createLog } from '#kernel/log.ts';
-import { createClient } from '#oauth/clients.ts';
+import { createClient } from '#oauth/clients/clients.ts';
 import { grantStoreAccess } from '#oauth/issue.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startApp, type Role } from '../../src/app.ts';

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import type { Queryable } from '#database/pool.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import { insertClient } from './queries.ts';
-import { whyNotRegistrable } from './redirect-uri.ts';
-import { mintToken } from './tokens.ts';
+import { whyNotRegistrable } from '../redirect-uri.ts';
+import { mintToken } from '../tokens.ts';
 
 export type NewClient = {
   name: string;

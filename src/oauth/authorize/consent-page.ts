@@ -2,9 +2,9 @@
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
-import type { Fault } from './errors.ts';
+import type { Fault } from '../errors.ts';
 import type { PickableStore } from './queries.ts';
-import { shownHost } from './redirect-uri.ts';
+import { shownHost } from '../redirect-uri.ts';
 
 export type ConsentView = {
   request: AuthorizationRequest;

@@ -3,11 +3,11 @@
  * order of the contract.
  */
 import type { Queryable } from '#database/pool.ts';
-import { isClientId } from './clients.ts';
-import { refusals, rejections, type Fault } from './errors.ts';
-import { isSoundChallenge } from './pkce.ts';
-import { findClient, type Client } from './queries.ts';
-import { readScope, type RequestedScope } from './scope.ts';
+import { isClientId } from '../clients/clients.ts';
+import { refusals, rejections, type Fault } from '../errors.ts';
+import { isSoundChallenge } from '../pkce.ts';
+import { findClient, type Client } from '../clients/queries.ts';
+import { readScope, type RequestedScope } from '../scope.ts';
 
 const PARAMETERS = [
   'client_id',

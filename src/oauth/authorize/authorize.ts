@@ -9,11 +9,11 @@ import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { readAuthorization, type AuthorizationRequest } from './authorization-request.ts';
 import { consentPage, refusalPage } from './consent-page.ts';
-import { rejections, type Fault } from './errors.ts';
+import { rejections, type Fault } from '../errors.ts';
 import { boundToRequest } from './nonce.ts';
 import { insertApproval, storesOf, type PickableStore } from './queries.ts';
-import { formTarget, withParameters } from './redirect-uri.ts';
-import { mintToken } from './tokens.ts';
+import { formTarget, withParameters } from '../redirect-uri.ts';
+import { mintToken } from '../tokens.ts';
 
 type Deps = { sql: Sql; sessions: Sessions; issuer: string; codeLifetimeSeconds: number; nonceKey: Buffer };
 

@@ -1,0 +1,41 @@
+/** The statements of /authorize: which stores may be chosen, and what an approval writes. */
+import type { Queryable } from '#database/pool.ts';
+import type { Scope } from '#kernel/principal.ts';
+
+export type PickableStore = { id: number; name: string; domain: string };
+
+/** The stores that a user is a member of, by name. */
+export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[]> => sql<PickableStore[]>`
+  select s.id, s.name, s.domain
+  from membership m join store s on s.shard = m.shard and s.id = m.store_id
+  where m.user_id = ${userId}
+  order by s.name, s.id
+`;
+
+/** An approval: the grant and the code for it, one statement and so one transaction. */
+export const insertApproval = async (
+  sql: Queryable,
+  approval: {
+    client: number;
+    userId: number;
+    scope: Scope;
+    storeId: number | null;
+    codeHash: Buffer;
+    redirectUri: string;
+    codeChallenge: string | null;
+    now: Date;
+    codeExpires: Date;
+  },
+): Promise<void> => {
+  await sql`
+    with made as (
+      insert into access_grant (id, client, user_id, scope, store_id, date_created)
+      values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope}, ${approval.storeId},
+        ${approval.now})
+      returning id
+    )
+    insert into authorization_code (hash, grant_id, redirect_uri, code_challenge, date_expires)
+    select ${approval.codeHash}, id, ${approval.redirectUri}, ${approval.codeChallenge}, ${approval.codeExpires}
+    from made
+  `;
+};
