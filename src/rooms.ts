@@ -3,6 +3,8 @@ import { createHmac } from 'node:crypto';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignIn } from '#accounts/sign-in.ts';
+import { createSignedIn } from '#accounts/signed-in.ts';
+import { createThrottle } from '#accounts/throttle/throttle.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
@@ -44,6 +46,8 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
   const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
   const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
+  const throttle = createThrottle({ sql });
   const publish = createPublisher({
     sql,
     baseUrl,

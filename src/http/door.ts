@@ -31,6 +31,7 @@ const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => {
   for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
   return {
     method: request.method,
+    path: request.url.split('?', 1)[0] ?? '/',
     params: request.params as Params,
     query: queryOf(request),
     rawQuery: rawQueryOf(request),

@@ -100,6 +100,8 @@ export type Resource = { kind: 'resource'; path: string; operations: Partial<Rec
 
 export type DoorRequest = {
   method: string;
+  /** As it was asked for, without the query. */
+  path: string;
   params: Params;
   /** Raw, so that a repeated parameter can be seen. */
   query: URLSearchParams;
