@@ -33,7 +33,7 @@ test('no password, session, code, token or client secret can be read from the da
   const [used, unused] = [await newCode(), await newCode()];
   const { body } = await redeem(used);
   const granted = await server.token({ grant_type: 'client_credentials', ...platform });
-  const cookie = browser.cookie()?.split('=')[1] ?? '';
+  const cookie = browser.jar.get('halcyon') ?? '';
   const secrets = [
     PASSWORD,
     cookie,

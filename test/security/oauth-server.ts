@@ -38,20 +38,26 @@ export const readForm = ({ text }: Page) => {
 };
 
 export const createBrowser = (origin: string) => {
-  let cookie: string | undefined;
+  const jar = new Map<string, string>();
+  /** The `Cookie` header; undefined where there is none to send. */
+  const cookie = () => (jar.size === 0 ? undefined : [...jar].map((pair) => pair.join('=')).join('; '));
+  const keep = (set: string): void => {
+    const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
+    if (/; Max-Age=0(;|$)/.test(set)) jar.delete(name);
+    else jar.set(name, value);
+  };
   const send = async (method: string, path: string, form?: Record<string, string>, headers = {}): Promise<Page> => {
     const response = await fetch(origin + path, {
       method,
       redirect: 'manual',
       headers: {
-        ...(cookie === undefined ? {} : { Cookie: cookie }),
+        ...(jar.size === 0 ? {} : { Cookie: cookie() ?? '' }),
         ...(form === undefined ? {} : { 'Sec-Fetch-Site': 'same-origin' }),
         ...headers,
       },
       ...(form === undefined ? {} : { body: new URLSearchParams(form) }),
     });
-    const [set] = response.headers.getSetCookie();
-    if (set !== undefined) cookie = set.split(';', 1)[0];
+    for (const set of response.headers.getSetCookie()) keep(set);
     const location = response.headers.get('location');
     return { status: response.status, headers: response.headers, text: await response.text(), location };
   };
@@ -64,7 +70,7 @@ export const createBrowser = (origin: string) => {
     const store = stores[0] === undefined ? {} : { store: String(stores[0].id) };
     return post(action, { nonce, decision: 'allow', ...store, ...fields });
   };
-  return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie: () => cookie };
+  return { open, post, signIn, consent, head: (path: string) => send('HEAD', path), cookie, jar };
 };
 
 export type Browser = ReturnType<typeof createBrowser>;
@@ -84,27 +90,30 @@ const openServer = async (env: Readonly<Record<string, string>>) => {
   const { sql: admin, address } = await testDatabase({ after: (drop) => void closers.push(drop) });
   const statements: string[] = [];
   const onQuery = (statement: string) => void statements.push(statement);
-  const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
-  closers.push(() => sql.end({ timeout: 0 }));
   const clock = { time: START };
-  const port = await freePort();
-  const config = readConfig({ PORT: String(port), BASE_URL: ISSUER, AUTH_URL: ISSUER, ...env }, process.cwd());
-  const app = await startApp({
-    config,
-    sql,
-    secretKey: Buffer.alloc(32, 7),
-    clock: { now: () => clock.time, monotonicMs: () => performance.now() },
-    random: Math.random,
-    log: createLog('silent'),
-    roles: ['serve'],
-  });
-  closers.push(() => app.stop());
-  return { origin: `http://127.0.0.1:${port}`, sql: admin, address, clock, statements };
+  const start = async (): Promise<string> => {
+    const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
+    closers.push(() => sql.end({ timeout: 0 }));
+    const port = await freePort();
+    const config = readConfig({ PORT: String(port), BASE_URL: ISSUER, AUTH_URL: ISSUER, ...env }, process.cwd());
+    const app = await startApp({
+      config,
+      sql,
+      secretKey: Buffer.alloc(32, 7),
+      clock: { now: () => clock.time, monotonicMs: () => performance.now() },
+      random: Math.random,
+      log: createLog('silent'),
+      roles: ['serve'],
+    });
+    closers.push(() => app.stop());
+    return `http://127.0.0.1:${port}`;
+  };
+  return { origin: await start(), startSecond: start, sql: admin, address, clock, statements };
 };
 
 export const startAuthorizationServer = async (env: Readonly<Record<string, string>> = {}) => {
   const server = await openServer(env);
-  const { origin, sql, address, clock, statements } = server;
+  const { origin, startSecond, sql, address, clock, statements } = server;
   const passwords = createPasswords({ hashesAtOnce: 2 });
   const now = START;
   const ada = { email: 'ada@example.com', password: PASSWORD, now };
@@ -160,6 +169,8 @@ export const startAuthorizationServer = async (env: Readonly<Record<string, stri
   const clients = { client, other, platform };
   return {
     origin,
+    /** Another server over the same database, with the same settings and clock; its origin. */
+    startSecond,
     sql,
     address,
     statements,
