@@ -15,6 +15,11 @@ import { createEventOperations } from '#events/operations.ts';
 import { createPublisher, type Committed } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
 import { createAuthorize } from '#oauth/authorize/authorize.ts';
+import { createBearer } from '#oauth/bearer.ts';
+import { createClientAuthentication } from '#oauth/client-auth.ts';
+import { createIntrospect } from '#oauth/introspect.ts';
+import { createMetadata } from '#oauth/metadata.ts';
+import { createRevoke } from '#oauth/revocation/revoke.ts';
 import { createTokenEndpoint } from '#oauth/token.ts';
 import { createHome } from '#stores/home.ts';
 import { createStoreOperations } from '#stores/store.ts';
@@ -48,6 +53,7 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
   const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
   const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
   const throttle = createThrottle({ sql });
+  const authenticate = createClientAuthentication({ sql, throttle });
   const publish = createPublisher({
     sql,
     baseUrl,
@@ -98,8 +104,15 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
     }),
     token: createTokenEndpoint({
       sql,
-      accessTokenLifetimeSeconds: oauth.accessTokenLifetimeSeconds,
-      refreshTokenIdleDays: oauth.refreshTokenIdleDays,
+      authenticate,
+      lifetimes: oauth,
+      rotation: {
+        successorKey: derive('refresh token successor'),
+        rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
+      },
     }),
+    revoke: createRevoke({ sql, authenticate }),
+    introspect: createIntrospect({ sql, authenticate, bearer: createBearer({ sql }), issuer: authUrl }),
+    metadata: createMetadata({ baseUrl, authUrl }),
   };
 };

@@ -1,6 +1,7 @@
 /** Every address that the service answers, one line each. */
 import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
 import { protocolProblem } from '#oauth/errors.ts';
+import { metadataPath } from '#oauth/metadata.ts';
 
 export type Rooms = {
   home: Operation;
@@ -11,6 +12,9 @@ export type Rooms = {
   signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
   authorize: Record<'show' | 'decide', DoorHandler>;
   token: DoorHandler;
+  revoke: DoorHandler;
+  introspect: DoorHandler;
+  metadata: DoorHandler;
 };
 
 const paths = (baseUrl: string): string => new URL(baseUrl).pathname.replace(/\/$/, '');
@@ -39,6 +43,9 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(`${auth}/revoke`, { POST: rooms.revoke }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(`${auth}/introspect`, { POST: rooms.introspect }, { cors: false, answerProblem: protocolProblem }),
+    endpoint(metadataPath(addresses.authUrl), { GET: rooms.metadata }, { cors: true, answerProblem: protocolProblem }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),

@@ -2,11 +2,14 @@
 import type { Sql } from '#database/pool.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { Problem } from '#kernel/problem.ts';
-import { findBearer, type BearerRow } from './queries.ts';
+import { findBearer, touchGrant, type BearerRow, type Standing } from './queries.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
 const INVALID = 'The access token provided is invalid';
 const EXPIRED = 'The access token provided has expired';
+
+/** "Last used" is as exact as that, so that it costs a statement an hour and not one a request. */
+const USED_EVERY_MS = 3_600_000;
 
 const refused = (message: string): Problem =>
   new Problem(
@@ -19,9 +22,9 @@ const refused = (message: string): Problem =>
     },
   );
 
-/** Whether what the token hangs on still stands: the grant, the operator's trust, the membership in the store. */
-const stands = (row: BearerRow): boolean => {
-  if (row.revoked) return false;
+/** Whether what a token hangs on still stands: the grant, its user, the operator's trust, the membership in the store. */
+export const stands = (row: Standing): boolean => {
+  if (row.revoked || row.disabled) return false;
   switch (row.scope) {
     case 'platform':
       return row.trusted;
@@ -32,13 +35,22 @@ const stands = (row: BearerRow): boolean => {
   }
 };
 
-/** One statement a request and no cache. Throws a 401 Problem with the two texts of RFC 6750 that clients look for. */
+const touch = async (sql: Sql, { grantId, used }: BearerRow, now: Date): Promise<void> => {
+  const unlessSince = new Date(now.getTime() - USED_EVERY_MS);
+  if (used === null || used <= unlessSince) await touchGrant(sql, { grantId, now, unlessSince });
+};
+
+/** An access token → who it stands for. Throws a 401 Problem with the two texts of RFC 6750 that clients look for. */
+export type Bearer = (token: string, now: Date) => Promise<Principal>;
+
+/** One statement a request and no cache; once an hour and grant a second one, which notes that it is in use. */
 export const createBearer =
-  ({ sql }: { sql: Sql }) =>
-  async (token: string, now: Date): Promise<Principal> => {
+  ({ sql }: { sql: Sql }): Bearer =>
+  async (token, now) => {
     const row = looksLike('accessToken', token) ? await findBearer(sql, hashToken(token)) : undefined;
     if (row === undefined || !stands(row)) throw refused(INVALID);
     if (now >= row.expires) throw refused(EXPIRED);
+    await touch(sql, row, now);
     const { userId, clientId, grantId, scope } = row;
     return { userId, clientId, grantId, scope, stores: scope === 'platform' ? 'all' : row.stores };
   };

@@ -1,28 +1,40 @@
-/** Who calls the token endpoint: client_id and client_secret, by Basic or in the body (RFC 6749 §2.3.1). */
+/**
+ * Who calls an endpoint of the protocol (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, in Basic
+ * or in the body; a public client, which has no secret, by its client_id alone.
+ */
 import { timingSafeEqual } from 'node:crypto';
-import type { Queryable } from '#database/pool.ts';
+import { addressPrefix } from '#accounts/throttle/prefix.ts';
+import type { Throttle } from '#accounts/throttle/throttle.ts';
+import type { Sql } from '#database/pool.ts';
+import type { DoorRequest } from '#http/route.ts';
 import { isClientId } from './clients/clients.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 import type { Form } from './form.ts';
-import { findClientSecrets } from './queries.ts';
+import { findClientSecrets, type ClientSecrets } from './queries.ts';
 import { hashToken } from './tokens.ts';
 
-export type AuthenticatedClient = { id: number; trusted: boolean };
+export type AuthenticatedClient = Omit<ClientSecrets, 'secretHashes'>;
 
-type Credentials = { clientId: string; secret: string };
+/** Throws `invalid_client`: 401 (with a challenge where the header was used, RFC 6749 §5.2), or 429 after many guesses. */
+export type AuthenticateClient = (request: DoorRequest, form: Form) => Promise<AuthenticatedClient>;
+
+type Credentials = { clientId: string; secret: string | undefined };
 
 const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
 const NO_HASH = Buffer.alloc(32);
 
 const formDecode = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '));
 
-/** The two halves are form-encoded before they are joined and encoded (RFC 6749 §2.3.1); undefined where it is not so. */
+/**
+ * The two halves are form-encoded before they are joined and encoded (RFC 6749 §2.3.1); undefined where it is not so. An
+ * empty secret is none: that is how some libraries send a public client's id.
+ */
 const readBasic = (authorization: string): Credentials | undefined => {
   const encoded = /^Basic +([A-Za-z0-9+/_-]+=*) *$/i.exec(authorization)?.[1];
   const [, clientId, secret] = /^([^:]*):(.*)$/s.exec(Buffer.from(encoded ?? '', 'base64').toString()) ?? [];
   if (clientId === undefined || secret === undefined) return undefined;
   try {
-    return { clientId: formDecode(clientId), secret: formDecode(secret) };
+    return { clientId: formDecode(clientId), secret: formDecode(secret) || undefined };
   } catch {
     return undefined;
   }
@@ -31,9 +43,7 @@ const readBasic = (authorization: string): Credentials | undefined => {
 /** From the header or from the body; both secrets at once, or two different ids, are a client that is confused. */
 const readCredentials = (authorization: string | undefined, form: Form): Credentials | undefined => {
   if (authorization === undefined)
-    return form.client_id === undefined || form.client_secret === undefined
-      ? undefined
-      : { clientId: form.client_id, secret: form.client_secret };
+    return form.client_id === undefined ? undefined : { clientId: form.client_id, secret: form.client_secret };
   if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
   const credentials = readBasic(authorization);
   if (credentials !== undefined && form.client_id !== undefined && form.client_id !== credentials.clientId)
@@ -41,21 +51,39 @@ const readCredentials = (authorization: string | undefined, form: Form): Credent
   return credentials;
 };
 
-/**
- * The client that sent this request. An unknown client and a wrong secret take the same statement, the same comparison
- * and give the same answer. Throws `invalid_client` (with a challenge where the header was used, RFC 6749 §5.2).
- */
-export const authenticateClient = async (
-  sql: Queryable,
-  request: { authorization: string | undefined; form: Form; now: Date },
-): Promise<AuthenticatedClient> => {
-  const { authorization, form, now } = request;
-  const credentials = readCredentials(authorization, form);
-  const clientId = credentials?.clientId ?? '';
-  const client = await findClientSecrets(sql, isClientId(clientId) ? clientId : '', now);
-  const hash = hashToken(credentials?.secret ?? '');
+/** The same work for a client that is unknown, one that has no secret, and a secret that is wrong. */
+const proves = (client: ClientSecrets | undefined, secret: string | undefined): boolean => {
+  const hash = hashToken(secret ?? '');
   const hashes = client === undefined || client.secretHashes.length === 0 ? [NO_HASH] : client.secretHashes;
   const matches = hashes.filter((stored) => timingSafeEqual(stored, hash)).length > 0;
-  if (client !== undefined && matches) return { id: client.id, trusted: client.trusted };
-  throw new TokenRefusal(tokenErrors.invalidClient, authorization === undefined ? {} : CHALLENGE);
+  return client?.isPublic === true ? secret === undefined : matches;
 };
+
+/**
+ * One statement where the client is who it says. A wrong secret takes one from the bucket of this client and address
+ * afterwards, and where the bucket is empty the answer says when to come again.
+ *
+ * The right secret always works, whatever the bucket holds: secrets are 256 random bits, so that no number of guesses
+ * finds one, while a bucket that refused the right one would let whoever guesses from the same address lock the owner out.
+ * What the bucket does is to tell a program with a wrong secret to slow down.
+ */
+export const createClientAuthentication =
+  ({ sql, throttle }: { sql: Sql; throttle: Throttle }): AuthenticateClient =>
+  async ({ headers: { authorization }, address, now }, form) => {
+    const refused = () => new TokenRefusal(tokenErrors.invalidClient, authorization === undefined ? {} : CHALLENGE);
+    const credentials = readCredentials(authorization, form);
+    if (credentials === undefined) throw refused();
+    const { clientId, secret } = credentials;
+    const client = await findClientSecrets(sql, isClientId(clientId) ? clientId : '', now);
+    const isProven = proves(client, secret);
+    if (client !== undefined && isProven) {
+      const { secretHashes: _, ...authenticated } = client;
+      return authenticated;
+    }
+    // Who sends no secret guesses none.
+    if (secret === undefined) throw refused();
+    const subject = JSON.stringify([clientId, addressPrefix(address)]);
+    const taken = await throttle.take([{ limit: 'client from address', subject }], now);
+    if (taken.allowed) throw refused();
+    throw new TokenRefusal(tokenErrors.guessing, { 'Retry-After': String(taken.retryAfterSeconds) });
+  };

@@ -3,7 +3,8 @@
  * the characters of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
  */
 import { jsonAnswer } from '#http/answers.ts';
-import type { ProblemAnswer } from '#http/route.ts';
+import type { DoorHandler, ProblemAnswer } from '#http/route.ts';
+import type { Problem } from '#kernel/problem.ts';
 
 export type Fault = { error: string; description: string };
 
@@ -36,19 +37,25 @@ export const rejections = {
 const invalidRequest = (description: string) => ({ status: 400, error: 'invalid_request', description }) as const;
 const invalidGrant = (description: string) => ({ status: 400, error: 'invalid_grant', description }) as const;
 
-/** What the token endpoint answers (RFC 6749 §5.2). */
+/** What the token endpoint answers (RFC 6749 §5.2), and /revoke and /introspect where they fail in the same way. */
 export const tokenErrors = {
   notAForm: invalidRequest('Send the parameters as application/x-www-form-urlencoded'),
   repeated: invalidRequest('A parameter is given more than once'),
   twoSecrets: invalidRequest('Send the client credentials in the Authorization header or in the body, not in both'),
   twoClientIds: invalidRequest('The client_id in the body is not the one in the Authorization header'),
   invalidClient: { status: 401, error: 'invalid_client', description: 'Client authentication failed' },
+  guessing: {
+    status: 429,
+    error: 'invalid_client',
+    description: 'Client authentication failed too often from this address; try again later',
+  },
   noGrantType: invalidRequest('The grant_type parameter is required'),
   unsupportedGrantType: {
     status: 400,
     error: 'unsupported_grant_type',
     description: 'The grant_type must be authorization_code, refresh_token or client_credentials',
   },
+  noChallenge: invalidGrant('The code was asked for without a code_challenge, which a public client needs'),
   unauthorizedClient: {
     status: 400,
     error: 'unauthorized_client',
@@ -66,11 +73,12 @@ export const tokenErrors = {
   expiredCode: invalidGrant('The authorization code has expired'),
   noRefreshToken: invalidRequest('The refresh_token parameter is required'),
   invalidRefreshToken: invalidGrant('The refresh token is invalid, expired or revoked'),
-} as const satisfies Record<string, Fault & { status: 400 | 401 }>;
+  noToken: invalidRequest('The token parameter is required'),
+} as const satisfies Record<string, Fault & { status: 400 | 401 | 429 }>;
 
 export type TokenFault = (typeof tokenErrors)[keyof typeof tokenErrors];
 
-/** Thrown by the steps of the token endpoint; token.ts alone turns it into an answer. */
+/** Thrown by the steps of a protocol endpoint; `answeringRefusals` turns it into an answer. */
 export class TokenRefusal extends Error {
   override readonly name = 'TokenRefusal';
   readonly fault: TokenFault;
@@ -83,8 +91,28 @@ export class TokenRefusal extends Error {
   }
 }
 
+/** An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2. */
+export const answeringRefusals =
+  (handle: DoorHandler): DoorHandler =>
+  async (request) => {
+    try {
+      return await handle(request);
+    } catch (error) {
+      if (!(error instanceof TokenRefusal)) throw error;
+      const { status, error: code, description } = error.fault;
+      return jsonAnswer(status, { error: code, error_description: description }, error.headers);
+    }
+  };
+
 /** The characters of `error_description` (RFC 6749 §5.2). */
 const describe = (text: string): string => text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+
+const errorOf = ({ status, faults }: Problem): string => {
+  // Of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).
+  if (status === 401 || status === 403) return faults[0]?.code ?? 'invalid_request';
+  if (status < 500) return 'invalid_request';
+  return status === 503 ? 'temporarily_unavailable' : 'server_error';
+};
 
 /**
  * What went wrong before or beside a protocol endpoint's own checks: a body that cannot be read is `invalid_request`, a
@@ -92,6 +120,6 @@ const describe = (text: string): string => text.replaceAll('"', "'").replace(/[^
  */
 export const protocolProblem: ProblemAnswer = (problem) => {
   const { status } = problem;
-  const error = status < 500 ? 'invalid_request' : status === 503 ? 'temporarily_unavailable' : 'server_error';
+  const error = errorOf(problem);
   return jsonAnswer(status, { error, error_description: describe(problem.message) }, problem.headers);
 };

@@ -1,4 +1,4 @@
-/** The form of the token endpoint, read as the protocol wants it. */
+/** The form of /token, /revoke and /introspect, read as the protocol wants it. */
 import type { DoorRequest } from '#http/route.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 
@@ -11,6 +11,9 @@ const PARAMETERS = [
   'code_verifier',
   'refresh_token',
   'scope',
+  'token',
+  // Read so that it is not given twice, and then not used: a token's prefix says what it is (RFC 7009 §2.1, RFC 7662 §2.1).
+  'token_type_hint',
 ] as const;
 
 /** A parameter without a value counts as absent (RFC 6749 §3.2). Unknown ones are ignored. */

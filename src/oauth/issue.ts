@@ -1,8 +1,8 @@
 /** Tokens made and answered: the one shape that every grant and the demo give out. */
 import type { Queryable } from '#database/pool.ts';
-import { insertStoreGrant, type Granted, type TokenPair } from './grants/queries.ts';
+import { insertStoreGrant, type Granted, type StoredToken } from './grants/queries.ts';
 import { scopeText } from './scope.ts';
-import { hashToken, mintToken } from './tokens.ts';
+import { mintToken } from './tokens.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -18,24 +18,24 @@ export type TokenAnswer = {
   scope: string;
 };
 
-/** A new access token beside a refresh token: the one presented, whose time begins again, or a new one. */
-export const mintPair = (
-  now: Date,
-  lifetimes: Lifetimes,
-  presented?: string,
-): { values: { access: string; refresh: string }; stored: TokenPair } => {
-  const access = mintToken('accessToken');
-  const refresh =
-    presented === undefined ? mintToken('refreshToken') : { value: presented, hash: hashToken(presented) };
-  const accessExpires = new Date(now.getTime() + lifetimes.accessTokenLifetimeSeconds * 1_000);
-  const refreshExpires = new Date(now.getTime() + lifetimes.refreshTokenIdleDays * DAY_MS);
+/** A token that goes out, and what is stored of it. */
+export type Issued = { value: string; stored: StoredToken };
+
+/** When a refresh token expires that was made, or used, now. */
+export const idleUntil = (now: Date, { refreshTokenIdleDays }: Lifetimes): Date =>
+  new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
+
+export const issueAccessToken = (now: Date, lifetimes: Lifetimes): Issued => {
+  const { value, hash } = mintToken('accessToken');
   return {
-    values: { access: access.value, refresh: refresh.value },
-    stored: {
-      access: { hash: access.hash, expires: accessExpires },
-      refresh: { hash: refresh.hash, expires: refreshExpires },
-    },
+    value,
+    stored: { hash, expires: new Date(now.getTime() + lifetimes.accessTokenLifetimeSeconds * 1_000) },
   };
+};
+
+export const issueRefreshToken = (now: Date, lifetimes: Lifetimes): Issued => {
+  const { value, hash } = mintToken('refreshToken');
+  return { value, stored: { hash, expires: idleUntil(now, lifetimes) } };
 };
 
 export const tokenAnswer = (
@@ -59,8 +59,9 @@ export const grantStoreAccess = async (
   grant: { clientId: string; userId: number; storeId: number; now: Date } & Lifetimes,
 ): Promise<TokenAnswer & { refresh_token: string }> => {
   const { clientId, userId, storeId, now } = grant;
-  const { values, stored } = mintPair(now, grant);
-  const isGranted = await insertStoreGrant(sql, { clientId, userId, storeId, tokens: stored, now });
+  const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
+  const tokens = { access: access.stored, refresh: refresh.stored };
+  const isGranted = await insertStoreGrant(sql, { clientId, userId, storeId, tokens, now });
   if (!isGranted) throw new RangeError(`There is no client ${clientId}`);
-  return tokenAnswer(values, { scope: 'store_full_access', storeId }, grant);
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
 };

@@ -1,8 +1,16 @@
-/** The statements that find out who calls: a client by its secret, anybody by an access token. */
+/** The statements that find out who calls, and what a token stands for. */
 import type { Queryable } from '#database/pool.ts';
 import type { Scope } from '#kernel/principal.ts';
 
-export type ClientSecrets = { id: number; trusted: boolean; secretHashes: Buffer[] };
+export type ClientSecrets = {
+  id: number;
+  isPublic: boolean;
+  isTrusted: boolean;
+  rotatesRefreshTokens: boolean;
+  /** What an absent redirect_uri means for a client that the operator marked as legacy; null for all others. */
+  impliedRedirectUri: string | null;
+  secretHashes: Buffer[];
+};
 
 /** A client with the secrets that count now: two while a rotation overlaps. */
 export const findClientSecrets = async (
@@ -11,7 +19,8 @@ export const findClientSecrets = async (
   now: Date,
 ): Promise<ClientSecrets | undefined> => {
   const [row] = await sql<ClientSecrets[]>`
-    select c.id, c.trusted, array(
+    select c.id, c.is_public as "isPublic", c.trusted as "isTrusted", c.rotates_refresh_tokens as "rotatesRefreshTokens",
+      case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri", array(
       select s.hash from client_secret s
       where s.client = c.id and (s.date_expires is null or s.date_expires > ${now})
     ) as "secretHashes"
@@ -20,17 +29,32 @@ export const findClientSecrets = async (
   return row;
 };
 
-export type BearerRow = {
+/** What a token hangs on, and what of it still stands. */
+export type Standing = {
   grantId: number;
   clientId: number;
   userId: number | null;
   scope: Scope;
   revoked: boolean;
-  expires: Date;
+  /** The operator keeps the grant's user out. */
+  disabled: boolean;
   trusted: boolean;
   /** The stores that the grant reaches and its user is still a member of. */
   stores: number[];
 };
+
+/** The columns of `Standing`: of a grant `g`, its client `c` and its user `u`, who is not there for the platform's. */
+const standing = (sql: Queryable) => sql`
+  g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope, g.date_revoked is not null as revoked,
+  u.date_disabled is not null as disabled, c.trusted,
+  array(
+    select m.store_id from membership m
+    where m.user_id = g.user_id
+      and (g.scope = 'user_full_access' or (m.store_id = g.store_id and m.shard = g.store_id % 256))
+    order by m.store_id
+  ) as stores`;
+
+export type BearerRow = Standing & { expires: Date; used: Date | null };
 
 /**
  * Everything that a token stands for, as it is at this moment: the bearer check keeps no cache, so that a revocation or
@@ -38,16 +62,44 @@ export type BearerRow = {
  */
 export const findBearer = async (sql: Queryable, hash: Buffer): Promise<BearerRow | undefined> => {
   const [row] = await sql<BearerRow[]>`
-    select g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope,
-      g.date_revoked is not null as revoked, t.date_expires as expires, c.trusted,
-      array(
-        select m.store_id from membership m
-        where m.user_id = g.user_id
-          and (g.scope = 'user_full_access' or (m.store_id = g.store_id and m.shard = g.store_id % 256))
-        order by m.store_id
-      ) as stores
+    select ${standing(sql)}, t.date_expires as expires, g.date_used as used
     from access_token t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
+      left join users u on u.id = g.user_id
     where t.hash = ${hash}
+  `;
+  return row;
+};
+
+/** Notes that the grant is in use; of requests at the same moment one does. */
+export const touchGrant = async (
+  sql: Queryable,
+  touch: { grantId: number; now: Date; unlessSince: Date },
+): Promise<void> => {
+  await sql`
+    update access_grant set date_used = ${touch.now}
+    where id = ${touch.grantId} and (date_used is null or date_used <= ${touch.unlessSince})
+  `;
+};
+
+export type IntrospectedRow = Standing & {
+  /** The public client_id. */
+  client: string;
+  storeId: number | null;
+  isAccessToken: boolean;
+  expires: Date;
+};
+
+/** An access or a refresh token; not a refresh token that was rotated. */
+export const findIntrospected = async (sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> => {
+  const [row] = await sql<IntrospectedRow[]>`
+    select ${standing(sql)}, c.client_id as client, g.store_id as "storeId", t.is_access as "isAccessToken",
+      t.date_expires as expires
+    from (
+      select grant_id, date_expires, true as is_access from access_token where hash = ${hash}
+      union all
+      select grant_id, date_expires, false from refresh_token where hash = ${hash} and rotated_at is null
+    ) as t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
+      left join users u on u.id = g.user_id
   `;
   return row;
 };

@@ -1,5 +1,5 @@
 /** Everything secret that this server hands out: 32 random bytes behind a prefix that says what it is. */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 const TOKEN_BYTES = 32;
 
@@ -24,6 +24,15 @@ export const hashToken = (value: string): Buffer => createHash('sha256').update(
 
 export const mintToken = (kind: TokenKind): MintedToken => {
   const value = prefixes[kind] + randomBytes(TOKEN_BYTES).toString('base64url');
+  return { value, hash: hashToken(value) };
+};
+
+/**
+ * The refresh token that follows this one: HMAC-SHA256 of it, under a key that only this server has. Whoever presents the
+ * same one again, because the answer was lost on the way, gets the same successor, though only hashes are stored.
+ */
+export const successorOf = (key: Uint8Array, refreshToken: string): MintedToken => {
+  const value = prefixes.refreshToken + createHmac('sha256', key).update(refreshToken).digest('base64url');
   return { value, hash: hashToken(value) };
 };
 

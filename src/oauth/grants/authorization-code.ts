@@ -3,22 +3,30 @@
  * that uses the code up. With the client's authentication that makes three statements.
  */
 import { tokenErrors, TokenRefusal, type TokenFault } from '../errors.ts';
-import { mintPair, tokenAnswer } from '../issue.ts';
+import { issueAccessToken, issueRefreshToken, tokenAnswer } from '../issue.ts';
 import { verifierFits } from '../pkce.ts';
+import { endGrant } from '../revocation/end-grant.ts';
 import { hashToken, looksLike } from '../tokens.ts';
 import type { Exchange, Grant } from './exchange.ts';
-import { findCode, redeemCode, revokeGrant, type CodeRow } from './queries.ts';
+import { findCode, redeemCode, type CodeRow } from './queries.ts';
 
 type Step = (code: CodeRow, exchange: Exchange) => TokenFault | undefined;
 
 const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);
 
-const redirectUriGiven: Step = (_code, { form }) =>
-  form.redirect_uri === undefined ? tokenErrors.noRedirectUri : undefined;
+/** A legacy client that leaves it out means its only registered one. */
+const meantRedirectUri = ({ form, client }: Exchange): string | null => form.redirect_uri ?? client.impliedRedirectUri;
+
+const redirectUriGiven: Step = (_code, exchange) =>
+  meantRedirectUri(exchange) === null ? tokenErrors.noRedirectUri : undefined;
 
 /** Octet for octet the address that the code was sent to (RFC 6749 §4.1.3). */
-const redirectUriSame: Step = (code, { form }) =>
-  form.redirect_uri === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
+const redirectUriSame: Step = (code, exchange) =>
+  meantRedirectUri(exchange) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
+
+/** In a public client the verifier stands in for the secret (RFC 9700 §2.1.1): without a challenge anybody could redeem. */
+const challenged: Step = (code, { client }) =>
+  client.isPublic && code.codeChallenge === null ? tokenErrors.noChallenge : undefined;
 
 const verifierProves: Step = (code, { form }) =>
   verifierFits(form.code_verifier, code.codeChallenge) ? undefined : tokenErrors.wrongVerifier;
@@ -26,7 +34,7 @@ const verifierProves: Step = (code, { form }) =>
 /** Before expiry, because a code that comes back after its 30 seconds tells the same: somebody else has it. */
 const unused: Step = (code) => (code.used ? tokenErrors.usedCode : undefined);
 
-const standing: Step = (code) => (code.revoked ? tokenErrors.revokedGrant : undefined);
+const standing: Step = (code) => (code.revoked || code.disabled ? tokenErrors.revokedGrant : undefined);
 
 const fresh: Step = (code, { now }) => (now < code.expires ? undefined : tokenErrors.expiredCode);
 
@@ -35,15 +43,16 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
   ['client binding', forThisClient   ],
   ['redirect_uri',   redirectUriGiven],
   ['redirect_uri',   redirectUriSame ],
+  ['PKCE',           challenged      ],
   ['PKCE',           verifierProves  ],
   ['used once',      unused          ],
-  ['not revoked',    standing        ],
+  ['still standing', standing        ],
   ['30 seconds',     fresh           ],
 ];
 
 /** A code that its own client presents twice has leaked: what was made from it ends (RFC 6749 §4.1.2, RFC 9700 §4.5). */
-const refuseReuse = async (code: CodeRow, { sql, now }: Exchange): Promise<never> => {
-  await revokeGrant(sql, code.grantId, now);
+const refuseReuse = async ({ grantId }: CodeRow, { sql, origin, now }: Exchange): Promise<never> => {
+  await endGrant(sql, { grantId, action: 'code_reused', origin, now });
   throw new TokenRefusal(tokenErrors.usedCode);
 };
 
@@ -58,9 +67,9 @@ export const exchangeCode: Grant = async (exchange) => {
     if (fault === tokenErrors.usedCode) return refuseReuse(code, exchange);
     if (fault !== undefined) throw new TokenRefusal(fault);
   }
-  const { values, stored } = mintPair(now, lifetimes);
-  const isFirst = await redeemCode(sql, hash, stored, now);
+  const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
+  const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
   // A lost race is reuse like any other: which of the two was the thief cannot be known, so the winner's tokens end too.
   if (!isFirst) return refuseReuse(code, exchange);
-  return tokenAnswer(values, code, lifetimes);
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
 };

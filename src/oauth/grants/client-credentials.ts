@@ -1,19 +1,19 @@
 /** grant_type=client_credentials (RFC 6749 §4.4): the platform's own access, for clients that the operator trusts. */
 import { tokenErrors, TokenRefusal } from '../errors.ts';
-import { mintPair } from '../issue.ts';
+import { issueAccessToken } from '../issue.ts';
 import type { Grant } from './exchange.ts';
 import { insertPlatformToken } from './queries.ts';
 
 const SCOPE = 'platform';
 
 export const grantPlatform: Grant = async ({ sql, client, form, lifetimes, now }) => {
-  if (!client.trusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
+  if (!client.isTrusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
   if (form.scope !== undefined && form.scope !== SCOPE) throw new TokenRefusal(tokenErrors.invalidScope);
-  const { values, stored } = mintPair(now, lifetimes);
-  await insertPlatformToken(sql, { client: client.id, access: stored.access, now });
+  const { value, stored } = issueAccessToken(now, lifetimes);
+  await insertPlatformToken(sql, { client: client.id, access: stored, now });
   // No refresh token (RFC 6749 §4.4.3): the client has its secret, which does the same.
   return {
-    access_token: values.access,
+    access_token: value,
     expires_in: lifetimes.accessTokenLifetimeSeconds,
     token_type: 'Bearer',
     scope: SCOPE,

@@ -5,11 +5,11 @@
 import type { Queryable } from '#database/pool.ts';
 import type { Scope } from '#kernel/principal.ts';
 
-/** What is stored of an access token and of the refresh token beside it. */
-export type TokenPair = {
-  access: { hash: Buffer; expires: Date };
-  refresh: { hash: Buffer; expires: Date };
-};
+/** What is stored of a token. */
+export type StoredToken = { hash: Buffer; expires: Date };
+
+/** An access token and the refresh token beside it. */
+export type TokenPair = { access: StoredToken; refresh: StoredToken };
 
 export type Granted = { scope: Scope; storeId: number | null };
 
@@ -21,14 +21,16 @@ export type CodeRow = Granted & {
   expires: Date;
   used: boolean;
   revoked: boolean;
+  /** The operator keeps the user out. */
+  disabled: boolean;
 };
 
 export const findCode = async (sql: Queryable, hash: Buffer): Promise<CodeRow | undefined> => {
   const [row] = await sql<CodeRow[]>`
     select g.client, g.id as "grantId", g.scope, g.store_id as "storeId", a.redirect_uri as "redirectUri",
       a.code_challenge as "codeChallenge", a.date_expires as expires, a.used_at is not null as used,
-      g.date_revoked is not null as revoked
-    from authorization_code a join access_grant g on g.id = a.grant_id
+      g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
+    from authorization_code a join access_grant g on g.id = a.grant_id join users u on u.id = g.user_id
     where a.hash = ${hash}
   `;
   return row;
@@ -57,44 +59,69 @@ export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair
   return rows.length === 1;
 };
 
-export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<void> => {
-  await sql`update access_grant set date_revoked = ${now} where id = ${grantId} and date_revoked is null`;
-};
+/** How a refresh ended; `reused`: the token was rotated before, and not just now. */
+export type RefreshOutcome = 'issued' | 'reused' | 'ended' | 'out of scope';
+
+export type Refreshed = Granted & { grantId: number; rotates: boolean; outcome: RefreshOutcome };
 
 /**
- * Moves the refresh token's expiry on and inserts an access token, if all of this holds: the grant is this client's and
- * not revoked, its user is still a member of its store, the token has not expired, and `scope` (the requested entries)
- * is part of what was granted. Undefined where any but the last fails; then `issued` tells.
+ * One statement, which first locks the token's row: of parallel refreshes each sees what the one before it wrote, so they
+ * all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and either moves the
+ * refresh token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that was done already.
+ * A rotated token goes on rotating also when its client has become stable since. Undefined: no such token of this client,
+ * or it has expired.
  */
 export const refreshGrant = async (
   sql: Queryable,
   refresh: {
     client: number;
-    tokens: TokenPair;
+    rotates: boolean;
+    hash: Buffer;
     scope: readonly string[];
+    access: StoredToken;
+    successor: StoredToken;
+    idleUntil: Date;
+    /** Until when a token that is rotated now is kept. */
+    rotatedUntil: Date;
+    /** What was rotated at this moment or before is not the retry of a client that lost our answer. */
+    reusedSince: Date;
     now: Date;
   },
-): Promise<(Granted & { issued: boolean }) | undefined> => {
-  const { access, refresh: presented } = refresh.tokens;
-  const [row] = await sql<(Granted & { issued: boolean })[]>`
+): Promise<Refreshed | undefined> => {
+  const { access, successor } = refresh;
+  const [row] = await sql<Refreshed[]>`
     with found as (
-      select g.id, g.scope, g.store_id,
-        ${refresh.scope}::text[] <@ array[g.scope, 'store_id_' || g.store_id] as in_scope
-      from refresh_token r join access_grant g on g.id = r.grant_id
-      where r.hash = ${presented.hash} and r.date_expires > ${refresh.now}
-        and g.client = ${refresh.client} and g.date_revoked is null
-        and (g.store_id is null or exists (
+      select g.id, g.scope, g.store_id, ${refresh.rotates} or r.rotated_at is not null as rotates, case
+        when r.rotated_at <= ${refresh.reusedSince} then 'reused'
+        when g.date_revoked is not null then 'ended'
+        when u.date_disabled is not null then 'ended'
+        when g.store_id is not null and not exists (
           select from membership m
           where m.shard = g.store_id % 256 and m.store_id = g.store_id and m.user_id = g.user_id
-        ))
-    ), moved as (
-      update refresh_token r set date_expires = ${presented.expires}
-      from found where r.hash = ${presented.hash} and found.in_scope
+        ) then 'ended'
+        when not ${refresh.scope}::text[] <@ array[g.scope, 'store_id_' || g.store_id] then 'out of scope'
+        else 'issued' end as outcome
+      from refresh_token r join access_grant g on g.id = r.grant_id join users u on u.id = g.user_id
+      where r.hash = ${refresh.hash} and r.date_expires > ${refresh.now}
+        and g.client = ${refresh.client}
+      for update of r
+    ), kept as (
+      update refresh_token r set
+        rotated_at = case when found.rotates then ${refresh.now}::timestamptz end,
+        date_expires = case when found.rotates then least(r.date_expires, ${refresh.rotatedUntil})
+          else ${refresh.idleUntil} end
+      from found
+      where found.outcome = 'issued' and r.hash = ${refresh.hash}
+        and r.rotated_at is null
+    ), followed as (
+      insert into refresh_token (hash, grant_id, date_expires)
+      select ${successor.hash}, id, ${successor.expires} from found where outcome = 'issued' and rotates
+      on conflict do nothing
     ), issued as (
       insert into access_token (hash, grant_id, date_expires)
-      select ${access.hash}, id, ${access.expires} from found where in_scope
+      select ${access.hash}, id, ${access.expires} from found where outcome = 'issued'
     )
-    select scope, store_id as "storeId", in_scope as issued from found
+    select id as "grantId", scope, store_id as "storeId", rotates, outcome from found
   `;
   return row;
 };
@@ -102,7 +129,7 @@ export const refreshGrant = async (
 /** An access token on the platform's standing grant of this client, which the first call makes. */
 export const insertPlatformToken = async (
   sql: Queryable,
-  platform: { client: number; access: TokenPair['access']; now: Date },
+  platform: { client: number; access: StoredToken; now: Date },
 ): Promise<void> => {
   await sql`
     with standing as (

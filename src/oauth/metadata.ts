@@ -1,0 +1,33 @@
+/** The authorization server's metadata (RFC 8414): where everything is, and what it can do. */
+import { jsonAnswer } from '#http/answers.ts';
+import type { DoorHandler } from '#http/route.ts';
+
+const WELL_KNOWN = '/.well-known/oauth-authorization-server';
+
+/** Before the issuer's own path, where it has one (RFC 8414 §3.1). */
+export const metadataPath = (issuer: string): string => WELL_KNOWN + new URL(issuer).pathname.replace(/\/$/, '');
+
+const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
+const ANY_CLIENT = [...BY_SECRET, 'none'];
+
+export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): DoorHandler => {
+  const answer = jsonAnswer(200, {
+    issuer: authUrl,
+    authorization_endpoint: `${authUrl}/authorize`,
+    token_endpoint: `${baseUrl}/token`,
+    revocation_endpoint: `${authUrl}/revoke`,
+    introspection_endpoint: `${authUrl}/introspect`,
+    registration_endpoint: `${authUrl}/register`,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+    scopes_supported: ['store_full_access', 'user_full_access', 'platform'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: ANY_CLIENT,
+    revocation_endpoint_auth_methods_supported: ANY_CLIENT,
+    // A bearer token of the platform may stand in for a client's secret.
+    introspection_endpoint_auth_methods_supported: [...BY_SECRET, 'Bearer'],
+    authorization_response_iss_parameter_supported: true,
+  });
+  return async () => answer;
+};

@@ -1,0 +1,39 @@
+/** The statements that end grants and tokens. */
+import type { Queryable } from '#database/pool.ts';
+
+/** Whose grant it was; undefined where it had ended before. All its tokens end with it. */
+export const revokeGrant = async (
+  sql: Queryable,
+  grantId: number,
+  now: Date,
+): Promise<{ client: number; userId: number | null; storeId: number | null } | undefined> => {
+  const [row] = await sql<{ client: number; userId: number | null; storeId: number | null }[]>`
+    update access_grant set date_revoked = ${now}
+    where id = ${grantId} and date_revoked is null
+    returning client, user_id as "userId", store_id as "storeId"
+  `;
+  return row;
+};
+
+/** The grant of a client's refresh token, also of one that was rotated or has expired. */
+export const grantOfRefreshToken = async (
+  sql: Queryable,
+  hash: Buffer,
+  client: number,
+): Promise<number | undefined> => {
+  const [row] = await sql<{ grantId: number }[]>`
+    select g.id as "grantId" from refresh_token r join access_grant g on g.id = r.grant_id
+    where r.hash = ${hash}
+      and g.client = ${client}
+  `;
+  return row?.grantId;
+};
+
+/** Ends one access token of a client; its grant and the other tokens stay. */
+export const deleteAccessToken = async (sql: Queryable, hash: Buffer, client: number): Promise<void> => {
+  await sql`
+    delete from access_token t using access_grant g
+    where t.hash = ${hash} and g.id = t.grant_id
+      and g.client = ${client}
+  `;
+};
