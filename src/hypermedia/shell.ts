@@ -8,8 +8,11 @@ export const styleHash = `'sha256-${createHash('sha256').update(style).digest('b
 
 const styleElement = constant(`<style>${style}</style>`);
 
-/** A whole page. `aside` is what stands on the right of the header: who is signed in. */
-export const shell = (page: { title: string; main: Markup; aside?: Markup }): string =>
+/**
+ * A whole page. On the right of the header stands `aside` (who is signed in) or `nav` (accountNav of nav.ts). `wide` is
+ * for pages with tables: 60rem instead of 32rem.
+ */
+export const shell = (page: { title: string; main: Markup; aside?: Markup; nav?: Markup; wide?: boolean }): string =>
   render(
     html`<!doctype html>
       <html lang="en">
@@ -20,8 +23,8 @@ export const shell = (page: { title: string; main: Markup; aside?: Markup }): st
           <title>${page.title} · Halcyon</title>
           ${styleElement}
         </head>
-        <body>
-          <header><span class="brand">Halcyon</span>${page.aside}</header>
+        <body ${page.wide === true && html`class="wide"`}>
+          <header><span class="brand">Halcyon</span>${page.aside}${page.nav}</header>
           <main>${page.main}</main>
         </body>
       </html>`,

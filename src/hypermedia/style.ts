@@ -1,27 +1,89 @@
-/** The style sheet: one constant, in the page itself, named by hash in the Content-Security-Policy. */
+/**
+ * The style sheet: one constant, in the page itself, named by hash in the Content-Security-Policy. So there are no other
+ * styles, no attribute `style`, and this is all that a page can say of its look:
+ *
+ * - `card` a box of its own; cards that follow one another keep their distance; `who` a logo beside a heading
+ * - `alert` something went wrong, `good` it worked, `soft` less important, `fault` what is wrong with one field
+ * - `buttons` a row of them; a `button` (also a link with that class) may be `quiet` or `danger`
+ * - `field` a label, what it names, its hint (`soft`) and its `fault`; `choices` a list of `choice`s that scrolls
+ * - `badge` a word to look at twice; `logo` a picture of 48 px
+ * - `table` the box around a table that scrolls by itself on a phone: give it `role="region" tabindex="0"` and a label
+ *
+ * Colours hold 4.5:1 for text and 3:1 for the borders of fields, in light and dark; what is clicked is 44 px high.
+ */
 export const style = `
-:root{--ink:#1b2430;--soft:#5a6675;--paper:#f6f7f9;--card:#fff;--line:#dde2e8;--accent:#0b5fb0;--on-accent:#fff;--bad:#a4201d;--bad-paper:#fdecea}
-@media (prefers-color-scheme:dark){:root{--ink:#e8ecf1;--soft:#a3afbd;--paper:#12161c;--card:#1a2029;--line:#313a46;--accent:#7db9f5;--on-accent:#0c1420;--bad:#ffb1a8;--bad-paper:#3a1a18}}
+:root{color-scheme:light dark;--ink:#1b2430;--soft:#566270;--paper:#f4f6f8;--card:#fff;--line:#dce1e7;--edge:#7b8796;--accent:#0b5fb0;--on-accent:#fff;--bad:#a4201d;--bad-paper:#fdecea;--good:#14603a;--good-paper:#e5f4eb;--warn:#754600;--warn-paper:#fff0d1;--width:32rem}
+@media (prefers-color-scheme:dark){:root{--ink:#e8ecf1;--soft:#a8b3c0;--paper:#11151b;--card:#1a2029;--line:#303945;--edge:#768393;--accent:#85bff8;--on-accent:#0c1420;--bad:#ffb4ab;--bad-paper:#3b1b19;--good:#9be0b6;--good-paper:#14301f;--warn:#f6cd84;--warn-paper:#35280c}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-header{display:flex;justify-content:space-between;align-items:center;gap:1rem;padding:1rem 1.25rem;max-width:60rem;margin:0 auto}
-.brand{font-weight:700;letter-spacing:.01em}
-main{max-width:28rem;margin:1rem auto 3rem;padding:0 1rem}
-.card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:1.5rem}
-h1{font-size:1.35rem;line-height:1.25;margin:0 0 .75rem}
-p{margin:0 0 .75rem}.soft{color:var(--soft)}
-label{display:block;font-weight:600;margin:.9rem 0 .3rem}
-input[type=email],input[type=password],input[type=text],select{width:100%;padding:.65rem .75rem;font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);border-radius:8px}
-fieldset{border:1px solid var(--line);border-radius:8px;margin:1rem 0;padding:.5rem 1rem 1rem}
-legend{font-weight:600;padding:0 .3rem}
-.choice{display:flex;gap:.6rem;align-items:baseline;font-weight:400;margin:.5rem 0 0}
-button{font:inherit;font-weight:600;padding:.65rem 1.1rem;border-radius:8px;border:1px solid var(--accent);background:var(--accent);color:var(--on-accent);cursor:pointer}
-button.quiet{background:transparent;color:var(--accent)}
+html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
+body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:break-word}
+.wide{--width:60rem}
+header,main{max-width:var(--width);margin:0 auto;padding:0 1rem}
+header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:0 1rem;min-height:4rem;padding-top:.5rem;padding-bottom:.5rem}
+header>*{overflow-wrap:anywhere}
+.brand{display:inline-flex;align-items:center;gap:.5rem;font-weight:700;letter-spacing:.01em}
+.brand::before{content:"";width:.8rem;height:.8rem;border-radius:50% 50% 50% 0;background:var(--accent)}
+nav{display:flex;flex-wrap:wrap;align-items:center;gap:0 1.25rem}
+nav a,nav button{display:inline-flex;align-items:center;min-height:2.75rem;padding:0;border:0;background:none;color:var(--accent);font:inherit;text-decoration:none;cursor:pointer}
+nav a:hover,nav button:hover{background:none;text-decoration:underline}
+nav [aria-current]{color:var(--ink);font-weight:600}
+main{padding-bottom:4rem}
+.card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:1.5rem;margin:0 0 1.25rem}
+h1{font-size:1.45rem;line-height:1.25;margin:0 0 1rem;text-wrap:balance}
+h2{font-size:1.1rem;line-height:1.3;margin:1.75rem 0 .5rem}
+.card>h2:first-child{margin-top:0}
+h3{font-size:1rem;margin:1.25rem 0 .25rem}
+p{margin:0 0 .85rem}
+.card>:last-child,.card>form:last-child>:last-child{margin-bottom:0}
+.soft{color:var(--soft)}
+ul,ol{padding-left:1.25rem;margin:.25rem 0 1rem}
+li{margin:.2rem 0}
+a{color:var(--accent);text-underline-offset:.15em}
+code,pre{font:.9em/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+pre{white-space:pre-wrap;margin:0 0 1rem;padding:.75rem .9rem;background:var(--paper);border:1px solid var(--line);border-radius:8px}
+hr{border:0;border-top:1px solid var(--line);margin:1.5rem 0}
+.alert,.good{border-radius:8px;padding:.75rem 1rem;margin:0 0 1rem}
+.alert{background:var(--bad-paper);color:var(--bad)}
+.good{background:var(--good-paper);color:var(--good)}
+.alert a,.good a{color:inherit}
+.badge{display:inline-block;padding:.1rem .6rem;border-radius:1rem;background:var(--warn-paper);color:var(--warn);font-size:.85rem;font-weight:600}
+.who{display:flex;align-items:center;gap:.9rem;margin:0 0 1rem}
+.who h1,.who p{margin:0}
+.logo{flex:none;width:48px;height:48px;border-radius:10px;object-fit:contain;background:#fff;border:1px solid var(--line)}
+dl{display:grid;grid-template-columns:minmax(6.5rem,auto) 1fr;gap:.45rem 1rem;margin:0 0 1.25rem}
+dt{color:var(--soft)}
+dd{margin:0;overflow-wrap:anywhere}
+label,legend{font-weight:600}
+label{display:block;margin:1rem 0 .3rem}
+.field{margin:1rem 0}
+.field>*{margin-bottom:.3rem}
+.field label{margin-top:0}
+.fault{color:var(--bad);margin:.3rem 0 0}
+input,select,textarea{font:inherit;color:inherit}
+input:not([type=radio],[type=checkbox],[type=hidden],[type=file]),select,textarea{display:block;width:100%;min-height:2.75rem;padding:.55rem .75rem;background:var(--card);border:1px solid var(--edge);border-radius:8px}
+textarea{min-height:6.5rem;resize:vertical}
+[aria-invalid=true]:not([type=radio],[type=checkbox]){border-color:var(--bad)}
+input[type=file]{display:block;width:100%;min-height:2.75rem;padding:.4rem 0}
+input[type=radio],input[type=checkbox]{flex:none;width:1.25rem;height:1.25rem;margin:0;accent-color:var(--accent)}
+fieldset{min-width:0;border:1px solid var(--line);border-radius:8px;margin:1.25rem 0;padding:.25rem .5rem .5rem}
+legend{padding:0 .5rem}
+.choices{max-height:19.5rem;overflow-y:auto;padding:3px}
+.choice{display:flex;gap:.8rem;align-items:center;min-height:2.75rem;margin:0;padding:.3rem .6rem;border-radius:6px;font-weight:400;cursor:pointer}
+.choice>span{min-width:0;overflow-wrap:anywhere}
+.choice .soft{display:block;font-size:.9rem;line-height:1.35}
+.choice:hover,.choice:has(:checked){background:var(--paper)}
+button,.button{display:inline-flex;justify-content:center;align-items:center;min-height:2.75rem;padding:.55rem 1.25rem;border-radius:8px;border:1px solid var(--accent);background:var(--accent);color:var(--on-accent);font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
+.quiet{background:transparent;color:var(--accent)}
+.danger{border-color:var(--bad);background:var(--bad);color:var(--card)}
+.quiet.danger{background:transparent;color:var(--bad)}
+button:hover,.button:hover{filter:brightness(1.08)}
+.buttons{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.5rem 0 0}
+.table{overflow-x:auto;margin:0 0 1rem}
+table{width:100%;border-collapse:collapse}
+caption{text-align:left;font-weight:600;padding:0 0 .5rem}
+th,td{padding:.6rem 1rem .6rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
+th{color:var(--soft);font-weight:600;white-space:nowrap}
+td{min-width:7rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-.buttons{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.25rem}
-.alert{background:var(--bad-paper);color:var(--bad);border-radius:8px;padding:.65rem .9rem;margin:0 0 1rem}
-dl{display:grid;grid-template-columns:auto 1fr;gap:.3rem 1rem;margin:0 0 1rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
-a{color:var(--accent)}
-code{font:.9em ui-monospace,SFMono-Regular,Menlo,monospace;overflow-wrap:anywhere}
-ul{padding-left:1.2rem;margin:.25rem 0 .75rem}
+@media (max-width:30rem){.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.buttons>*{flex:1 1 auto}}
 `;

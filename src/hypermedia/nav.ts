@@ -1,0 +1,15 @@
+/** The way around the pages of somebody who is signed in. */
+import { html, type Markup } from './markup.ts';
+
+export type Section = 'account' | 'apps';
+
+const entry = (href: string, text: string, isCurrent: boolean): Markup =>
+  html`<a href="${href}" ${isCurrent && html`aria-current="page"`}>${text}</a>`;
+
+/** For the shell's `nav`. `root` is the path under which the pages live, without a slash at its end. */
+export const accountNav = (root: string, current?: Section): Markup =>
+  html`<nav aria-label="Your pages">
+    ${entry(`${root}/account`, 'Account', current === 'account')}
+    ${entry(`${root}/account/clients`, 'Your apps', current === 'apps')}
+    <form method="post" action="${root}/sign-out"><button type="submit">Sign out</button></form>
+  </nav>`;
