@@ -5,7 +5,7 @@ import { Problem } from '#kernel/problem.ts';
 import { parseForm } from './body.ts';
 import { preflightHeaders } from './cors.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
-import { queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
+import { headersOf, queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
 
 /**
  * A form may be posted by our own pages only. Browsers say where a post comes from: `Sec-Fetch-Site`, else `Origin`;
@@ -26,24 +26,20 @@ const formOf = (request: FastifyRequest): URLSearchParams => {
   return isForm && request.body instanceof Uint8Array ? parseForm(request.body) : new URLSearchParams();
 };
 
-const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => {
-  const headers: Record<string, string | undefined> = {};
-  for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
-  return {
-    method: request.method,
-    path: request.url.split('?', 1)[0] ?? '/',
-    params: request.params as Params,
-    query: queryOf(request),
-    rawQuery: rawQueryOf(request),
-    form: formOf(request),
-    bytes: request.body instanceof Uint8Array ? request.body : Buffer.alloc(0),
-    contentType: request.headers['content-type'] ?? '',
-    headers,
-    cookies: parseCookie(request.headers.cookie ?? ''),
-    address: request.ip,
-    now,
-  };
-};
+const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => ({
+  method: request.method,
+  path: request.url.split('?', 1)[0] ?? '/',
+  params: request.params as Params,
+  query: queryOf(request),
+  rawQuery: rawQueryOf(request),
+  form: formOf(request),
+  bytes: request.body instanceof Uint8Array ? request.body : Buffer.alloc(0),
+  contentType: request.headers['content-type'] ?? '',
+  headers: headersOf(request),
+  cookies: parseCookie(request.headers.cookie ?? ''),
+  address: request.ip,
+  now,
+});
 
 const send = (reply: FastifyReply, answer: DoorAnswer) => {
   reply.code(answer.status);

@@ -7,7 +7,7 @@ import { preflightHeaders } from './cors.ts';
 import { parseBody } from './body.ts';
 import { negotiate } from './negotiate.ts';
 import { METHODS, type Answer, type Method, type Operation, type Params, type Resource } from './route.ts';
-import { queryOf, refuseOtherMethods, type Services } from './services.ts';
+import { headersOf, queryOf, refuseOtherMethods, type Services } from './services.ts';
 import { arraysOf, createValidator } from './validate.ts';
 
 const API_VERSION = '1';
@@ -84,8 +84,14 @@ const createHandler = (services: Services, operation: Operation) => {
   const arrays = operation.input === undefined ? undefined : arraysOf(operation.input);
   const validate = operation.input === undefined ? undefined : createValidator(operation.input);
   return async (request: FastifyRequest, principal: Principal | null): Promise<Answer> => {
-    const { clock } = services;
-    const asked = { principal, params: request.params as Params, query: queryOf(request), now: clock.now() };
+    const asked = {
+      principal,
+      params: request.params as Params,
+      query: queryOf(request),
+      headers: headersOf(request),
+      address: request.ip,
+      now: services.clock.now(),
+    };
     if (arrays === undefined || validate === undefined) return operation.handle({ ...asked, body: undefined });
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
     const { value, faults, sound } = validate(parseBody(bytes, request.headers['content-type'] ?? '', arrays));

@@ -16,6 +16,10 @@ export type ApiRequest<Body = unknown, Who = Principal> = {
   query: URLSearchParams;
   /** Validated against the operation's `input`. */
   body: Body;
+  /** Those that came once; names in lower case. */
+  headers: Readonly<Record<string, string | undefined>>;
+  /** The peer's address; what a proxy says of it counts only where the operator trusts the proxy. */
+  address: string;
   now: Date;
 };
 

@@ -38,6 +38,13 @@ export const rawQueryOf = (request: FastifyRequest): string => {
 /** The query as it came: a repeated parameter stays repeated. */
 export const queryOf = (request: FastifyRequest): URLSearchParams => new URLSearchParams(rawQueryOf(request));
 
+/** The headers that came once, by their names in lower case. */
+export const headersOf = (request: FastifyRequest): Record<string, string | undefined> => {
+  const headers: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
+  return headers;
+};
+
 /** Whatever was thrown, as a Problem that stands in the log under `logref`: once, here, where it is handled. */
 export const reportProblem = (
   services: Services,
