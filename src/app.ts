@@ -1,5 +1,7 @@
 /** What runs in a process, in the order of starting and stopping. Which room gets what from which stands in rooms.ts. */
 import type { FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
+import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
 import { maintainPartitions } from '#database/partitions.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
@@ -11,7 +13,10 @@ import type { Clock } from '#kernel/clock.ts';
 import { stopAll, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { createBearer } from '#oauth/bearer.ts';
+import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
 import type { Config } from './config.ts';
+import { startHousekeeping } from './housekeeping.ts';
+import { serveMetrics } from './metrics.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
 
@@ -63,6 +68,19 @@ const createWorker = (
     },
   });
 
+const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry): Running =>
+  startHousekeeping({
+    sql,
+    clock,
+    log,
+    registry,
+    settings: config.housekeeping,
+    purges: [
+      ...createOAuthPurges({ sql, kept: config.housekeeping }),
+      ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
+    ],
+  });
+
 /** Lets requests that are under way finish, but not for longer than the time-out. */
 const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
   const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
@@ -83,7 +101,9 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard) : undefined;
   await worker?.start();
   const running: Running[] = [partitions, announcer, ...(worker === undefined ? [] : [worker])];
+  const registry = new Registry();
   if (deps.roles.includes('serve')) {
+    running.push(keepHouse(deps, registry));
     const rooms = createRooms({ config, sql, secretKey: deps.secretKey, log, sealer, guard, worker, announcer });
     const services = {
       settings: {
@@ -101,5 +121,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     await server.listen({ host: config.host, port: config.port });
     running.push({ stop: () => closeServer(server, config.http.stopTimeoutMs) });
   }
+  const { host, metricsPort } = config;
+  if (metricsPort !== 0) running.push(await serveMetrics({ registry, host, port: metricsPort }));
   return { stop: () => stopAll(running, log) };
 };

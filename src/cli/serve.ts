@@ -10,17 +10,17 @@ import { UserError } from './explain.ts';
 import { openHouse, type House } from './house.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Before anything is made: a port that is taken must not leave half a house behind. */
-const requireFreePort = async (host: string, port: number): Promise<void> => {
+/** Before anything is made: a port that is taken must not leave half a house behind. `setting` is what would move it. */
+const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> => {
   const probe = createServer();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   probe.once('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EADDRINUSE')
-      reject(new UserError(`Port ${port} on ${host} is taken: stop what uses it, or set PORT to another`));
+      reject(new UserError(`Port ${port} on ${host} is taken: stop what uses it, or set ${setting} to another`));
     else
       reject(
         new UserError(
-          `Cannot listen on ${host}:${port} (${error.code}): set HOST and PORT to an address of this machine`,
+          `Cannot listen on ${host}:${port} (${error.code}): set HOST and ${setting} to an address of this machine`,
         ),
       );
   });
@@ -77,7 +77,8 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
   }
   const log = createLog(config.logLevel);
   const told = terminal.untilToldToStop();
-  if (roles.includes('serve')) await requireFreePort(config.host, config.port);
+  if (roles.includes('serve')) await requireFreePort(config.host, config.port, 'PORT');
+  if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
   const house = await openHouse(config, log, { isGuest: false });
   const running: Running[] = [{ stop: house.close }];
   try {

@@ -1,0 +1,38 @@
+/** What the authorization server deletes in time, and how long it keeps it first. */
+import type { Sql } from '#database/pool.ts';
+import type { Purge } from '#kernel/purge.ts';
+import {
+  deleteAccessTokens,
+  deleteClientSecrets,
+  deleteCodes,
+  deleteRefreshTokens,
+  deleteRegistrationTokens,
+  deleteRevokedGrants,
+} from './queries.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+export type Kept = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
+
+const ago = (now: Date, ms: number): Date => new Date(now.getTime() - ms);
+
+/** A rotated refresh token is kept by its own date of expiry, which the rotation set. */
+export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): readonly Purge[] => [
+  {
+    name: 'authorization_codes',
+    purge: (limit, now) => deleteCodes(sql, ago(now, kept.codeKeptMinutes * MINUTE_MS), limit),
+  },
+  {
+    name: 'access_tokens',
+    purge: (limit, now) => deleteAccessTokens(sql, ago(now, kept.accessTokenKeptHours * HOUR_MS), limit),
+  },
+  { name: 'refresh_tokens', purge: (limit, now) => deleteRefreshTokens(sql, now, limit) },
+  {
+    name: 'revoked_grants',
+    purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
+  },
+  { name: 'client_secrets', purge: (limit, now) => deleteClientSecrets(sql, now, limit) },
+  { name: 'registration_tokens', purge: (limit, now) => deleteRegistrationTokens(sql, now, limit) },
+];
