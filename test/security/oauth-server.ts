@@ -80,8 +80,13 @@ const shop = (name: string) => {
   return { name, domain, email: 'shop@example.com', timeZone: 'UTC', now: START };
 };
 
+type Options = {
+  /** The issuer is the address of the socket, for clients that look for it themselves. */
+  isResolvable?: boolean;
+};
+
 /** Everything that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
-const openServer = async (env: Readonly<Record<string, string>>) => {
+const openServer = async (env: Readonly<Record<string, string>>, { isResolvable = false }: Options) => {
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, while node:test still knows whose hook it is.
   after(async () => {
@@ -91,11 +96,12 @@ const openServer = async (env: Readonly<Record<string, string>>) => {
   const statements: string[] = [];
   const onQuery = (statement: string) => void statements.push(statement);
   const clock = { time: START };
-  const start = async (): Promise<string> => {
+  const firstPort = await freePort();
+  const issuer = isResolvable ? `http://127.0.0.1:${firstPort}` : ISSUER;
+  const start = async (port: number): Promise<string> => {
     const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
     closers.push(() => sql.end({ timeout: 0 }));
-    const port = await freePort();
-    const config = readConfig({ PORT: String(port), BASE_URL: ISSUER, AUTH_URL: ISSUER, ...env }, process.cwd());
+    const config = readConfig({ PORT: String(port), BASE_URL: issuer, AUTH_URL: issuer, ...env }, process.cwd());
     const app = await startApp({
       config,
       sql,
@@ -108,11 +114,12 @@ const openServer = async (env: Readonly<Record<string, string>>) => {
     closers.push(() => app.stop());
     return `http://127.0.0.1:${port}`;
   };
-  return { origin: await start(), startSecond: start, sql: admin, address, clock, statements };
+  const startSecond = async (): Promise<string> => start(await freePort());
+  return { origin: await start(firstPort), startSecond, sql: admin, address, clock, statements };
 };
 
-export const startAuthorizationServer = async (env: Readonly<Record<string, string>> = {}) => {
-  const server = await openServer(env);
+export const startAuthorizationServer = async (env: Readonly<Record<string, string>> = {}, options: Options = {}) => {
+  const server = await openServer(env, options);
   const { origin, startSecond, sql, address, clock, statements } = server;
   const passwords = createPasswords({ hashesAtOnce: 2 });
   const now = START;
