@@ -1,0 +1,63 @@
+/** The statements of connected apps: what somebody has let in, and how they end it. */
+import type { Queryable } from '#database/pool.ts';
+
+export type ConnectedRow = {
+  /** Of the latest grant of this client for this store; stands for all of them. */
+  grantId: number;
+  clientId: string;
+  name: string;
+  company: string | null;
+  isVerified: boolean;
+  logoDate: Date | null;
+  /** Null where the grant is for the account with all its stores. */
+  storeId: number | null;
+  /** Null as well where the store is no longer there. */
+  storeName: string | null;
+  since: Date;
+  lastUsed: Date | null;
+};
+
+/** What a user has let in and not taken back: one row a client and store, however often it was allowed. */
+export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
+  select g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
+    l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName", g.since, g.last_used as "lastUsed"
+  from (
+    select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
+    from access_grant
+    where user_id = ${userId} and date_revoked is null
+    group by client, store_id
+  ) as g
+    join client c on c.id = g.client
+    left join client_logo l on l.client = c.id
+    left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
+  order by c.name, s.name, g.grant_id
+`;
+
+/** What a grant of this user's is for, also one that was revoked; undefined where it is not theirs. */
+export const findOwnGrant = async (
+  sql: Queryable,
+  grantId: number,
+  userId: number,
+): Promise<{ client: number; storeId: number | null } | undefined> => {
+  const [row] = await sql<{ client: number; storeId: number | null }[]>`
+    select client, store_id as "storeId" from access_grant
+    where id = ${grantId}
+      and user_id = ${userId}
+  `;
+  return row;
+};
+
+export type RevokedRow = { client: number; storeId: number | null };
+
+/** Ends a user's grants: all, those of one client, or those of one client for one store (null: for the account). */
+export const revokeGrants = (
+  sql: Queryable,
+  which: { userId: number; client?: number | undefined; storeId?: number | null | undefined },
+  now: Date,
+): Promise<RevokedRow[]> => sql<RevokedRow[]>`
+  update access_grant set date_revoked = ${now}
+  where user_id = ${which.userId} and date_revoked is null
+    and ${which.client === undefined ? sql`true` : sql`client = ${which.client}`}
+    and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}
+  returning client, store_id as "storeId"
+`;
