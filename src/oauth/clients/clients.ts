@@ -1,77 +1,122 @@
-/** OAuth clients: the apps that ask for access, and the platform itself. */
+/** OAuth clients: the apps that ask for access, and the platform itself. How one comes to be. */
 import { randomBytes } from 'node:crypto';
-import type { Queryable } from '#database/pool.ts';
-import { invalid, Problem, type Fault } from '#kernel/problem.ts';
-import { insertClient } from './queries.ts';
-import { whyNotRegistrable } from '../redirect-uri.ts';
-import { mintToken } from '../tokens.ts';
+import { recordDeed, type Origin } from '#accounts/audit/audit.ts';
+import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
+import { countClientsOf, insertClient, lockOwner } from './queries.ts';
+import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
+import { mintToken, type MintedToken } from '../tokens.ts';
 
 export type NewClient = {
   name: string;
-  company?: string;
-  description?: string;
+  company?: string | null | undefined;
+  description?: string | null | undefined;
+  /** An e-mail address. */
+  contact?: string | null | undefined;
   redirectUris: readonly string[];
   /** May use client_credentials with the scope platform; needs no redirect address. */
   trusted: boolean;
-  now: Date;
+  /** Whose app it is, and how many a person may have; absent where the operator makes it. */
+  owner?: { userId: number; clientsPerUser: number } | undefined;
+  /** False where nobody has looked at it. True where absent. */
+  isVerified?: boolean | undefined;
+  /** Of a public client they always rotate. */
+  rotatesRefreshTokens?: boolean | undefined;
+  /** May leave redirect_uri out at the token endpoint; needs exactly one. */
+  isLegacy?: boolean | undefined;
   /** For an id that must be known before; random where absent. */
-  clientId?: string;
+  clientId?: string | undefined;
+  /** Where it was made from; absent where that was this machine. */
+  origin?: Origin | undefined;
+  now: Date;
 };
 
-const REDIRECT_URIS_MAX = 20;
 const CLIENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Whether the text can be a client_id; whatever else comes in a request never reaches a statement. */
 export const isClientId = (text: string): boolean => CLIENT_ID.test(text);
 
-const textFaults = (field: string, text: string | undefined, min: number, max: number): Fault[] => {
-  if (text === undefined) return [];
-  const length = Array.from(text).length;
-  if (length >= min && length <= max && !/\p{Cc}/u.test(text)) return [];
-  const message = `${field} must be ${min} to ${max} characters without control characters`;
-  return [{ code: 'invalid_value', message, field }];
+export const newClientId = (): string => randomBytes(12).toString('hex');
+
+const detailsOf = (client: NewClient): ClientDetails => ({
+  name: client.name,
+  company: client.company || null,
+  description: client.description || null,
+  contact: client.contact || null,
+  redirectUris: [...new Set(client.redirectUris)],
+});
+
+const kindOf = ({ trusted, isLegacy }: NewClient, isPublic: boolean): ClientKind => ({
+  isPublic,
+  trusted,
+  isLegacy: isLegacy === true,
+});
+
+/** Everything that keeps a client from being made, but for a `clientId` that is taken. */
+export const newClientFaults = (client: NewClient, isPublic: boolean, words?: DetailWords): Fault[] => {
+  const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
+  const isId = client.clientId === undefined || isClientId(client.clientId);
+  return [
+    ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
+    ...clientFaults(detailsOf(client), kindOf(client, isPublic), words),
+  ];
 };
 
-const redirectUriFaults = ({ redirectUris, trusted }: NewClient): Fault[] => {
-  const field = 'redirect_uris';
-  if (redirectUris.length > REDIRECT_URIS_MAX)
-    return [{ code: 'too_many', message: `At most ${REDIRECT_URIS_MAX} redirect_uris are possible`, field }];
-  if (redirectUris.length === 0 && !trusted)
-    return [{ code: 'required', message: 'A client needs at least one redirect_uri', field }];
-  return redirectUris.flatMap((uri) => {
-    const reason = whyNotRegistrable(uri);
-    return reason === undefined ? [] : [{ code: 'invalid_redirect_uri', message: `The redirect_uri ${reason}`, field }];
+/** Exact, because those who make clients for one person wait in line. */
+const requireRoom = async (tx: Tx, { owner }: NewClient): Promise<void> => {
+  if (owner === undefined) return;
+  if (!(await lockOwner(tx, owner.userId))) throw notFound('user');
+  if ((await countClientsOf(tx, owner.userId)) < owner.clientsPerUser) return;
+  const message = `A person has at most ${owner.clientsPerUser} apps; delete one first`;
+  throw new Problem(409, { code: 'limit_reached', message });
+};
+
+const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promise<string> => {
+  const { clientId = newClientId(), owner, now, origin = null } = client;
+  const isPublic = secret === null;
+  await requireRoom(tx, client);
+  const details = detailsOf(client);
+  const isVerified = client.isVerified !== false;
+  const id = await insertClient(tx, {
+    clientId,
+    ...details,
+    ...kindOf(client, isPublic),
+    ownerId: owner?.userId ?? null,
+    isVerified,
+    rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
+    secretHash: secret?.hash ?? null,
+    now,
   });
+  if (id === undefined) {
+    const message = 'Another client has this client_id';
+    throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
+  }
+  const detail = { client_id: clientId, name: details.name, redirect_uris: details.redirectUris };
+  await recordDeed(tx, { action: 'client_created', userId: owner?.userId ?? null, client: id, origin, detail, now });
+  return clientId;
+};
+
+/** In the caller's transaction where there is one, else in one of its own: no client without its line in the audit. */
+const make = (sql: Sql | Tx, client: NewClient, secret: MintedToken | null): Promise<string> => {
+  const faults = newClientFaults(client, secret === null);
+  if (faults.length > 0) throw invalid(...faults);
+  return 'begin' in sql ? transaction(sql, (tx) => add(tx, client, secret)) : add(sql, client, secret);
 };
 
 /**
- * Registers a client; the secret is in the answer and nowhere else. Throws a 400 with every fault found, and a 409 where
- * the `clientId` is taken.
+ * Registers a confidential client; the secret is in the answer and nowhere else. Throws a 400 with every fault found, a
+ * 404 where the owner does not exist, a 409 where the `clientId` is taken (`client_id_taken`) or the owner has as many
+ * clients as a person may have (`limit_reached`).
  */
 export const createClient = async (
-  sql: Queryable,
+  sql: Sql | Tx,
   client: NewClient,
 ): Promise<{ client_id: string; client_secret: string }> => {
-  const clientId = client.clientId ?? randomBytes(12).toString('hex');
-  const faults = [
-    ...(isClientId(clientId) ? [] : textFaults('client_id', '', 1, 64)),
-    ...textFaults('name', client.name, 1, 255),
-    ...textFaults('company', client.company, 0, 255),
-    ...textFaults('description', client.description, 0, 1_000),
-    ...redirectUriFaults(client),
-  ];
-  if (faults.length > 0) throw invalid(...faults);
   const secret = mintToken('clientSecret');
-  const isNew = await insertClient(sql, {
-    clientId,
-    name: client.name,
-    company: client.company ?? null,
-    description: client.description ?? null,
-    redirectUris: [...new Set(client.redirectUris)],
-    trusted: client.trusted,
-    secretHash: secret.hash,
-    now: client.now,
-  });
-  if (isNew) return { client_id: clientId, client_secret: secret.value };
-  throw new Problem(409, { code: 'client_id_taken', message: 'Another client has this client_id', field: 'client_id' });
+  return { client_id: await make(sql, client, secret), client_secret: secret.value };
 };
+
+/** Registers a client without a secret (RFC 6749 §2.1): PKCE and rotation stand in for it. Throws as `createClient`. */
+export const createPublicClient = async (sql: Sql | Tx, client: NewClient): Promise<{ client_id: string }> => ({
+  client_id: await make(sql, client, null),
+});

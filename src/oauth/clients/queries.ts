@@ -1,5 +1,6 @@
-/** The statements of clients: client, client_secret, client_logo and registration_token are written here and nowhere else. */
+/** The statements of clients. The table client is written here and nowhere else. */
 import type { Queryable } from '#database/pool.ts';
+import type { ClientDetails, ClientKind } from './rules.ts';
 
 export type Client = {
   id: number;
@@ -10,42 +11,120 @@ export type Client = {
   contact: string | null;
   redirectUris: string[];
   isPublic: boolean;
+  trusted: boolean;
+  isLegacy: boolean;
+  rotatesRefreshTokens: boolean;
   /** False: it registered itself, and nobody has looked. */
   isVerified: boolean;
   /** Whose app it is; null where the operator made it. */
   ownerId: number | null;
+  dateCreated: Date;
+  dateModified: Date;
   /** When its logo was uploaded, for the address of the picture; null without one. */
   logoDate: Date | null;
 };
 
-export type NewClientRow = Pick<Client, 'clientId' | 'name' | 'company' | 'description' | 'redirectUris'>;
-
-/** False where the client_id is taken. */
-export const insertClient = async (
-  sql: Queryable,
-  client: NewClientRow & { trusted: boolean; secretHash: Buffer; now: Date },
-): Promise<boolean> => {
-  const rows = await sql`
-    with made as (
-      insert into client (id, client_id, name, company, description, redirect_uris, trusted, date_created)
-      values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
-        ${client.redirectUris}::text[], ${client.trusted}, ${client.now})
-      on conflict (client_id) do nothing
-      returning id
-    )
-    insert into client_secret (hash, client, date_created) select ${client.secretHash}, id, ${client.now} from made
-    returning client
-  `;
+/** False where there is no such user. Whoever makes clients for the same person waits until this transaction ends. */
+export const lockOwner = async (sql: Queryable, userId: number): Promise<boolean> => {
+  const rows = await sql`select from users where id = ${userId} for no key update`;
   return rows.length === 1;
 };
 
+export const countClientsOf = async (sql: Queryable, userId: number): Promise<number> => {
+  const [row] = await sql<{ count: number }[]>`select count(*) from client where owner = ${userId}`;
+  return row?.count ?? 0;
+};
+
+type NewClientRow = ClientDetails &
+  ClientKind & { clientId: string; ownerId: number | null; isVerified: boolean; rotatesRefreshTokens: boolean };
+
+/** The internal id; undefined where the client_id is taken. */
+export const insertClient = async (
+  sql: Queryable,
+  client: NewClientRow & { secretHash: Buffer | null; now: Date },
+): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`
+    with made as (
+      insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
+        is_legacy, owner, is_verified, rotates_refresh_tokens, date_created, date_modified)
+      values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
+        ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
+        ${client.ownerId}, ${client.isVerified}, ${client.rotatesRefreshTokens}, ${client.now}, ${client.now})
+      on conflict (client_id) do nothing
+      returning id
+    ), kept as (
+      insert into client_secret (hash, client, date_created)
+      select ${client.secretHash}::bytea, id, ${client.now} from made where not ${client.isPublic}
+    )
+    select id from made
+  `;
+  return row?.id;
+};
+
+const clients = (sql: Queryable) => sql`
+  select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
+    c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
+    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.is_verified as "isVerified", c.owner as "ownerId",
+    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
+  from client c left join client_logo l on l.client = c.id`;
+
 export const findClient = async (sql: Queryable, clientId: string): Promise<Client | undefined> => {
+  const [row] = await sql<Client[]>`${clients(sql)} where c.client_id = ${clientId}`;
+  return row;
+};
+
+/** A client of this person's; undefined where it is another's, the operator's, or nobody's. */
+export const findOwnClient = async (sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> => {
   const [row] = await sql<Client[]>`
-    select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
-      c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.is_verified as "isVerified", c.owner as "ownerId",
-      l.date_modified as "logoDate"
-    from client c left join client_logo l on l.client = c.id
-    where c.client_id = ${clientId}
+    ${clients(sql)} where c.client_id = ${clientId}
+      and c.owner = ${userId}
   `;
   return row;
+};
+
+/** A person's clients, by name. */
+export const listClientsOf = (sql: Queryable, userId: number): Promise<Client[]> => sql<Client[]>`
+  ${clients(sql)} where c.owner = ${userId} order by c.name, c.id
+`;
+
+/**
+ * Changes what its owner may change, and answers what it was before; undefined where there is no such client. Where
+ * `userId` is its owner and changes what people recognise it by, it is unverified from then on: somebody looked at another.
+ */
+export const updateClient = async (
+  sql: Queryable,
+  id: number,
+  change: ClientDetails & { rotatesRefreshTokens: boolean; userId: number | null; now: Date },
+): Promise<Client | undefined> => {
+  const [row] = await sql<Client[]>`
+    with before as (${clients(sql)} where c.id = ${id} for update of c), changed as (
+      update client set
+        name = ${change.name}, company = ${change.company}, description = ${change.description},
+        contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
+        rotates_refresh_tokens = ${change.rotatesRefreshTokens},
+        is_verified = client.is_verified and not (
+          coalesce(client.owner = ${change.userId}, false)
+          and (client.name, coalesce(client.company, ''), client.redirect_uris)
+            <> (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[])
+        ),
+        date_modified = ${change.now}
+      from before where client.id = before.id
+    )
+    select * from before
+  `;
+  return row;
+};
+
+/** Its internal id; undefined where there is no such client. */
+export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`
+    update client set is_verified = true, date_modified = ${now} where client_id = ${clientId} returning id
+  `;
+  return row?.id;
+};
+
+/** With its secrets, logo, grants and everything that hangs on these; false where it is gone already. */
+export const deleteClient = async (sql: Queryable, id: number): Promise<boolean> => {
+  const { count } = await sql`delete from client where id = ${id}`;
+  return count === 1;
 };

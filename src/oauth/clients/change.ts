@@ -1,0 +1,67 @@
+/** What happens to a client after it was made: changed, verified, deleted. Each stands in the audit with its deed. */
+import { recordDeed, type Origin } from '#accounts/audit/audit.ts';
+import { transaction, type Sql } from '#database/pool.ts';
+import { invalid, notFound, type Fault } from '#kernel/problem.ts';
+import { deleteClient, findClient, markVerified, updateClient, type Client } from './queries.ts';
+import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
+
+/** Who does it: a person, or null for the operator; and from where, null for this machine. */
+export type Doer = { userId: number | null; origin: Origin | null; now: Date };
+
+export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
+
+/** Everything that keeps a client from being changed so. */
+export const changeFaults = (client: Client, change: ClientChange, words?: DetailWords): Fault[] =>
+  clientFaults(change, client, words);
+
+/** The names of what differs, for the audit. */
+const changesOf = (before: Client, after: ClientChange): string[] => {
+  const pairs = {
+    name: [before.name, after.name],
+    company: [before.company, after.company],
+    description: [before.description, after.description],
+    contact: [before.contact, after.contact],
+    redirect_uris: [before.redirectUris.join(' '), after.redirectUris.join(' ')],
+    rotates_refresh_tokens: [before.rotatesRefreshTokens, after.rotatesRefreshTokens],
+  };
+  return Object.entries(pairs).flatMap(([name, [old, now]]) => (old === now ? [] : [name]));
+};
+
+/**
+ * Gives a client these details in place of its own. Throws a 400 with every fault found. A public client's refresh tokens
+ * go on rotating whatever is asked.
+ */
+export const changeClient = async (sql: Sql, client: Client, change: ClientChange, doer: Doer): Promise<void> => {
+  const faults = changeFaults(client, change);
+  if (faults.length > 0) throw invalid(...faults);
+  const { userId, origin, now } = doer;
+  const redirectUris = [...new Set(change.redirectUris)];
+  const after = { ...change, redirectUris, rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens };
+  await transaction(sql, async (tx) => {
+    const before = await updateClient(tx, client.id, { ...after, userId, now });
+    if (before === undefined) throw notFound('app');
+    const detail = { client_id: client.clientId, changed: changesOf(before, after), redirect_uris: redirectUris };
+    await recordDeed(tx, { action: 'client_changed', userId, client: client.id, origin, detail, now });
+  });
+};
+
+/** Says that the operator has looked at it. Throws a 404 where there is no such client. */
+export const verifyClient = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
+  transaction(sql, async (tx) => {
+    const client = await markVerified(tx, clientId, now);
+    if (client === undefined) throw notFound('client');
+    const detail = { client_id: clientId, changed: ['is_verified'] };
+    await recordDeed(tx, { action: 'client_changed', userId, client, origin, detail, now });
+  });
+
+/**
+ * Deletes a client with all its grants and tokens, which end with this commit in every process. Throws a 404 where there
+ * is no such client.
+ */
+export const removeClient = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
+  transaction(sql, async (tx) => {
+    const client = await findClient(tx, clientId);
+    if (client === undefined || !(await deleteClient(tx, client.id))) throw notFound('client');
+    const detail = { client_id: clientId, name: client.name };
+    await recordDeed(tx, { action: 'client_deleted', userId, client: client.id, origin, detail, now });
+  });

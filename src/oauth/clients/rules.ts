@@ -1,0 +1,90 @@
+/** What a client may be called and where it may be sent: pure, and every fault of a client is found at once. */
+import type { Fault } from '#kernel/problem.ts';
+import { whyNotRegistrable } from '../redirect-uri.ts';
+
+/** What its owner may change. Null where there is none. */
+export type ClientDetails = {
+  name: string;
+  company: string | null;
+  description: string | null;
+  contact: string | null;
+  redirectUris: readonly string[];
+};
+
+/** What it is for good. */
+export type ClientKind = {
+  /** Has no secret (RFC 6749 §2.1). */
+  isPublic: boolean;
+  /** May use client_credentials with the scope platform; needs no redirect address. */
+  trusted: boolean;
+  /** May leave redirect_uri out at the token endpoint. */
+  isLegacy: boolean;
+};
+
+export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris';
+
+const NAME_LENGTH_MAX = 255;
+const DESCRIPTION_LENGTH_MAX = 1_000;
+const CONTACT_LENGTH_MAX = 254;
+const REDIRECT_URIS_MAX = 20;
+
+/** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
+const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
+/** They turn the reading direction, so that a name can be made to look like another one. */
+const UNREADABLE = /[\p{Cc}\p{Bidi_Control}]/u;
+
+/** How each detail is called by those who are told of its faults; the API's words, unless they came by another way. */
+export type DetailWords = Readonly<Record<DetailName, string>>;
+
+const API_WORDS: DetailWords = {
+  name: 'name',
+  company: 'company',
+  description: 'description',
+  contact: 'contact',
+  redirect_uris: 'redirect_uris',
+};
+
+const isText = (text: string | null, maximum: number): boolean =>
+  text === null || (Array.from(text).length <= maximum && !UNREADABLE.test(text));
+
+const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, word: string): Fault[] => {
+  const fault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
+  if (uris.length > REDIRECT_URIS_MAX)
+    return [fault('too_many', `${word} takes at most ${REDIRECT_URIS_MAX} addresses`)];
+  if (uris.length === 0 && !trusted) return [fault('required', `${word} needs at least one address`)];
+  return uris.flatMap((uri, index) => {
+    const reason = whyNotRegistrable(uri);
+    const which = uris.length === 1 ? '' : ` (address ${index + 1})`;
+    return reason === undefined ? [] : [fault('invalid_redirect_uri', `${word}${which} ${reason}`)];
+  });
+};
+
+const kindFaults = ({ isPublic, trusted, isLegacy }: ClientKind, uris: readonly string[]): Fault[] => {
+  const faults: Fault[] = [];
+  if (isPublic && (trusted || isLegacy)) {
+    const message = 'is_public does not go with trusted or legacy: a public client has no secret to prove itself by';
+    faults.push({ code: 'invalid_value', message, field: 'is_public' });
+  }
+  if (isLegacy && uris.length !== 1) {
+    const message = 'is_legacy needs exactly one redirect address: the one that an absent redirect_uri is taken as';
+    faults.push({ code: 'invalid_value', message, field: 'is_legacy' });
+  }
+  return faults;
+};
+
+/** Everything that is wrong with a client, each fault named after its property. */
+export const clientFaults = (details: ClientDetails, kind: ClientKind, words = API_WORDS): Fault[] => {
+  const { name, company, description, contact, redirectUris } = details;
+  const faults: Fault[] = [];
+  const require = (holds: boolean, field: DetailName, message: string): void => {
+    if (!holds) faults.push({ code: 'invalid_value', message: `${words[field]} ${message}`, field });
+  };
+  const readable = (maximum: number) => `${maximum} characters without control characters`;
+  require(/\S/.test(name) && isText(name, NAME_LENGTH_MAX), 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}`);
+  require(isText(company, NAME_LENGTH_MAX), 'company', `must be at most ${readable(NAME_LENGTH_MAX)}`);
+  const isDescription = isText(description, DESCRIPTION_LENGTH_MAX);
+  require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
+  const isContact = contact === null || (contact.length <= CONTACT_LENGTH_MAX && EMAIL.test(contact));
+  require(isContact, 'contact', `must be an e-mail address, at most ${CONTACT_LENGTH_MAX} characters`);
+  return [...faults, ...redirectUriFaults(redirectUris, kind, words.redirect_uris), ...kindFaults(kind, redirectUris)];
+};

@@ -1,0 +1,48 @@
+/** The statements of client secrets. The table client_secret is written here, and by the statement that makes a client. */
+import type { Queryable } from '#database/pool.ts';
+
+export type SecretRow = {
+  hash: Buffer;
+  dateCreated: Date;
+  /** Null: it is the current one. */ dateExpires: Date | null;
+};
+
+/** The secrets that count now, the current one first. */
+export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<SecretRow[]> => sql<SecretRow[]>`
+  select hash, date_created as "dateCreated", date_expires as "dateExpires" from client_secret
+  where client = ${client} and (date_expires is null or date_expires > ${now})
+  order by date_expires desc nulls first, hash
+`;
+
+/** Its internal id; undefined where it is public or gone. Whoever changes its secrets waits until this transaction ends. */
+export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`
+    update client set date_modified = ${now} where client_id = ${clientId} and not is_public returning id
+  `;
+  return row?.id;
+};
+
+/** The current secret is given until `currentUntil`; one that was given an end before ends now. */
+export const retireSecrets = async (
+  sql: Queryable,
+  client: number,
+  { currentUntil, now }: { currentUntil: Date; now: Date },
+): Promise<void> => {
+  await sql`
+    update client_secret set date_expires = case when date_expires is null then ${currentUntil}::timestamptz
+      else ${now} end
+    where client = ${client} and (date_expires is null or date_expires > ${now})
+  `;
+};
+
+export const insertSecret = async (sql: Queryable, client: number, hash: Buffer, now: Date): Promise<void> => {
+  await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
+};
+
+/** How many ended: those that a rotation had left some time. */
+export const endRetired = async (sql: Queryable, client: number, now: Date): Promise<number> => {
+  const { count } = await sql`
+    update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}
+  `;
+  return count;
+};
