@@ -27,6 +27,10 @@ export const rejections = {
   unsupportedScope: { error: 'invalid_scope', description: 'An unsupported scope was requested' },
   noState: { error: 'invalid_request', description: 'The state parameter is required' },
   unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
+  noChallenge: {
+    error: 'invalid_request',
+    description: 'A public client must send a code_challenge with code_challenge_method S256 (PKCE)',
+  },
   challenge: {
     error: 'invalid_request',
     description: 'The code_challenge must be 43 base64url characters with code_challenge_method S256',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as check, property, string } from 'fast-check';
-import { formTarget, shownHost, whyNotRegistrable, withParameters } from './redirect-uri.ts';
+import { formTargets, isSameRedirect, shownHost, whyNotRegistrable, withParameters } from './redirect-uri.ts';
 
 test('addresses that an app can be reached at are registered', () => {
   const good = [
@@ -77,11 +77,52 @@ test('whatever text goes onto an address comes off it as it was', () => {
   );
 });
 
-test('form-action gets an origin, or a scheme where its grammar has no word for the host', () => {
-  assert.equal(formTarget('https://app.example.com:8443/cb?x=1'), 'https://app.example.com:8443');
-  assert.equal(formTarget('http://localhost:3000/cb'), 'http://localhost:3000');
-  assert.equal(formTarget('http://[::1]:3000/cb'), 'http:');
-  assert.equal(formTarget('com.example.app:/cb'), 'com.example.app:');
+test('form-action gets the origin and where a callback may pass on to', () => {
+  const https = formTargets('https://app.example.com:8443/cb?x=1');
+  assert.deepEqual(https, ['https://app.example.com:8443', 'https:']);
+  const loopback = ['http://localhost:*', 'http://127.0.0.1:*', 'https:'];
+  assert.deepEqual(formTargets('http://localhost:3000/cb'), loopback);
+  assert.deepEqual(formTargets('http://127.0.0.1:3000/cb'), loopback);
+});
+
+test('form-action gets a scheme where its grammar has no word for the host', () => {
+  assert.deepEqual(formTargets('http://[::1]:3000/cb'), ['http:', 'https:']);
+  assert.deepEqual(formTargets('https://[2001:db8::1]/cb'), ['https:']);
+  assert.deepEqual(formTargets('com.example.app:/cb'), ['com.example.app:']);
+});
+
+test('a person is told the host, and that an app on the device is one', () => {
   assert.equal(shownHost('https://app.example.com:8443/cb'), 'app.example.com:8443');
-  assert.equal(shownHost('com.example.app:/cb'), 'com.example.app:');
+  assert.match(shownHost('http://127.0.0.1:3000/cb'), /^127\.0\.0\.1:3000 .*this computer/);
+  assert.match(shownHost('com.example.app:/cb'), /^com\.example\.app: .*this device/);
+});
+
+test('the loopback port of a public client is free, and only of a public client', () => {
+  for (const host of ['http://127.0.0.1', 'http://[::1]']) {
+    for (const registered of [`${host}/cb?x=1`, `${host}:8000/cb?x=1`]) {
+      for (const port of ['', ':1', ':80', ':8000', ':65535']) {
+        const given = `${host}${port}/cb?x=1`;
+        assert.equal(isSameRedirect(registered, given, true), true, `${given} for ${registered}`);
+        assert.equal(isSameRedirect(registered, given, false), given === registered);
+      }
+    }
+    assert.equal(isSameRedirect(host, `${host}:5000`, true), true);
+  }
+});
+
+test('nothing but the port is free, whatever the address', () => {
+  check(
+    property(string({ unit: 'grapheme-ascii' }), string({ unit: 'grapheme-ascii' }), (before, after) => {
+      const registered = 'http://127.0.0.1/cb';
+      const given = `http://127.0.0.1${before}/cb${after}`;
+      const isPort = /^(?::[1-9][0-9]{0,4})?$/.test(before) && Number(before.slice(1) || 80) < 65_536;
+      assert.equal(isSameRedirect(registered, given, true), isPort && after === '');
+    }),
+  );
+});
+
+test('localhost has no free port: a resolver may lead it elsewhere', () => {
+  assert.equal(isSameRedirect('http://localhost/cb', 'http://localhost:3000/cb', true), false);
+  assert.equal(isSameRedirect('https://app.example.com/cb', 'https://app.example.com:444/cb', true), false);
+  assert.equal(isSameRedirect('http://127.0.0.1/cb', 'http://[::1]/cb', true), false);
 });

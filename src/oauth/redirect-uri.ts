@@ -40,16 +40,49 @@ export const withParameters = (uri: string, parameters: Readonly<Record<string, 
 };
 
 /**
- * The source that `form-action` must list for a form whose answer redirects here. The grammar of the
- * Content-Security-Policy knows neither IPv6 addresses nor the paths of app schemes: for these it is the scheme.
+ * A loopback address in the three parts before, of and after its port. Not `localhost`, which a hosts file or a resolver
+ * may lead elsewhere (RFC 8252 §8.3). Nothing that begins otherwise than with `/` or `?` may follow the port.
  */
-export const formTarget = (uri: string): string => {
+const LOOPBACK_ADDRESS = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$/s;
+const PORT_MAX = 65_535;
+
+/** The address without its port where the port of it may vary, else undefined. */
+const withoutPort = (uri: string): string | undefined => {
+  const [, host, port = '80', rest] = LOOPBACK_ADDRESS.exec(uri) ?? [];
+  return host === undefined || Number(port) > PORT_MAX ? undefined : `${host}${rest}`;
+};
+
+/**
+ * Octet for octet the same (RFC 9700 §2.1). An app on a person's computer listens on whatever port is free, so the
+ * loopback addresses of public clients may differ in that, and in nothing else (RFC 8252 §7.3).
+ */
+export const isSameRedirect = (registered: string, given: string, isPublic: boolean): boolean => {
+  if (registered === given) return true;
+  const portless = isPublic ? withoutPort(given) : undefined;
+  return portless !== undefined && portless === withoutPort(registered);
+};
+
+/**
+ * The sources that `form-action` lists for a form whose answer redirects to `uri`. Chromium holds every further redirect
+ * against the list, too, and drops it without a word: a client that passes its visitor on from the callback to another
+ * host of its own would have a dead Allow button. So beside the origin stands what callbacks pass on to: any https:
+ * address, and from a loopback address any port of this computer, where a developer has the other half of an app.
+ * That costs nothing: the page has no secret but its nonce, which is worth nothing without the session's cookie.
+ *
+ * The grammar knows neither IPv6 addresses nor the paths of app schemes: for these it is the scheme.
+ */
+export const formTargets = (uri: string): string[] => {
   const { protocol, hostname, origin } = new URL(uri);
-  return /^https?:$/.test(protocol) && NAME.test(hostname) ? origin : protocol;
+  const hasName = NAME.test(hostname);
+  if (protocol === 'https:') return hasName ? [origin, 'https:'] : ['https:'];
+  if (protocol === 'http:')
+    return hasName ? ['http://localhost:*', 'http://127.0.0.1:*', 'https:'] : ['http:', 'https:'];
+  return [protocol];
 };
 
 /** What a person is told about where they will be sent: the host, or an app's scheme. */
 export const shownHost = (uri: string): string => {
   const { protocol, host } = new URL(uri);
-  return /^https?:$/.test(protocol) ? host : protocol;
+  if (protocol === 'https:') return host;
+  return protocol === 'http:' ? `${host} (an app on this computer)` : `${protocol} (an app on this device)`;
 };

@@ -7,25 +7,14 @@ import { isClientId } from '../clients/clients.ts';
 import { refusals, rejections, type Fault } from '../errors.ts';
 import { isSoundChallenge } from '../pkce.ts';
 import { findClient, type Client } from '../clients/queries.ts';
+import { isSameRedirect } from '../redirect-uri.ts';
 import { readScope, type RequestedScope } from '../scope.ts';
+import { readParameters, type Parameters } from './parameters.ts';
 
-const PARAMETERS = [
-  'client_id',
-  'redirect_uri',
-  'response_type',
-  'scope',
-  'state',
-  'code_challenge',
-  'code_challenge_method',
-] as const;
-type Parameter = (typeof PARAMETERS)[number];
-
-/** What is known of the request, sound or not. A repeated parameter has no value: there is no telling which was meant. */
-type Asked = {
-  given: Readonly<Partial<Record<Parameter, string>>>;
-  repeated: ReadonlySet<Parameter>;
+/** What is known of the request, sound or not. */
+type Asked = Parameters & {
   client: Client | undefined;
-  /** The registered address that the answer goes to. */
+  /** Where the answer goes; undefined where nothing says that it is the client's. */
   redirectUri: string | undefined;
   scope: RequestedScope | undefined;
 };
@@ -38,18 +27,17 @@ export type AuthorizationRequest = {
   codeChallenge: string | null;
 };
 
+export type Received = { clientId: string | undefined; redirectUri: string | undefined; client: Client | undefined };
+
 export type Reading =
-  /** Nothing says that the redirect address is the client's: a page. */
-  | { kind: 'refused'; fault: Fault }
+  /** Nothing says that the redirect address is the client's: a page, with what was received. */
+  | { kind: 'refused'; fault: Fault; received: Received }
   /** The client hears of it, by redirect. */
   | { kind: 'rejected'; fault: Fault; redirectUri: string; state: string | undefined }
   | { kind: 'asked'; request: AuthorizationRequest };
 
 type Check = (asked: Asked) => Fault | undefined;
 type Steps = readonly (readonly [what: string, check: Check])[];
-
-/** Text that was not UTF-8 arrives with U+FFFD in it, and could not go back as it came. */
-const isReadable = (text: string): boolean => !/[\uFFFD\0]/.test(text);
 
 const addressOnce: Check = ({ repeated }) =>
   repeated.has('client_id') || repeated.has('redirect_uri') ? refusals.repeated : undefined;
@@ -71,7 +59,11 @@ const scopeSupported: Check = ({ scope }) => (scope === undefined ? rejections.u
 
 const stateSupplied: Check = ({ given }) => (given.state === undefined ? rejections.noState : undefined);
 
-const stateReadable: Check = ({ given }) => (isReadable(given.state ?? '') ? undefined : rejections.unreadableState);
+const stateReadable: Check = ({ unreadable }) => (unreadable.has('state') ? rejections.unreadableState : undefined);
+
+/** A public client has nothing else that proves it is the one that asked (RFC 9700 §2.1.1). */
+const challengeSupplied: Check = ({ client, given }) =>
+  client?.isPublic === true && given.code_challenge === undefined ? rejections.noChallenge : undefined;
 
 const challengeSound: Check = ({ given }) =>
   isSoundChallenge(given.code_challenge, given.code_challenge_method) ? undefined : rejections.challenge;
@@ -86,13 +78,14 @@ const beforeTrust: Steps = [
 
 // oxfmt-ignore
 const afterTrust: Steps = [
-  ['all once',       everythingOnce  ],
-  ['response_type',  responseTypeCode],
-  ['scope',          scopeSupplied   ],
-  ['scope',          scopeSupported  ],
-  ['state',          stateSupplied   ],
-  ['state',          stateReadable   ],
-  ['code_challenge', challengeSound  ],
+  ['all once',       everythingOnce   ],
+  ['response_type',  responseTypeCode ],
+  ['scope',          scopeSupplied    ],
+  ['scope',          scopeSupported   ],
+  ['state',          stateSupplied    ],
+  ['state',          stateReadable    ],
+  ['code_challenge', challengeSupplied],
+  ['code_challenge', challengeSound   ],
 ];
 
 const firstFault = (steps: Steps, asked: Asked): Fault | undefined => {
@@ -103,30 +96,20 @@ const firstFault = (steps: Steps, asked: Asked): Fault | undefined => {
   return undefined;
 };
 
-/** Octet for octet one of the registered addresses; absent means the only one (RFC 6749 §3.1.2.3). */
-const chooseRedirect = ({ redirectUris }: Client, given: string | undefined): string | undefined => {
-  if (given !== undefined) return redirectUris.find((registered) => registered === given);
-  return redirectUris.length === 1 ? redirectUris[0] : undefined;
+/** The only registered address where none is given (RFC 6749 §3.1.2.3); public clients' loopback ports are free. */
+const chooseRedirect = (client: Client, given: string | undefined): string | undefined => {
+  const { redirectUris, isPublic } = client;
+  if (given === undefined) return redirectUris.length === 1 ? redirectUris[0] : undefined;
+  const isOneOfThem = redirectUris.some((registered) => isSameRedirect(registered, given, isPublic));
+  return isOneOfThem ? given : undefined;
 };
 
-const lookUp = async (sql: Queryable, query: URLSearchParams): Promise<Asked> => {
-  const given: Partial<Record<Parameter, string>> = {};
-  const repeated = new Set<Parameter>();
-  for (const name of PARAMETERS) {
-    const [value = '', ...others] = query.getAll(name);
-    if (others.length > 0) repeated.add(name);
-    // A parameter without a value counts as absent (RFC 6749 §3.1).
-    else if (value !== '') given[name] = value;
-  }
-  const { client_id: clientId } = given;
+const lookUp = async (sql: Queryable, rawQuery: string): Promise<Asked> => {
+  const parameters = readParameters(rawQuery);
+  const { client_id: clientId, redirect_uri: given, scope } = parameters.given;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
-  return {
-    given,
-    repeated,
-    client,
-    redirectUri: client && chooseRedirect(client, given.redirect_uri),
-    scope: given.scope === undefined ? undefined : readScope(given.scope),
-  };
+  const redirectUri = client && chooseRedirect(client, given);
+  return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope) };
 };
 
 const complete = ({ given, client, redirectUri, scope }: Asked): AuthorizationRequest => {
@@ -136,15 +119,16 @@ const complete = ({ given, client, redirectUri, scope }: Asked): AuthorizationRe
   return { client, redirectUri, scope, state, codeChallenge };
 };
 
-/** Reads and checks the query of /authorize; one statement, for the client. */
-export const readAuthorization = async (sql: Queryable, query: URLSearchParams): Promise<Reading> => {
-  const asked = await lookUp(sql, query);
+/** Reads and checks the query of /authorize, as it came without `?`; one statement, for the client. */
+export const readAuthorization = async (sql: Queryable, rawQuery: string): Promise<Reading> => {
+  const asked = await lookUp(sql, rawQuery);
+  const { given, client, redirectUri, unreadable } = asked;
   const refusal = firstFault(beforeTrust, asked);
-  if (refusal !== undefined || asked.redirectUri === undefined)
-    return { kind: 'refused', fault: refusal ?? refusals.redirectUriMismatch };
+  if (refusal !== undefined || redirectUri === undefined) {
+    const received = { clientId: given.client_id, redirectUri: given.redirect_uri, client };
+    return { kind: 'refused', fault: refusal ?? refusals.redirectUriMismatch, received };
+  }
   const fault = firstFault(afterTrust, asked);
   if (fault === undefined) return { kind: 'asked', request: complete(asked) };
-  const { state } = asked.given;
-  const echoed = state !== undefined && isReadable(state) ? state : undefined;
-  return { kind: 'rejected', fault, redirectUri: asked.redirectUri, state: echoed };
+  return { kind: 'rejected', fault, redirectUri, state: unreadable.has('state') ? undefined : given.state };
 };

@@ -1,19 +1,20 @@
 /**
  * GET and POST /authorize (RFC 6749 §3.1): a checked request, a signed-in person, their decision, and the way back to
- * the client. POST checks again everything that GET checked.
+ * the client. POST checks again everything that GET checked; GET, and so HEAD and a prefetch, changes nothing.
  */
 import { formNonce, isFormNonce } from '#accounts/form-nonce.ts';
 import type { Session, Sessions } from '#accounts/sessions.ts';
 import type { Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
-import { readAuthorization, type AuthorizationRequest } from './authorization-request.ts';
-import { consentPage, refusalPage } from './consent-page.ts';
 import { rejections, type Fault } from '../errors.ts';
+import { formTargets, withParameters } from '../redirect-uri.ts';
+import { recordApproval, recordDenial } from './approval.ts';
+import { readAuthorization, type AuthorizationRequest, type Received } from './authorization-request.ts';
+import { consentPage } from './consent-page.ts';
 import { boundToRequest } from './nonce.ts';
-import { insertApproval, storesOf, type PickableStore } from './queries.ts';
-import { formTarget, withParameters } from '../redirect-uri.ts';
-import { mintToken } from '../tokens.ts';
+import { storesOf, type PickableStore } from './queries.ts';
+import { refusalPage } from './refusal-page.ts';
 
 type Deps = { sql: Sql; sessions: Sessions; issuer: string; codeLifetimeSeconds: number; nonceKey: Buffer };
 
@@ -23,12 +24,23 @@ type Visit = { request: AuthorizationRequest; session: Session; stores: Pickable
 const CHANGED = 'Since this page was opened you have signed in again. Look at it once more and decide.';
 const UNDECIDED = 'Choose Allow or Deny.';
 const NO_STORE = 'Choose one of your stores.';
+const GONE = 'Something changed while you decided, and nothing was allowed. Look at it once more and decide.';
 
-const path = ({ issuer }: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
-  `${new URL(issuer).pathname.replace(/\/+$/, '')}/${page}?${new URLSearchParams(query).toString()}`;
+const rootOf = ({ issuer }: Deps): string => new URL(issuer).pathname.replace(/\/+$/, '');
+
+const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
+  `${rootOf(deps)}/${page}?${new URLSearchParams(query).toString()}`;
 
 const signIn = (deps: Deps, query: URLSearchParams): string =>
   path(deps, 'sign-in', { return_to: path(deps, 'authorize', query) });
+
+/** Who made the app sees beside what was received also what is registered. */
+const refuse = async (deps: Deps, door: DoorRequest, fault: Fault, received: Received): Promise<DoorAnswer> => {
+  const ownerId = received.client?.ownerId ?? null;
+  const session = ownerId === null ? null : await deps.sessions.find(door);
+  const isOwner = session !== null && session.userId === ownerId;
+  return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
+};
 
 /** Back to the client with an error: under the name of RFC 6749 §4.1.2.1 and under the one that our API's clients know. */
 const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: string | undefined): DoorAnswer => {
@@ -39,8 +51,8 @@ const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: s
 
 /** The steps that the page and its form share; an answer where they end early. */
 const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer> => {
-  const reading = await readAuthorization(deps.sql, door.query);
-  if (reading.kind === 'refused') return htmlAnswer(400, refusalPage(reading.fault));
+  const reading = await readAuthorization(deps.sql, door.rawQuery);
+  if (reading.kind === 'refused') return refuse(deps, door, reading.fault, reading.received);
   if (reading.kind === 'rejected') return rejection(deps, reading.redirectUri, reading.fault, reading.state);
   const session = await deps.sessions.find(door);
   if (session === null) return redirectAnswer(signIn(deps, door.query));
@@ -52,37 +64,40 @@ const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer>
 const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, alert?: string): DoorAnswer => {
   const { request, session, stores, nonce } = visit;
   const action = path(deps, 'authorize', query);
-  const view = { request, email: session.email, stores, nonce, action, switchUser: signIn(deps, query), alert };
-  return htmlAnswer(status, consentPage(view), { formTargets: [formTarget(request.redirectUri)] });
+  const switchUser = signIn(deps, query);
+  const view = { request, email: session.email, stores, nonce, action, switchUser, root: rootOf(deps), alert };
+  return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
 };
 
-const approve = async (deps: Deps, visit: Visit, storeId: number | null, now: Date): Promise<DoorAnswer> => {
-  const { client, redirectUri, scope, state, codeChallenge } = visit.request;
-  const code = mintToken('authorizationCode');
-  await insertApproval(deps.sql, {
-    client: client.id,
-    userId: visit.session.userId,
-    scope: scope.scope,
-    storeId,
-    codeHash: code.hash,
-    redirectUri,
-    codeChallenge,
-    now,
-    codeExpires: new Date(now.getTime() + deps.codeLifetimeSeconds * 1_000),
-  });
+const approve = async (
+  deps: Deps,
+  { request, session }: Visit,
+  store: PickableStore | undefined,
+  door: DoorRequest,
+): Promise<DoorAnswer> => {
+  const { sql, issuer, codeLifetimeSeconds } = deps;
+  const code = await recordApproval(sql, { request, session, store, door, codeLifetimeSeconds });
+  if (code === undefined) {
+    const again = await enter(deps, door);
+    return 'status' in again ? again : ask(deps, again, door.query, 409, GONE);
+  }
   // RFC 9207: the client can tell which server answered.
-  return redirectAnswer(withParameters(redirectUri, { code: code.value, state, iss: deps.issuer }));
+  return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
 };
 
-const decide = async (deps: Deps, visit: Visit, { query, form, now }: DoorRequest): Promise<DoorAnswer> => {
-  const { request, stores, nonce } = visit;
+const decide = async (deps: Deps, visit: Visit, door: DoorRequest): Promise<DoorAnswer> => {
+  const { request, session, stores, nonce } = visit;
+  const { query, form } = door;
   if (!isFormNonce(form.get('nonce'), nonce)) return ask(deps, visit, query, 403, CHANGED);
   const decision = form.get('decision');
-  if (decision === 'deny') return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
+  if (decision === 'deny') {
+    await recordDenial(deps.sql, { request, session, door });
+    return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
+  }
   if (decision !== 'allow') return ask(deps, visit, query, 422, UNDECIDED);
-  if (request.scope.scope === 'user_full_access') return approve(deps, visit, null, now);
+  if (request.scope.scope === 'user_full_access') return approve(deps, visit, undefined, door);
   const chosen = stores.find(({ id }) => String(id) === form.get('store'));
-  return chosen === undefined ? ask(deps, visit, query, 422, NO_STORE) : approve(deps, visit, chosen.id, now);
+  return chosen === undefined ? ask(deps, visit, query, 422, NO_STORE) : approve(deps, visit, chosen, door);
 };
 
 /** Consent is asked every time: what was allowed before does not make a later request harmless. */

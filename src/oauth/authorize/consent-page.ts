@@ -1,10 +1,9 @@
-/** The pages of /authorize, as text: who asks, for what, and the picker of a store; or why nothing can be asked. */
+/** The page of /authorize: who asks, for what, and the picker of a store. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import type { AuthorizationRequest } from './authorization-request.ts';
-import type { Fault } from '../errors.ts';
-import type { PickableStore } from './queries.ts';
 import { shownHost } from '../redirect-uri.ts';
+import type { AuthorizationRequest } from './authorization-request.ts';
+import type { PickableStore } from './queries.ts';
 
 export type ConsentView = {
   request: AuthorizationRequest;
@@ -14,6 +13,8 @@ export type ConsentView = {
   /** Where the form goes: this address again, with the client's parameters in it. */
   action: string;
   switchUser: string;
+  /** The path under which the pages live, without a slash at its end. */
+  root: string;
   alert: string | undefined;
 };
 
@@ -30,20 +31,33 @@ const abilities = {
   ],
 } as const;
 
-const LIMITS = 'It never sees your password, and cannot change your e-mail address or how you sign in.';
+const limits = {
+  store_full_access: ['Reach any other store of yours', 'See your password, or change how you sign in'],
+  user_full_access: [
+    'See your password, or change your e-mail address or how you sign in',
+    'See the secrets of your apps',
+  ],
+} as const;
+
+/** A name that somebody else chose, kept from turning the direction of the text around it. */
+const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
 
 const choice = (store: PickableStore, isChosen: boolean): Markup =>
   html`<label class="choice">
     <input type="radio" name="store" value="${store.id}" required ${isChosen && html`checked`} />
-    <span>${store.name} <span class="soft">${store.domain}</span></span>
+    <span>${isolated(store.name)} <span class="soft">${store.domain}</span></span>
   </label>`;
 
-/** A single store is chosen already; of several the one that the client asked for, if it is among them. */
+/**
+ * A single store is chosen already; of several the one that the client asked for, if it is among them. That one stands
+ * first, where it is seen: the list of somebody with many stores scrolls.
+ */
 const picker = ({ request, stores }: ConsentView): Markup => {
   const preselected = stores.length === 1 ? stores[0]?.id : request.scope.storeId;
+  const [first, rest] = [stores.filter(({ id }) => id === preselected), stores.filter(({ id }) => id !== preselected)];
   return html`<fieldset>
     <legend>Which store?</legend>
-    ${stores.map((store) => choice(store, store.id === preselected))}
+    <div class="choices">${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}</div>
   </fieldset>`;
 };
 
@@ -56,8 +70,8 @@ const decision = (view: ConsentView): Markup => {
     ${
       !isPossible &&
       html`<p class="alert" role="alert">
-        You have no store that ${view.request.client.name} could be let into. Ask a store's owner to make you a member,
-        or sign in as someone else.
+        You have no store that ${isolated(view.request.client.name)} could be let into. Ask a store's owner to make you
+        a member, or <a href="${view.switchUser}">sign in as someone else</a>.
       </p>`
     }
     <div class="buttons">
@@ -67,47 +81,57 @@ const decision = (view: ConsentView): Markup => {
   </form>`;
 };
 
+const logo = ({ request, root }: ConsentView): Markup | null => {
+  const { clientId, logoDate } = request.client;
+  if (logoDate === null) return null;
+  // The date makes another address of another picture, so that the old one may be kept by the browser for good.
+  const address = `${root}/clients/${clientId}/logo?v=${logoDate.getTime()}`;
+  return html`<img class="logo" src="${address}" alt="" width="48" height="48" />`;
+};
+
+const unverified = (name: Markup): Markup =>
+  html`<p>
+    <span class="badge">Unverified</span> ${name} registered itself, and nobody here has looked at who is behind it. Go
+    on only if you were just using it and know the address that it sends you to.
+  </p>`;
+
+const facts = ({ request, email, switchUser }: ConsentView): Markup => {
+  const { company } = request.client;
+  return html`<dl>
+    ${
+      company !== null &&
+      html`<dt>Made by</dt>
+        <dd>${isolated(company)}</dd>`
+    }
+    <dt>Sends you to</dt>
+    <dd><strong>${shownHost(request.redirectUri)}</strong></dd>
+    <dt>Signed in as</dt>
+    <dd>${email} (<a href="${switchUser}">someone else?</a>)</dd>
+  </dl>`;
+};
+
 export const consentPage = (view: ConsentView): string => {
-  const { client, redirectUri, scope } = view.request;
+  const { client, scope } = view.request;
+  const name = isolated(client.name);
   return shell({
     title: `Let ${client.name} in?`,
-    aside: html`<span class="soft">${view.email}</span>`,
     main: html`<div class="card">
-      <h1>Let ${client.name} in?</h1>
+      <div class="who">
+        ${logo(view)}
+        <h1>Let ${name} in?</h1>
+      </div>
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
-      ${client.description !== null && html`<p>${client.description}</p>`}
-      <dl>
-        ${
-          client.company !== null &&
-          html`<dt>Made by</dt>
-            <dd>${client.company}</dd>`
-        }
-        <dt>Sends you to</dt>
-        <dd>${shownHost(redirectUri)}</dd>
-        <dt>Signed in as</dt>
-        <dd>${view.email} (<a href="${view.switchUser}">someone else?</a>)</dd>
-      </dl>
-      <p>If you allow it, ${client.name} can:</p>
+      ${client.description !== null && html`<p>${isolated(client.description)}</p>`}
+      ${!client.isVerified && unverified(name)} ${facts(view)}
+      <h2>If you allow it, ${name} can</h2>
       <ul>
         ${abilities[scope.scope].map((ability) => html`<li>${ability}</li>`)}
       </ul>
-      <p class="soft">${LIMITS}</p>
+      <h2>It can never</h2>
+      <ul>
+        ${limits[scope.scope].map((limit) => html`<li>${limit}</li>`)}
+      </ul>
       ${decision(view)}
     </div>`,
   });
 };
-
-/** For the person it says that nothing happened, for the app's developer what is wrong. */
-export const refusalPage = (fault: Fault): string =>
-  shell({
-    title: 'This request cannot be used',
-    main: html`<div class="card">
-      <h1>This request cannot be used</h1>
-      <p class="alert" role="alert">${fault.description}</p>
-      <p>
-        The app that sent you here made a mistake. Nothing was shared with it. You can go back, and tell its makers what
-        this page says.
-      </p>
-      <p class="soft">Error code: <code>${fault.error}</code></p>
-    </div>`,
-  });

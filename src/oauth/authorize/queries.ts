@@ -1,5 +1,6 @@
 /** The statements of /authorize: which stores may be chosen, and what an approval writes. */
 import type { Queryable } from '#database/pool.ts';
+import { shardOf } from '#kernel/ids.ts';
 import type { Scope } from '#kernel/principal.ts';
 
 export type PickableStore = { id: number; name: string; domain: string };
@@ -12,7 +13,27 @@ export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[
   order by s.name, s.id
 `;
 
-/** An approval: the grant and the code for it, one statement and so one transaction. */
+/** Whether both are there and the person is not disabled; they stay so until the transaction ends. */
+export const holdParties = async (sql: Queryable, client: number, userId: number): Promise<boolean> => {
+  const rows = await sql`
+    select from users u join client c on c.id = ${client}
+    where u.id = ${userId} and u.date_disabled is null
+    for share
+  `;
+  return rows.length > 0;
+};
+
+/** Whether the user is a member of the store; they stay one until the transaction ends. */
+export const holdMembership = async (sql: Queryable, userId: number, storeId: number): Promise<boolean> => {
+  const rows = await sql`
+    select from membership
+    where shard = ${shardOf(storeId)} and store_id = ${storeId} and user_id = ${userId}
+    for share
+  `;
+  return rows.length > 0;
+};
+
+/** An approval: the grant and the code for it. */
 export const insertApproval = async (
   sql: Queryable,
   approval: {

@@ -1,0 +1,65 @@
+/** What a decision leaves behind: a grant with its code, or nothing; and a line of the audit either way. */
+import { originOf, recordDeed } from '#accounts/audit/audit.ts';
+import type { Session } from '#accounts/sessions.ts';
+import { transaction, type Sql } from '#database/pool.ts';
+import type { DoorRequest } from '#http/route.ts';
+import { mintToken } from '../tokens.ts';
+import type { AuthorizationRequest } from './authorization-request.ts';
+import { holdMembership, holdParties, insertApproval, type PickableStore } from './queries.ts';
+
+type Decision = {
+  request: AuthorizationRequest;
+  session: Session;
+  door: Pick<DoorRequest, 'address' | 'headers' | 'now'>;
+};
+
+const deedOf = ({ request, session, door }: Decision) => ({
+  userId: session.userId,
+  client: request.client.id,
+  origin: originOf(door),
+  now: door.now,
+});
+
+/**
+ * The code to send to the client, or undefined where the person, the client or the membership in `store` is not there
+ * any more. All of it is looked at in the transaction of the grant, so a grant cannot outlive a race with their removal.
+ */
+export const recordApproval = (
+  sql: Sql,
+  decision: Decision & { store: PickableStore | undefined; codeLifetimeSeconds: number },
+): Promise<string | undefined> =>
+  transaction(sql, async (tx) => {
+    const { request, session, store, door } = decision;
+    const { client, scope, redirectUri, codeChallenge } = request;
+    const { userId } = session;
+    if (!(await holdParties(tx, client.id, userId))) return undefined;
+    if (store !== undefined && !(await holdMembership(tx, userId, store.id))) return undefined;
+    const code = mintToken('authorizationCode');
+    await insertApproval(tx, {
+      client: client.id,
+      userId,
+      scope: scope.scope,
+      storeId: store?.id ?? null,
+      codeHash: code.hash,
+      redirectUri,
+      codeChallenge,
+      now: door.now,
+      codeExpires: new Date(door.now.getTime() + decision.codeLifetimeSeconds * 1_000),
+    });
+    await recordDeed(tx, {
+      ...deedOf(decision),
+      action: 'grant_given',
+      storeId: store?.id ?? null,
+      detail: { client: client.name, scope: scope.scope, ...(store && { store: store.name }) },
+    });
+    return code.value;
+  });
+
+export const recordDenial = (sql: Sql, decision: Decision): Promise<void> => {
+  const { client, scope } = decision.request;
+  return recordDeed(sql, {
+    ...deedOf(decision),
+    action: 'grant_denied',
+    detail: { client: client.name, scope: scope.scope },
+  });
+};
