@@ -1,0 +1,39 @@
+/** openid-client 6. */
+import * as client from 'openid-client';
+import { statusOf, type Walk } from '../walk.ts';
+
+export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
+  const authentication = {
+    basic: client.ClientSecretBasic,
+    post: client.ClientSecretPost,
+    none: client.None,
+  }[method](clientSecret);
+  // Only for a server on this computer, which speaks http.
+  const execute = [client.allowInsecureRequests];
+  // docs
+  const options = { algorithm: 'oauth2', execute } as const;
+  const config = await client.discovery(new URL(issuer), clientId, undefined, authentication, options);
+
+  const pkceCodeVerifier = client.randomPKCECodeVerifier();
+  const expectedState = client.randomState();
+  const address = client.buildAuthorizationUrl(config, {
+    redirect_uri: redirectUri,
+    scope: 'store_full_access',
+    state: expectedState,
+    code_challenge: await client.calculatePKCECodeChallenge(pkceCodeVerifier),
+    code_challenge_method: 'S256',
+  });
+  const back = await visit(address);
+  const tokens = await client.authorizationCodeGrant(config, back, { pkceCodeVerifier, expectedState });
+
+  const headers = new Headers({ 'SERVICE-API-VERSION': '1' });
+  const read = (accessToken: string) =>
+    client.fetchProtectedResource(config, accessToken, new URL(store), 'GET', null, headers);
+  const first = await statusOf(read(tokens.access_token));
+  const renewed = await client.refreshTokenGrant(config, tokens.refresh_token ?? '');
+  const second = await statusOf(read(renewed.access_token));
+  await client.tokenRevocation(config, renewed.refresh_token ?? '');
+  // end
+  const third = await statusOf(read(renewed.access_token));
+  return { statuses: [first, second, third], refreshTokens: [tokens.refresh_token, renewed.refresh_token] };
+};

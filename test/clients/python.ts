@@ -1,0 +1,47 @@
+/** Python's libraries as Debian packages them: each a script that talks over its standard input and output. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import type { Walk } from './walk.ts';
+
+const PYTHON = '/usr/bin/python3';
+const PACKAGES = '/usr/lib/python3/dist-packages';
+const SCRIPTS = join(import.meta.dirname, 'python');
+const PATIENCE_MS = 60_000;
+
+/** The option for `test()`: skips with the reason where Debian's package is not installed. */
+export const needsPython = (module: string, debianPackage: string): { skip?: string } =>
+  existsSync(PYTHON) && existsSync(join(PACKAGES, module))
+    ? {}
+    : { skip: `${debianPackage.toUpperCase()} IS NOT INSTALLED: this test proves nothing here` };
+
+/**
+ * The script prints the address for the person and reads the one that they came back to; then it prints the statuses of
+ * three calls and two refresh tokens, a line each.
+ */
+export const walkInPython =
+  (script: string): Walk =>
+  async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
+    const env = {
+      ISSUER: issuer,
+      CLIENT_ID: clientId,
+      CLIENT_SECRET: clientSecret,
+      METHOD: method,
+      REDIRECT_URI: redirectUri,
+      STORE: store,
+    };
+    const child = spawn(PYTHON, [join(SCRIPTS, script)], { env, stdio: 'pipe', timeout: PATIENCE_MS });
+    const [complaint, closed] = [text(child.stderr), once(child, 'close')];
+    const lines: string[] = [];
+    for await (const line of createInterface({ input: child.stdout })) {
+      lines.push(line);
+      if (lines.length === 1) child.stdin.end(`${String(await visit(line))}\n`);
+    }
+    const [code] = (await closed) as [number | null];
+    if (code !== 0) throw new Error(`${script} ended with ${code}: ${await complaint}`);
+    const [, ...results] = lines;
+    return { statuses: results.slice(0, 3).map(Number), refreshTokens: results.slice(3) };
+  };
