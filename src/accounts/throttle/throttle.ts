@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Sql } from '#database/pool.ts';
-import { giveBack, takeOne } from './queries.ts';
+import { fullAt, giveBack, takeOne, type AskedBucket } from './queries.ts';
 
 type Limit = { tries: number; refillSeconds: number };
 
@@ -35,11 +35,21 @@ export type Taken =
   | { allowed: false; retryAfterSeconds: number };
 
 export type Throttle = {
-  /** One statement. Takes one out of each bucket; not allowed where one of them is empty. */
+  /**
+   * Takes one out of each bucket in the order given, a statement each; not allowed where one of them is empty. The ones
+   * after that are not touched and the ones before get theirs back: a try that is refused counts nowhere, or somebody who
+   * has used up the tries of an address could go on emptying everybody's account from it.
+   */
   take: (buckets: readonly Bucket[], now: Date) => Promise<Taken>;
 };
 
 const keyOf = ({ limit, subject }: Bucket): Buffer => createHash('sha256').update(`${limit}\0${subject}`).digest();
+
+/** How long until an empty bucket holds one again; at least a second, however late its level was read. */
+const untilOne = (bucket: AskedBucket, full: Date | undefined, now: Date): number => {
+  const fullInSeconds = ((full ?? now).getTime() - now.getTime()) / 1_000;
+  return Math.max(1, Math.ceil(fullInSeconds - bucket.refillSeconds * (bucket.tries - 1)));
+};
 
 /**
  * The try is taken before it is judged and given back when it was right: of a hundred guesses at once no more are judged
@@ -47,10 +57,18 @@ const keyOf = ({ limit, subject }: Bucket): Buffer => createHash('sha256').updat
  */
 export const createThrottle = ({ sql }: { sql: Sql }): Throttle => ({
   take: async (buckets, now) => {
-    const asked = buckets.map((bucket) => ({ key: keyOf(bucket), ...limits[bucket.limit] }));
-    const levels = await takeOne(sql, asked, now);
-    const waits = levels.filter(({ taken }) => !taken).map(({ waitSeconds }) => waitSeconds);
-    if (waits.length > 0) return { allowed: false, retryAfterSeconds: Math.max(1, ...waits.map(Math.ceil)) };
-    return { allowed: true, giveBack: () => giveBack(sql, asked) };
+    const taken: AskedBucket[] = [];
+    const returnAll = async (): Promise<void> => {
+      for (const bucket of taken) await giveBack(sql, bucket);
+    };
+    for (const bucket of buckets.map((asked) => ({ key: keyOf(asked), ...limits[asked.limit] }))) {
+      if (await takeOne(sql, bucket, now)) {
+        taken.push(bucket);
+        continue;
+      }
+      await returnAll();
+      return { allowed: false, retryAfterSeconds: untilOne(bucket, await fullAt(sql, bucket), now) };
+    }
+    return { allowed: true, giveBack: returnAll };
   },
 });
