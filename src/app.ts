@@ -12,6 +12,7 @@ import { createServer } from '#http/server.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { stopAll, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
+import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#oauth/bearer.ts';
 import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
 import type { Config } from './config.ts';
@@ -97,14 +98,16 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const sealer = createSealer(deps.secretKey);
   const guard = createGuard(config.delivery.allowedNetworks);
   const announcer = createAnnouncer({ sql, log });
+  const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
   const partitions = await keepPartitions(deps);
   const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard) : undefined;
   await worker?.start();
-  const running: Running[] = [partitions, announcer, ...(worker === undefined ? [] : [worker])];
+  const running: Running[] = [partitions, announcer, mailer, worker].filter((part) => part !== undefined);
   const registry = new Registry();
   if (deps.roles.includes('serve')) {
     running.push(keepHouse(deps, registry));
-    const rooms = createRooms({ config, sql, secretKey: deps.secretKey, log, sealer, guard, worker, announcer });
+    const { secretKey } = deps;
+    const rooms = createRooms({ config, sql, secretKey, log, mailer, sealer, guard, worker, announcer });
     const services = {
       settings: {
         ...config.http,
