@@ -1,8 +1,8 @@
 /** The composition root of what answers requests: which room gets what from which. */
 import { createHmac } from 'node:crypto';
+import { createAccounts } from '#accounts/accounts.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
-import { createSignIn } from '#accounts/sign-in.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
 import { createThrottle } from '#accounts/throttle/throttle.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
@@ -14,9 +14,11 @@ import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createEventOperations } from '#events/operations.ts';
 import { createPublisher, type Committed } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
+import type { Mailer } from '#mail/mail.ts';
 import { createAuthorize } from '#oauth/authorize/authorize.ts';
 import { createBearer } from '#oauth/bearer.ts';
 import { createClientAuthentication } from '#oauth/client-auth.ts';
+import { revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { createIntrospect } from '#oauth/introspect.ts';
 import { createMetadata } from '#oauth/metadata.ts';
 import { createRevoke } from '#oauth/revocation/revoke.ts';
@@ -33,6 +35,8 @@ export type RoomsDeps = {
   /** 32 bytes: other keys are derived from it, one for each purpose. */
   secretKey: Buffer;
   log: Log;
+  /** Undefined where the operator has set up no mail. */
+  mailer: Mailer | undefined;
   sealer: Sealer;
   guard: ReturnType<typeof createGuard>;
   worker: Worker | undefined;
@@ -45,18 +49,10 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
   event: { ...event, storeId },
 });
 
-export const createRooms = (deps: RoomsDeps): Rooms => {
-  const { config, sql, secretKey, log, sealer, guard, worker, announcer } = deps;
-  const { baseUrl, authUrl, naming, oauth, accounts } = config;
-  const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
-  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
-  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
-  const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
-  const throttle = createThrottle({ sql });
-  const authenticate = createClientAuthentication({ sql, throttle });
-  const publish = createPublisher({
+const openPublisher = ({ config, sql, log, worker, announcer }: RoomsDeps) =>
+  createPublisher({
     sql,
-    baseUrl,
+    baseUrl: config.baseUrl,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
     onCommitted: (deliveries) => {
@@ -69,6 +65,16 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
       worker?.rediscover();
     },
   });
+
+export const createRooms = (deps: RoomsDeps): Rooms => {
+  const { config, sql, secretKey, log, mailer, sealer, guard, worker, announcer } = deps;
+  const { baseUrl, authUrl, naming, oauth, accounts } = config;
+  const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
+  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
+  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
+  const throttle = createThrottle({ sql });
+  const authenticate = createClientAuthentication({ sql, throttle });
   return {
     home: createHome({ baseUrl, authUrl }),
     stores: createStoreOperations({ sql, baseUrl }),
@@ -87,14 +93,28 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
     }),
     events: createEventOperations({
       sql,
-      publish,
+      publish: openPublisher(deps),
       baseUrl,
       relationPrefix: naming.relationPrefix,
       limits: config.events,
       bodyLimitBytes: config.http.eventsBodyLimitBytes,
     }),
     commerce: createCommerceOperations({ sql, relationPrefix: naming.relationPrefix }),
-    signIn: createSignIn({ sql, passwords, sessions, authUrl }),
+    ...createAccounts({
+      sql,
+      log,
+      mailer,
+      passwords,
+      sessions,
+      signedIn,
+      throttle,
+      baseUrl,
+      authUrl,
+      sections: [],
+      endGrants: revokeGrantsOf,
+      deviceKey: derive('device cookie'),
+      passwordResetMinutes: accounts.passwordResetMinutes,
+    }),
     authorize: createAuthorize({
       sql,
       sessions,

@@ -1,15 +1,15 @@
 /** Every address that the service answers, one line each. */
+import type { Accounts } from '#accounts/accounts.ts';
 import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
 import { protocolProblem } from '#oauth/errors.ts';
 import { metadataPath } from '#oauth/metadata.ts';
 
-export type Rooms = {
+export type Rooms = Accounts & {
   home: Operation;
   stores: { list: Operation; read: Operation };
   webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
   events: Record<'publish' | 'read' | 'payload', Operation>;
   commerce: Record<'read' | 'relation', Operation>;
-  signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
   authorize: Record<'show' | 'decide', DoorHandler>;
   token: DoorHandler;
   revoke: DoorHandler;
@@ -23,9 +23,11 @@ const paths = (baseUrl: string): string => new URL(baseUrl).pathname.replace(/\/
 export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
   const api = paths(addresses.baseUrl);
   const auth = paths(addresses.authUrl);
-  const { stores, webhooks, events, commerce, signIn, authorize } = rooms;
+  const { users, account, password, stores, webhooks, events, commerce, signIn, authorize } = rooms;
   return [
     resource(api || '/', { GET: rooms.home }),
+    resource(`${api}/users`, { POST: users.create }),
+    resource(`${api}/users/:user_id`, { GET: users.read }),
     resource(`${api}/stores`, { GET: stores.list }),
     resource(`${api}/stores/:store_id`, { GET: stores.read }),
     resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
@@ -49,5 +51,9 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),
+    page(`${auth}/account`, { GET: account }),
+    page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
+    page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
+    page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
   ];
 };

@@ -15,14 +15,63 @@ export const insertUser = async (
   return row?.id;
 };
 
-export const findUserByEmail = async (
-  sql: Queryable,
-  email: string,
-): Promise<{ id: number; passwordHash: string } | undefined> => {
-  const [row] = await sql<{ id: number; passwordHash: string }[]>`
-    select id, password_hash as "passwordHash" from users where lower(email) = lower(${email})
+export type UserRow = { id: number; email: string; dateCreated: Date };
+
+export const findUser = async (sql: Queryable, id: number): Promise<UserRow | undefined> => {
+  const [row] = await sql<UserRow[]>`
+    select id, email, date_created as "dateCreated" from users where id = ${id}
   `;
   return row;
+};
+
+export type Credentials = { id: number; email: string; passwordHash: string; isDisabled: boolean };
+
+export const findUserByEmail = async (sql: Queryable, email: string): Promise<Credentials | undefined> => {
+  const [row] = await sql<Credentials[]>`
+    select id, email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
+    from users where lower(email) = lower(${email})
+  `;
+  return row;
+};
+
+/**
+ * Whether the password that was checked is still the one, and will be until the end of the transaction: so that no session
+ * begins with a password that is being changed at this moment.
+ */
+export const holdPassword = async (
+  sql: Queryable,
+  { id, passwordHash }: Pick<Credentials, 'id' | 'passwordHash'>,
+): Promise<boolean> => {
+  const rows = await sql`
+    select id from users
+    where id = ${id} and password_hash = ${passwordHash} and date_disabled is null
+    for share
+  `;
+  return rows.length > 0;
+};
+
+/** Everything that changes how a user gets in begins with this, so that two of them come one after the other. */
+export const lockUser = async (sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> => {
+  const [row] = await sql<Omit<Credentials, 'id'>[]>`
+    select email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
+    from users where id = ${id}
+    for no key update
+  `;
+  return row;
+};
+
+export const updatePassword = async (sql: Queryable, userId: number, passwordHash: string): Promise<void> => {
+  await sql`update users set password_hash = ${passwordHash} where id = ${userId}`;
+};
+
+/** `since` null lets them in again. False where nothing changed. */
+export const updateDisabled = async (sql: Queryable, userId: number, since: Date | null): Promise<boolean> => {
+  const rows = await sql`
+    update users set date_disabled = ${since}
+    where id = ${userId} and (date_disabled is null) <> ${since === null}
+    returning id
+  `;
+  return rows.length > 0;
 };
 
 export const insertSession = async (
@@ -35,7 +84,7 @@ export const insertSession = async (
   `;
 };
 
-/** Whose session it is; undefined where there is none or it has expired. */
+/** Whose session it is; undefined where there is none, it has expired or the operator keeps its user out. */
 export const findSession = async (
   sql: Queryable,
   hash: Buffer,
@@ -44,11 +93,17 @@ export const findSession = async (
   const [row] = await sql<{ userId: number; email: string }[]>`
     select s.user_id as "userId", u.email
     from session s join users u on u.id = s.user_id
-    where s.hash = ${hash} and s.date_expires > ${now}
+    where s.hash = ${hash} and s.date_expires > ${now} and u.date_disabled is null
   `;
   return row;
 };
 
-export const deleteSession = async (sql: Queryable, hash: Buffer): Promise<void> => {
-  await sql`delete from session where hash = ${hash}`;
+/** Whose session it was; undefined where there was none. */
+export const deleteSession = async (sql: Queryable, hash: Buffer): Promise<number | undefined> => {
+  const [row] = await sql<{ userId: number }[]>`delete from session where hash = ${hash} returning user_id as "userId"`;
+  return row?.userId;
+};
+
+export const deleteSessionsOf = async (sql: Queryable, userId: number): Promise<void> => {
+  await sql`delete from session where user_id = ${userId}`;
 };

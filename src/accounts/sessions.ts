@@ -1,9 +1,9 @@
 /** A browser that has signed in: a random cookie, of which only the SHA-256 is stored. */
 import { createHash, randomBytes } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
-import type { Sql } from '#database/pool.ts';
+import type { Queryable, Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
-import { deleteSession, findSession, insertSession } from './queries.ts';
+import { deleteSession, deleteSessionsOf, findSession, insertSession } from './queries.ts';
 
 const ID_BYTES = 32;
 const DAY_SECONDS = 86_400;
@@ -11,18 +11,21 @@ const DAY_SECONDS = 86_400;
 /** `id` is the hash in hex: what a form's nonce is bound to. It opens nothing. */
 export type Session = { userId: number; email: string; id: string };
 
+/** What changes a session is given the transaction of the deed that it belongs to. */
 export type Sessions = {
   find: (request: DoorRequest) => Promise<Session | null>;
   /** The `Set-Cookie` of a session with a new id, so that an id planted before sign-in is worth nothing. */
-  start: (userId: number, now: Date) => Promise<string>;
-  /** Ends the request's session, if it has one; the `Set-Cookie` that removes it from the browser. */
-  end: (request: DoorRequest) => Promise<string>;
+  start: (sql: Queryable, userId: number, now: Date) => Promise<string>;
+  /** Ends the request's session; whose it was, null where there was none, and the `Set-Cookie` that removes it. */
+  end: (sql: Queryable, request: DoorRequest) => Promise<{ userId: number | null; cookie: string }>;
+  /** Ends every session of a user, in every browser. */
+  endAll: (sql: Queryable, userId: number) => Promise<void>;
 };
 
 const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
 
 export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: number }): Sessions => {
-  const { sql, lifetimeDays } = deps;
+  const { lifetimeDays } = deps;
   const secure = deps.authUrl.startsWith('https:');
   // RFC 6265bis §4.1.3.2: a cookie called __Host-… cannot have been set by a neighbouring host or over plain http.
   const name = secure ? '__Host-halcyon' : 'halcyon';
@@ -38,19 +41,20 @@ export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: 
   return {
     find: async (request) => {
       const hash = presented(request);
-      const found = hash === undefined ? undefined : await findSession(sql, hash, request.now);
+      const found = hash === undefined ? undefined : await findSession(deps.sql, hash, request.now);
       return hash === undefined || found === undefined ? null : { ...found, id: hash.toString('hex') };
     },
-    start: async (userId, now) => {
+    start: async (sql, userId, now) => {
       const value = randomBytes(ID_BYTES).toString('base64url');
       const expires = new Date(now.getTime() + lifetimeDays * DAY_SECONDS * 1_000);
       await insertSession(sql, { hash: hashOf(value), userId, now, expires });
       return cookie(value, lifetimeDays * DAY_SECONDS);
     },
-    end: async (request) => {
+    end: async (sql, request) => {
       const hash = presented(request);
-      if (hash !== undefined) await deleteSession(sql, hash);
-      return cookie('', 0);
+      const userId = hash === undefined ? undefined : await deleteSession(sql, hash);
+      return { userId: userId ?? null, cookie: cookie('', 0) };
     },
+    endAll: deleteSessionsOf,
   };
 };

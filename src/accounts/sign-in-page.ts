@@ -1,4 +1,4 @@
-/** The pages of signing in, as text. */
+/** The page of signing in, as text. */
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 
@@ -33,18 +33,7 @@ export const signInPage = (view: {
         <input type="password" id="password" name="password" autocomplete="current-password" required ${described} />
         <div class="buttons"><button type="submit">Sign in</button></div>
       </form>
+      <p><a href="${view.root}/forgot-password">Forgot your password?</a></p>
     </div>`,
   });
 };
-
-export const signedInPage = (view: { root: string; email: string }): string =>
-  shell({
-    title: 'Signed in',
-    main: html`<div class="card">
-      <h1>You are signed in</h1>
-      <p>as <strong>${view.email}</strong></p>
-      <form method="post" action="${view.root}/sign-out">
-        <div class="buttons"><button type="submit" class="quiet">Sign out</button></div>
-      </form>
-    </div>`,
-  });

@@ -1,44 +1,63 @@
 /** Signing in and out: GET and POST /sign-in, POST /sign-out. */
-import type { Sql } from '#database/pool.ts';
+import { transaction, type Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorHandler } from '#http/route.ts';
-import type { Passwords } from './passwords.ts';
+import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Attempts } from './attempts.ts';
+import { originOf, recordDeed } from './audit/audit.ts';
+import type { Devices } from './device.ts';
+import { holdPassword, type Credentials } from './queries.ts';
 import { returnPath } from './return-path.ts';
 import type { Sessions } from './sessions.ts';
-import { signedInPage, signInPage } from './sign-in-page.ts';
-import { checkPassword } from './users.ts';
+import { signInPage } from './sign-in-page.ts';
+import { signInAdvice, tooManyAnswer } from './too-many.ts';
 
 /** The same words for an unknown address and a wrong password, so that the page tells nobody who has an account. */
 const WRONG = 'The e-mail address or the password is wrong.';
 
-export const createSignIn = (deps: {
-  sql: Sql;
-  passwords: Passwords;
-  sessions: Sessions;
-  authUrl: string;
-}): { show: DoorHandler; submit: DoorHandler; signOut: DoorHandler } => {
-  const { sql, passwords, sessions } = deps;
-  const root = new URL(deps.authUrl).pathname.replace(/\/+$/, '');
+type Deps = { sql: Sql; attempts: Attempts; sessions: Sessions; devices: Devices; root: string };
+
+/** The cookies of the new session; undefined where the password was changed since it was checked. */
+const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<string[] | undefined> =>
+  transaction(deps.sql, async (tx) => {
+    if (!(await holdPassword(tx, user))) return undefined;
+    await deps.sessions.end(tx, request);
+    const session = await deps.sessions.start(tx, user.id, request.now);
+    await recordDeed(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
+    return [session, deps.devices.remember(user.email)];
+  });
+
+/** `root` is the path under which the pages live, without a slash at its end. */
+export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', DoorHandler> => {
+  const { sql, attempts, sessions, root } = deps;
 
   return {
     show: async (request) => {
       const returnTo = returnPath(request.query.get('return_to'));
       // With somewhere to return to, the form is shown to the signed-in too: that is how they switch to another account.
       const session = returnTo === undefined ? await sessions.find(request) : null;
-      if (session !== null) return htmlAnswer(200, signedInPage({ root, email: session.email }));
+      if (session !== null) return redirectAnswer(`${root}/account`);
       return htmlAnswer(200, signInPage({ root, returnTo, email: '', alert: undefined }));
     },
 
     submit: async (request) => {
       const returnTo = returnPath(request.form.get('return_to'));
       const email = request.form.get('email')?.trim() ?? '';
-      const userId = await checkPassword(sql, passwords, { email, password: request.form.get('password') ?? '' });
-      if (userId === undefined) return htmlAnswer(422, signInPage({ root, returnTo, email, alert: WRONG }));
-      await sessions.end(request);
-      const cookie = await sessions.start(userId, request.now);
-      return redirectAnswer(returnTo ?? `${root}/sign-in`, { 'Set-Cookie': cookie });
+      const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
+      if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, signInAdvice(root));
+      const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
+      if (cookies === undefined) return htmlAnswer(422, signInPage({ root, returnTo, email, alert: WRONG }));
+      return redirectAnswer(returnTo ?? `${root}/account`, { 'Set-Cookie': cookies });
     },
 
-    signOut: async (request) => redirectAnswer(`${root}/sign-in`, { 'Set-Cookie': await sessions.end(request) }),
+    signOut: async (request) => {
+      const { now } = request;
+      const cookie = await transaction(sql, async (tx) => {
+        const ended = await sessions.end(tx, request);
+        if (ended.userId !== null)
+          await recordDeed(tx, { action: 'signed_out', userId: ended.userId, origin: originOf(request), now });
+        return ended.cookie;
+      });
+      return redirectAnswer(`${root}/sign-in`, { 'Set-Cookie': cookie });
+    },
   };
 };

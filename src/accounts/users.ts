@@ -1,11 +1,12 @@
 /** The people who sign in: an e-mail address and a password. */
 import type { Queryable } from '#database/pool.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
+import { recordDeed, type Deed } from './audit/audit.ts';
 import type { Passwords } from './passwords.ts';
-import { findUserByEmail, insertUser } from './queries.ts';
+import { insertUser } from './queries.ts';
 
 const EMAIL_LENGTH_MAX = 254;
-const PASSWORD_LENGTH_MIN = 10;
+export const PASSWORD_LENGTH_MIN = 10;
 const PASSWORD_LENGTH_MAX = 1_000;
 
 /** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
@@ -13,50 +14,62 @@ const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 
 const codePoints = (text: string): number => Array.from(text).length;
 
-const isEmail = (text: string): boolean => text.length <= EMAIL_LENGTH_MAX && EMAIL.test(text);
+export const isEmail = (text: string): boolean => text.length <= EMAIL_LENGTH_MAX && EMAIL.test(text);
 
-const faultsOf = ({ email, password }: { email: string; password: string }): Fault[] => {
-  const faults: Fault[] = [];
-  if (!isEmail(email)) {
-    const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
-    faults.push({ code: 'invalid_value', message, field: 'email' });
-  }
-  const length = codePoints(password);
-  if (length < PASSWORD_LENGTH_MIN) {
-    const message = `password must be at least ${PASSWORD_LENGTH_MIN} characters`;
-    faults.push({ code: 'too_short', message, field: 'password' });
-  }
-  if (length > PASSWORD_LENGTH_MAX) {
-    const message = `password must be at most ${PASSWORD_LENGTH_MAX} characters`;
-    faults.push({ code: 'too_long', message, field: 'password' });
-  }
-  return faults;
+const emailFault = (email: string): Fault | undefined => {
+  if (isEmail(email)) return undefined;
+  const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
+  return { code: 'invalid_value', message, field: 'email' };
 };
 
-/** Throws a 400 with every fault found, and a 409 `email_taken` where another user has the address in any case. */
+const wrongPassword = (code: string, message: string): Fault => ({ code, message, field: 'password' });
+
+/**
+ * What is wrong with a password that somebody chooses. No rules about kinds of characters: they make passwords worse (NIST
+ * SP 800-63B §3.1.1.2).
+ */
+export const passwordFault = ({ email, password }: { email: string; password: string }): Fault | undefined => {
+  const length = codePoints(password);
+  if (length < PASSWORD_LENGTH_MIN)
+    return wrongPassword('too_short', `password must be at least ${PASSWORD_LENGTH_MIN} characters`);
+  if (length > PASSWORD_LENGTH_MAX)
+    return wrongPassword('too_long', `password must be at most ${PASSWORD_LENGTH_MAX} characters`);
+  if (password.trim().toLowerCase() === email.toLowerCase())
+    return wrongPassword('invalid_value', 'password must not be the e-mail address');
+  return undefined;
+};
+
+export type NewUser = { email: string; passwordHash: string };
+
+/**
+ * Judges and hashes. Apart from the writing, because a hash may wait for its turn and no transaction should wait with it.
+ * Throws a 400 with every fault found.
+ */
+export const prepareUser = async (
+  passwords: Passwords,
+  user: { email: string; password: string },
+): Promise<NewUser> => {
+  const faults = [emailFault(user.email), passwordFault(user)].filter((fault) => fault !== undefined);
+  if (faults.length > 0) throw invalid(...faults);
+  return { email: user.email, passwordHash: await passwords.hash(user.password) };
+};
+
+/** Give it a transaction. Throws a 409 `email_taken` where another user has the address, in whatever case. */
+export const addUser = async (
+  sql: Queryable,
+  user: NewUser,
+  by: Pick<Deed, 'origin' | 'client' | 'now'>,
+): Promise<{ id: number }> => {
+  const id = await insertUser(sql, { ...user, now: by.now });
+  if (id === undefined)
+    throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
+  await recordDeed(sql, { ...by, action: 'user_created', userId: id });
+  return { id };
+};
+
+/** Done on the machine itself, by the command line. Throws what `prepareUser` and `addUser` throw. */
 export const createUser = async (
   sql: Queryable,
   passwords: Passwords,
-  user: { email: string; password: string; now: Date },
-): Promise<{ id: number }> => {
-  const faults = faultsOf(user);
-  if (faults.length > 0) throw invalid(...faults);
-  const passwordHash = await passwords.hash(user.password);
-  const id = await insertUser(sql, { email: user.email, passwordHash, now: user.now });
-  if (id !== undefined) return { id };
-  throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
-};
-
-/**
- * The user's id, or undefined. An unknown address costs the same time as a wrong password, so that neither the answer
- * nor its time tells who has an account.
- */
-export const checkPassword = async (
-  sql: Queryable,
-  passwords: Passwords,
-  given: { email: string; password: string },
-): Promise<number | undefined> => {
-  const user = await findUserByEmail(sql, isEmail(given.email) ? given.email : '');
-  const matches = await passwords.verify(given.password, user?.passwordHash);
-  return matches ? user?.id : undefined;
-};
+  { now, ...user }: { email: string; password: string; now: Date },
+): Promise<{ id: number }> => addUser(sql, await prepareUser(passwords, user), { origin: null, now });

@@ -29,35 +29,44 @@ test('the session gets a new id at each sign-in, and the old one ends', async ()
   const [cookie = ''] = first.headers.getSetCookie();
   assert.match(cookie, /^halcyon=[A-Za-z0-9_-]{43}; /);
   for (const part of ['Path=/', 'HttpOnly', 'SameSite=Lax', 'Max-Age=2592000']) assert.ok(cookie.includes(part), part);
-  const old = browser.cookie() ?? '';
+  const old = browser.jar.get('halcyon') ?? '';
   await browser.signIn(ada);
-  assert.notEqual(browser.cookie(), old);
-  const page = await fetch(`${server.origin}/sign-in`, { headers: { Cookie: old } });
-  assert.match(await page.text(), /<h1>Sign in<\/h1>/);
+  assert.notEqual(browser.jar.get('halcyon'), old);
+  browser.jar.set('halcyon', old);
+  assert.equal((await browser.open('/account')).status, 303);
 });
 
 test('on https the cookie is bound to the host', async () => {
   const sessions = createSessions({ sql, authUrl: 'https://auth.example.com', lifetimeDays: 30 });
-  const cookie = await sessions.start(server.adaId, new Date());
+  const cookie = await sessions.start(sql, server.adaId, new Date());
   assert.match(cookie, /^__Host-halcyon=[A-Za-z0-9_-]{43}; /);
   assert.ok(cookie.includes('Secure') && cookie.includes('Path=/') && !cookie.includes('Domain'));
 });
 
-test('the page says who is signed in, and sign-out ends the session everywhere', async () => {
+test('sign-out ends the session everywhere, and the browser forgets it', async () => {
   const browser = newBrowser();
   await browser.signIn(ada);
-  const stolen = browser.cookie() ?? '';
-  assert.match((await browser.open('/sign-in')).text, /ada@example\.com/);
+  const session = browser.jar.get('halcyon') ?? '';
+  assert.match((await browser.open('/account')).text, /ada@example\.com/);
   assert.equal((await browser.post('/sign-out', {})).location, '/sign-in');
-  const page = await fetch(`${server.origin}/sign-in`, { headers: { Cookie: stolen } });
-  assert.doesNotMatch(await page.text(), /ada@example\.com/);
+  assert.equal(browser.jar.has('halcyon'), false);
+  browser.jar.set('halcyon', session);
+  assert.equal((await browser.open('/account')).status, 303);
+});
+
+test('without somewhere to return to, sign-in leads to the account', async () => {
+  const browser = newBrowser();
+  assert.equal((await browser.signIn(ada)).location, '/account');
+  const { status, location } = await browser.open('/sign-in');
+  assert.deepEqual([status, location], [303, '/account']);
+  assert.equal((await browser.open('/sign-in?return_to=/authorize')).status, 200, 'to sign in as somebody else');
 });
 
 test('a session ends after its thirty days', async () => {
   const browser = newBrowser();
   await browser.signIn(ada);
   server.wait(30 * 86_400_000 + 1_000);
-  assert.doesNotMatch((await browser.open('/sign-in')).text, /ada@example\.com/);
+  assert.equal((await browser.open('/account')).status, 303);
   server.wait(-30 * 86_400_000 - 1_000);
 });
 
@@ -73,7 +82,7 @@ test('return_to leads to paths of this site only', async () => {
   ]) {
     const page = await browser.open(`/sign-in?return_to=${encodeURIComponent(hostile)}`);
     assert.doesNotMatch(page.text, /return_to/);
-    assert.equal((await browser.post('/sign-in', { ...signIn, return_to: hostile })).location, '/sign-in', hostile);
+    assert.equal((await browser.post('/sign-in', { ...signIn, return_to: hostile })).location, '/account', hostile);
   }
   const { status, location } = await browser.post('/sign-in', { ...signIn, return_to: '/authorize?x=1' });
   assert.deepEqual([status, location], [303, '/authorize?x=1']);
@@ -85,6 +94,24 @@ test('a post from another site signs nobody in or out', async () => {
   assert.equal((await browser.post('/sign-in', { email: ada, password: PASSWORD }, headers)).status, 403);
   assert.equal(browser.cookie(), undefined);
   assert.equal((await browser.post('/sign-out', {}, headers)).status, 403);
+});
+
+test('a form behind the sign-in, sent by nobody, leads to the sign-in and then to the account', async () => {
+  const { status, location } = await newBrowser().post('/account/password', { current: PASSWORD, password: 'x' });
+  assert.deepEqual([status, location], [303, '/sign-in?return_to=%2Faccount']);
+});
+
+test('who is disabled has a wrong password, and signed in already is so no longer, in every process', async () => {
+  const second = createBrowser(await server.startSecond());
+  const browser = newBrowser();
+  for (const each of [browser, second]) assert.equal((await each.signIn(server.bob)).status, 303);
+  const wrong = await newBrowser().signIn(server.bob, 'wrong password');
+  await sql`update users set date_disabled = now() where id = ${server.bobId}`;
+  for (const each of [browser, second]) assert.equal((await each.open('/account')).status, 303);
+  const refused = await newBrowser().signIn(server.bob);
+  assert.deepEqual([refused.status, refused.text], [422, wrong.text]);
+  await sql`update users set date_disabled = null where id = ${server.bobId}`;
+  assert.equal((await browser.open('/account')).status, 200, 'what was kept out comes back');
 });
 
 test('a user needs an address, a password of ten characters, and an address of their own', async () => {
@@ -109,4 +136,11 @@ test('a user needs an address, a password of ten characters, and an address of t
   assert.equal(await status({ password: 'a'.repeat(1_001) }), 400);
   assert.equal(await status({}), 201);
   assert.equal(await status({ email: 'NEW@example.com' }), 409);
+});
+
+test('the e-mail address itself is no password', async () => {
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const user = { email: 'Long.Enough@example.com', now: new Date() };
+  for (const password of ['Long.Enough@example.com', ' long.enough@EXAMPLE.com '])
+    await assert.rejects(createUser(sql, passwords, { ...user, password }), { status: 400 });
 });

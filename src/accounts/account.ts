@@ -1,0 +1,43 @@
+/** GET /account: who somebody is here, what is connected, what happened lately. */
+import type { Sql } from '#database/pool.ts';
+import { htmlAnswer } from '#http/answers.ts';
+import type { DoorHandler } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import { accountPage } from './account-page.ts';
+import { latestDeeds } from './audit/queries.ts';
+import type { Session } from './sessions.ts';
+import type { SignedIn } from './signed-in.ts';
+
+const DEEDS_SHOWN = 20;
+
+/**
+ * A part of the page that another room makes: a `card` that begins with an `h2`. `nonce` is for its forms, `root` the path
+ * under which the pages live, without a slash at its end.
+ */
+export type AccountSection = (visit: {
+  session: Session;
+  now: Date;
+  nonce: (bound: readonly (string | number)[]) => string;
+  root: string;
+}) => Promise<Markup>;
+
+export const createAccount = (deps: {
+  sql: Sql;
+  signedIn: SignedIn;
+  sections: readonly AccountSection[];
+  root: string;
+}): DoorHandler => {
+  const { sql, signedIn, root } = deps;
+  return signedIn.page(async ({ query, now }, session) => {
+    const visit = {
+      session,
+      now,
+      nonce: (bound: readonly (string | number)[]) => signedIn.nonce(session, bound),
+      root,
+    };
+    const sections = await Promise.all(deps.sections.map((section) => section(visit)));
+    const deeds = await latestDeeds(sql, session.userId, DEEDS_SHOWN);
+    const isPasswordNew = query.get('done') === 'password';
+    return htmlAnswer(200, accountPage({ root, email: session.email, isPasswordNew, sections, deeds }));
+  });
+};

@@ -1,0 +1,59 @@
+/** The addresses of this room, put together: which page and which operation gets what. */
+import type { Sql } from '#database/pool.ts';
+import type { DoorHandler, Operation } from '#http/route.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { createAccount, type AccountSection } from './account.ts';
+import { createAttempts } from './attempts.ts';
+import { createDevices } from './device.ts';
+import { createChange } from './password/change.ts';
+import { createForgot } from './password/forgot.ts';
+import { createLinks } from './password/links.ts';
+import type { EndGrants } from './password/replace.ts';
+import { createReset } from './password/reset.ts';
+import type { Passwords } from './passwords.ts';
+import type { Sessions } from './sessions.ts';
+import { createSignIn } from './sign-in.ts';
+import type { SignedIn } from './signed-in.ts';
+import type { Throttle } from './throttle/throttle.ts';
+import { createUserOperations } from './user-operations.ts';
+
+export type Accounts = {
+  signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
+  account: DoorHandler;
+  password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', DoorHandler>>;
+  users: Record<'create' | 'read', Operation>;
+};
+
+export type AccountsDeps = {
+  sql: Sql;
+  passwords: Passwords;
+  sessions: Sessions;
+  signedIn: SignedIn;
+  throttle: Throttle;
+  /** Undefined where the operator has set up no mail. */
+  mailer: Mailer | undefined;
+  /** What other rooms have to say on the account page, in this order. */
+  sections: readonly AccountSection[];
+  endGrants: EndGrants;
+  /** 32 bytes: what device cookies are proved with. */
+  deviceKey: Uint8Array;
+  passwordResetMinutes: number;
+  baseUrl: string;
+  authUrl: string;
+  log: Log;
+};
+
+export const createAccounts = (deps: AccountsDeps): Accounts => {
+  const { sql, authUrl } = deps;
+  const root = new URL(authUrl).pathname.replace(/\/+$/, '');
+  const devices = createDevices({ key: deps.deviceKey, authUrl });
+  const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
+  const all = { ...deps, root, devices, links, attempts: createAttempts({ ...deps, devices }) };
+  return {
+    signIn: createSignIn(all),
+    account: createAccount(all),
+    password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
+    users: createUserOperations(all),
+  };
+};
