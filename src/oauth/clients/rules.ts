@@ -44,18 +44,21 @@ const API_WORDS: DetailWords = {
   redirect_uris: 'redirect_uris',
 };
 
+const readable = (maximum: number): string => `${maximum} characters without control characters`;
+
 const isText = (text: string | null, maximum: number): boolean =>
   text === null || (Array.from(text).length <= maximum && !UNREADABLE.test(text));
 
+const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
+
 const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, word: string): Fault[] => {
-  const fault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
   if (uris.length > REDIRECT_URIS_MAX)
-    return [fault('too_many', `${word} takes at most ${REDIRECT_URIS_MAX} addresses`)];
-  if (uris.length === 0 && !trusted) return [fault('required', `${word} needs at least one address`)];
+    return [redirectUriFault('too_many', `${word} takes at most ${REDIRECT_URIS_MAX} addresses`)];
+  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${word} needs at least one address`)];
   return uris.flatMap((uri, index) => {
     const reason = whyNotRegistrable(uri);
     const which = uris.length === 1 ? '' : ` (address ${index + 1})`;
-    return reason === undefined ? [] : [fault('invalid_redirect_uri', `${word}${which} ${reason}`)];
+    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${word}${which} ${reason}`)];
   });
 };
 
@@ -79,7 +82,6 @@ export const clientFaults = (details: ClientDetails, kind: ClientKind, words = A
   const require = (holds: boolean, field: DetailName, message: string): void => {
     if (!holds) faults.push({ code: 'invalid_value', message: `${words[field]} ${message}`, field });
   };
-  const readable = (maximum: number) => `${maximum} characters without control characters`;
   require(/\S/.test(name) && isText(name, NAME_LENGTH_MAX), 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}`);
   require(isText(company, NAME_LENGTH_MAX), 'company', `must be at most ${readable(NAME_LENGTH_MAX)}`);
   const isDescription = isText(description, DESCRIPTION_LENGTH_MAX);

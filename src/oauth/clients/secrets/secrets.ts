@@ -23,7 +23,10 @@ export type Secret = {
 /** The secrets that count now, the current one first; of a public client none. */
 export const secretsOf = async (sql: Queryable, client: number, now: Date): Promise<Secret[]> => {
   const rows = await listSecrets(sql, client, now);
-  return rows.map(({ hash, ...dates }) => ({ ...dates, mark: hash.subarray(0, MARK_BYTES).toString('hex') }));
+  return rows.map(({ hash, dateCreated, dateExpires }) => {
+    const mark = hash.subarray(0, MARK_BYTES).toString('hex');
+    return { mark, dateCreated, dateExpires };
+  });
 };
 
 /** `replacing`: the mark of the secret that its caller saw as the current one. */
