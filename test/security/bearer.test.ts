@@ -1,6 +1,7 @@
 /** The bearer check: the exact answers, and that it looks anew at each request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { hashToken } from '#oauth/tokens.ts';
 import { addMember } from '#stores/store.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 
@@ -73,6 +74,40 @@ test('who is no longer a member of the store is shut out at the next request, an
   await sql`insert into membership ${sql(member ?? {})}`;
   assert.equal((await read(alpha, token)).status, 200, 'and is let in again with the membership');
   assert.equal((await server.token(refresh)).status, 200);
+});
+
+test('a user who is disabled is shut out at the next request, and let in again', async () => {
+  const token = await accessToken();
+  assert.equal((await read(alpha, token)).status, 200);
+  await sql`update users set date_disabled = now() where id = ${server.adaId}`;
+  await assertRefused(await read(alpha, token), INVALID);
+  await sql`update users set date_disabled = null where id = ${server.adaId}`;
+  assert.equal((await read(alpha, token)).status, 200);
+});
+
+test('that a grant is in use is noted once an hour, by one statement more', async () => {
+  const token = await accessToken();
+  const notesOf = async (): Promise<number> => {
+    statements.length = 0;
+    await read(alpha, token);
+    return statements.filter((statement) => statement.includes('update access_grant')).length;
+  };
+  const used: number[] = [];
+  for (const pauseMs of [0, 0, 3_599_000, 1_000, 0]) {
+    wait(pauseMs);
+    used.push(await notesOf());
+  }
+  assert.deepEqual(used, [1, 0, 0, 1, 0]);
+});
+
+test('a token that is refused notes nothing', async () => {
+  const token = await accessToken();
+  wait(7_201_000);
+  await assertRefused(await read(alpha, token), EXPIRED);
+  const hash = hashToken(token);
+  const [grant] = await sql`
+    select g.date_used from access_grant g join access_token t on t.grant_id = g.id where t.hash = ${hash}`;
+  assert.equal(grant?.['date_used'], null);
 });
 
 test('access to the account ends at the stores of others', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { transaction } from '#database/pool.ts';
-import { CONNECTIONS, startAuthorizationServer } from './oauth-server.ts';
+import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { newCode, redeem, read, wait, other, alpha, token } = server;
@@ -117,4 +117,52 @@ test('a refresh token is worth nothing to another client', async () => {
   assert.deepEqual(outcome(await token({ ...refresh, ...other })), INVALID_GRANT);
   assert.deepEqual(outcome(await token({ ...refresh, client_id: server.client.client_id })), [401, 'invalid_client']);
   assert.deepEqual(outcome(await token({ ...refresh, ...server.client })), OK);
+});
+
+test('a code that comes again is in the audit once, with whose grant it ended', async () => {
+  const code = await newCode();
+  await redeem(code);
+  await server.sql`delete from audit`;
+  await redeem(code);
+  await redeem(code);
+  const [row, ...others] = await server.sql`
+    select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client`;
+  const { adaId, client } = server;
+  const deed = { action: 'code_reused', user_id: adaId, client_id: client.client_id, store_id: alpha };
+  assert.deepEqual({ ...row }, { ...deed, address: '127.0.0.1' });
+  assert.deepEqual(others, []);
+});
+
+test('the code of a user who is disabled meanwhile is worth nothing', async () => {
+  const code = await newCode();
+  await server.sql`update users set date_disabled = now() where id = ${server.adaId}`;
+  assert.deepEqual(outcome(await redeem(code)), INVALID_GRANT);
+  await server.sql`update users set date_disabled = null where id = ${server.adaId}`;
+  assert.deepEqual(outcome(await redeem(code)), OK);
+});
+
+test('a legacy client may leave redirect_uri out, which then means its only registered one', async () => {
+  const { sql, client } = server;
+  await sql`update client set is_legacy = true where client_id = ${client.client_id}`;
+  assert.deepEqual(outcome(await redeem(await newCode(), { redirect_uri: '' })), OK);
+  const code = await newCode();
+  assert.deepEqual(outcome(await redeem(code, { redirect_uri: 'https://app.example.com/cb' })), INVALID_GRANT);
+  const moved = ['https://app.example.com/moved'];
+  await sql`update client set redirect_uris = ${moved} where client_id = ${client.client_id}`;
+  assert.deepEqual(outcome(await redeem(code, { redirect_uri: '' })), INVALID_GRANT, 'the code went elsewhere');
+  await sql`update client set redirect_uris = ${[REDIRECT]}, is_legacy = false where client_id = ${client.client_id}`;
+});
+
+test('a public client redeems a code with its verifier, and one without a challenge not at all', async () => {
+  const { sql, client } = server;
+  const verifier = 'v'.repeat(64);
+  const challenge = createHash('sha256').update(verifier).digest('base64url');
+  const proven = await newCode({ code_challenge: challenge, code_challenge_method: 'S256' });
+  const bare = await newCode();
+  const { client_id } = client;
+  await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${client_id}`;
+  const form = { grant_type: 'authorization_code', redirect_uri: REDIRECT, client_id };
+  assert.deepEqual(outcome(await token({ ...form, code: bare })), INVALID_GRANT);
+  assert.deepEqual(outcome(await token({ ...form, code: proven })), INVALID_GRANT);
+  assert.deepEqual(outcome(await token({ ...form, code: proven, code_verifier: verifier })), OK);
 });

@@ -1,0 +1,129 @@
+/** Who the token endpoint takes a caller for, what it costs, and how guessing is slowed. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
+const { sql, client, other, platform, token, wait, statements } = server;
+
+// The other client is public from now on; no way to register one is needed for what is shown here.
+await sql`delete from client_secret where client = (select id from client where client_id = ${other.client_id})`;
+await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${other.client_id}`;
+
+const basicOf = (id: string, secret: string) => ({
+  Authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`,
+});
+/** Authenticates, and then asks for something that is refused for another reason. */
+const probe = { grant_type: 'refresh_token' };
+const AUTHENTICATED = [400, 'invalid_request'];
+const REFUSED = [401, 'invalid_client'];
+const SLOWED = [429, 'invalid_client'];
+type Answer = Awaited<ReturnType<typeof token>>;
+const outcome = ({ status, body }: Answer) => [status, body['error']];
+const from = (address: string) => ({ 'X-Forwarded-For': address });
+
+const publicId = { client_id: other.client_id };
+const confidentialId = { client_id: client.client_id };
+
+// oxfmt-ignore
+const rows: [what: string, form: Record<string, string>, headers: Record<string, string>, expected: unknown[]][] = [
+  ['a public client by its client_id',             publicId,                                {},                                    AUTHENTICATED],
+  ['a public client by Basic without a secret',    {},                                      basicOf(other.client_id, ''),          AUTHENTICATED],
+  ['a public client with a secret',                { ...publicId, client_secret: 'x' },     {},                                    REFUSED],
+  ['a public client with its former secret',       { ...other },                            {},                                    REFUSED],
+  ['a public client with an empty secret',         { ...publicId, client_secret: '' },      {},                                    AUTHENTICATED],
+  ['a confidential client in the body',            { ...client },                           {},                                    AUTHENTICATED],
+  ['a confidential client by Basic',               {},                                      basicOf(client.client_id, client.client_secret), AUTHENTICATED],
+  ['a confidential client by Basic, form-encoded', {},                                      basicOf(client.client_id.replace(/^./, (first) => `%${first.charCodeAt(0).toString(16)}`), client.client_secret), AUTHENTICATED],
+  ['the same client_id beside Basic',              confidentialId,                          basicOf(client.client_id, client.client_secret), AUTHENTICATED],
+  ['a confidential client without its secret',     confidentialId,                          {},                                    REFUSED],
+  ['a confidential client by Basic without it',    {},                                      basicOf(client.client_id, ''),         REFUSED],
+  ['an unknown client without a secret',           { client_id: 'nobody' },                 {},                                    REFUSED],
+];
+for (const [what, form, headers, expected] of rows) {
+  test(`${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}`, async () => {
+    assert.deepEqual(outcome(await token({ ...probe, ...form }, headers)), expected);
+  });
+}
+
+test('the right client costs one statement, whoever guesses beside it', async () => {
+  statements.length = 0;
+  await token({ ...probe, ...client });
+  assert.equal(statements.length, 1);
+});
+
+test('an unknown client and a wrong secret cost the same statements and get the same answer', async () => {
+  const costOf = async (form: Record<string, string>) => {
+    statements.length = 0;
+    const { status, body } = await token({ ...probe, ...form }, from('192.0.2.1'));
+    return { status, body, statements: [...statements] };
+  };
+  const wrong = await costOf({ ...client, client_secret: 'x' });
+  assert.equal(wrong.statements.length, 2);
+  assert.deepEqual(await costOf({ client_id: 'nobody', client_secret: 'x' }), wrong);
+  assert.deepEqual(await costOf({ ...publicId, client_secret: 'x' }), wrong);
+});
+
+const guess = (address: string, form: Record<string, string> = { ...client, client_secret: 'x' }) =>
+  token({ ...probe, ...form }, from(address));
+
+/** Guesses until the answer is a 429; how many were answered by a 401 before. */
+const exhaust = async (address: string): Promise<number> => {
+  for (let guesses = 0; guesses < 100; guesses += 1) {
+    const [status] = outcome(await guess(address));
+    if (status === 429) return guesses;
+  }
+  throw new Error('Nobody ever stopped the guessing');
+};
+
+test('after twenty wrong secrets the guesser is told to wait, and may go on after that', async () => {
+  assert.equal(await exhaust('192.0.2.2'), 20);
+  const slowed = await guess('192.0.2.2');
+  assert.deepEqual(outcome(slowed), SLOWED);
+  const seconds = Number(slowed.headers.get('retry-after'));
+  assert.ok(seconds > 0 && seconds <= 30, `${seconds} s`);
+  wait(seconds * 1_000);
+  assert.deepEqual(outcome(await guess('192.0.2.2')), REFUSED);
+});
+
+test('the right secret works from an address that has guessed too often', async () => {
+  await exhaust('192.0.2.3');
+  assert.deepEqual(outcome(await token({ ...probe, ...client }, from('192.0.2.3'))), AUTHENTICATED);
+  assert.deepEqual(outcome(await guess('192.0.2.3')), SLOWED, 'and gives the guesser nothing back');
+});
+
+test('a guesser is one client from one address: another address and another client are not slowed', async () => {
+  await exhaust('192.0.2.4');
+  assert.deepEqual(outcome(await guess('192.0.2.5')), REFUSED);
+  assert.deepEqual(outcome(await guess('192.0.2.4', { ...platform, client_secret: 'x' })), REFUSED);
+});
+
+test('all addresses of an IPv6 network count as one', async () => {
+  await exhaust('2001:db8:1:2::1');
+  assert.deepEqual(outcome(await guess('2001:db8:1:2:ffff::9')), SLOWED);
+});
+
+test('unknown clients are slowed in the same way', async () => {
+  const unknown = { client_id: 'nobody', client_secret: 'x' };
+  for (let guesses = 0; guesses < 20; guesses += 1) await guess('192.0.2.6', unknown);
+  assert.deepEqual((await guess('192.0.2.6', unknown)).body, (await guess('192.0.2.2')).body);
+});
+
+test('another process knows of the guesses, and so does one that starts later', async () => {
+  await exhaust('192.0.2.7');
+  const second = await server.startSecond();
+  const response = await fetch(`${second}/token`, {
+    method: 'POST',
+    headers: from('192.0.2.7'),
+    body: new URLSearchParams({ ...probe, ...client, client_secret: 'x' }),
+  });
+  assert.equal(response.status, 429);
+});
+
+test('what a caller says of its address counts for nothing without a trusted proxy', async () => {
+  const plain = await startAuthorizationServer();
+  const send = (address: string) =>
+    plain.token({ ...probe, ...plain.client, client_secret: 'x' }, { 'X-Forwarded-For': address });
+  for (let guesses = 0; guesses < 20; guesses += 1) await send(`198.51.100.${guesses}`);
+  assert.deepEqual(outcome(await send('198.51.100.99')), SLOWED);
+});

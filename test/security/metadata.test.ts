@@ -1,0 +1,57 @@
+/** /.well-known/oauth-authorization-server (RFC 8414), with the issuer at a host and at a path. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
+
+const PATH = '/.well-known/oauth-authorization-server';
+const server = await startAuthorizationServer();
+
+const described = (api: string, auth: string) => ({
+  issuer: auth,
+  authorization_endpoint: `${auth}/authorize`,
+  token_endpoint: `${api}/token`,
+  revocation_endpoint: `${auth}/revoke`,
+  introspection_endpoint: `${auth}/introspect`,
+  registration_endpoint: `${auth}/register`,
+  response_types_supported: ['code'],
+  response_modes_supported: ['query'],
+  grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
+  scopes_supported: ['store_full_access', 'user_full_access', 'platform'],
+  code_challenge_methods_supported: ['S256'],
+  token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
+  revocation_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
+  introspection_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'Bearer'],
+  authorization_response_iss_parameter_supported: true,
+});
+
+test('the metadata says where everything is and what it can do', async () => {
+  const response = await fetch(server.origin + PATH);
+  assert.equal(response.status, 200);
+  assert.match(response.headers.get('content-type') ?? '', /^application\/json(;|$)/);
+  assert.deepEqual(await response.json(), described(ISSUER, ISSUER));
+});
+
+test('any origin may read it, and nobody may post to it', async () => {
+  const response = await fetch(server.origin + PATH);
+  assert.equal(response.headers.get('access-control-allow-origin'), '*');
+  assert.equal((await fetch(server.origin + PATH, { method: 'HEAD' })).status, 200);
+  const post = await fetch(server.origin + PATH, { method: 'POST' });
+  assert.equal(post.status, 405);
+  assert.equal(post.headers.get('allow'), 'GET, HEAD, OPTIONS');
+});
+
+test('every address that it names answers', async () => {
+  const metadata = Object.entries((await (await fetch(server.origin + PATH)).json()) as Record<string, string>);
+  for (const [name, address] of metadata.filter(([key]) => key.endsWith('_endpoint'))) {
+    const response = await fetch(server.origin + new URL(address).pathname, { method: 'OPTIONS' });
+    assert.equal(response.status, 204, name);
+  }
+});
+
+test('with an issuer at a path the well-known part comes before the path', async () => {
+  const [api, auth] = ['https://example.test/api', 'https://example.test/auth'];
+  const { origin } = await startAuthorizationServer({ BASE_URL: api, AUTH_URL: auth });
+  const response = await fetch(`${origin}${PATH}/auth`);
+  assert.deepEqual(await response.json(), described(api, auth));
+  assert.equal((await fetch(origin + PATH)).status, 404);
+});

@@ -1,0 +1,87 @@
+/** Purging reads no table from end to end, whether there is nothing to delete or much. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
+import { openPool } from '#database/pool.ts';
+import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
+import { readConfig } from '../../src/config.ts';
+import { testDatabase } from '../setup/database.ts';
+
+const database = await testDatabase();
+/** One connection, so that the statistics are those of the statement just sent. */
+const sql = openPool(database.address, { connections: 1, applicationName: 'test-plans' });
+const { housekeeping } = readConfig({}, process.cwd());
+const purges = [
+  ...createOAuthPurges({ sql, kept: housekeeping }),
+  ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
+];
+
+const ROWS = 10_000;
+const NOW = new Date('2026-07-01T10:00:00.000Z');
+const LONG_AGO = new Date('2020-01-01T00:00:00.000Z');
+/** Beyond the five executions after which PostgreSQL may take a plan that knows no parameters. */
+const EXECUTIONS = 7;
+const TABLES = [
+  'access_grant',
+  'access_token',
+  'audit',
+  'authorization_code',
+  'client_secret',
+  'password_reset',
+  'refresh_token',
+  'registration_token',
+  'session',
+  'throttle',
+];
+
+/** A tenth of the rows of each table has had its time. */
+const fill = async (): Promise<void> => {
+  const hash = (kind: string) => sql`sha256((${kind} || n)::bytea)`;
+  const until = () => sql`${NOW}::timestamptz + make_interval(mins => n) - interval '1000 minutes' - interval '2 years'
+    * (n <= 1000)::int + interval '1 hour'`;
+  const series = () => sql`generate_series(1, ${ROWS}::int) as n`;
+  await sql`insert into users (id, email, password_hash, date_created) values (1, 'ada@example.com', 'x', ${NOW})`;
+  await sql`
+    insert into client (id, client_id, name, redirect_uris, trusted, date_created)
+    values (1, 'mailer', 'Mailer', array['https://app.example.com/'], false, ${NOW})`;
+  await sql`
+    insert into access_grant (id, client, user_id, scope, date_created, date_revoked)
+    select n, 1, 1, 'user_full_access', ${NOW}, case when n % 2 = 0 then ${until()} end from ${series()}`;
+  await sql`insert into authorization_code (hash, grant_id, redirect_uri, date_expires)
+    select ${hash('code')}, n, 'x', ${until()} from ${series()}`;
+  await sql`insert into access_token select ${hash('access')}, n, ${until()} from ${series()}`;
+  await sql`insert into refresh_token (hash, grant_id, date_expires) select ${hash('refresh')}, n, ${until()} from ${series()}`;
+  await sql`insert into client_secret (hash, client, date_created, date_expires)
+    select ${hash('secret')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into registration_token select ${hash('registration')}, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into session (hash, user_id, date_created, date_expires)
+    select ${hash('session')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into password_reset (hash, user_id, date_created, date_expires)
+    select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;
+  await sql`insert into throttle select ${hash('bucket')}, ${until()} from ${series()}`;
+  await sql`insert into audit (id, action, detail, date_created) select n, 'signed_in', '{}', ${until()} from ${series()}`;
+  await sql`analyze`;
+};
+
+/** How often each table was read from end to end since the database was made. */
+const wholeReads = async (): Promise<Record<string, number>> => {
+  await sql`select pg_stat_force_next_flush()`;
+  const rows = await sql<{ name: string; reads: number }[]>`
+    select relname::text as name, seq_scan as reads from pg_stat_user_tables where relname = any(${TABLES})`;
+  return Object.fromEntries(rows.map(({ name, reads }) => [name, reads]));
+};
+
+test('every batch of every purge goes by an index', async () => {
+  await fill();
+  assert.equal(Object.keys(await wholeReads()).length, TABLES.length);
+  for (const { name, purge } of purges) {
+    const before = await wholeReads();
+    for (let execution = 0; execution < EXECUTIONS; execution += 1)
+      assert.equal(await purge(50, LONG_AGO), 0, `${name}: nothing was due then`);
+    let deleted = 0;
+    for (let execution = 0; execution < EXECUTIONS; execution += 1) deleted += await purge(50, NOW);
+    assert.ok(deleted > 0, `${name}: something is due now`);
+    assert.deepEqual(await wholeReads(), before, name);
+  }
+  await sql.end();
+});

@@ -1,0 +1,179 @@
+/** What has had its time is deleted, and nothing a moment before: each kind on both sides of its line. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { beforeEach, test } from 'node:test';
+import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
+import { transaction } from '#database/pool.ts';
+import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
+import { readConfig } from '../../src/config.ts';
+import { testDatabase } from '../setup/database.ts';
+
+const { sql } = await testDatabase();
+const { housekeeping } = readConfig({}, process.cwd());
+const purges = [
+  ...createOAuthPurges({ sql, kept: housekeeping }),
+  ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
+];
+
+const NOW = new Date('2026-07-01T10:00:00.000Z');
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+const ago = (ms: number): Date => new Date(NOW.getTime() - ms);
+
+const purge = async (name: string, limit = 100): Promise<number> => {
+  const found = purges.find((one) => one.name === name);
+  assert.ok(found, `nothing purges ${name}`);
+  return found.purge(limit, NOW);
+};
+
+beforeEach(async () => {
+  await sql`truncate users, client, throttle, audit, registration_token cascade`;
+  await sql`insert into users (id, email, password_hash, date_created) values (1, 'ada@example.com', 'x', ${NOW})`;
+  await sql`
+    insert into client (id, client_id, name, redirect_uris, trusted, date_created)
+    values (1, 'mailer', 'Mailer', array['https://app.example.com/'], false, ${NOW})`;
+});
+
+const newGrant = async (id: number, revoked: Date | null = null): Promise<void> => {
+  await sql`
+    insert into access_grant (id, client, user_id, scope, date_created, date_revoked)
+    values (${id}, 1, 1, 'user_full_access', ${NOW}, ${revoked})`;
+};
+const newCode = async (grant: number, expires: Date, used: Date | null): Promise<void> => {
+  await sql`
+    insert into authorization_code (hash, grant_id, redirect_uri, date_expires, used_at)
+    values (${randomBytes(32)}, ${grant}, 'https://app.example.com/', ${expires}, ${used})`;
+};
+const newAccessToken = async (grant: number, expires: Date): Promise<void> => {
+  await sql`insert into access_token (hash, grant_id, date_expires) values (${randomBytes(32)}, ${grant}, ${expires})`;
+};
+const newRefreshToken = async (grant: number, expires: Date, rotated: Date | null = null): Promise<void> => {
+  await sql`
+    insert into refresh_token (hash, grant_id, date_expires, rotated_at)
+    values (${randomBytes(32)}, ${grant}, ${expires}, ${rotated})`;
+};
+/** The grants that rows of this table hang on, or, of access_grant, the grants. */
+const grantsIn = async (table: string): Promise<number[]> => {
+  const column = table === 'access_grant' ? 'id' : 'grant_id';
+  const rows = await sql<{ id: number }[]>`select ${sql(column)} as id from ${sql(table)} order by 1`;
+  return rows.map(({ id }) => id);
+};
+
+test('a code is kept for thirty minutes after it expired', async () => {
+  const [gone, kept] = [ago(30 * MINUTE_MS), ago(30 * MINUTE_MS - SECOND_MS)];
+  for (const [at, expires] of [gone, kept].entries()) {
+    await newGrant(at + 1);
+    await newCode(at + 1, expires, expires);
+  }
+  assert.equal(await purge('authorization_codes'), 1);
+  assert.deepEqual(await grantsIn('authorization_code'), [2]);
+});
+
+test('a code that was never redeemed takes its grant along, one that was redeemed does not', async () => {
+  for (const grant of [1, 2]) await newGrant(grant);
+  await newCode(1, ago(HOUR_MS), null);
+  await newCode(2, ago(HOUR_MS), ago(HOUR_MS));
+  await newRefreshToken(2, NOW);
+  assert.equal(await purge('authorization_codes'), 2);
+  assert.deepEqual(await grantsIn('access_grant'), [2]);
+  assert.deepEqual(await grantsIn('refresh_token'), [2]);
+});
+
+test('an access token is kept for a day after it expired', async () => {
+  for (const grant of [1, 2]) await newGrant(grant);
+  await newAccessToken(1, ago(DAY_MS));
+  await newAccessToken(2, ago(DAY_MS - SECOND_MS));
+  assert.equal(await purge('access_tokens'), 1);
+  assert.deepEqual(await grantsIn('access_token'), [2]);
+  assert.deepEqual(await grantsIn('access_grant'), [1, 2]);
+});
+
+test('a refresh token that nobody used for its year takes its grant along', async () => {
+  for (const grant of [1, 2]) await newGrant(grant);
+  await newRefreshToken(1, NOW);
+  await newRefreshToken(2, new Date(NOW.getTime() + SECOND_MS));
+  assert.equal(await purge('refresh_tokens'), 1);
+  assert.deepEqual(await grantsIn('refresh_token'), [2]);
+  assert.deepEqual(await grantsIn('access_grant'), [2]);
+});
+
+test('a refresh token that was rotated goes alone', async () => {
+  await newGrant(1);
+  await newRefreshToken(1, NOW, ago(30 * DAY_MS));
+  await newRefreshToken(1, new Date(NOW.getTime() + DAY_MS));
+  assert.equal(await purge('refresh_tokens'), 1);
+  assert.deepEqual(await grantsIn('refresh_token'), [1]);
+});
+
+test('a revoked grant goes after thirty days with everything that hangs on it', async () => {
+  await newGrant(1, ago(30 * DAY_MS));
+  await newGrant(2, ago(30 * DAY_MS - SECOND_MS));
+  await newGrant(3);
+  for (const grant of [1, 2, 3]) await newRefreshToken(grant, new Date(NOW.getTime() + DAY_MS));
+  assert.equal(await purge('revoked_grants'), 1);
+  assert.deepEqual(await grantsIn('access_grant'), [2, 3]);
+  assert.deepEqual(await grantsIn('refresh_token'), [2, 3]);
+});
+
+test('a client secret goes when its overlap has ended, and one without an end stays', async () => {
+  const ends = [NOW, new Date(NOW.getTime() + SECOND_MS), null];
+  for (const ended of ends)
+    await sql`insert into client_secret (hash, client, date_created, date_expires)
+      values (${randomBytes(32)}, 1, ${NOW}, ${ended})`;
+  assert.equal(await purge('client_secrets'), 1);
+  const rows = await sql`select date_expires from client_secret order by date_expires`;
+  assert.deepEqual(
+    rows.map((row) => row['date_expires'] as Date | null),
+    ends.slice(1),
+  );
+});
+
+// oxfmt-ignore
+const simple: [name: string, keptMs: number, insert: (until: Date, n: number) => Promise<unknown>, count: () => Promise<readonly unknown[]>][] = [
+  ['registration_tokens', 0, (until) => sql`insert into registration_token values (${randomBytes(32)}, ${NOW}, ${until})`, () => sql`select from registration_token`],
+  ['sessions', 0, (until) => sql`insert into session (hash, user_id, date_created, date_expires) values (${randomBytes(32)}, 1, ${NOW}, ${until})`, () => sql`select from session`],
+  ['password_resets', 0, (until) => sql`insert into password_reset (hash, user_id, date_created, date_expires) values (${randomBytes(32)}, 1, ${NOW}, ${until})`, () => sql`select from password_reset`],
+  ['throttle_buckets', 0, (until) => sql`insert into throttle values (${randomBytes(32)}, ${until})`, () => sql`select from throttle`],
+  ['audit_entries', 365 * DAY_MS, (until, n) => sql`insert into audit (id, action, detail, date_created) values (${n}, 'signed_in', '{}', ${until})`, () => sql`select from audit`],
+];
+for (const [name, keptMs, insert, count] of simple) {
+  test(`${name} go when their time is over and not a second before`, async () => {
+    await insert(ago(keptMs), 1);
+    await insert(ago(keptMs - SECOND_MS), 2);
+    assert.equal(await purge(name), 1);
+    assert.equal((await count()).length, 1);
+    assert.equal(await purge(name), 0);
+  });
+}
+
+test('each kind has one purge', () => {
+  const names = purges.map(({ name }) => name);
+  assert.equal(new Set(names).size, names.length);
+  assert.equal(names.length, 10);
+});
+
+test('a batch is as large as it may be and takes the oldest first', async () => {
+  for (const grant of [1, 2, 3, 4, 5]) {
+    await newGrant(grant);
+    await newAccessToken(grant, ago(grant * 2 * DAY_MS));
+  }
+  assert.equal(await purge('access_tokens', 2), 2);
+  assert.deepEqual(await grantsIn('access_token'), [1, 2, 3]);
+  assert.equal(await purge('access_tokens', 2), 2);
+  assert.equal(await purge('access_tokens', 2), 1);
+});
+
+test('a row that somebody holds is left for the next time, without waiting', async () => {
+  for (const grant of [1, 2]) {
+    await newGrant(grant);
+    await newRefreshToken(grant, ago(DAY_MS));
+  }
+  await transaction(sql, async (tx) => {
+    await tx`select from refresh_token where grant_id = 1 for update`;
+    assert.equal(await purge('refresh_tokens'), 1);
+    assert.deepEqual(await grantsIn('refresh_token'), [1]);
+  });
+  assert.equal(await purge('refresh_tokens'), 1);
+});

@@ -1,0 +1,196 @@
+/** Refresh tokens that rotate: one successor, ten seconds for a retry, and the end of the grant after that. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { transaction } from '#database/pool.ts';
+import { until } from '../setup/until.ts';
+import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { sql, client, other, newCode, redeem, token, read, wait, alpha, statements } = server;
+const second = await server.startSecond();
+
+const DAY_MS = 86_400_000;
+const OTHER_REDIRECT = 'https://other.example.com/cb';
+
+const setRotation = async ({ client_id: id }: typeof client, rotates: boolean): Promise<void> => {
+  await sql`update client set rotates_refresh_tokens = ${rotates} where client_id = ${id}`;
+};
+// The first client rotates, the other is stable, which is the default.
+await setRotation(client, true);
+
+type Answer = Awaited<ReturnType<typeof token>>;
+const accessOf = ({ body }: Answer): string => String(body['access_token']);
+const refreshOf = ({ body }: Answer): string => String(body['refresh_token']);
+const outcome = ({ status, body }: Answer) => [status, body['error'] ?? 'ok'];
+const OK = [200, 'ok'];
+const INVALID_GRANT = [400, 'invalid_grant'];
+
+const newPair = async (): Promise<Answer> => redeem(await newCode());
+const refresh = (refreshToken: string, changes: Record<string, string> = {}) =>
+  token({ grant_type: 'refresh_token', refresh_token: refreshToken, ...client, ...changes });
+
+test('a rotating client gets a successor, in two statements, and the successor works', async () => {
+  const first = await newPair();
+  statements.length = 0;
+  const next = await refresh(refreshOf(first));
+  assert.equal(statements.length, 2);
+  assert.deepEqual(outcome(next), OK);
+  assert.match(refreshOf(next), /^hal_rt_[A-Za-z0-9_-]{43}$/);
+  assert.notEqual(refreshOf(next), refreshOf(first));
+  assert.equal((await read(alpha, accessOf(next))).status, 200);
+  const third = await refresh(refreshOf(next));
+  assert.deepEqual(outcome(third), OK);
+  assert.equal(new Set([first, next, third].map(refreshOf)).size, 3);
+});
+
+test('a retry after nine seconds gets the same successor and a fresh access token', async () => {
+  const first = await newPair();
+  const next = await refresh(refreshOf(first));
+  wait(9_000);
+  const retry = await refresh(refreshOf(first));
+  assert.deepEqual(outcome(retry), OK);
+  assert.equal(refreshOf(retry), refreshOf(next));
+  assert.notEqual(accessOf(retry), accessOf(next));
+  assert.equal((await read(alpha, accessOf(retry))).status, 200);
+});
+
+test('a rotated token that comes back after eleven seconds ends the grant', async () => {
+  const first = await newPair();
+  const next = await refresh(refreshOf(first));
+  wait(11_000);
+  assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
+  assert.equal((await read(alpha, accessOf(next))).status, 401);
+  assert.deepEqual(outcome(await refresh(refreshOf(next))), INVALID_GRANT);
+});
+
+test('the ten seconds count from the rotation and not from the last retry', async () => {
+  const first = await newPair();
+  await refresh(refreshOf(first));
+  wait(9_000);
+  assert.deepEqual(outcome(await refresh(refreshOf(first))), OK);
+  wait(2_000);
+  assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
+});
+
+test('the end by reuse stands in the audit, once, with its grant', async () => {
+  const first = await newPair();
+  await refresh(refreshOf(first));
+  wait(11_000);
+  await sql`delete from audit`;
+  await refresh(refreshOf(first));
+  await refresh(refreshOf(first));
+  const [row, ...others] = await sql`
+    select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client`;
+  assert.deepEqual(
+    { ...row },
+    {
+      action: 'refresh_token_reused',
+      user_id: server.adaId,
+      client_id: client.client_id,
+      store_id: alpha,
+      address: '127.0.0.1',
+    },
+  );
+  assert.deepEqual(others, []);
+});
+
+test('another client that presents a rotated token ends nothing', async () => {
+  const first = await newPair();
+  const next = await refresh(refreshOf(first));
+  wait(11_000);
+  assert.deepEqual(outcome(await refresh(refreshOf(first), other)), INVALID_GRANT);
+  assert.equal((await read(alpha, accessOf(next))).status, 200);
+});
+
+test('fifty parallel refreshes over two servers all succeed with one and the same successor', async () => {
+  const first = refreshOf(await newPair());
+  const hash = createHash('sha256').update(first).digest();
+  const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: first, ...client });
+  const post = async (origin: string) => {
+    const response = await fetch(`${origin}/token`, { method: 'POST', body: form });
+    return { status: response.status, body: (await response.json()) as Record<string, string> };
+  };
+  // The row is held until every connection of both servers waits for it, so that it is a race each time.
+  const { asked } = await transaction(sql, async (tx) => {
+    await tx`select from refresh_token where hash = ${hash} for update`;
+    const all = Promise.all(Array.from({ length: 50 }, (_, at) => post(at % 2 === 0 ? server.origin : second)));
+    const waiting = () =>
+      sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(waiting, ({ length }) => length >= 2 * CONNECTIONS);
+    return { asked: all };
+  });
+  const answers = await asked;
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  assert.equal(new Set(answers.map(({ body }) => body['refresh_token'])).size, 1);
+  assert.equal(new Set(answers.map(({ body }) => body['access_token'])).size, 50);
+});
+
+test('a rotated token is known for thirty days, and its reuse noticed', async () => {
+  const [one, two] = [await newPair(), await newPair()];
+  const [afterOne, afterTwo] = [await refresh(refreshOf(one)), await refresh(refreshOf(two))];
+  wait(29 * DAY_MS);
+  assert.deepEqual(outcome(await refresh(refreshOf(one))), INVALID_GRANT);
+  assert.deepEqual(outcome(await refresh(refreshOf(afterOne))), INVALID_GRANT, 'noticed');
+  wait(2 * DAY_MS);
+  assert.deepEqual(outcome(await refresh(refreshOf(two))), INVALID_GRANT);
+  assert.deepEqual(outcome(await refresh(refreshOf(afterTwo))), OK, 'forgotten');
+  wait(-31 * DAY_MS);
+});
+
+test('a successor expires when it is idle for a year', async () => {
+  const first = await refresh(refreshOf(await newPair()));
+  wait(364 * DAY_MS);
+  const next = await refresh(refreshOf(first));
+  assert.deepEqual(outcome(next), OK);
+  wait(366 * DAY_MS);
+  assert.deepEqual(outcome(await refresh(refreshOf(next))), INVALID_GRANT);
+  wait(-730 * DAY_MS);
+});
+
+test('a token of a client that turns from stable to rotating rotates at its next use', async () => {
+  const code = await newCode({ client_id: other.client_id, redirect_uri: OTHER_REDIRECT });
+  const first = await redeem(code, { ...other, redirect_uri: OTHER_REDIRECT });
+  const stable = await refresh(refreshOf(first), other);
+  assert.equal(refreshOf(stable), refreshOf(first));
+  await setRotation(other, true);
+  const rotated = await refresh(refreshOf(first), other);
+  assert.deepEqual(outcome(rotated), OK);
+  assert.notEqual(refreshOf(rotated), refreshOf(first));
+  await setRotation(other, false);
+  const retry = await refresh(refreshOf(first), other);
+  assert.equal(refreshOf(retry), refreshOf(rotated), 'what has rotated stays so when the client turns back');
+  const kept = await refresh(refreshOf(rotated), other);
+  assert.equal(refreshOf(kept), refreshOf(rotated));
+});
+
+test('a user who is disabled is refused, and let in again with the same token', async () => {
+  const first = await newPair();
+  await sql`update users set date_disabled = now() where id = ${server.adaId}`;
+  assert.deepEqual(outcome(await refresh(refreshOf(first))), INVALID_GRANT);
+  await sql`update users set date_disabled = null where id = ${server.adaId}`;
+  assert.deepEqual(outcome(await refresh(refreshOf(first))), OK);
+});
+
+test('a scope that is refused rotates nothing', async () => {
+  const first = await newPair();
+  const wider = await refresh(refreshOf(first), { scope: 'user_full_access' });
+  assert.deepEqual(outcome(wider), [400, 'invalid_scope']);
+  wait(11_000);
+  assert.deepEqual(outcome(await refresh(refreshOf(first))), OK);
+});
+
+test('a public client refreshes by its client_id alone and gets a successor', async () => {
+  const verifier = 'v'.repeat(43);
+  const challenge = createHash('sha256').update(verifier).digest('base64url');
+  const code = await newCode({ code_challenge: challenge, code_challenge_method: 'S256' });
+  await sql`update client set is_public = true where client_id = ${client.client_id}`;
+  const { client_id } = client;
+  const form = { grant_type: 'authorization_code', code, redirect_uri: REDIRECT, client_id, code_verifier: verifier };
+  const first = await token(form);
+  assert.deepEqual(outcome(first), OK);
+  const next = await token({ grant_type: 'refresh_token', refresh_token: refreshOf(first), client_id });
+  assert.deepEqual(outcome(next), OK);
+  assert.notEqual(refreshOf(next), refreshOf(first));
+  await sql`update client set is_public = false where client_id = ${client_id}`;
+});
