@@ -1,0 +1,174 @@
+/**
+ * Two server processes over one database, and everybody at once: a hundred times, fifty requests that want the same code
+ * or refresh the same token, spread over both.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import type { DatabaseAddress } from '#database/pool.ts';
+import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
+import { testDatabase } from '../setup/database.ts';
+import { endings } from '../setup/endings.ts';
+import { freePort } from '../setup/free-port.ts';
+
+const ROUNDS = 100;
+const AT_ONCE = 50;
+const MAIN = join(import.meta.dirname, '../../src/main.ts');
+const CALLBACK = 'https://app.example.com/callback';
+const VERIFIER = randomBytes(32).toString('base64url');
+
+type Answer = { status: number; body: Record<string, unknown> };
+type Client = { client_id: string; client_secret?: string };
+
+const ends = endings();
+const { sql, address } = await testDatabase(ends);
+
+/** The driver takes what an empty host, user and password stand for from the environment. */
+const databaseOf = (where: DatabaseAddress): Record<string, string> => {
+  if (where.kind === 'url') return { DATABASE_URL: where.url };
+  const { directory, user, password, database } = where;
+  return { DATABASE_URL: `postgres:///${database}`, PGHOST: directory, PGUSER: user, PGPASSWORD: password };
+};
+
+const common = {
+  ...databaseOf(address),
+  PATH: process.env['PATH'] ?? '',
+  HALCYON_DATA: join(tmpdir(), 'halcyon-two-servers'),
+  HALCYON_SECRET_KEY: randomBytes(32).toString('hex'),
+  LOG_LEVEL: 'error',
+};
+
+/** `halcyon serve --no-deliver`, ready; its origin. */
+const startServer = async (port: number, issuer: string): Promise<string> => {
+  const env = { ...common, PORT: String(port), BASE_URL: issuer };
+  const child = spawn(process.execPath, [MAIN, 'serve', '--no-deliver'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(child, 'exit');
+  ends.after(async () => {
+    child.kill('SIGTERM');
+    await exited;
+  });
+  const { promise: ready, resolve } = Promise.withResolvers<'ready'>();
+  child.stdout.setEncoding('utf8').on('data', (said: string) => said.includes('is ready.') && resolve('ready'));
+  if ((await Promise.race([ready, exited])) !== 'ready') throw new Error('The server ended before it was ready');
+  return `http://127.0.0.1:${port}`;
+};
+
+const [port, otherPort] = [await freePort(), await freePort()];
+const issuer = `http://127.0.0.1:${port}`;
+const servers = await Promise.all([startServer(port, issuer), startServer(otherPort, issuer)]);
+const serverOf = (n: number): string => servers[n % servers.length] ?? '';
+
+const now = new Date();
+const person = { email: 'ada@example.com', password: PASSWORD, now };
+const { id: userId } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), person);
+const shop = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
+const { id: storeId } = await createStore(sql, shop);
+await addMember(sql, { storeId, userId, role: 'owner', now });
+const browser = createBrowser(issuer);
+await browser.signIn(person.email);
+const details = { name: 'App', redirectUris: [CALLBACK], trusted: false, now };
+
+const send = async (server: string, form: Record<string, string>): Promise<Answer> => {
+  const response = await fetch(`${server}/token`, { method: 'POST', body: new URLSearchParams(form) });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+};
+
+/** The same form, at once, to both servers in turn. */
+const sendToBoth = (form: Record<string, string>): Promise<Answer[]> =>
+  Promise.all(Array.from({ length: AT_ONCE }, (_, n) => send(serverOf(n), form)));
+
+/** What redeems a fresh code of this client. */
+const newExchange = async (client: Client): Promise<Record<string, string>> => {
+  const asking = {
+    response_type: 'code',
+    client_id: client.client_id,
+    redirect_uri: CALLBACK,
+    scope: 'store_full_access',
+    state: 'a state',
+    code_challenge: createHash('sha256').update(VERIFIER).digest('base64url'),
+    code_challenge_method: 'S256',
+  };
+  const { location } = await browser.consent(asking);
+  const code = new URL(location ?? '').searchParams.get('code') ?? '';
+  return { grant_type: 'authorization_code', code, redirect_uri: CALLBACK, code_verifier: VERIFIER, ...client };
+};
+
+/** What refreshes a fresh grant of this client. */
+const newRefresh = async (client: Client): Promise<Record<string, string>> => {
+  const { body } = await send(issuer, await newExchange(client));
+  return { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...client };
+};
+
+const read = (server: string, accessToken: unknown): Promise<Response> =>
+  fetch(`${server}/stores/${storeId}`, {
+    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${String(accessToken)}` },
+  });
+
+const statusesOf = (answers: readonly { status: number }[]): number[] =>
+  [...new Set(answers.map(({ status }) => status))].sort((a, b) => a - b);
+
+const distinct = (answers: readonly Answer[], member: string): unknown[] => [
+  ...new Set(answers.map(({ body }) => body[member])),
+];
+
+/** How many codes, access tokens and refresh tokens the grants of a client have: each combination that there is. */
+const rowsPerGrant = async ({ client_id: clientId }: Client): Promise<unknown[]> => {
+  const rows = await sql`
+    select distinct
+      (select count(*) from authorization_code a where a.grant_id = g.id) as codes,
+      (select count(*) from access_token t where t.grant_id = g.id) as "accessTokens",
+      (select count(*) from refresh_token r where r.grant_id = g.id) as "refreshTokens"
+    from access_grant g join client c on c.id = g.client
+    where c.client_id = ${clientId}
+  `;
+  return [...rows];
+};
+
+test('of fifty redemptions of a code in two processes one succeeds, and no token is left over', async () => {
+  const client = await createClient(sql, details);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const answers = await sendToBoth(await newExchange(client));
+    assert.deepEqual(statusesOf(answers), [200, 400]);
+    const refused = answers.filter(({ status }) => status === 400);
+    assert.equal(refused.length, AT_ONCE - 1);
+    assert.deepEqual(distinct(refused, 'error'), ['invalid_grant']);
+  }
+  assert.deepEqual(await rowsPerGrant(client), [{ codes: 1, accessTokens: 1, refreshTokens: 1 }]);
+});
+
+test('fifty refreshes of a stable token in two processes all give tokens that work, and the same refresh token', async () => {
+  const client = await createClient(sql, details);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const form = await newRefresh(client);
+    const answers = await sendToBoth(form);
+    assert.deepEqual(statusesOf(answers), [200]);
+    assert.deepEqual(distinct(answers, 'refresh_token'), [form['refresh_token']]);
+    // Each is shown to the process that did not give it.
+    const calls = await Promise.all(answers.map(({ body }, n) => read(serverOf(n + 1), body['access_token'])));
+    assert.deepEqual(statusesOf(calls), [200]);
+  }
+  assert.deepEqual(await rowsPerGrant(client), [{ codes: 1, accessTokens: AT_ONCE + 1, refreshTokens: 1 }]);
+});
+
+test('fifty refreshes of a rotating token in two processes agree on one successor, and it works', async () => {
+  const client = await createPublicClient(sql, details);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const form = await newRefresh(client);
+    const answers = await sendToBoth(form);
+    assert.deepEqual(statusesOf(answers), [200]);
+    const successors = distinct(answers, 'refresh_token');
+    assert.equal(successors.length, 1);
+    assert.notEqual(successors[0], form['refresh_token']);
+    const next = await send(serverOf(round), { ...form, refresh_token: String(successors[0]) });
+    assert.equal(next.status, 200);
+  }
+  assert.deepEqual(await rowsPerGrant(client), [{ codes: 1, accessTokens: AT_ONCE + 2, refreshTokens: 3 }]);
+});
