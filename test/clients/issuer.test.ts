@@ -1,0 +1,57 @@
+/** Clients that check who answered (RFC 9207), and what they do with an answer that another server could have sent. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { walk as oauth4webapi } from './node/oauth4webapi.ts';
+import { walk as openidClient } from './node/openid-client.ts';
+import { openScene, type App } from './walk.ts';
+
+const scene = await openScene();
+const app = await scene.confidential('basic');
+
+type Change = (answer: URLSearchParams) => void;
+
+/** The person comes back, and somebody has changed the answer on the way. */
+const tampered = (change: Change): App => ({
+  ...app,
+  visit: async (address) => {
+    const back = await app.visit(address);
+    change(back.searchParams);
+    return back;
+  },
+});
+
+const tokensIn = async (): Promise<number> => {
+  const [row] = await scene.server.sql<{ count: number }[]>`select count(*) from access_token`;
+  return row?.count ?? NaN;
+};
+
+/** openid-client hands on what oauth4webapi, on which it is built, threw. */
+const reasonOf = ({ message, cause }: Error): string => (cause instanceof Error ? cause.message : message);
+
+const changes: readonly (readonly [what: string, change: Change, reason: string])[] = [
+  [
+    'another iss',
+    (answer) => answer.set('iss', 'https://evil.example'),
+    'unexpected "iss" (issuer) response parameter value',
+  ],
+  [
+    'no iss, which the metadata promises',
+    (answer) => answer.delete('iss'),
+    'response parameter "iss" (issuer) missing',
+  ],
+  ['another state', (answer) => answer.set('state', 'another'), 'unexpected "state" response parameter value'],
+];
+
+for (const [library, walk] of [
+  ['openid-client', openidClient],
+  ['oauth4webapi', oauth4webapi],
+] as const) {
+  for (const [what, change, reason] of changes) {
+    test(`${library} takes no answer with ${what}`, async () => {
+      const before = await tokensIn();
+      const refusal = await walk(tampered(change)).then(() => 'It was taken', reasonOf);
+      assert.equal(refusal, reason);
+      assert.equal(await tokensIn(), before, 'the code was not sent anywhere');
+    });
+  }
+}
