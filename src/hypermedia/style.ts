@@ -67,7 +67,8 @@ input[type=file]{display:block;width:100%;min-height:2.75rem;padding:.4rem 0}
 input[type=radio],input[type=checkbox]{flex:none;width:1.25rem;height:1.25rem;margin:0;accent-color:var(--accent)}
 fieldset{min-width:0;border:1px solid var(--line);border-radius:8px;margin:1.25rem 0;padding:.25rem .5rem .5rem}
 legend{padding:0 .5rem}
-.choices{max-height:19.5rem;overflow-y:auto;padding:3px}
+fieldset>p{margin:.25rem .6rem}
+.choices{max-height:17.5rem;overflow-y:auto;padding:3px}
 .choice{display:flex;gap:.8rem;align-items:center;min-height:2.75rem;margin:0;padding:.3rem .6rem;border-radius:6px;font-weight:400;cursor:pointer}
 .choice>span{min-width:0;overflow-wrap:anywhere}
 .choice .soft{display:block;font-size:.9rem;line-height:1.35}
@@ -77,6 +78,7 @@ button,.button{display:inline-flex;justify-content:center;align-items:center;min
 .danger{border-color:var(--bad);background:var(--bad);color:var(--card)}
 .quiet.danger{background:transparent;color:var(--bad)}
 button:hover,.button:hover{filter:brightness(1.08)}
+form+p{margin-top:1.25rem}
 .buttons{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.5rem 0 0}
 .table{overflow-x:auto;margin:0 0 1rem}
 table{width:100%;border-collapse:collapse}

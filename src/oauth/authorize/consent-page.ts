@@ -39,6 +39,9 @@ const limits = {
   ],
 } as const;
 
+/** What the list of stores shows at once, about. */
+const UNSCROLLED_STORES = 5;
+
 /** A name that somebody else chose, kept from turning the direction of the text around it. */
 const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
 
@@ -57,29 +60,42 @@ const picker = ({ request, stores }: ConsentView): Markup => {
   const [first, rest] = [stores.filter(({ id }) => id === preselected), stores.filter(({ id }) => id !== preselected)];
   return html`<fieldset>
     <legend>Which store?</legend>
+    ${stores.length > UNSCROLLED_STORES && html`<p class="soft">You have ${stores.length}; the list scrolls.</p>`}
     <div class="choices">${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}</div>
   </fieldset>`;
 };
 
-const decision = (view: ConsentView): Markup => {
-  const needsStore = view.request.scope.scope === 'store_full_access';
-  const isPossible = !needsStore || view.stores.length > 0;
-  return html`<form method="post" action="${view.action}">
+const needsStore = ({ request }: ConsentView): boolean => request.scope.scope === 'store_full_access';
+
+const isPossible = (view: ConsentView): boolean => !needsStore(view) || view.stores.length > 0;
+
+const noStore = ({ request, switchUser }: ConsentView): Markup =>
+  html`<p class="alert" role="alert">
+    You have no store that ${isolated(request.client.name)} could be let into. Ask a store's owner to make you a member,
+    or <a href="${switchUser}">sign in as someone else</a>.
+  </p>`;
+
+const powers = ({ request }: ConsentView): Markup => {
+  const { scope } = request.scope;
+  return html`<h2>If you allow it, this app can</h2>
+    <ul>
+      ${abilities[scope].map((ability) => html`<li>${ability}</li>`)}
+    </ul>
+    <h2>It can never</h2>
+    <ul>
+      ${limits[scope].map((limit) => html`<li>${limit}</li>`)}
+    </ul>`;
+};
+
+const decision = (view: ConsentView): Markup =>
+  html`<form method="post" action="${view.action}">
     <input type="hidden" name="nonce" value="${view.nonce}" />
-    ${needsStore && isPossible && picker(view)}
-    ${
-      !isPossible &&
-      html`<p class="alert" role="alert">
-        You have no store that ${isolated(view.request.client.name)} could be let into. Ask a store's owner to make you
-        a member, or <a href="${view.switchUser}">sign in as someone else</a>.
-      </p>`
-    }
+    ${needsStore(view) && isPossible(view) && picker(view)}
     <div class="buttons">
-      ${isPossible && html`<button type="submit" name="decision" value="allow">Allow</button>`}
+      ${isPossible(view) && html`<button type="submit" name="decision" value="allow">Allow</button>`}
       <button type="submit" name="decision" value="deny" class="quiet" formnovalidate>Deny</button>
     </div>
   </form>`;
-};
 
 const logo = ({ request, root }: ConsentView): Markup | null => {
   const { clientId, logoDate } = request.client;
@@ -89,11 +105,10 @@ const logo = ({ request, root }: ConsentView): Markup | null => {
   return html`<img class="logo" src="${address}" alt="" width="48" height="48" />`;
 };
 
-const unverified = (name: Markup): Markup =>
-  html`<p>
-    <span class="badge">Unverified</span> ${name} registered itself, and nobody here has looked at who is behind it. Go
-    on only if you were just using it and know the address that it sends you to.
-  </p>`;
+const UNVERIFIED = html`<p>
+  <span class="badge">Unverified</span> This app registered itself, and nobody here has looked at who is behind it. Go
+  on only if you were just using it and know the address that it sends you to.
+</p>`;
 
 const facts = ({ request, email, switchUser }: ConsentView): Markup => {
   const { company } = request.client;
@@ -111,27 +126,18 @@ const facts = ({ request, email, switchUser }: ConsentView): Markup => {
 };
 
 export const consentPage = (view: ConsentView): string => {
-  const { client, scope } = view.request;
-  const name = isolated(client.name);
+  const { client } = view.request;
   return shell({
     title: `Let ${client.name} in?`,
     main: html`<div class="card">
       <div class="who">
         ${logo(view)}
-        <h1>Let ${name} in?</h1>
+        <h1>Let ${isolated(client.name)} in?</h1>
       </div>
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
-      ${client.description !== null && html`<p>${isolated(client.description)}</p>`}
-      ${!client.isVerified && unverified(name)} ${facts(view)}
-      <h2>If you allow it, ${name} can</h2>
-      <ul>
-        ${abilities[scope.scope].map((ability) => html`<li>${ability}</li>`)}
-      </ul>
-      <h2>It can never</h2>
-      <ul>
-        ${limits[scope.scope].map((limit) => html`<li>${limit}</li>`)}
-      </ul>
-      ${decision(view)}
+      ${!isPossible(view) && noStore(view)}
+      ${client.description !== null && html`<p>${isolated(client.description)}</p>`} ${!client.isVerified && UNVERIFIED}
+      ${facts(view)} ${isPossible(view) && powers(view)} ${decision(view)}
     </div>`,
   });
 };

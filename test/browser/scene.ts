@@ -1,0 +1,118 @@
+/** People, stores and clients that show every page in every state, and the table of those pages. */
+import type { Page } from 'playwright-core';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { createClient } from '#oauth/clients/clients.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { createBrowser, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
+
+const NOW = new Date('2026-07-01T10:00:00.000Z');
+export const MANY_STORES = 300;
+
+/** One red pixel. */
+const PICTURE = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
+  'base64',
+);
+
+type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
+
+const addPeople = async ({ sql }: Server) => {
+  const passwords = createPasswords({ hashesAtOnce: 2 });
+  const add = async (name: string): Promise<{ id: number; email: string }> => {
+    const email = `${name}@example.com`;
+    return { email, ...(await createUser(sql, passwords, { email, password: PASSWORD, now: NOW })) };
+  };
+  const [solo, none, many] = [await add('solo'), await add('none'), await add('many')];
+  const shop = { name: 'Corner Shop', domain: 'corner.example.com', email: 'shop@example.com', timeZone: 'UTC' };
+  const { id: storeId } = await createStore(sql, { ...shop, now: NOW });
+  await addMember(sql, { storeId, userId: solo.id, role: 'owner', now: NOW });
+  await sql`
+    with made as (
+      insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+      select n % 256, n, 'Shop number ' || n, 'shop' || n || '.example.com', '', 'UTC', ${NOW}, ${NOW}
+      from generate_series(1000001, 1000000 + ${MANY_STORES}::bigint) n
+      returning shard, id
+    )
+    insert into membership (shard, store_id, user_id, role, date_created)
+    select shard, id, ${many.id}, 'owner', ${NOW} from made
+  `;
+  return { solo: solo.email, none: none.email, many: many.email };
+};
+
+const addClients = async ({ sql, adaId }: Server) => {
+  const details = { trusted: false, now: NOW };
+  const full = await createClient(sql, {
+    ...details,
+    name: 'Newsletter Studio',
+    company: 'Example Mail GmbH',
+    description: 'Writes to your customers when something they like is on sale again.',
+    redirectUris: ['https://studio.example.com/oauth/callback'],
+    owner: { userId: adaId, clientsPerUser: 50 },
+  });
+  await sql`
+    insert into client_logo (client, media_type, bytes, date_modified)
+    select id, 'image/png', ${PICTURE}, ${NOW} from client where client_id = ${full.client_id}
+  `;
+  const stranger = await createClient(sql, {
+    ...details,
+    name: 'An app with quite a long name that somebody registered by themselves',
+    redirectUris: ['https://a-rather-long-name-of-a-host.accounts.internal.example.com:8443/cb'],
+    isVerified: false,
+  });
+  return { full: full.client_id, stranger: stranger.client_id };
+};
+
+/** A server whose issuer resolves, with everybody signed in; `cookieOf` is what a browser of theirs would send. */
+export const startScene = async () => {
+  const server = await startAuthorizationServer({}, { isResolvable: true });
+  const emails = { ada: server.ada, ...(await addPeople(server)) };
+  const clients = await addClients(server);
+  const cookieOf = async (email: string) => {
+    const visitor = createBrowser(server.origin);
+    await visitor.signIn(email);
+    return [...visitor.jar].map(([name, value]) => ({ name, value, url: server.origin }));
+  };
+  const authorize = (client_id: string, changes: Record<string, string> = {}): string => {
+    const asked = { response_type: 'code', client_id, scope: 'store_full_access', state: 'x', ...changes };
+    return `/authorize?${new URLSearchParams(asked).toString()}`;
+  };
+  return { ...server, emails, clients, cookieOf, authorize };
+};
+
+export type Scene = Awaited<ReturnType<typeof startScene>>;
+type Who = keyof Scene['emails'] | 'nobody';
+type View = readonly [name: string, who: Who, address: (scene: Scene) => string, act?: (page: Page) => Promise<void>];
+
+const signInWrongly = async (page: Page): Promise<void> => {
+  await page.getByLabel('E-mail').fill('ada@example.com');
+  await page.getByLabel('Password').fill('wrong');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').waitFor();
+};
+
+const allowNothing = async (page: Page): Promise<void> => {
+  await page.locator('form').evaluate((form) => form.setAttribute('novalidate', ''));
+  await page.getByRole('button', { name: 'Allow' }).click();
+  await page.getByRole('alert').waitFor();
+};
+
+const elsewhere = { redirect_uri: 'https://studio.example.com/oauth/callback/' };
+
+/** Every page a person can see, one line each: who sees it, where it is, and what they do there first. */
+// oxfmt-ignore
+export const views: readonly View[] = [
+  ['sign-in',                  'nobody', () => '/sign-in?return_to=/authorize'],
+  ['sign-in, wrong',           'nobody', () => '/sign-in', signInWrongly],
+  ['consent, several stores',  'ada',    ({ authorize, clients }) => authorize(clients.full)],
+  ['consent, store missing',   'ada',    ({ authorize, clients }) => authorize(clients.full), allowNothing],
+  ['consent, one store',       'solo',   ({ authorize, clients }) => authorize(clients.full)],
+  ['consent, no store',        'none',   ({ authorize, clients }) => authorize(clients.full)],
+  ['consent, 300 stores',      'many',   ({ authorize, clients }) => authorize(clients.full, { scope: 'store_full_access store_id_1000150' })],
+  ['consent, unverified',      'solo',   ({ authorize, clients }) => authorize(clients.stranger)],
+  ['consent, user',            'ada',    ({ authorize, clients }) => authorize(clients.full, { scope: 'user_full_access' })],
+  ['refusal',                  'nobody', ({ authorize, clients }) => authorize(clients.full, elsewhere)],
+  ['refusal, for the owner',   'ada',    ({ authorize, clients }) => authorize(clients.full, elsewhere)],
+  ['refusal, unknown client',  'nobody', ({ authorize }) => authorize(`nobody${'-x'.repeat(200)}`)],
+  ['problem',                  'nobody', () => '/sign-out'],
+];
