@@ -109,7 +109,7 @@ export const answeringRefusals =
   };
 
 /** The characters of `error_description` (RFC 6749 §5.2). */
-const describe = (text: string): string => text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+export const describe = (text: string): string => text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
 
 const errorOf = ({ status, faults }: Problem): string => {
   // Of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).

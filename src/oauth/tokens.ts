@@ -9,6 +9,7 @@ const prefixes = {
   refreshToken: 'hal_rt_',
   authorizationCode: 'hal_ac_',
   clientSecret: 'hal_cs_',
+  registrationToken: 'hal_it_',
 } as const;
 
 export type TokenKind = keyof typeof prefixes;

@@ -53,12 +53,12 @@ const redirectUriFault = (code: string, message: string): Fault => ({ code, mess
 
 const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, word: string): Fault[] => {
   if (uris.length > REDIRECT_URIS_MAX)
-    return [redirectUriFault('too_many', `${word} takes at most ${REDIRECT_URIS_MAX} addresses`)];
-  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${word} needs at least one address`)];
+    return [redirectUriFault('too_many', `${word}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
+  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${word}: at least one address is needed`)];
   return uris.flatMap((uri, index) => {
     const reason = whyNotRegistrable(uri);
-    const which = uris.length === 1 ? '' : ` (address ${index + 1})`;
-    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${word}${which} ${reason}`)];
+    const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
+    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${word}: ${which} ${reason}`)];
   });
 };
 

@@ -1,7 +1,13 @@
 /** Ending what somebody has allowed. The bearer check asks at every request, so it counts at the next one everywhere. */
-import { recordDeed, type Origin } from '#accounts/audit/audit.ts';
-import type { Queryable } from '#database/pool.ts';
-import { revokeGrants } from './queries.ts';
+import { originOf, recordDeed, type Origin } from '#accounts/audit/audit.ts';
+import type { SignedIn } from '#accounts/signed-in.ts';
+import { transaction, type Queryable, type Sql } from '#database/pool.ts';
+import { redirectAnswer } from '#http/answers.ts';
+import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import { parseId } from '#kernel/ids.ts';
+import { notFound } from '#kernel/problem.ts';
+import { findOwnGrant, revokeGrants } from './queries.ts';
+import { boundToRevoke } from './section.ts';
 
 /**
  * Ends the live grants of a user, those of one client or for one store (null: for the account) where these are named by
@@ -16,3 +22,22 @@ export const revokeGrantsOf = async (
   for (const ended of revoked) await recordDeed(sql, { action: 'grant_revoked', userId, ...ended, origin, now });
   return revoked.length;
 };
+
+const grantIdOf = ({ params }: DoorRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
+
+/**
+ * POST /account/connected/<grant_id>/revoke: ends what the grant is for, also what was allowed again meanwhile. One that
+ * has ended before is no error, so that a double click is none.
+ */
+export const createRevokeButton = (deps: { sql: Sql; signedIn: SignedIn; root: string }): DoorHandler =>
+  deps.signedIn.form(
+    (request) => boundToRevoke(grantIdOf(request)),
+    async (request, { userId }) => {
+      const grant = await findOwnGrant(deps.sql, grantIdOf(request), userId);
+      if (grant === undefined) throw notFound('connected app');
+      const which = { userId, clientId: grant.client, storeId: grant.storeId };
+      const when = { origin: originOf(request), now: request.now };
+      await transaction(deps.sql, (tx) => revokeGrantsOf(tx, { ...which, ...when }));
+      return redirectAnswer(`${deps.root}/account#connected`);
+    },
+  );

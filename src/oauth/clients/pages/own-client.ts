@@ -1,0 +1,47 @@
+/** What every address below /account/clients/<client_id> begins with and ends in: whose app it is, and its page. */
+import type { Session } from '#accounts/sessions.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Fault } from '#kernel/problem.ts';
+import type { Client } from '../queries.ts';
+import { secretsOf } from '../secrets/secrets.ts';
+import { clientPage } from './client-page.ts';
+import { typedOf, type Typed } from './form.ts';
+import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './visit.ts';
+
+export type Handle = (request: DoorRequest, session: Session, client: Client) => Promise<DoorAnswer>;
+type Shown = { status: number; typed?: Typed; faults?: readonly Fault[]; alert?: string };
+
+/** What was done, as the address that is come back to says it. */
+const done = new Map([
+  ['saved', 'Saved.'],
+  ['ended', 'The older secret has ended.'],
+]);
+
+export const createOwnClient = (deps: PagesDeps) => {
+  const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
+  return {
+    page: (handle: Handle): DoorHandler =>
+      signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
+
+    /** `more`: the field that the nonce stands for as well. */
+    form: (name: string, handle: Handle, more?: string): DoorHandler =>
+      signedIn.form(
+        (request) => [name, clientIdOf(request), ...(more === undefined ? [] : [request.form.get(more) ?? ''])],
+        async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
+      ),
+
+    /** The app's page; `typed` stands in its settings instead of what is stored. */
+    answer: async (request: DoorRequest, session: Session, client: Client, shown: Shown): Promise<DoorAnswer> => {
+      const { status, typed = typedOf(client), faults = [], alert } = shown;
+      const secrets = await secretsOf(sql, client.id, request.now);
+      const nonce = (form: string, ...rest: readonly string[]) =>
+        signedIn.nonce(session, [form, client.clientId, ...rest]);
+      const good = done.get(request.query.get('done') ?? '');
+      return htmlAnswer(status, clientPage({ root, client, secrets, overlapHours, typed, faults, alert, good, nonce }));
+    },
+
+    backTo: (client: Client, what: 'saved' | 'ended'): DoorAnswer =>
+      redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
+  };
+};

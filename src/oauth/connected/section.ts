@@ -1,0 +1,57 @@
+/** Connected apps, as a section of the account page: what was let in, where, since when, and the way to end it. */
+import type { AccountSection } from '#accounts/account.ts';
+import type { Sql } from '#database/pool.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { logoImage } from '../clients/logo/logo.ts';
+import { shownDate } from '../shown-date.ts';
+import { listConnected, type ConnectedRow } from './queries.ts';
+
+/** What the nonce of a revoke button stands for. */
+export const boundToRevoke = (grantId: number) => ['revoke grant', grantId] as const;
+
+const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
+  if (storeId === null) return 'Your account and all your stores';
+  return storeName ?? `A store that is no longer there (${storeId})`;
+};
+
+const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
+  html`<li>
+    <div class="who">
+      ${logoImage(root, row)}
+      <p>
+        <strong>${row.name}</strong> ${!row.isVerified && html`<span class="badge">Unverified</span>`}
+        ${row.company !== null && html`<br /><span class="soft">${row.company}</span>`}
+      </p>
+    </div>
+    <dl>
+      <dt>May work in</dt>
+      <dd>${placeOf(row)}</dd>
+      <dt>Since</dt>
+      <dd>${shownDate(row.since)}</dd>
+      <dt>Last used</dt>
+      <dd>${row.lastUsed === null ? 'Never' : shownDate(row.lastUsed)}</dd>
+    </dl>
+    <form method="post" action="${root}/account/connected/${row.grantId}/revoke">
+      <input type="hidden" name="nonce" value="${nonce}" />
+      <button type="submit" class="quiet danger" aria-label="Revoke the access of ${row.name} to ${placeOf(row)}">
+        Revoke
+      </button>
+    </form>
+  </li>`;
+
+export const connectedSection =
+  ({ sql }: { sql: Sql }): AccountSection =>
+  async ({ session, nonce, root }) => {
+    const rows = await listConnected(sql, session.userId);
+    return html`<div class="card">
+      <h2 id="connected">Connected apps</h2>
+      ${rows.length === 0 && html`<p class="soft">You have let no app in.</p>`}
+      ${
+        rows.length > 0 &&
+        html`<p>What you revoke ends at once; the app can ask you again.</p>
+          <ul>
+            ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.grantId))))}
+          </ul>`
+      }
+    </div>`;
+  };

@@ -1,0 +1,21 @@
+/** The statements of registration: the table registration_token is written here, and emptied by housekeeping. */
+import type { Queryable } from '#database/pool.ts';
+
+export const insertRegistrationToken = async (
+  sql: Queryable,
+  token: { hash: Buffer; now: Date; expires: Date },
+): Promise<void> => {
+  await sql`
+    insert into registration_token (hash, date_created, date_expires)
+    values (${token.hash}, ${token.now}, ${token.expires})
+  `;
+};
+
+export const isRegistrationToken = async (sql: Queryable, hash: Buffer, now: Date): Promise<boolean> => {
+  const rows = await sql`
+    select from registration_token
+    where hash = ${hash}
+      and date_expires > ${now}
+  `;
+  return rows.length === 1;
+};
