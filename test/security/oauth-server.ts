@@ -170,6 +170,7 @@ export const startAuthorizationServer = async (env: Readonly<Record<string, stri
     fetch(`${origin}/stores/${storeId}`, {
       headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${accessToken}` },
     });
+  const nowIs = () => clock.time;
   const wait = (ms: number) => void (clock.time = new Date(clock.time.getTime() + ms));
   const people = { adaId, ada: ada.email, bobId, bob: 'bob@example.com' };
   const stores = { alpha, beta, foreign };
@@ -188,6 +189,7 @@ export const startAuthorizationServer = async (env: Readonly<Record<string, stri
     redeem,
     read,
     wait,
+    now: nowIs,
     ...people,
     ...stores,
     ...clients,

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { pino } from 'pino';
+import { startMailServer } from '../../test/setup/mail-server.ts';
+import { createMailer } from './mailer.ts';
+
+const LINK = 'https://auth.example.com/reset-password?token=hal_pr_secret';
+const mail = { to: 'ada@example.com', subject: 'Choose a new password', text: `Hello Ädä,\n\n${LINK}\n` };
+
+type Options = Parameters<typeof startMailServer>[0];
+
+const start = async (t: TestContext, options: Options = {}) => {
+  const server = await startMailServer(options);
+  const lines: string[] = [];
+  const { promise: failed, resolve: tellFailure } = Promise.withResolvers<void>();
+  const write = (line: string) => {
+    lines.push(line);
+    if (line.includes('could not be handed in')) tellFailure();
+  };
+  const log = pino({ level: 'trace', base: null }, { write });
+  const mailer = createMailer({ url: server.url, from: 'halcyon@example.com', log, pausesMs: [1, 1] });
+  t.after(async () => {
+    await mailer.stop();
+    await server.stop();
+  });
+  return { server, mailer, lines, failed };
+};
+
+test('a mail arrives as it was written, and says that nobody wrote it', async (t) => {
+  const { server, mailer } = await start(t);
+  mailer.send(mail);
+  const { from, to, headers, text } = await server.next();
+  assert.deepEqual([from, to, text], ['halcyon@example.com', [mail.to], mail.text]);
+  assert.match(headers, /^Subject: Choose a new password$/m);
+  assert.match(headers, /^Auto-Submitted: auto-generated$/m);
+});
+
+test('an address with a comma in it is one address', async (t) => {
+  const { server, mailer } = await start(t);
+  mailer.send({ ...mail, to: 'eve,ada@example.com' });
+  assert.deepEqual((await server.next()).to, ['"eve,ada"@example.com']);
+});
+
+test('a mail that the server puts off is tried three times', async (t) => {
+  const { server, mailer, failed } = await start(t, { answer: () => 451 });
+  mailer.send(mail);
+  await failed;
+  assert.equal(server.tries(), 3);
+});
+
+test('a mail that the server takes at the third time has arrived', async (t) => {
+  let times = 0;
+  const { server, mailer } = await start(t, { answer: () => ((times += 1) < 3 ? 451 : undefined) });
+  mailer.send(mail);
+  assert.equal((await server.next()).text, mail.text);
+});
+
+test('a mail that the server refuses for good is not tried again', async (t) => {
+  const { server, mailer, failed } = await start(t, { answer: () => 550 });
+  mailer.send(mail);
+  await failed;
+  assert.equal(server.tries(), 1);
+});
+
+test('the log says that a mail failed, and nothing of what is in it', async (t) => {
+  // The server's answer quotes the whole mail, as filters do.
+  const { mailer, lines, failed } = await start(t, { answer: () => 550 });
+  mailer.send(mail);
+  await failed;
+  const text = lines.join('');
+  assert.match(text, /"subject":"Choose a new password".*"responseCode":550/);
+  for (const secret of ['hal_pr_', 'Hello', 'ada@example.com']) assert.ok(!text.includes(secret), secret);
+});
+
+test('nothing is handed to a server without TLS that is not on loopback', async (t) => {
+  // 0.0.0.0 leads to this machine, and is no loopback address by its name.
+  const { server, mailer, lines, failed } = await start(t, { host: '0.0.0.0' });
+  mailer.send(mail);
+  await failed;
+  assert.equal(server.tries(), 0);
+  assert.match(lines.join(''), /"code":"ETLS"/);
+});
+
+test('what comes when a thousand mails wait is dropped, and the log says so', async (t) => {
+  const lines: string[] = [];
+  const log = pino({ level: 'error', base: null }, { write: (line) => void lines.push(line) });
+  // Nobody listens there, so that the thousand end at once when the test does.
+  const mailer = createMailer({ url: 'smtp://127.0.0.1:1', from: 'halcyon@example.com', log });
+  t.after(() => mailer.stop());
+  for (let i = 0; i < 1_010; i += 1) mailer.send(mail);
+  assert.equal(lines.filter((line) => line.includes('was dropped')).length, 8, 'two are on their way');
+});
+
+test('stop waits for a mail that is on its way', async (t) => {
+  const { promise: goOn, resolve } = Promise.withResolvers<undefined>();
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
+  const answer = () => {
+    arrive(undefined);
+    return goOn;
+  };
+  const { server, mailer } = await start(t, { answer });
+  mailer.send(mail);
+  await arrived;
+  const stopped = mailer.stop();
+  resolve(undefined);
+  await stopped;
+  assert.equal(server.unread().length, 1);
+});
+
+test('after stop nothing is taken', async (t) => {
+  const { server, mailer, lines } = await start(t);
+  await mailer.stop();
+  mailer.send(mail);
+  assert.match(lines.join(''), /was dropped/);
+  assert.equal(server.tries(), 0);
+});

@@ -1,0 +1,162 @@
+/** A new password by somebody who knows the old one, and what ends with it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { transaction } from '#database/pool.ts';
+import { until } from '../setup/until.ts';
+import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { sql, ada } = server;
+const second = await server.startSecond();
+const NEW = 'a battery, stapled';
+const passwords = createPasswords({ hashesAtOnce: 1 });
+
+const newBrowser = (origin = server.origin) => createBrowser(origin);
+
+let people = 0;
+/** Somebody of their own for a test, signed in here and in a second process. */
+const newPerson = async () => {
+  people += 1;
+  const email = `person${people}@example.com`;
+  const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
+  const [browser, elsewhere] = [newBrowser(), newBrowser(second)];
+  for (const each of [browser, elsewhere]) await each.signIn(email);
+  return { id, email, browser, elsewhere };
+};
+
+const change = async (browser: Browser, fields: Record<string, string> = {}) => {
+  const { nonce } = readForm(await browser.open('/account/password'));
+  return browser.post('/account/password', { nonce, current: PASSWORD, password: NEW, ...fields });
+};
+
+test('the new password counts at once, and the old one no longer', async () => {
+  const { email, browser } = await newPerson();
+  const { status, location } = await change(browser);
+  assert.deepEqual([status, location], [303, '/account?done=password']);
+  assert.match((await browser.open('/account?done=password')).text, /role="status"/);
+  assert.equal((await newBrowser().signIn(email)).status, 422);
+  assert.equal((await newBrowser(second).signIn(email, NEW)).status, 303);
+});
+
+test('every other session ends at the next request in every process, and this one gets a new id', async () => {
+  const { browser, elsewhere } = await newPerson();
+  const old = browser.jar.get('halcyon') ?? '';
+  await change(browser);
+  assert.equal((await elsewhere.open('/account')).status, 303);
+  assert.equal((await browser.open('/account')).status, 200);
+  assert.notEqual(browser.jar.get('halcyon'), old);
+  browser.jar.set('halcyon', old);
+  assert.equal((await browser.open('/account')).status, 303);
+});
+
+test('a wrong current password changes nothing, says so at its field and is written down', async () => {
+  const { id, email, browser, elsewhere } = await newPerson();
+  const page = await change(browser, { current: 'wrong password' });
+  assert.equal(page.status, 422);
+  assert.match(page.text, /id="current"[^>]*aria-invalid="true"[^>]*aria-describedby="form-alert"/);
+  assert.equal((await elsewhere.open('/account')).status, 200);
+  assert.equal((await newBrowser().signIn(email)).status, 303);
+  const rows = await sql`select action from audit where user_id = ${id} and action = 'sign_in_failed'`;
+  assert.equal(rows.length, 1);
+});
+
+test('guessing the current password is refused after ten tries', async () => {
+  const { browser } = await newPerson();
+  const statuses: number[] = [];
+  for (let i = 0; i < 11; i += 1) statuses.push((await change(browser, { current: 'wrong password' })).status);
+  assert.deepEqual([statuses.indexOf(429), statuses.length], [10, 11]);
+});
+
+for (const [what, password] of [
+  ['too short', '🐎'.repeat(9)],
+  ['too long', 'a'.repeat(1_001)],
+] as const) {
+  test(`a password that is ${what} is refused at its field`, async () => {
+    const { browser } = await newPerson();
+    const page = await change(browser, { password });
+    assert.equal(page.status, 422);
+    assert.match(page.text, /id="password"[^>]*aria-invalid="true"[^>]*aria-describedby="password-hint form-alert"/);
+    assert.ok(!page.text.includes(password), 'what was typed is not shown again');
+  });
+}
+
+test('the e-mail address is refused as a password, in whatever case', async () => {
+  const { email, browser } = await newPerson();
+  assert.equal((await change(browser, { password: email.toUpperCase() })).status, 422);
+});
+
+test('a form without the nonce of this session changes nothing', async () => {
+  const { email, browser, elsewhere } = await newPerson();
+  const { nonce } = readForm(await elsewhere.open('/account/password'));
+  for (const wrong of ['', nonce]) {
+    const form = { nonce: wrong, current: PASSWORD, password: NEW };
+    assert.equal((await browser.post('/account/password', form)).status, 403);
+  }
+  assert.equal((await newBrowser().signIn(email)).status, 303);
+});
+
+test('a post from another site changes nothing', async () => {
+  const { browser } = await newPerson();
+  const { nonce } = readForm(await browser.open('/account/password'));
+  const form = { nonce, current: PASSWORD, password: NEW };
+  const page = await browser.post('/account/password', form, { 'Sec-Fetch-Site': 'cross-site' });
+  assert.equal(page.status, 403);
+});
+
+test('of two changes at once one counts', async () => {
+  const { email, browser, elsewhere } = await newPerson();
+  const forms = await Promise.all([browser, elsewhere].map((each) => each.open('/account/password')));
+  const pages = await Promise.all(
+    [browser, elsewhere].map((each, at) => {
+      const { nonce } = readForm(forms[at] ?? assert.fail());
+      return each.post('/account/password', { nonce, current: PASSWORD, password: `${NEW} ${at}` });
+    }),
+  );
+  const winner = pages.findIndex(({ status }) => status === 303);
+  const loser = pages.find((_page, at) => at !== winner);
+  assert.deepEqual([pages[winner]?.status, loser?.status], [303, 422]);
+  assert.equal((await newBrowser().signIn(email, `${NEW} ${winner}`)).status, 303);
+});
+
+test('a sign-in whose password is changed while it is under way is refused', async () => {
+  const { id, email } = await newPerson();
+  const { promise: committed, resolve: commit } = Promise.withResolvers<void>();
+  const { promise: changed, resolve: tellChanged } = Promise.withResolvers<void>();
+  const changing = transaction(sql, async (tx) => {
+    await tx`update users set password_hash = ${await passwords.hash(NEW)} where id = ${id}`;
+    tellChanged();
+    await committed;
+  });
+  await changed;
+  const signingIn = newBrowser().signIn(email);
+  const held = () =>
+    sql`select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+  await Promise.race([signingIn, until(held, ({ length }) => length > 0)]);
+  commit();
+  await changing;
+  assert.equal((await signingIn).status, 422);
+});
+
+test('connected apps stay unless the box is ticked, and go at the next request in every process', async () => {
+  const { body } = await server.redeem(await server.newCode());
+  const token = String(body['access_token']);
+  const readAt = (origin: string) =>
+    fetch(`${origin}/stores/${server.alpha}`, {
+      headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` },
+    });
+  const browser = newBrowser();
+  await browser.signIn(ada);
+  assert.equal((await change(browser)).status, 303);
+  assert.equal((await readAt(second)).status, 200);
+  assert.equal((await change(browser, { current: NEW, password: PASSWORD, end_grants: '1' })).status, 303);
+  for (const origin of [server.origin, second]) assert.equal((await readAt(origin)).status, 401);
+  const rows = await sql<{ detail: object }[]>`
+    select detail from audit where user_id = ${server.adaId} and action = 'password_changed' order by id
+  `;
+  assert.deepEqual(
+    rows.map(({ detail }) => detail),
+    [{}, { grants_ended: 1 }],
+  );
+});

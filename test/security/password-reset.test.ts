@@ -1,0 +1,224 @@
+/** A new password by a mailed link. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { startMailServer } from '../setup/mail-server.ts';
+import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
+
+const mails = await startMailServer();
+after(() => mails.stop());
+const server = await startAuthorizationServer({ SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com' });
+const { sql } = server;
+const second = await server.startSecond();
+const NEW = 'a battery, stapled';
+const passwords = createPasswords({ hashesAtOnce: 1 });
+const MINUTE = 60_000;
+
+const newBrowser = (origin = server.origin) => createBrowser(origin);
+
+let people = 0;
+const newPerson = async () => {
+  people += 1;
+  const email = `person${people}@example.com`;
+  const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
+  return { id, email };
+};
+
+const tokenIn = (text: string): string => /\/reset-password\?token=(hal_pr_[A-Za-z0-9_-]{43})$/m.exec(text)?.[1] ?? '';
+
+const ask = (email: string) => newBrowser().post('/forgot-password', { email });
+const askForToken = async (email: string): Promise<string> => {
+  await ask(email);
+  return tokenIn((await mails.next()).text);
+};
+const openLink = (token: string) => newBrowser().open(`/reset-password?token=${token}`);
+const reset = (token: string, fields: Record<string, string> = {}, browser = newBrowser()) =>
+  browser.post('/reset-password', { token, password: NEW, ...fields });
+
+test('the link goes to the owner, leads in once, signs in and ends every session', async () => {
+  const { email } = await newPerson();
+  const before = newBrowser(second);
+  await before.signIn(email);
+  await ask(email.toUpperCase());
+  const mail = await mails.next();
+  assert.deepEqual(mail.to, [email]);
+  const token = tokenIn(mail.text);
+  const browser = newBrowser();
+  assert.match((await browser.open(`/reset-password?token=${token}`)).text, new RegExp(email));
+  const { status, location } = await reset(token, {}, browser);
+  assert.deepEqual([status, location], [303, '/account?done=password']);
+  assert.match((await browser.open('/account')).text, new RegExp(email));
+  assert.equal((await before.open('/account')).status, 303, 'the other session ended');
+  assert.equal((await newBrowser().signIn(email)).status, 422, 'the old password is gone');
+  assert.equal((await reset(token)).status, 410, 'the link is used up');
+});
+
+test('the browser that reset the password is known from then on', async () => {
+  const { email } = await newPerson();
+  const browser = newBrowser();
+  await reset(await askForToken(email), {}, browser);
+  for (let i = 0; i < 11; i += 1) await newBrowser().signIn(email, 'wrong password');
+  assert.equal((await newBrowser().signIn(email, NEW)).status, 429);
+  assert.equal((await browser.signIn(email, NEW)).status, 303);
+  server.wait(60 * MINUTE);
+});
+
+test('opening the link, and HEAD as mail scanners send it, use nothing up', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  for (let i = 0; i < 3; i += 1) {
+    assert.equal((await openLink(token)).status, 200);
+    assert.equal((await newBrowser().head(`/reset-password?token=${token}`)).status, 200);
+  }
+  assert.equal((await reset(token)).status, 303);
+});
+
+test('of fifty uses of a link at once, in two processes, one succeeds', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  const uses = Array.from({ length: 50 }, (_, at) =>
+    reset(token, { password: `${NEW} ${at}` }, newBrowser(at % 2 === 0 ? server.origin : second)),
+  );
+  const statuses = (await Promise.all(uses)).map(({ status }) => status);
+  assert.equal(statuses.filter((status) => status === 303).length, 1);
+  assert.equal(statuses.filter((status) => status === 410).length, 49);
+  const winner = statuses.indexOf(303);
+  assert.equal((await newBrowser().signIn(email, `${NEW} ${winner}`)).status, 303);
+});
+
+test('a link works for its hour and not a second longer', async () => {
+  const [early, late] = [await newPerson(), await newPerson()];
+  const [first, other] = [await askForToken(early.email), await askForToken(late.email)];
+  server.wait(59 * MINUTE + 59_000);
+  assert.equal((await reset(first)).status, 303);
+  server.wait(1_000);
+  assert.equal((await openLink(other)).status, 410);
+  assert.equal((await reset(other)).status, 410);
+});
+
+test('a newer link takes the place of an older one', async () => {
+  const { email } = await newPerson();
+  const [older, newer] = [await askForToken(email), await askForToken(email)];
+  assert.equal((await reset(older)).status, 410);
+  assert.equal((await reset(newer)).status, 303);
+});
+
+test('a change of the password ends the links', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  const browser = newBrowser();
+  await browser.signIn(email);
+  const [, nonce = ''] = /name="nonce" value="([^"]*)"/.exec((await browser.open('/account/password')).text) ?? [];
+  await browser.post('/account/password', { nonce, current: PASSWORD, password: NEW });
+  assert.equal((await reset(token)).status, 410);
+});
+
+test('an address without an account gets the same answer, and no mail', async () => {
+  const { email } = await newPerson();
+  const known = await ask(email);
+  const unknown = await ask('nobody@example.com');
+  assert.deepEqual([known.status, unknown.status], [200, 200]);
+  assert.equal(unknown.text, known.text.replace(email, 'nobody@example.com'));
+  assert.deepEqual((await mails.next()).to, [email]);
+  // What was asked for after it has arrived: had there been a mail for nobody, it would have come before.
+  const { email: last } = await newPerson();
+  await ask(last);
+  assert.deepEqual((await mails.next()).to, [last]);
+});
+
+test('who is disabled gets no mail, and a link from before is dead', async () => {
+  const [disabled, next] = [await newPerson(), await newPerson()];
+  const token = await askForToken(disabled.email);
+  await sql`update users set date_disabled = now() where id = ${disabled.id}`;
+  assert.equal((await openLink(token)).status, 410);
+  assert.equal((await reset(token)).status, 410);
+  await ask(disabled.email);
+  await ask(next.email);
+  assert.deepEqual((await mails.next()).to, [next.email]);
+});
+
+test('a password that cannot be is refused, and the link still works', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  for (const password of ['short', email, 'a'.repeat(1_001)]) {
+    const page = await reset(token, { password });
+    assert.equal(page.status, 422);
+    assert.match(page.text, /aria-invalid="true"/);
+  }
+  assert.equal((await reset(token)).status, 303);
+});
+
+test('what is no link is a dead one', async () => {
+  for (const token of ['', 'x', 'hal_pr_', `hal_pr_${'A'.repeat(43)}`, `hal_pr_${'A'.repeat(44)}`, '%00']) {
+    assert.equal((await openLink(token)).status, 410, token);
+    assert.equal((await reset(token)).status, 410, token);
+  }
+});
+
+test('whoever was signed in in this browser is so no longer', async () => {
+  const [owner, guest] = [await newPerson(), await newPerson()];
+  const browser = newBrowser();
+  await browser.signIn(guest.email);
+  const before = browser.jar.get('halcyon') ?? '';
+  await reset(await askForToken(owner.email), {}, browser);
+  assert.match((await browser.open('/account')).text, new RegExp(owner.email));
+  browser.jar.set('halcyon', before);
+  assert.equal((await browser.open('/account')).status, 303);
+});
+
+test('a post from another site asks for nothing and resets nothing', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  const headers = { 'Sec-Fetch-Site': 'cross-site' };
+  assert.equal((await newBrowser().post('/forgot-password', { email }, headers)).status, 403);
+  assert.equal((await newBrowser().post('/reset-password', { token, password: NEW }, headers)).status, 403);
+  assert.equal((await reset(token)).status, 303);
+});
+
+test('one account gets three mails, then one every twenty minutes, whether it exists or not', async () => {
+  const { email } = await newPerson();
+  for (const each of [email, 'nobody.at.all@example.com']) {
+    for (let i = 0; i < 3; i += 1) assert.equal((await ask(each)).status, 200);
+    const refused = await ask(each);
+    assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '1200']);
+  }
+  for (let i = 0; i < 3; i += 1) await mails.next();
+  server.wait(20 * MINUTE);
+  assert.notEqual(await askForToken(email), '');
+});
+
+test('connected apps stay unless the box is ticked', async () => {
+  const live = async () =>
+    (await sql`select id from access_grant where user_id = ${server.adaId} and date_revoked is null`).length;
+  await server.redeem(await server.newCode());
+  assert.equal((await reset(await askForToken(server.ada))).status, 303);
+  assert.equal(await live(), 1);
+  assert.equal((await reset(await askForToken(server.ada), { end_grants: '1' })).status, 303);
+  assert.equal(await live(), 0);
+});
+
+test('neither the database nor a page after it holds the link', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  const rows = await sql<{ row: string }[]>`select password_reset::text as row from password_reset`;
+  assert.ok(rows.length > 0);
+  for (const { row } of rows) {
+    assert.ok(!row.includes(token));
+    assert.ok(!row.includes(Buffer.from(token).toString('hex')));
+  }
+  assert.equal((await openLink(token)).headers.get('referrer-policy'), 'no-referrer');
+});
+
+test('where no mail is set up the page says whom to ask', async () => {
+  const bare = await startAuthorizationServer();
+  const browser = newBrowser(bare.origin);
+  for (const page of [
+    await browser.open('/forgot-password'),
+    await browser.post('/forgot-password', { email: bare.ada }),
+  ]) {
+    assert.equal(page.status, 200);
+    assert.match(page.text, /Ask whoever operates it/);
+    assert.doesNotMatch(page.text, /<form method="post" action="\/forgot-password"/);
+  }
+});
