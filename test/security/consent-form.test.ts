@@ -120,6 +120,12 @@ test('pages cannot be framed, cached or sniffed, and send no referrer', async ()
   }
 });
 
+test('form-action lists where the answer goes: without it the button is dead in Chromium', async () => {
+  const { headers } = await browser.open(addressOf());
+  const [, sources] = /form-action ([^;]*)/.exec(headers.get('content-security-policy') ?? '') ?? [];
+  assert.equal(sources, "'self' https://app.example.com https:");
+});
+
 test('what a client calls itself is text and nothing else', async () => {
   const name = `<script>alert(1)</script>"'&`;
   const details = { name, company: name, description: name, redirectUris: [REDIRECT], trusted: false };

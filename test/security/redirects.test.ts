@@ -1,8 +1,8 @@
 /** Where /authorize sends people: octet for octet where the client said it would be, with what it sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
-import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
+import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { createBrowser, readForm, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { asking, browser } = server;
@@ -67,6 +67,79 @@ for (const uri of lookAlikes) {
   });
 }
 
+const LOOPBACK = 'http://127.0.0.1:8000/cb?keep=1';
+const native = { redirectUris: [LOOPBACK, 'http://localhost:8000/cb'], trusted: false, now: new Date() };
+const { client_id: nativeId } = await createPublicClient(server.sql, { ...native, name: 'Native' });
+const { client_id: confidentialId } = await createClient(server.sql, { ...native, name: 'Confidential' });
+
+const loopbackLookAlikes = [
+  'http://127.0.0.1:9000/cb',
+  'http://127.0.0.1:9000/cb?keep=1&x=2',
+  'http://127.0.0.1:9000/cb?keep=1#',
+  'http://127.0.0.1:9000/cb/?keep=1',
+  'http://127.0.0.1:9000/CB?keep=1',
+  'http://127.0.0.1:9000/other?keep=1',
+  'http://127.0.0.1:9000//cb?keep=1',
+  'http://127.0.0.1:9000/..;/cb?keep=1',
+  'http://127.0.0.1:9000/%63b?keep=1',
+  'http://127.0.0.1:9000\\cb?keep=1',
+  'http://127.0.0.1:9000\t/cb?keep=1',
+  'http://127.0.0.1:9000\n/cb?keep=1',
+  'http://127.0.0.1:9000 /cb?keep=1',
+  'https://127.0.0.1:9000/cb?keep=1',
+  'HTTP://127.0.0.1:9000/cb?keep=1',
+  'http://localhost:9000/cb',
+  'http://localhost/cb',
+  'http://LOCALHOST:8000/cb',
+  'http://[::1]:8000/cb?keep=1',
+  'http://127.0.0.2:8000/cb?keep=1',
+  'http://127.1:8000/cb?keep=1',
+  'http://2130706433:8000/cb?keep=1',
+  'http://0x7f.0.0.1:8000/cb?keep=1',
+  'http://127.0.0.1.:8000/cb?keep=1',
+  'http://127.0.0.1.evil.example/cb?keep=1',
+  'http://127.0.0.1.evil.example:8000/cb?keep=1',
+  'http://127.0.0.1:80@evil.example/cb?keep=1',
+  'http://127.0.0.1:80@evil',
+  'http://127.0.0.1:8000@evil.example/cb?keep=1',
+  'http://127.0.0.1@evil.example:8000/cb?keep=1',
+  'http://127.0.0.1@@evil.example/cb?keep=1',
+  'http://user@127.0.0.1:8000/cb?keep=1',
+  'http://evil.example\\@127.0.0.1:8000/cb?keep=1',
+  'http://127.0.0.1:/cb?keep=1',
+  'http://127.0.0.1:0/cb?keep=1',
+  'http://127.0.0.1:08000/cb?keep=1',
+  'http://127.0.0.1:65536/cb?keep=1',
+  'http://127.0.0.1:-1/cb?keep=1',
+  'http://127.0.0.1:+80/cb?keep=1',
+  'http://127.0.0.1:80:80/cb?keep=1',
+  'http://127.0.0.1:８０/cb?keep=1',
+  'http://127.0.0.1:8000.evil.example/cb?keep=1',
+  'http://127.0.0.1%2eevil.example:8000/cb?keep=1',
+  'http://127。0。0。1:8000/cb?keep=1',
+  '//127.0.0.1:9000/cb?keep=1',
+  'http:127.0.0.1:9000/cb?keep=1',
+];
+
+for (const uri of loopbackLookAlikes) {
+  test(`a look-alike of a public client's loopback address is a 400 page: ${JSON.stringify(uri)}`, async () => {
+    const challenge = { code_challenge: 'c'.repeat(43), code_challenge_method: 'S256' };
+    const query = new URLSearchParams(asking({ client_id: nativeId, redirect_uri: uri, ...challenge })).toString();
+    for (const page of [await browser.open(`/authorize?${query}`), await browser.post(`/authorize?${query}`, {})]) {
+      assert.deepEqual([page.status, page.location], [400, null]);
+      assert.match(page.text, /redirect_uri_mismatch/);
+    }
+  });
+}
+
+test('of a confidential client the loopback port is not free', async () => {
+  const at = (redirect_uri: string) =>
+    browser.open(`/authorize?${new URLSearchParams(asking({ client_id: confidentialId, redirect_uri })).toString()}`);
+  const other = await at(LOOPBACK.replace('8000', '9000'));
+  assert.deepEqual([other.status, other.location], [400, null]);
+  assert.equal((await at(LOOPBACK)).status, 200);
+});
+
 test('state comes back as it was sent, octet for octet', async () => {
   const states = [
     'a+b c%20d',
@@ -77,6 +150,8 @@ test('state comes back as it was sent, octet for octet', async () => {
     '🐎'.repeat(512),
     '%00%ff',
     ' ',
+    'a \uFFFD that was meant',
+    '\uFEFF\u202E\u0301',
   ];
   for (const state of states) {
     for (const decision of ['allow', 'deny']) {
@@ -86,6 +161,34 @@ test('state comes back as it was sent, octet for octet', async () => {
       assert.equal(read.has('code'), decision === 'allow');
       assert.equal(decodeURIComponent(/[?&]state=([^&]*)/.exec(location ?? '')?.[1] ?? ''), state);
     }
+  }
+});
+
+const queryOf = (raw: string): string => `${new URLSearchParams(asking({ state: undefined })).toString()}&${raw}`;
+
+const brokenStates = ['%ff', '%C3', '%ED%A0%80', '%C0%80', 'a%EF%BF%BD%ff', '%EF%BF', '%00', 'a%00b', '%F5%80%80%80'];
+
+for (const raw of brokenStates) {
+  test(`a state that is no text is an error and does not come back: ${raw}`, async () => {
+    const { status, location } = await browser.open(`/authorize?${queryOf(`state=${raw}`)}`);
+    assert.equal(status, 303);
+    const read = new URL(location ?? '').searchParams;
+    assert.equal(read.get('error_description'), 'The state parameter is not valid UTF-8 text');
+    assert.equal(read.has('state'), false);
+  });
+}
+
+test('a percent sign that begins no sequence is a percent sign', async () => {
+  const { action, nonce } = readForm(await browser.open(`/authorize?${queryOf('state=100%&x=%zz')}`));
+  const { location } = await browser.post(action, { nonce, decision: 'deny' });
+  assert.equal(new URL(location ?? '').searchParams.get('state'), '100%');
+});
+
+test('broken text before the address is trusted is a page', async () => {
+  for (const name of ['client_id', 'redirect_uri']) {
+    const query = `${new URLSearchParams(asking({ [name]: undefined })).toString()}&${name}=%ff`;
+    const { status, location } = await browser.open(`/authorize?${query}`);
+    assert.deepEqual([status, location], [400, null]);
   }
 });
 

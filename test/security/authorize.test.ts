@@ -1,0 +1,156 @@
+/** What /authorize asks of public clients, writes down, and tells about a request that it refuses. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { until } from '../setup/until.ts';
+import { createBrowser, readForm, startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { asking, browser, sql, alpha, adaId } = server;
+const details = { name: 'Desk app', trusted: false, now: new Date('2026-07-01T10:00:00.000Z') };
+const LOOPBACK = 'http://127.0.0.1/cb';
+const desk = await createPublicClient(sql, { ...details, redirectUris: [LOOPBACK, 'http://[::1]:9/cb'] });
+const owned = await createClient(sql, {
+  ...details,
+  redirectUris: ['https://secret-staging.example.com/some/where'],
+  owner: { userId: adaId, clientsPerUser: 50 },
+});
+
+const verifier = 'v'.repeat(43);
+const challenge = createHash('sha256').update(verifier).digest('base64url');
+const proof = { code_challenge: challenge, code_challenge_method: 'S256' };
+const addressOf = (changes: Record<string, string | undefined> = {}): string =>
+  `/authorize?${new URLSearchParams(asking(changes)).toString()}`;
+const fromDesk = (changes: Record<string, string | undefined> = {}) =>
+  asking({ client_id: desk.client_id, redirect_uri: LOOPBACK, ...proof, ...changes });
+const parametersOf = (location: string | null) => new URL(location ?? '').searchParams;
+
+type Deed = { action: string; userId: number; storeId: number | null; address: string; detail: unknown };
+const deeds = (): Promise<Deed[]> => sql<Deed[]>`
+  select action, user_id as "userId", store_id as "storeId", address, detail from audit
+  where action like 'grant%' order by id
+`;
+
+const countRows = async (): Promise<unknown> =>
+  sql`select (select count(*) from access_grant) as grants, (select count(*) from authorization_code) as codes,
+    (select count(*) from audit) as deeds, (select count(*) from session) as sessions`;
+
+test('a public client must send a challenge', async () => {
+  const query = new URLSearchParams(fromDesk({ code_challenge: undefined, code_challenge_method: undefined }));
+  const { status, location } = await browser.open(`/authorize?${query.toString()}`);
+  assert.equal(status, 303);
+  assert.equal(parametersOf(location).get('error'), 'invalid_request');
+  assert.match(parametersOf(location).get('error_description') ?? '', /^A public client must send a code_challenge/);
+  assert.equal(parametersOf(location).get('state'), 'a state');
+});
+
+test('a missing state is told before a missing challenge', async () => {
+  const changes = { state: undefined, code_challenge: undefined, code_challenge_method: undefined };
+  const { location } = await browser.open(`/authorize?${new URLSearchParams(fromDesk(changes)).toString()}`);
+  assert.equal(parametersOf(location).get('error_description'), 'The state parameter is required');
+});
+
+for (const redirect_uri of ['http://127.0.0.1:49152/cb', 'http://[::1]:49152/cb', 'http://[::1]/cb']) {
+  test(`a public client is answered on the port it listens on, and redeems with it: ${redirect_uri}`, async () => {
+    const { location } = await browser.consent(fromDesk({ redirect_uri }));
+    assert.ok(location?.startsWith(`${redirect_uri}?code=`), `${location}`);
+    const code = parametersOf(location).get('code') ?? '';
+    const form = { grant_type: 'authorization_code', code, client_id: desk.client_id, code_verifier: verifier };
+    const elsewhere = await server.token({ ...form, redirect_uri: LOOPBACK });
+    assert.equal(elsewhere.body['error'], 'invalid_grant');
+    assert.equal((await server.token({ ...form, redirect_uri })).status, 200);
+  });
+}
+
+test('an approval is written down with who, which client and which store', async () => {
+  const before = await deeds();
+  await browser.consent(asking());
+  const [deed, ...others] = (await deeds()).slice(before.length);
+  assert.deepEqual(others, []);
+  const detail = { client: 'Mailer', scope: 'store_full_access', store: 'Alpha' };
+  assert.deepEqual(deed, { action: 'grant_given', userId: adaId, storeId: alpha, address: '127.0.0.1', detail });
+});
+
+test('a denial is written down', async () => {
+  const before = await deeds();
+  await browser.consent(asking(), { decision: 'deny' });
+  const detail = { client: 'Mailer', scope: 'store_full_access' };
+  const deed = { action: 'grant_denied', userId: adaId, storeId: null, address: '127.0.0.1', detail };
+  assert.deepEqual((await deeds()).slice(before.length), [deed]);
+});
+
+test('who left the store while the approval was under way grants nothing', async () => {
+  const { action, nonce } = readForm(await browser.open(addressOf()));
+  const before = await countRows();
+  // Their removal is under way when the store is looked up and over when the grant is written.
+  const removal = await sql.reserve();
+  await removal`begin`;
+  await removal`delete from membership where store_id = ${alpha} and user_id = ${adaId}`;
+  let isAnswered = false;
+  const answered = browser.post(action, { nonce, decision: 'allow', store: String(alpha) });
+  void answered.finally(() => (isAnswered = true));
+  const waiting = () => sql`
+    select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
+  `;
+  await until(waiting, ({ length }) => length > 0 || isAnswered);
+  await removal`commit`;
+  removal.release();
+  const page = await answered;
+  assert.equal(page.status, 409);
+  assert.match(page.text, /nothing was allowed/);
+  assert.deepEqual(await countRows(), before);
+  await sql`
+    insert into membership (shard, store_id, user_id, role, date_created)
+    values (${alpha % 256}, ${alpha}, ${adaId}, 'owner', ${details.now})
+  `;
+});
+
+test('a look changes nothing: GET, HEAD, prefetch', async () => {
+  const before = await countRows();
+  const prefetch = await fetch(server.origin + addressOf(), {
+    headers: { Cookie: browser.cookie() ?? '', 'Sec-Purpose': 'prefetch', Purpose: 'prefetch' },
+  });
+  const statuses = [(await browser.open(addressOf())).status, (await browser.head(addressOf())).status];
+  assert.deepEqual([...statuses, prefetch.status], [200, 200, 200]);
+  assert.deepEqual(await countRows(), before);
+});
+
+const misdirected = { client_id: owned.client_id, redirect_uri: 'https://evil.example/<x>/"\u202e' };
+
+test('a refused address is shown with what differs, and what is registered is not', async () => {
+  for (const stranger of [createBrowser(server.origin), createBrowser(server.origin)]) {
+    const { text, location } = await stranger.open(addressOf(misdirected));
+    assert.equal(location, null);
+    assert.ok(text.includes('https://evil.example/&lt;x&gt;/&quot;\uFFFD'));
+    assert.match(text, /<strong>the host, the path<\/strong>/);
+    assert.doesNotMatch(text, /secret-staging|some\/where/);
+    await stranger.signIn(server.bob);
+  }
+});
+
+test('the owner of the client sees what is registered', async () => {
+  const { text } = await browser.open(addressOf(misdirected));
+  assert.ok(text.includes('<code>https://secret-staging.example.com/some/where</code>'));
+});
+
+test('a refused address is shortened', async () => {
+  const { text } = await browser.open(addressOf({ redirect_uri: `https://evil.example/${'x'.repeat(1_000)}` }));
+  assert.match(text, /x{150,200}…/);
+  assert.doesNotMatch(text, /x{201}/);
+});
+
+test('a client that nobody looked at is called unverified, and no other is', async () => {
+  const stranger = await createClient(sql, { ...details, redirectUris: [LOOPBACK], isVerified: false });
+  const unverified = await browser.open(addressOf({ client_id: stranger.client_id, redirect_uri: LOOPBACK }));
+  assert.match(unverified.text, /Unverified/);
+  assert.doesNotMatch((await browser.open(addressOf())).text, /Unverified/);
+});
+
+test('the store that the client names stands first and is chosen', async () => {
+  const { stores } = readForm(await browser.open(addressOf({ scope: `store_full_access store_id_${server.beta}` })));
+  assert.deepEqual(stores, [
+    { id: server.beta, isChosen: true },
+    { id: alpha, isChosen: false },
+  ]);
+});
