@@ -60,7 +60,7 @@ export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair
 };
 
 /** How a refresh ended; `reused`: the token was rotated before, and not just now. */
-export type RefreshOutcome = 'issued' | 'reused' | 'ended' | 'out of scope';
+type RefreshOutcome = 'issued' | 'reused' | 'ended' | 'out of scope';
 
 export type Refreshed = Granted & { grantId: number; rotates: boolean; outcome: RefreshOutcome };
 
