@@ -15,6 +15,7 @@ import { createEventOperations } from '#events/operations.ts';
 import { createPublisher, type Committed } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
+import { appSections, createApps } from '#oauth/apps.ts';
 import { createAuthorize } from '#oauth/authorize/authorize.ts';
 import { createBearer } from '#oauth/bearer.ts';
 import { createClientAuthentication } from '#oauth/client-auth.ts';
@@ -66,6 +67,16 @@ const openPublisher = ({ config, sql, log, worker, announcer }: RoomsDeps) =>
     },
   });
 
+const openEvents = (deps: RoomsDeps) =>
+  createEventOperations({
+    sql: deps.sql,
+    publish: openPublisher(deps),
+    baseUrl: deps.config.baseUrl,
+    relationPrefix: deps.config.naming.relationPrefix,
+    limits: deps.config.events,
+    bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
+  });
+
 export const createRooms = (deps: RoomsDeps): Rooms => {
   const { config, sql, secretKey, log, mailer, sealer, guard, worker, announcer } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
@@ -75,6 +86,7 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
   const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
   const throttle = createThrottle({ sql });
   const authenticate = createClientAuthentication({ sql, throttle });
+  const bearer = createBearer({ sql });
   return {
     home: createHome({ baseUrl, authUrl }),
     stores: createStoreOperations({ sql, baseUrl }),
@@ -91,14 +103,7 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
         await announcer.webhook({ shard, webhookId: id });
       },
     }),
-    events: createEventOperations({
-      sql,
-      publish: openPublisher(deps),
-      baseUrl,
-      relationPrefix: naming.relationPrefix,
-      limits: config.events,
-      bodyLimitBytes: config.http.eventsBodyLimitBytes,
-    }),
+    events: openEvents(deps),
     commerce: createCommerceOperations({ sql, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,
@@ -110,7 +115,7 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
       throttle,
       baseUrl,
       authUrl,
-      sections: [],
+      sections: appSections({ sql }),
       endGrants: revokeGrantsOf,
       deviceKey: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
@@ -132,7 +137,8 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
       },
     }),
     revoke: createRevoke({ sql, authenticate }),
-    introspect: createIntrospect({ sql, authenticate, bearer: createBearer({ sql }), issuer: authUrl }),
+    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
+    ...createApps({ ...oauth, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
   };
 };

@@ -1,23 +1,45 @@
 /** Every address that the service answers, one line each. */
 import type { Accounts } from '#accounts/accounts.ts';
 import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
+import type { Apps } from '#oauth/apps.ts';
 import { protocolProblem } from '#oauth/errors.ts';
 import { metadataPath } from '#oauth/metadata.ts';
 
-export type Rooms = Accounts & {
-  home: Operation;
-  stores: { list: Operation; read: Operation };
-  webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
-  events: Record<'publish' | 'read' | 'payload', Operation>;
-  commerce: Record<'read' | 'relation', Operation>;
-  authorize: Record<'show' | 'decide', DoorHandler>;
-  token: DoorHandler;
-  revoke: DoorHandler;
-  introspect: DoorHandler;
-  metadata: DoorHandler;
-};
+export type Rooms = Accounts &
+  Apps & {
+    home: Operation;
+    stores: { list: Operation; read: Operation };
+    webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
+    events: Record<'publish' | 'read' | 'payload', Operation>;
+    commerce: Record<'read' | 'relation', Operation>;
+    authorize: Record<'show' | 'decide', DoorHandler>;
+    token: DoorHandler;
+    revoke: DoorHandler;
+    introspect: DoorHandler;
+    metadata: DoorHandler;
+  };
 
 const paths = (baseUrl: string): string => new URL(baseUrl).pathname.replace(/\/$/, '');
+
+const clientRoutes = (
+  { clients, ownClients, logo, revokeConnected, register }: Apps,
+  api: string,
+  auth: string,
+): Route[] => [
+  resource(`${api}/clients`, { POST: clients.create }),
+  resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
+  endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
+  page(`${auth}/clients/:client_id/logo`, { GET: logo }),
+  page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
+  page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),
+  page(`${auth}/account/clients/new`, { GET: ownClients.blank }),
+  page(`${auth}/account/clients/:client_id`, { GET: ownClients.show, POST: ownClients.change }),
+  page(`${auth}/account/clients/:client_id/secret`, { POST: ownClients.rotate }),
+  page(`${auth}/account/clients/:client_id/end-older-secret`, { POST: ownClients.endOlder }),
+  page(`${auth}/account/clients/:client_id/logo`, { POST: ownClients.setLogo }),
+  page(`${auth}/account/clients/:client_id/remove-logo`, { POST: ownClients.removeLogo }),
+  page(`${auth}/account/clients/:client_id/delete`, { GET: ownClients.remove.show, POST: ownClients.remove.submit }),
+];
 
 /** The table. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
 export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
@@ -53,6 +75,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     page(`${auth}/sign-out`, { POST: signIn.signOut }),
     page(`${auth}/account`, { GET: account }),
     page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
+    ...clientRoutes(rooms, api, auth),
     page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
     page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
   ];

@@ -1,0 +1,51 @@
+/** The addresses of clients, put together: which page, endpoint and operation gets what. */
+import type { AccountSection } from '#accounts/account.ts';
+import type { Sessions } from '#accounts/sessions.ts';
+import type { SignedIn } from '#accounts/signed-in.ts';
+import type { Throttle } from '#accounts/throttle/throttle.ts';
+import type { Sql } from '#database/pool.ts';
+import type { DoorHandler, Operation } from '#http/route.ts';
+import type { Bearer } from './bearer.ts';
+import { createClientOperations } from './clients/api/operations.ts';
+import { createLogo } from './clients/logo/logo.ts';
+import { ownClientsSection } from './clients/pages/list-page.ts';
+import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
+import { createRevokeButton } from './connected/connected.ts';
+import { connectedSection } from './connected/section.ts';
+import { createRegister } from './registration/register.ts';
+
+export type Apps = {
+  clients: Record<'create' | 'read' | 'remove', Operation>;
+  ownClients: OwnClients;
+  logo: DoorHandler;
+  revokeConnected: DoorHandler;
+  register: DoorHandler;
+};
+
+export type AppsDeps = {
+  sql: Sql;
+  sessions: Sessions;
+  signedIn: SignedIn;
+  throttle: Throttle;
+  bearer: Bearer;
+  baseUrl: string;
+  authUrl: string;
+  clientsPerUser: number;
+  clientSecretOverlapHours: number;
+  openRegistration: boolean;
+};
+
+export const createApps = (deps: AppsDeps): Apps => {
+  const { origin, pathname } = new URL(deps.authUrl);
+  const all = { ...deps, authOrigin: origin, root: pathname.replace(/\/+$/, '') };
+  return {
+    clients: createClientOperations(all),
+    ownClients: createOwnClients(all),
+    logo: createLogo(all),
+    revokeConnected: createRevokeButton(all),
+    register: createRegister(all),
+  };
+};
+
+/** For the account page: what somebody has let in, and what they have made. */
+export const appSections = (deps: { sql: Sql }): AccountSection[] => [connectedSection(deps), ownClientsSection(deps)];
