@@ -1,4 +1,4 @@
-/** The statements of accounts: the tables users and session are written here and nowhere else. */
+/** The statements of accounts: the tables users and session are written here; what has had its time is deleted in housekeeping/. */
 import type { Queryable } from '#database/pool.ts';
 
 /** The new user's id; undefined where the e-mail is taken, in whatever case it is written. */

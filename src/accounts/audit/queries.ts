@@ -1,4 +1,4 @@
-/** The statements of the audit: the table audit is written here and nowhere else. */
+/** The statements of the audit: the table audit is written here; what has had its time is deleted in housekeeping/. */
 import type { Queryable } from '#database/pool.ts';
 import type { Deed } from './audit.ts';
 

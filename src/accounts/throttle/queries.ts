@@ -1,4 +1,4 @@
-/** The statements of throttling: the table throttle is written here and nowhere else. */
+/** The statements of throttling: the table throttle is written here; what has had its time is deleted in housekeeping/. */
 import type { Queryable } from '#database/pool.ts';
 
 export type AskedBucket = { key: Buffer; tries: number; refillSeconds: number };
