@@ -8,6 +8,11 @@ const server = await startAuthorizationServer();
 const { asking, browser } = server;
 const REGISTERED = 'https://app.example.com/cb?keep=1';
 
+const LOOPBACK = 'http://127.0.0.1:8000/cb?keep=1';
+const native = { redirectUris: [LOOPBACK, 'http://localhost:8000/cb'], trusted: false, now: new Date() };
+const { client_id: nativeId } = await createPublicClient(server.sql, { ...native, name: 'Native' });
+const { client_id: confidentialId } = await createClient(server.sql, { ...native, name: 'Confidential' });
+
 const lookAlikes = [
   'https://app.example.com/cb',
   'https://app.example.com/cb?keep=1&x=2',
@@ -66,11 +71,6 @@ for (const uri of lookAlikes) {
     }
   });
 }
-
-const LOOPBACK = 'http://127.0.0.1:8000/cb?keep=1';
-const native = { redirectUris: [LOOPBACK, 'http://localhost:8000/cb'], trusted: false, now: new Date() };
-const { client_id: nativeId } = await createPublicClient(server.sql, { ...native, name: 'Native' });
-const { client_id: confidentialId } = await createClient(server.sql, { ...native, name: 'Confidential' });
 
 const loopbackLookAlikes = [
   'http://127.0.0.1:9000/cb',
