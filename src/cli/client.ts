@@ -1,13 +1,82 @@
-/** `halcyon client create`. */
+/** `halcyon client create`, `rotate-secret`, `verify`, `delete` and `registration-token`. */
 import { Command } from 'commander';
-import { createClient } from '#oauth/clients/clients.ts';
+import { findUserByEmail } from '#accounts/queries.ts';
+import type { Sql } from '#database/pool.ts';
+import { removeClient, verifyClient } from '#oauth/clients/change.ts';
+import { createClient, createPublicClient, isClientId } from '#oauth/clients/clients.ts';
+import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
+import { createRegistrationToken } from '#oauth/registration/registrar.ts';
+import { readConfig } from '#config.ts';
+import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
 
-type Options = { name: string; redirectUri: string[]; company?: string; trusted?: true };
+type Options = {
+  name: string;
+  redirectUri: string[];
+  company?: string;
+  description?: string;
+  contact?: string;
+  owner?: string;
+  public?: true;
+  rotateRefreshTokens?: true;
+  legacy?: true;
+  trusted?: true;
+};
 
-export const createClientCommand = (terminal: Terminal): Command => {
-  const command = new Command('client').description('OAuth clients: apps, and the platform itself');
+const REGISTRATION_DAYS_MAX = 365;
+
+/** What is done on the machine itself is the operator's, and comes from no address. */
+const operator = () => ({ userId: null, origin: null, now: new Date() });
+
+const clientId = (text: string): string => {
+  if (isClientId(text)) return text;
+  throw new UserError('client_id must be letters, digits, hyphens and underscores, as `client create` printed it');
+};
+
+const days = (text: string): number => {
+  const count = Number(text);
+  if (Number.isSafeInteger(count) && count >= 1 && count <= REGISTRATION_DAYS_MAX) return count;
+  throw new UserError(`--days must be a whole number from 1 to ${REGISTRATION_DAYS_MAX}`);
+};
+
+const ownerOf = async (sql: Sql, email: string | undefined): Promise<number | undefined> => {
+  if (email === undefined) return undefined;
+  const user = await findUserByEmail(sql, email);
+  if (user === undefined) throw new UserError(`--owner: nobody signs in with ${email}`);
+  return user.id;
+};
+
+const create = (terminal: Terminal, options: Options): Promise<void> =>
+  asGuest(terminal, async ({ sql }) => {
+    const { clientsPerUser } = readConfig(terminal.env, terminal.cwd).oauth;
+    const userId = await ownerOf(sql, options.owner);
+    const client = {
+      name: options.name,
+      company: options.company,
+      description: options.description,
+      contact: options.contact,
+      redirectUris: options.redirectUri,
+      trusted: options.trusted === true,
+      isLegacy: options.legacy === true,
+      rotatesRefreshTokens: options.rotateRefreshTokens === true,
+      owner: userId === undefined ? undefined : { userId, clientsPerUser },
+      now: new Date(),
+    };
+    const credentials = await (options.public === true ? createPublicClient : createClient)(sql, client);
+    terminal.print(JSON.stringify(credentials, null, 2));
+  });
+
+const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void> =>
+  asGuest(terminal, async ({ sql }) => {
+    const { clientSecretOverlapHours } = readConfig(terminal.env, terminal.cwd).oauth;
+    const overlapHours = isAtOnce ? 0 : clientSecretOverlapHours;
+    const secret = await rotateSecret(sql, { clientId: clientId(id), overlapHours }, operator());
+    const answer = { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours };
+    terminal.print(JSON.stringify(answer, null, 2));
+  });
+
+const addCreate = (command: Command, terminal: Terminal): void => {
   command
     .command('create')
     .description('create a client and print its credentials; the secret is shown this once')
@@ -18,22 +87,74 @@ export const createClientCommand = (terminal: Terminal): Command => {
       (uri: string, all: string[]) => [...all, uri],
       [],
     )
-    .option('--company <name>')
+    .option('--company <name>', 'who makes it')
+    .option('--description <text>', 'what it does')
+    .option('--contact <email>', 'whom to ask about it')
+    .option('--owner <email>', 'the user whose app it is, and who may change it on the pages')
+    .option('--public', 'runs where it cannot keep a secret, and gets none (PKCE is mandatory)')
+    .option('--rotate-refresh-tokens', 'replace refresh tokens at each use; of public clients they always are')
+    .option('--legacy', 'may leave redirect_uri out at the token endpoint; needs exactly one')
     .option('--trusted', 'may publish events for any store (client_credentials, scope platform)')
     .addHelpText(
       'after',
-      '\nExamples:\n  halcyon client create --name Mailer --redirect-uri https://mailer.example/callback\n  halcyon client create --name Platform --trusted',
+      '\nExamples:\n  halcyon client create --name Mailer --redirect-uri https://mailer.example/callback\n' +
+        '  halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback\n' +
+        '  halcyon client create --name Platform --trusted',
     )
-    .action(({ name, redirectUri, company, trusted }: Options) =>
+    .action((options: Options) => create(terminal, options));
+};
+
+/** A command that does one thing to one client, and prints what it did. */
+const addDeed = (
+  command: Command,
+  terminal: Terminal,
+  deed: { name: string; description: string; done: string; run: (sql: Sql, id: string) => Promise<void> },
+): void => {
+  command
+    .command(deed.name)
+    .description(deed.description)
+    .argument('<client_id>')
+    .addHelpText('after', `\nExample:\n  halcyon client ${deed.name} 5f0c1d9e8b7a6f5e4d3c2b1a`)
+    .action((id: string) =>
       asGuest(terminal, async ({ sql }) => {
-        const credentials = await createClient(sql, {
-          name,
-          redirectUris: redirectUri,
-          trusted: trusted === true,
-          now: new Date(),
-          ...(company === undefined ? {} : { company }),
-        });
-        terminal.print(JSON.stringify(credentials, null, 2));
+        await deed.run(sql, clientId(id));
+        terminal.print(JSON.stringify({ client_id: id, [deed.done]: true }, null, 2));
+      }),
+    );
+};
+
+export const createClientCommand = (terminal: Terminal): Command => {
+  const command = new Command('client').description('OAuth clients: apps, and the platform itself');
+  addCreate(command, terminal);
+  command
+    .command('rotate-secret')
+    .description('make a new secret, shown this once; the one before it goes on for a day')
+    .argument('<client_id>')
+    .option('--now', 'end the one before it at once, for one that somebody else has seen')
+    .addHelpText('after', '\nExample:\n  halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now')
+    .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));
+  addDeed(command, terminal, {
+    name: 'verify',
+    description: 'say that you have looked at a client; the consent page then no longer calls it unverified',
+    done: 'verified',
+    run: (sql, id) => verifyClient(sql, id, operator()),
+  });
+  addDeed(command, terminal, {
+    name: 'delete',
+    description: 'delete a client; all that people have allowed it ends at once',
+    done: 'deleted',
+    run: (sql, id) => removeClient(sql, id, operator()),
+  });
+  command
+    .command('registration-token')
+    .description('make a token with which programs may register clients (POST /register); shown this once')
+    .option('--days <days>', 'for how long it works', '7')
+    .addHelpText('after', '\nExample:\n  halcyon client registration-token --days 30')
+    .action((options: { days: string }) =>
+      asGuest(terminal, async ({ sql }) => {
+        const lasting = days(options.days);
+        const token = await createRegistrationToken(sql, { days: lasting, now: new Date() });
+        terminal.print(JSON.stringify({ registration_token: token, days: lasting }, null, 2));
       }),
     );
   return command;

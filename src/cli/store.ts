@@ -1,6 +1,6 @@
-/** `halcyon store create` and `halcyon store add-member`. */
+/** `halcyon store create`, `add-member` and `remove-member`. */
 import { Command } from 'commander';
-import { addMember, createStore } from '#stores/store.ts';
+import { addMember, createStore, removeMember } from '#stores/store.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
@@ -43,6 +43,19 @@ export const createStoreCommand = (terminal: Terminal): Command => {
         const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
         await addMember(sql, { storeId, userId, role: options.role, now: new Date() });
         terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, role: options.role }, null, 2));
+      }),
+    );
+  command
+    .command('remove-member')
+    .description('take a user out of a store; apps they let into it stop working at once')
+    .argument('<store_id>')
+    .argument('<user_id>')
+    .addHelpText('after', '\nExample:\n  halcyon store remove-member 4711 42')
+    .action((store: string, user: string) =>
+      asGuest(terminal, async ({ sql }) => {
+        const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
+        await removeMember(sql, { storeId, userId });
+        terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, removed: true }, null, 2));
       }),
     );
   return command;

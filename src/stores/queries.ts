@@ -45,6 +45,17 @@ export const upsertMember = async (
   return rows.length > 0;
 };
 
+/** False where the user is no member of the store. */
+export const deleteMember = async (
+  sql: Queryable,
+  member: { shard: number; storeId: number; userId: number },
+): Promise<boolean> => {
+  const { count } = await sql`
+    delete from membership
+    where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}`;
+  return count === 1;
+};
+
 const columns = (sql: Queryable) =>
   sql`id, name, domain, email, time_zone as "timeZone", date_created as "dateCreated", date_modified as "dateModified"`;
 

@@ -9,6 +9,7 @@ import { reachesStore, type Principal } from '#kernel/principal.ts';
 import { storeDocument } from './document.ts';
 import {
   countStores,
+  deleteMember,
   findStore,
   insertStore,
   listStores,
@@ -37,6 +38,14 @@ export const addMember = async (
   member: { storeId: number; userId: number; role: Role; now: Date },
 ): Promise<void> => {
   if (!(await upsertMember(sql, { ...member, shard: shardOf(member.storeId) }))) throw notFound('store or user');
+};
+
+/**
+ * Takes a user out of a store; what they have allowed apps there stops counting at the next request, and comes back with
+ * them. Throws a 404 where they are no member.
+ */
+export const removeMember = async (sql: Queryable, member: { storeId: number; userId: number }): Promise<void> => {
+  if (!(await deleteMember(sql, { ...member, shard: shardOf(member.storeId) }))) throw notFound('member');
 };
 
 const reachOf = ({ stores }: Principal): Reach =>
