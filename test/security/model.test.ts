@@ -1,0 +1,145 @@
+/**
+ * Random sequences of what clients and people can do (approve, deny, redeem, refresh, revoke, leave a store, be disabled,
+ * time that passes), by several of them, against a model: after each step every access token ever issued answers exactly
+ * as the model says.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { addMember } from '#stores/store.ts';
+import * as commands from './model/commands.ts';
+import { CLIENTS, newModel, STORES, USERS, type ClientName, type UserName } from './model/model.ts';
+import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
+
+const RUNS = 60;
+const COMMANDS_MAX = 40;
+const VERIFIER = 'v'.repeat(43);
+const CHALLENGE = createHash('sha256').update(VERIFIER).digest('base64url');
+
+const server = await startAuthorizationServer();
+const { sql, origin } = server;
+const storeIds = { alpha: server.alpha, beta: server.beta };
+const users = {
+  ada: { id: server.adaId, email: server.ada, browser: createBrowser(origin) },
+  bob: { id: server.bobId, email: server.bob, browser: createBrowser(origin) },
+};
+
+const details = { redirectUris: ['https://model.example/cb'], trusted: false, now: new Date() };
+const [redirectUri = ''] = details.redirectUris;
+const credentials: Record<ClientName, Record<string, string>> = {
+  stable: await createClient(sql, { ...details, name: 'Stable' }),
+  rotating: await createClient(sql, { ...details, name: 'Rotating', rotatesRefreshTokens: true }),
+  public: await createPublicClient(sql, { ...details, name: 'Public' }),
+};
+
+const authorize = async (user: UserName, client: ClientName, scope: string, fields: Record<string, string>) => {
+  const { browser, email } = users[user];
+  const pkce = client === 'public' ? { code_challenge: CHALLENGE, code_challenge_method: 'S256' } : {};
+  const { client_id: clientId } = credentials[client];
+  const asking = { ...server.asking({ client_id: clientId, redirect_uri: redirectUri, scope }), ...pkce };
+  // Whoever was disabled in between has to sign in again.
+  if ((await browser.open(`/authorize?${new URLSearchParams(asking).toString()}`)).status !== 200)
+    await browser.signIn(email);
+  const { location } = await browser.consent(asking, fields);
+  return new URL(location ?? '').searchParams;
+};
+
+const real: commands.Real = {
+  approve: async (user, client, store) => {
+    const scope = store === null ? 'user_full_access' : 'store_full_access';
+    const fields = store === null ? {} : { store: String(storeIds[store]) };
+    return (await authorize(user, client, scope, fields)).get('code') ?? '';
+  },
+  deny: async (user, client) => (await authorize(user, client, 'user_full_access', { decision: 'deny' })).get('error'),
+  redeem: (client, code) => {
+    const verifier = client === 'public' ? { code_verifier: VERIFIER } : {};
+    const form = { grant_type: 'authorization_code', code, redirect_uri: redirectUri };
+    return server.token({ ...form, ...verifier, ...credentials[client] });
+  },
+  refresh: (client, token) =>
+    server.token({ grant_type: 'refresh_token', refresh_token: token, ...credentials[client] }),
+  revoke: async (client, token) => {
+    const body = new URLSearchParams({ token, ...credentials[client] });
+    return (await fetch(`${origin}/revoke`, { method: 'POST', body })).status;
+  },
+  read: async (store, token) => (await server.read(storeIds[store], token)).status,
+  setMember: async (user, store, joins) => {
+    const member = { storeId: storeIds[store], userId: users[user].id };
+    if (joins) await addMember(sql, { ...member, role: 'member', now: new Date() });
+    else await sql`delete from membership where store_id = ${member.storeId} and user_id = ${member.userId}`;
+  },
+  setDisabled: async (user, isDisabled) => {
+    await sql`update users set date_disabled = ${isDisabled ? new Date() : null} where id = ${users[user].id}`;
+  },
+  wait: server.wait,
+};
+
+const reset = async (): Promise<void> => {
+  await sql`update users set date_disabled = null`;
+  await sql`delete from membership`;
+  for (const [user, store] of [
+    ['ada', 'alpha'],
+    ['ada', 'beta'],
+    ['bob', 'beta'],
+  ] as const)
+    await real.setMember(user, store, true);
+};
+
+const user = fc.constantFrom(...USERS);
+const client = fc.constantFrom(...CLIENTS);
+const store = fc.constantFrom(...STORES);
+/** Mostly the client itself: otherwise nearly everything is refused, and nothing is learned. */
+const by = fc.oneof({ weight: 6, arbitrary: fc.constant('its own' as const) }, { weight: 1, arbitrary: client });
+const few = fc.constantFrom(0, 0, 1, 1, 2);
+/** A code that comes twice ends everything, so mostly it is the newest. */
+const newest = fc.constantFrom(0, 0, 0, 0, 0, 1);
+// No sum of the short ones is 10 or 30 seconds to the millisecond.
+const pause = fc.constantFrom(100, 4_100, 7_300, 7_300, 7_300, 31_000, 7_201_000);
+
+const approve = fc.tuple(user, client, fc.option(store)).map((given) => commands.approve(...given));
+const redeem = fc.tuple(newest, by).map((given) => commands.redeem(...given));
+const refresh = fc.tuple(few, by).map((given) => commands.refresh(...given));
+const kind = fc.constantFrom('access' as const, 'refresh' as const);
+
+const possible = fc.commands(
+  [
+    // The way to a token is long, so its steps are likelier than what ends one.
+    ...[approve, approve, approve, redeem, redeem, redeem, refresh, refresh, refresh, refresh, refresh, refresh],
+    pause.map(commands.wait),
+    pause.map(commands.wait),
+    fc.tuple(user, client).map((given) => commands.deny(...given)),
+    fc.tuple(kind, few, by).map((given) => commands.revoke(...given)),
+    fc.tuple(user, store, fc.boolean()).map((given) => commands.setMember(...given)),
+    fc.tuple(user, fc.boolean()).map((given) => commands.setDisabled(...given)),
+  ],
+  { maxCommands: COMMANDS_MAX, size: 'max' },
+);
+
+/** Each run begins with two grants, so that there is something to use and to end. */
+const own = commands.redeem(0, 'its own');
+
+test('whatever clients and people do, in whatever order, every token opens what it should and nothing else', async () => {
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(approve, approve, possible, async (first, second, sequence) => {
+      await reset();
+      const model = newModel();
+      await fc.asyncModelRun(() => ({ model, real }), [first, own, second, own, ...sequence]);
+      for (const happened of model.seen) {
+        seen.add(happened);
+      }
+    }),
+    { numRuns: RUNS, endOnFailure: true },
+  );
+  for (const step of [
+    'code redeemed',
+    'code reused',
+    'refreshed',
+    'rotated',
+    'rotation retried',
+    'rotated token reused',
+  ])
+    assert.ok(seen.has(step), `In none of ${RUNS} runs: ${step}`);
+});

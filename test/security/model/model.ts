@@ -1,0 +1,60 @@
+/** What the authorization server should do, as plain values: who has let whom into what, and which tokens came of it. */
+export const CLIENTS = ['stable', 'rotating', 'public'] as const;
+export type ClientName = (typeof CLIENTS)[number];
+export const USERS = ['ada', 'bob'] as const;
+export type UserName = (typeof USERS)[number];
+export const STORES = ['alpha', 'beta'] as const;
+export type StoreName = (typeof STORES)[number];
+
+export type Grant = {
+  client: ClientName;
+  user: UserName;
+  /** Null: the account and all its stores. */ store: StoreName | null;
+  revoked: boolean;
+};
+export type Code = { value: string; grant: Grant; expires: number; used: boolean };
+export type AccessToken = { value: string; grant: Grant; expires: number; ended: boolean };
+export type RefreshToken = { value: string; grant: Grant; rotatedAt: number | null; successor: string | null };
+
+export type Model = {
+  /** Milliseconds since the run began. */
+  now: number;
+  codes: Code[];
+  access: AccessToken[];
+  refresh: RefreshToken[];
+  members: Set<`${UserName} ${StoreName}`>;
+  disabled: Set<UserName>;
+  /** What happened, so that a run can show that it reached what it is about. */
+  seen: string[];
+};
+
+export const CODE_MS = 30_000;
+export const ACCESS_MS = 7_200_000;
+export const RETRY_MS = 10_000;
+
+export const newModel = (): Model => ({
+  now: 0,
+  codes: [],
+  access: [],
+  refresh: [],
+  members: new Set(['ada alpha', 'ada beta', 'bob beta']),
+  disabled: new Set(),
+  seen: [],
+});
+
+export const isMember = ({ members }: Model, user: UserName, store: StoreName): boolean =>
+  members.has(`${user} ${store}`);
+
+/** Whether anything that hangs on the grant may work at this moment. */
+export const stands = (model: Model, { revoked, user, store }: Grant): boolean =>
+  !revoked && !model.disabled.has(user) && (store === null || isMember(model, user, store));
+
+/** The status with which a store must answer an access token. */
+export const expectedStatus = (model: Model, token: AccessToken, store: StoreName): 200 | 401 | 404 => {
+  if (token.ended || model.now >= token.expires || !stands(model, token.grant)) return 401;
+  const { grant } = token;
+  const reached = grant.store === null ? isMember(model, grant.user, store) : grant.store === store;
+  return reached ? 200 : 404;
+};
+
+export const rotates = (client: ClientName): boolean => client !== 'stable';
