@@ -1,5 +1,7 @@
 /** arctic 3. It authenticates by Basic, or not at all. */
+// docs
 import { CodeChallengeMethod, generateCodeVerifier, generateState, OAuth2Client } from 'arctic';
+// end
 import { call, type Walk } from '../walk.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, redirectUri, visit, store }) => {

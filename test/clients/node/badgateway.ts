@@ -1,6 +1,8 @@
 /** @badgateway/oauth2-client 3. */
+// docs
 import { randomBytes } from 'node:crypto';
 import { generateCodeVerifier, OAuth2Client, OAuth2Fetch } from '@badgateway/oauth2-client';
+// end
 import { call, type Method, type Walk } from '../walk.ts';
 
 const methods = {

@@ -1,5 +1,7 @@
 /** oauth4webapi 3. */
+// docs
 import * as oauth from 'oauth4webapi';
+// end
 import { statusOf, type Walk } from '../walk.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
@@ -37,17 +39,17 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redir
   const headers = new Headers({ 'SERVICE-API-VERSION': '1' });
   const read = (accessToken: string) =>
     oauth.protectedResourceRequest(accessToken, 'GET', new URL(store), headers, null, options);
-  const first = await statusOf(read(tokens.access_token));
+  const first = await read(tokens.access_token);
   const refreshToken = tokens.refresh_token ?? '';
   const renewed = await oauth.processRefreshTokenResponse(
     server,
     client,
     await oauth.refreshTokenGrantRequest(server, client, authentication, refreshToken, options),
   );
-  const second = await statusOf(read(renewed.access_token));
+  const second = await read(renewed.access_token);
   const kept = renewed.refresh_token ?? refreshToken;
   await oauth.processRevocationResponse(await oauth.revocationRequest(server, client, authentication, kept, options));
   // end
   const third = await statusOf(read(renewed.access_token));
-  return { statuses: [first, second, third], refreshTokens: [refreshToken, renewed.refresh_token] };
+  return { statuses: [first.status, second.status, third], refreshTokens: [refreshToken, renewed.refresh_token] };
 };

@@ -1,5 +1,7 @@
 /** openid-client 6. */
+// docs
 import * as client from 'openid-client';
+// end
 import { statusOf, type Walk } from '../walk.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {
@@ -9,10 +11,12 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redir
     none: client.None,
   }[method](clientSecret);
   // Only for a server on this computer, which speaks http.
-  const execute = [client.allowInsecureRequests];
+  const options = { execute: [client.allowInsecureRequests] };
   // docs
-  const options = { algorithm: 'oauth2', execute } as const;
-  const config = await client.discovery(new URL(issuer), clientId, undefined, authentication, options);
+  const config = await client.discovery(new URL(issuer), clientId, undefined, authentication, {
+    algorithm: 'oauth2',
+    ...options,
+  });
 
   const pkceCodeVerifier = client.randomPKCECodeVerifier();
   const expectedState = client.randomState();
@@ -29,11 +33,14 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redir
   const headers = new Headers({ 'SERVICE-API-VERSION': '1' });
   const read = (accessToken: string) =>
     client.fetchProtectedResource(config, accessToken, new URL(store), 'GET', null, headers);
-  const first = await statusOf(read(tokens.access_token));
+  const first = await read(tokens.access_token);
   const renewed = await client.refreshTokenGrant(config, tokens.refresh_token ?? '');
-  const second = await statusOf(read(renewed.access_token));
+  const second = await read(renewed.access_token);
   await client.tokenRevocation(config, renewed.refresh_token ?? '');
   // end
   const third = await statusOf(read(renewed.access_token));
-  return { statuses: [first, second, third], refreshTokens: [tokens.refresh_token, renewed.refresh_token] };
+  return {
+    statuses: [first.status, second.status, third],
+    refreshTokens: [tokens.refresh_token, renewed.refresh_token],
+  };
 };

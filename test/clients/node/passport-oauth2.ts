@@ -2,8 +2,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Passport } from 'passport';
+// docs
+import passport from 'passport';
 import OAuth2Strategy from 'passport-oauth2';
+// end
 import { call, type Walk } from '../walk.ts';
 
 type Tokens = { accessToken: string; refreshToken: string };
@@ -42,7 +44,6 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, redirectUri, 
     (accessToken: string, refreshToken: string, _profile: unknown, done: OAuth2Strategy.VerifyCallback) =>
       done(null, { accessToken, refreshToken }),
   );
-  const passport = new Passport();
   passport.use(strategy);
   const authenticate = passport.authenticate('oauth2', { session: false });
   // end

@@ -1,6 +1,8 @@
 /** simple-oauth2 5. It has no PKCE of its own; further parameters go through as they are. */
+// docs
 import { createHash, randomBytes } from 'node:crypto';
 import { AuthorizationCode } from 'simple-oauth2';
+// end
 import { call, type Walk } from '../walk.ts';
 
 export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redirectUri, visit, store }) => {

@@ -6,7 +6,6 @@ import requests
 from authlib.common.security import generate_token
 from authlib.integrations.requests_client import OAuth2Session
 from authlib.oauth2.rfc8414 import get_well_known_url
-
 # end
 ISSUER, STORE, METHOD = os.environ["ISSUER"], os.environ["STORE"], os.environ["METHOD"]
 CLIENT_ID, CLIENT_SECRET = os.environ["CLIENT_ID"], os.environ["CLIENT_SECRET"]
