@@ -106,7 +106,9 @@ const kind = fc.constantFrom('access' as const, 'refresh' as const);
 const possible = fc.commands(
   [
     // The way to a token is long, so its steps are likelier than what ends one.
-    ...[approve, approve, approve, redeem, redeem, redeem, refresh, refresh, refresh, refresh, refresh, refresh],
+    ...Array.from({ length: 3 }, () => approve),
+    ...Array.from({ length: 3 }, () => redeem),
+    ...Array.from({ length: 6 }, () => refresh),
     pause.map(commands.wait),
     pause.map(commands.wait),
     fc.tuple(user, client).map((given) => commands.deny(...given)),
