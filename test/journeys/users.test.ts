@@ -1,0 +1,188 @@
+/** Users by the platform and by the operator: over the API and on the command line. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createUserCommand } from '../../src/cli/user.ts';
+import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
+import { runCommand } from '../setup/command.ts';
+import { startMailServer } from '../setup/mail-server.ts';
+
+const mails = await startMailServer();
+after(() => mails.stop());
+const server = await startAuthorizationServer({ SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com' });
+const { sql, ada, adaId, bobId } = server;
+
+const tokenOf = async (scope: 'store_full_access' | 'user_full_access'): Promise<string> =>
+  String((await server.redeem(await server.newCode({ scope }))).body['access_token']);
+const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+const platform = String(granted.body['access_token']);
+
+type Representation = {
+  _links: Record<string, { href: string }>;
+  _embedded?: Record<string, Representation[]>;
+} & Record<string, unknown>;
+
+const call = async (method: string, path: string, token: string, body?: object) => {
+  const response = await fetch(server.origin + path, {
+    method,
+    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const { status, headers } = response;
+  return { status, headers, body: (await response.json()) as Representation };
+};
+const faultsOf = ({ body }: { body: Representation }) =>
+  body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
+
+const deedsOf = (userId: unknown, action: string) => sql<{ address: string | null; client: number | null }[]>`
+  select address, client from audit where user_id = ${Number(userId)} and action = ${action}
+`;
+
+test('the platform makes a user with a password, who signs in with it', async () => {
+  const made = await call('POST', '/users', platform, { email: 'New@example.com', password: PASSWORD });
+  const { id, email, date_created: created, _links: links, ...rest } = made.body;
+  assert.equal(made.status, 201);
+  assert.equal(made.headers.get('location'), `${ISSUER}/users/${String(id)}`);
+  assert.deepEqual([email, created, rest], ['New@example.com', '2026-07-01T10:00:00+0000', {}]);
+  assert.equal(links['self']?.href, `${ISSUER}/users/${String(id)}`);
+  assert.equal((await createBrowser(server.origin).signIn('new@example.com')).status, 303);
+  assert.equal(mails.unread().length, 0);
+  const [deed, ...more] = await deedsOf(id, 'user_created');
+  assert.deepEqual([deed?.address, more.length], ['127.0.0.1', 0]);
+  assert.ok(deed?.client);
+});
+
+test('a user without a password is mailed a link by which they choose one', async () => {
+  const { status } = await call('POST', '/users', platform, { email: 'link@example.com' });
+  assert.equal(status, 201);
+  const mail = await mails.next();
+  assert.deepEqual(mail.to, ['link@example.com']);
+  const [, token = ''] = /\/reset-password\?token=(hal_pr_\S+)$/m.exec(mail.text) ?? [];
+  const browser = createBrowser(server.origin);
+  assert.equal((await browser.post('/reset-password', { token, password: PASSWORD })).status, 303);
+  assert.match((await browser.open('/account')).text, /link@example\.com/);
+});
+
+for (const [what, body, faults] of [
+  ['without an address', {}, ['email required']],
+  ['with every fault', { email: 'x', password: 'short' }, ['email invalid_value', 'password too_short']],
+  ['with an unknown property', { email: 'y@example.com', is_admin: true }, ['is_admin unknown_property']],
+  [
+    'whose password is the address',
+    { email: 'long.enough@example.com', password: 'LONG.enough@example.com' },
+    ['password invalid_value'],
+  ],
+] as const) {
+  test(`a user ${what} is refused`, async () => {
+    const refused = await call('POST', '/users', platform, body);
+    assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
+  });
+}
+
+test('an address is taken in whatever case it is written', async () => {
+  const refused = await call('POST', '/users', platform, { email: ada.toUpperCase(), password: PASSWORD });
+  assert.deepEqual([refused.status, faultsOf(refused)], [409, ['email email_taken']]);
+});
+
+test('only the platform makes users', async () => {
+  for (const scope of ['store_full_access', 'user_full_access'] as const) {
+    const refused = await call('POST', '/users', await tokenOf(scope), { email: 'z@example.com', password: PASSWORD });
+    assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
+  }
+});
+
+test('the platform sees all users; an account its own; a store none', async () => {
+  const [user, store] = [await tokenOf('user_full_access'), await tokenOf('store_full_access')];
+  const status = async (token: string, id: number) => (await call('GET', `/users/${id}`, token)).status;
+  const seen = [platform, user, store].map((token) => Promise.all([status(token, adaId), status(token, bobId)]));
+  assert.deepEqual(await Promise.all(seen), [
+    [200, 200],
+    [200, 404],
+    [404, 404],
+  ]);
+  assert.equal(await status(platform, 999_999_999), 404);
+});
+
+test('neither a password nor its hash is ever shown', async () => {
+  const { body } = await call('GET', `/users/${adaId}`, platform);
+  assert.deepEqual(
+    Object.keys(body).toSorted((a, b) => a.localeCompare(b)),
+    ['_links', 'date_created', 'email', 'id'],
+  );
+});
+
+const program = (...args: string[]) => {
+  if (server.address.kind !== 'socket') throw new TypeError('The test database listens on a socket');
+  const { directory, user, password, database } = server.address;
+  const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
+  const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), AUTH_URL: 'https://auth.example.com', LOG_LEVEL: 'silent' };
+  return runCommand(['user', ...args], { PATH: process.env['PATH'] ?? '', ...place, ...settings });
+};
+const printed = async (...args: string[]) => {
+  const { code, out, err } = await program(...args);
+  assert.equal(code, 0, err);
+  return JSON.parse(out) as Record<string, unknown>;
+};
+
+test('the operator makes a user, gives them another password and ends their sessions with it', async () => {
+  const made = await printed('create', 'cli@example.com');
+  const browser = createBrowser(server.origin);
+  assert.equal((await browser.signIn('cli@example.com', String(made['password']))).status, 303);
+  const { password } = await printed('set-password', 'CLI@example.com');
+  assert.notEqual(password, made['password']);
+  assert.equal((await browser.open('/account')).status, 303);
+  assert.equal((await createBrowser(server.origin).signIn('cli@example.com', String(password))).status, 303);
+  for (const action of ['user_created', 'password_changed'])
+    assert.deepEqual([...(await deedsOf(made['id'], action))], [{ address: null, client: null }], action);
+});
+
+test('apps stay connected when the operator gives another password, unless told', async () => {
+  const token = await tokenOf('user_full_access');
+  await printed('set-password', ada);
+  assert.equal((await call('GET', `/users/${adaId}`, token)).status, 200);
+  const { password } = await printed('set-password', ada, '--disconnect-apps');
+  assert.equal((await call('GET', `/users/${adaId}`, token)).status, 401);
+  assert.equal((await server.browser.signIn(ada, String(password))).status, 303);
+});
+
+test('the operator keeps a user out and lets them in again, each written down once', async () => {
+  const browser = createBrowser(server.origin);
+  await browser.signIn(server.bob);
+  await printed('disable', server.bob);
+  await printed('disable', server.bob);
+  assert.equal((await browser.open('/account')).status, 303);
+  assert.match((await program('reset-link', server.bob)).err, /is disabled: let them in first/);
+  await printed('enable', server.bob);
+  assert.equal((await browser.open('/account')).status, 200);
+  for (const action of ['user_disabled', 'user_enabled'])
+    assert.equal((await deedsOf(bobId, action)).length, 1, action);
+});
+
+test('the operator hands out a link to a new password', async () => {
+  const { code, out } = await program('reset-link', server.bob);
+  assert.equal(code, 0);
+  const [, token = ''] =
+    /^https:\/\/auth\.example\.com\/reset-password\?token=(hal_pr_[A-Za-z0-9_-]{43})\n$/.exec(out) ?? [];
+  // The program goes by the clock of the machine, the server by the test's.
+  server.wait(Date.now() - server.now().getTime());
+  const browser = createBrowser(server.origin);
+  assert.equal((await browser.post('/reset-password', { token, password: 'another password' })).status, 303);
+});
+
+test('somebody who does not exist is named', async () => {
+  const { code, err } = await program('disable', 'nobody@example.com');
+  assert.deepEqual([code, err], [1, 'halcyon: There is no user with the e-mail address nobody@example.com\n']);
+});
+
+test('the help of every command has an example', () => {
+  const terminal = { env: {}, cwd: '/', print: () => {}, warn: () => {}, untilToldToStop: async () => '' };
+  const { commands } = createUserCommand(terminal);
+  assert.deepEqual(
+    commands.map((command) => command.name()),
+    ['create', 'disable', 'enable', 'set-password', 'reset-link'],
+  );
+  for (const command of commands) {
+    let help = '';
+    command.configureOutput({ writeOut: (text) => void (help += text) }).outputHelp();
+    assert.match(help, new RegExp(`Example:\n {2}halcyon user ${command.name()} `));
+  }
+});
