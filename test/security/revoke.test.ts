@@ -28,7 +28,7 @@ test('a refresh token that is revoked ends the grant: all its tokens, at the nex
   const { access, refresh: refreshToken } = await newPair();
   const { body } = await refresh(refreshToken);
   const answer = await revoke({ token: refreshToken, ...client });
-  assert.deepEqual([answer.status, await answer.text()], [200, '']);
+  assert.deepEqual([answer.status, await answer.json()], [200, {}]);
   for (const ended of [access, String(body['access_token'])]) assert.equal((await read(alpha, ended)).status, 401);
   assert.equal((await refresh(refreshToken)).body['error'], 'invalid_grant');
 });
@@ -74,18 +74,22 @@ test('a token that was rotated ends the grant as well', async () => {
   assert.equal((await refresh(String(body['refresh_token']))).body['error'], 'invalid_grant');
 });
 
-test('a revocation stands in the audit once, an access token in it not at all', async () => {
+test('each revocation stands in the audit once', async () => {
   const pair = await newPair();
   await sql`delete from audit`;
-  await revoke({ token: pair.access, ...client });
-  await revoke({ token: pair.refresh, ...client });
-  await revoke({ token: pair.refresh, ...client });
-  const [row, ...others] = await sql`
-    select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client`;
+  for (const token of [pair.access, pair.access, pair.refresh, pair.refresh]) await revoke({ token, ...client });
+  const rows = await sql`
+    select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client
+    order by a.id`;
   const { client_id } = client;
-  const deed = { action: 'grant_revoked', user_id: server.adaId, client_id, store_id: alpha, address: '127.0.0.1' };
-  assert.deepEqual({ ...row }, deed);
-  assert.deepEqual(others, []);
+  const deed = { user_id: server.adaId, client_id, store_id: alpha, address: '127.0.0.1' };
+  assert.deepEqual(
+    [...rows],
+    [
+      { action: 'access_token_revoked', ...deed },
+      { action: 'grant_revoked', ...deed },
+    ],
+  );
 });
 
 test('a confidential client needs its secret, also to revoke', async () => {

@@ -17,6 +17,7 @@ export type Action =
   | 'grant_given'
   | 'grant_denied'
   | 'grant_revoked'
+  | 'access_token_revoked'
   | 'code_reused'
   | 'refresh_token_reused'
   | 'client_created'

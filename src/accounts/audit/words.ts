@@ -14,6 +14,7 @@ const words: Readonly<Record<Action, string>> = {
   grant_given: 'An app was let in',
   grant_denied: 'An app was not let in',
   grant_revoked: 'An app was disconnected',
+  access_token_revoked: 'An app gave up an access token',
   code_reused: 'An app used a code twice and was disconnected',
   refresh_token_reused: 'An app used an old token again and was disconnected',
   client_created: 'An app of yours was made',

@@ -1,7 +1,7 @@
-/** The one way in which a grant ends while its client and its user stay. */
+/** How a grant, or one token of it, ends while its client and its user stay. */
 import { recordDeed, type Action, type Origin } from '#accounts/audit/audit.ts';
 import { transaction, type Sql } from '#database/pool.ts';
-import { revokeGrant } from './queries.ts';
+import { deleteAccessToken, revokeGrant } from './queries.ts';
 
 /** Why a grant ends; each implies the first. */
 type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_reused'>;
@@ -18,4 +18,17 @@ export const endGrant = (
     const { grantId, action, origin, now } = end;
     const ended = await revokeGrant(tx, grantId, now);
     if (ended !== undefined) await recordDeed(tx, { action, ...ended, origin, detail: { grant: grantId }, now });
+  });
+
+/** Ends one access token of the client, and writes it down; does nothing where the client has no such token. */
+export const endAccessToken = (
+  sql: Sql,
+  end: { hash: Buffer; client: number; origin: Origin; now: Date },
+): Promise<void> =>
+  transaction(sql, async (tx) => {
+    const { hash, client, origin, now } = end;
+    const ended = await deleteAccessToken(tx, hash, client);
+    if (ended === undefined) return;
+    const { grantId, ...whose } = ended;
+    await recordDeed(tx, { action: 'access_token_revoked', ...whose, origin, detail: { grant: grantId }, now });
   });

@@ -1,13 +1,12 @@
 /** The statements that end grants and tokens. */
 import type { Queryable } from '#database/pool.ts';
 
+/** Whose grant it is. */
+export type Ended = { client: number; userId: number | null; storeId: number | null };
+
 /** Whose grant it was; undefined where it had ended before. All its tokens end with it. */
-export const revokeGrant = async (
-  sql: Queryable,
-  grantId: number,
-  now: Date,
-): Promise<{ client: number; userId: number | null; storeId: number | null } | undefined> => {
-  const [row] = await sql<{ client: number; userId: number | null; storeId: number | null }[]>`
+export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<Ended | undefined> => {
+  const [row] = await sql<Ended[]>`
     update access_grant set date_revoked = ${now}
     where id = ${grantId} and date_revoked is null
     returning client, user_id as "userId", store_id as "storeId"
@@ -29,11 +28,17 @@ export const grantOfRefreshToken = async (
   return row?.grantId;
 };
 
-/** Ends one access token of a client; its grant and the other tokens stay. */
-export const deleteAccessToken = async (sql: Queryable, hash: Buffer, client: number): Promise<void> => {
-  await sql`
+/** Ends one access token of a client, its grant and the other tokens stay; undefined where there was none. */
+export const deleteAccessToken = async (
+  sql: Queryable,
+  hash: Buffer,
+  client: number,
+): Promise<(Ended & { grantId: number }) | undefined> => {
+  const [row] = await sql<(Ended & { grantId: number })[]>`
     delete from access_token t using access_grant g
     where t.hash = ${hash} and g.id = t.grant_id
       and g.client = ${client}
+    returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
   `;
+  return row;
 };

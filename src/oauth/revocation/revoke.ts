@@ -1,13 +1,14 @@
 /** POST /revoke (RFC 7009): a client gives up a token of its own. */
 import { originOf } from '#accounts/audit/audit.ts';
 import type { Sql } from '#database/pool.ts';
+import { jsonAnswer } from '#http/answers.ts';
 import type { DoorHandler } from '#http/route.ts';
 import type { AuthenticateClient } from '../client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from '../errors.ts';
 import { readForm } from '../form.ts';
 import { hashToken, looksLike } from '../tokens.ts';
-import { endGrant } from './end-grant.ts';
-import { deleteAccessToken, grantOfRefreshToken } from './queries.ts';
+import { endAccessToken, endGrant } from './end-grant.ts';
+import { grantOfRefreshToken } from './queries.ts';
 
 /**
  * A refresh token ends its grant with all its tokens (RFC 7009 §2.1), also when it was rotated; an access token ends
@@ -19,11 +20,13 @@ export const createRevoke = ({ sql, authenticate }: { sql: Sql; authenticate: Au
     const client = await authenticate(request, form);
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
-    if (looksLike('accessToken', token)) await deleteAccessToken(sql, hashToken(token), client.id);
+    const hash = hashToken(token);
+    const by = { origin: originOf(request), now: request.now };
+    if (looksLike('accessToken', token)) await endAccessToken(sql, { hash, client: client.id, ...by });
     if (looksLike('refreshToken', token)) {
-      const grantId = await grantOfRefreshToken(sql, hashToken(token), client.id);
-      const end = { action: 'grant_revoked', origin: originOf(request), now: request.now } as const;
-      if (grantId !== undefined) await endGrant(sql, { grantId, ...end });
+      const grantId = await grantOfRefreshToken(sql, hash, client.id);
+      if (grantId !== undefined) await endGrant(sql, { grantId, action: 'grant_revoked', ...by });
     }
-    return { status: 200, headers: { 'Cache-Control': 'no-store' }, body: '' };
+    // The body means nothing (RFC 7009 §2.2), but some clients insist on JSON.
+    return jsonAnswer(200, {});
   });

@@ -12,8 +12,6 @@ export const walk: Walk = async ({ issuer, clientId, clientSecret, method, redir
     client: { id: clientId, secret: clientSecret },
     auth: { tokenHost: issuer, tokenPath: '/token', authorizePath: '/authorize', revokePath: '/revoke' },
     options: { authorizationMethod },
-    // An answer without a body, as /revoke gives it (RFC 7009 §2.2), is an answer too.
-    http: { json: true },
   });
 
   const state = randomBytes(16).toString('hex');
