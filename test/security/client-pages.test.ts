@@ -1,0 +1,217 @@
+/** The pages of a person's own apps: what its owner, a stranger and an attacker can do there. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createClient } from '#oauth/clients/clients.ts';
+import { createBrowser, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
+import { hiddenIn, makeApp, newApp, REGISTERED, saveApp, submit } from './page-forms.ts';
+
+const server = await startAuthorizationServer();
+const { browser, sql, adaId } = server;
+const bob = createBrowser(server.origin);
+await bob.signIn(server.bob);
+
+const rowOf = async (clientId: string) => {
+  const [row] = await sql`
+    select name, redirect_uris, owner, is_verified, is_public, rotates_refresh_tokens from client
+    where client_id = ${clientId}`;
+  return row;
+};
+
+test("an app of one's own has an owner, is unverified and not trusted, whatever the form says", async () => {
+  const { clientId } = await newApp(browser, { owner: '1', is_verified: '1', trusted: '1', is_legacy: '1' });
+  const [row] = await sql`
+    select owner, is_verified, trusted, is_legacy, redirect_uris from client where client_id = ${clientId}`;
+  assert.deepEqual(row, {
+    owner: adaId,
+    is_verified: false,
+    trusted: false,
+    is_legacy: false,
+    redirect_uris: [REGISTERED],
+  });
+});
+
+test('a public app has no secret, and its refresh tokens rotate', async () => {
+  const { clientId, secret } = await newApp(browser, { kind: 'public' });
+  assert.equal(secret, '');
+  const { is_public: isPublic, rotates_refresh_tokens: rotates } = (await rowOf(clientId)) ?? {};
+  assert.deepEqual([isPublic, rotates], [true, true]);
+  const secrets =
+    await sql`select from client_secret s join client c on c.id = s.client where c.client_id = ${clientId}`;
+  assert.equal(secrets.length, 0);
+});
+
+test("the list shows one's own apps and nobody else's", async () => {
+  await newApp(browser, { name: 'Listed' });
+  assert.match((await browser.open('/account/clients')).text, /Listed/);
+  assert.match((await browser.open('/account')).text, /Listed/);
+  assert.doesNotMatch((await bob.open('/account/clients')).text, /Listed/);
+});
+
+test('whoever is not signed in is sent to do so, and comes back', async () => {
+  const stranger = createBrowser(server.origin);
+  for (const path of ['/account/clients', '/account/clients/new', '/account/clients/x'])
+    assert.equal((await stranger.open(path)).location, `/sign-in?return_to=${encodeURIComponent(path)}`);
+});
+
+test('an app of somebody else, of the operator and of nobody are the same 404', async () => {
+  const { path } = await newApp(browser);
+  const operators = `/account/clients/${server.client.client_id}`;
+  const pages = [];
+  for (const at of [path, operators, '/account/clients/nobody', '/account/clients/%00'])
+    pages.push(await bob.open(at), await bob.open(`${at}/delete`));
+  for (const { status } of pages) assert.equal(status, 404);
+  assert.equal(new Set(pages.map(({ text }) => text)).size, 1);
+});
+
+test("a form of somebody else's app changes nothing, also with a nonce of one's own", async () => {
+  const mine = await newApp(bob);
+  const { clientId, path } = await newApp(browser);
+  const page = await bob.open(mine.path);
+  for (const end of ['', '/secret', '/delete']) {
+    const from = end === '/delete' ? await bob.open(`${mine.path}/delete`) : page;
+    const hidden = hiddenIn(from, mine.path + end);
+    assert.equal((await bob.post(path + end, { ...hidden, name: 'Stolen' })).status, 403);
+  }
+  assert.equal((await rowOf(clientId))?.['name'], 'My app');
+});
+
+test('a post from another site, or without the nonce, changes nothing', async () => {
+  const { clientId, path } = await newApp(browser);
+  const hidden = hiddenIn(await browser.open(path), path);
+  const fields = { ...hidden, name: 'Forged', redirect_uris: REGISTERED };
+  assert.equal((await browser.post(path, fields, { 'Sec-Fetch-Site': 'cross-site' })).status, 403);
+  assert.equal((await browser.post(path, { ...fields, nonce: '' })).status, 403);
+  assert.equal((await rowOf(clientId))?.['name'], 'My app');
+});
+
+test('what is refused stays in the form, each fault at its field', async () => {
+  const fields = {
+    name: ' ',
+    contact: 'nobody',
+    redirect_uris: `${REGISTERED}\nhttp://x.example/cb`,
+    company: 'Mine & "Co"',
+  };
+  const { status, text } = await makeApp(browser, fields);
+  assert.equal(status, 422);
+  assert.match(text, /Nothing was saved\. 3 things are to be mended/);
+  for (const name of ['name', 'contact', 'redirect_uris'])
+    assert.match(
+      text,
+      new RegExp(`id="${name}"[^>]*aria-describedby="${name}-hint ${name}-fault"\\s+aria-invalid="true"`),
+    );
+  assert.doesNotMatch(text, /company-fault/);
+  assert.match(text, /value="Mine &amp; &quot;Co&quot;"/);
+  assert.match(text, /Redirect addresses: address 2 must be https:/);
+  assert.ok(text.includes(`\n${REGISTERED}\nhttp://x.example/cb</textarea>`));
+});
+
+test('a changed form that is refused saves nothing', async () => {
+  const { clientId } = await newApp(browser);
+  const { status, text } = await saveApp(browser, clientId, { name: 'Better', redirect_uris: 'javascript:alert(1)' });
+  assert.equal(status, 422);
+  assert.match(text, /value="Better"/);
+  assert.equal((await rowOf(clientId))?.['name'], 'My app');
+});
+
+test('settings are saved, and the page says so', async () => {
+  const { clientId } = await newApp(browser);
+  const { status, location } = await saveApp(browser, clientId, { name: 'Better', description: 'Two\r\nlines' });
+  assert.deepEqual([status, location], [303, `/account/clients/${clientId}?done=saved`]);
+  assert.match((await browser.open(location ?? '')).text, /role="status">Saved\.</);
+  assert.equal((await rowOf(clientId))?.['name'], 'Better');
+  assert.equal((await browser.open(`/account/clients/${clientId}?done=constructor`)).status, 200);
+});
+
+const verifiedAfter = async (fields: Record<string, string>): Promise<unknown> => {
+  const { clientId } = await newApp(browser);
+  await sql`update client set is_verified = true where client_id = ${clientId}`;
+  await saveApp(browser, clientId, fields);
+  return (await rowOf(clientId))?.['is_verified'];
+};
+
+test('an owner who changes what people recognise an app by makes it unverified', async () => {
+  assert.equal(await verifiedAfter({ redirect_uris: 'https://evil.example/cb' }), false);
+  assert.equal(await verifiedAfter({ name: 'Your bank' }), false);
+  assert.equal(await verifiedAfter({ company: 'Your bank' }), false);
+});
+
+test('an owner who changes anything else leaves it verified', async () => {
+  assert.equal(await verifiedAfter({ contact: 'me@example.com', description: 'Mails', rotates: '1' }), true);
+});
+
+test('a form that is sent twice makes one app, and its second answer leads there', async () => {
+  const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
+  const fields = { ...hidden, name: 'Twice', redirect_uris: REGISTERED, kind: 'confidential' };
+  const answers = await Promise.all([
+    browser.post('/account/clients', fields),
+    browser.post('/account/clients', fields),
+  ]);
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    [200, 303],
+  );
+  assert.equal(answers.find(({ status }) => status === 303)?.location, `/account/clients/${hidden['client_id']}`);
+  assert.equal((await sql`select from client where name = 'Twice'`).length, 1);
+});
+
+test("a client_id of one's own choice is refused: the nonce stands for it", async () => {
+  const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
+  const fields = { ...hidden, client_id: 'paypal', name: 'X', redirect_uris: REGISTERED };
+  assert.equal((await browser.post('/account/clients', fields)).status, 403);
+});
+
+test('a person has at most fifty apps, also when two are asked for at once', async () => {
+  const owner = { userId: server.bobId, clientsPerUser: 50 };
+  const [present] = await sql<{ count: number }[]>`select count(*) from client where owner = ${owner.userId}`;
+  const details = { name: 'Many', redirectUris: [REDIRECT], trusted: false, owner, now: new Date() };
+  for (let made = present?.count ?? 0; made < 49; made += 1) await createClient(sql, details);
+  const answers = await Promise.all([makeApp(bob), makeApp(bob), makeApp(bob)]);
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    [200, 409, 409],
+  );
+  assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /at most 50 apps/);
+});
+
+test('what an app calls itself is text and nothing else, on every page that shows it', async () => {
+  const name = `<script>alert(1)</script>"><img src=x onerror=alert(1)>`;
+  const { clientId, path } = await newApp(browser, { name, company: name, description: name });
+  await browser.consent(server.asking({ client_id: clientId, redirect_uri: REGISTERED }));
+  const refused = await saveApp(browser, clientId, { name, company: name, redirect_uris: name });
+  assert.equal(refused.status, 422);
+  const pages = [refused];
+  for (const at of [path, `${path}/delete`, '/account/clients', '/account']) pages.push(await browser.open(at));
+  for (const { text } of pages) {
+    assert.doesNotMatch(text, /<script|<img src=x/);
+    assert.match(text, /&lt;script&gt;alert\(1\)&lt;\/script&gt;&quot;&gt;&lt;img/);
+  }
+});
+
+test('what is deleted ends at once: its codes, tokens and page', async () => {
+  const { clientId, secret, path } = await newApp(browser);
+  const credentials = { client_id: clientId, client_secret: secret };
+  const asking = { client_id: clientId, redirect_uri: REGISTERED };
+  const { body } = await server.redeem(await server.newCode(asking), { ...credentials, redirect_uri: REGISTERED });
+  assert.equal((await server.read(server.alpha, String(body['access_token']))).status, 200);
+  assert.match((await browser.open(`${path}/delete`)).text, /cannot be undone/);
+  assert.equal((await submit(browser, `${path}/delete`, `${path}/delete`)).location, '/account/clients');
+  assert.equal((await server.read(server.alpha, String(body['access_token']))).status, 401);
+  const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...credentials };
+  assert.equal((await server.token(refresh)).status, 401);
+  assert.equal((await browser.open(path)).status, 404);
+});
+
+test('each deed stands in the audit with who and where from', async () => {
+  const { clientId, path } = await newApp(browser);
+  const [{ id } = { id: 0 }] = await sql<{ id: number }[]>`select id from client where client_id = ${clientId}`;
+  await saveApp(browser, clientId, { name: 'Renamed' });
+  await submit(browser, path, `${path}/secret`);
+  await submit(browser, `${path}/delete`, `${path}/delete`);
+  const rows = await sql`select action, user_id, address, detail from audit where client = ${id} order by id`;
+  assert.deepEqual(
+    rows.map(({ action }) => action as string),
+    ['client_created', 'client_changed', 'client_secret_rotated', 'client_deleted'],
+  );
+  for (const row of rows) assert.deepEqual([row['user_id'], row['address']], [adaId, '127.0.0.1']);
+  assert.deepEqual((rows[1]?.['detail'] as { changed: string[] }).changed, ['name']);
+});

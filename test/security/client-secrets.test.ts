@@ -1,0 +1,124 @@
+/** Secrets of clients: shown once, stored nowhere, replaced with an overlap that nobody has to hurry for. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
+import { startAuthorizationServer } from './oauth-server.ts';
+import { credentialsIn, hiddenIn, newApp, REGISTERED, submit } from './page-forms.ts';
+
+const server = await startAuthorizationServer();
+const { browser, sql } = server;
+const HOUR_MS = 3_600_000;
+
+/** Whether the secret counts at /token: with it a refresh token that is none gets 400, without it the client 401. */
+const counts = async (clientId: string, secret: string): Promise<boolean> => {
+  const form = { grant_type: 'refresh_token', refresh_token: 'none', client_id: clientId, client_secret: secret };
+  const { status } = await server.token(form);
+  assert.ok(status === 400 || status === 401);
+  return status === 400;
+};
+
+const rotate = async (path: string, fields: Record<string, string> = {}) => {
+  const page = await submit(browser, path, `${path}/secret`, fields);
+  assert.equal(page.status, 200);
+  return credentialsIn(page).secret;
+};
+
+test('a secret stands in the one answer that makes it, which nobody keeps', async () => {
+  const hidden = hiddenIn(await browser.open('/account/clients/new'), '/account/clients');
+  const answer = await browser.post('/account/clients', { ...hidden, name: 'Once', redirect_uris: REGISTERED });
+  const { clientId, secret } = credentialsIn(answer);
+  assert.equal(answer.text.split(secret).length - 1, 1);
+  assert.equal(answer.headers.get('cache-control'), 'no-store');
+  assert.equal(answer.location, null);
+  for (const path of ['/account', '/account/clients', `/account/clients/${clientId}`])
+    assert.ok(!(await browser.open(path)).text.includes(secret), path);
+});
+
+test('a secret is nowhere in the database', async () => {
+  const { path, secret } = await newApp(browser);
+  const newer = await rotate(path);
+  const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = 'public'`;
+  const rows = await Promise.all(tables.map(({ name }) => sql`select t::text from ${sql(name)} t`));
+  const text = JSON.stringify(rows);
+  assert.ok(text.includes(path.slice(-24)), 'the search sees what is there');
+  for (const value of [secret, newer]) {
+    const random = value.slice('hal_cs_'.length);
+    assert.ok(!text.includes(random));
+    assert.ok(!text.includes(Buffer.from(random, 'base64url').toString('hex')));
+  }
+});
+
+test('after a rotation old and new both count, then only the new', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const newer = await rotate(path);
+  assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [true, true]);
+  server.wait(24 * HOUR_MS - 1_000);
+  assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [true, true]);
+  server.wait(1_000);
+  assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [false, true]);
+  server.wait(-24 * HOUR_MS);
+});
+
+test('at most two secrets count: a third ends the oldest', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const second = await rotate(path);
+  const third = await rotate(path);
+  assert.deepEqual(
+    [await counts(clientId, secret), await counts(clientId, second), await counts(clientId, third)],
+    [false, true, true],
+  );
+});
+
+test('the old one ends at once where its owner says so', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const newer = await rotate(path, { at_once: '1' });
+  assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [false, true]);
+});
+
+test('the older one can be ended before its time', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const newer = await rotate(path);
+  const { location } = await submit(browser, path, `${path}/end-older-secret`);
+  assert.equal(location, `${path}?done=ended`);
+  assert.deepEqual([await counts(clientId, secret), await counts(clientId, newer)], [false, true]);
+  assert.doesNotMatch((await browser.open(path)).text, /end-older-secret/);
+});
+
+test('a double click makes one new secret, and the old one goes on', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const hidden = hiddenIn(await browser.open(path), `${path}/secret`);
+  const answers = await Promise.all([browser.post(`${path}/secret`, hidden), browser.post(`${path}/secret`, hidden)]);
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted((a, b) => a - b),
+    [200, 409],
+  );
+  assert.equal(await counts(clientId, secret), true);
+});
+
+test('of many rotations at once two secrets are left', async () => {
+  const { clientId } = await newApp(browser);
+  const now = new Date('2026-07-01T12:00:00Z');
+  const doer = { userId: null, origin: null, now };
+  await Promise.all(Array.from({ length: 8 }, () => rotateSecret(sql, { clientId, overlapHours: 24 }, doer)));
+  const live = await sql`
+    select from client_secret s join client c on c.id = s.client
+    where c.client_id = ${clientId} and (s.date_expires is null or s.date_expires > ${now})`;
+  assert.equal(live.length, 2);
+});
+
+test('the page says when secrets were made and when they end', async () => {
+  const { path } = await newApp(browser);
+  await rotate(path);
+  const { text } = await browser.open(path);
+  assert.match(text, /counts until you replace it/);
+  assert.match(text, /ends\s+<time datetime="2026-07-02T10:00:00\.000Z">/);
+});
+
+test('a public app has no secret to be made', async () => {
+  const { path } = await newApp(browser, { kind: 'public' });
+  assert.doesNotMatch((await browser.open(path)).text, /Make a new secret/);
+  await assert.rejects(
+    rotateSecret(sql, { clientId: path.slice(-24), overlapHours: 0 }, { userId: null, origin: null, now: new Date() }),
+    { status: 404 },
+  );
+});
