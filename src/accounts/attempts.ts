@@ -9,7 +9,7 @@ import { addressPrefix } from './throttle/prefix.ts';
 import type { Bucket, Throttle } from './throttle/throttle.ts';
 import { isEmail } from './users.ts';
 
-export type Attempt =
+type Attempt =
   | { kind: 'right'; user: Credentials }
   | { kind: 'wrong' }
   /** Nothing was judged and nothing hashed. */

@@ -30,7 +30,7 @@ const limits = {
 /** `subject` is who or what is counted; it is stored as a hash. */
 export type Bucket = { limit: keyof typeof limits; subject: string };
 
-export type Taken =
+type Taken =
   | { allowed: true; /** For a try that was no guess: it did not count. */ giveBack: () => Promise<void> }
   | { allowed: false; retryAfterSeconds: number };
 
