@@ -1,0 +1,201 @@
+/** POST /register: closed to strangers, open to those we know, and what is wrong is told at once (RFC 7591). */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRegistrationToken } from '#oauth/registration/registrar.ts';
+import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { sql, browser } = server;
+const CALLBACK = 'https://new.example.com/cb';
+const START = new Date('2026-07-01T10:00:00.000Z');
+const DAY_MS = 86_400_000;
+
+const register = async (body: unknown, headers: Record<string, string> = {}, origin = server.origin) => {
+  const response = await fetch(`${origin}/register`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const answer = (await response.json()) as Record<string, unknown>;
+  return { status: response.status, headers: response.headers, body: answer };
+};
+
+const invitation = await createRegistrationToken(sql, { days: 7, now: START });
+const invited = { Authorization: `Bearer ${invitation}` };
+const minimal = { redirect_uris: [CALLBACK] };
+
+const rowOf = async (clientId: unknown) => {
+  const [row] = await sql`
+    select owner, is_verified, is_public, trusted, contact, rotates_refresh_tokens from client
+    where client_id = ${String(clientId)}`;
+  return row;
+};
+
+const countClients = async (): Promise<unknown> => (await sql`select count(*) from client`)[0]?.['count'];
+
+test('strangers are refused, and told how to prove that they are none', async () => {
+  const before = await countClients();
+  for (const headers of [{}, { Authorization: 'Basic eDp5' }, { Authorization: 'Bearer hal_it_nonsense' }]) {
+    const answer = await register(minimal, headers);
+    assert.deepEqual([answer.status, answer.body['error']], [401, 'invalid_token']);
+    assert.match(answer.headers.get('www-authenticate') ?? '', /^Bearer /);
+  }
+  assert.equal(await countClients(), before);
+});
+
+test('a registration token makes clients that nobody owns and nobody has looked at', async () => {
+  const { status, headers, body } = await register(
+    { ...minimal, client_name: 'New', contacts: ['dev@x.example'] },
+    invited,
+  );
+  assert.equal(status, 201);
+  assert.equal(headers.get('cache-control'), 'no-store');
+  const { client_id: clientId, client_secret: secret, ...rest } = body;
+  assert.match(String(secret), /^hal_cs_/);
+  assert.deepEqual(rest, {
+    client_secret_expires_at: 0,
+    client_id_issued_at: START.getTime() / 1_000,
+    client_name: 'New',
+    redirect_uris: [CALLBACK],
+    contacts: ['dev@x.example'],
+    token_endpoint_auth_method: 'client_secret_basic',
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    scope: 'store_full_access user_full_access',
+  });
+  assert.deepEqual(await rowOf(clientId), {
+    owner: null,
+    is_verified: false,
+    is_public: false,
+    trusted: false,
+    contact: 'dev@x.example',
+    rotates_refresh_tokens: false,
+  });
+});
+
+test('a client that was registered can be used at once', async () => {
+  const { body } = await register(minimal, invited);
+  const credentials = { client_id: String(body['client_id']), client_secret: String(body['client_secret']) };
+  const code = await server.newCode({ client_id: credentials.client_id, redirect_uri: CALLBACK });
+  const { status } = await server.redeem(code, { ...credentials, redirect_uri: CALLBACK });
+  assert.equal(status, 200);
+});
+
+test('a public client gets no secret', async () => {
+  const { status, body } = await register({ ...minimal, token_endpoint_auth_method: 'none' }, invited);
+  assert.equal(status, 201);
+  assert.ok(!('client_secret' in body) && !('client_secret_expires_at' in body));
+  const row = await rowOf(body['client_id']);
+  assert.deepEqual([row?.['is_public'], row?.['rotates_refresh_tokens']], [true, true]);
+});
+
+test('a registration token ends with its days, and is stored as a hash', async () => {
+  const rows = await sql`select t::text from registration_token t`;
+  assert.ok(!JSON.stringify(rows).includes(invitation.slice('hal_it_'.length)));
+  server.wait(7 * DAY_MS - 1_000);
+  assert.equal((await register(minimal, invited)).status, 201);
+  server.wait(1_000);
+  assert.equal((await register(minimal, invited)).status, 401);
+  server.wait(-7 * DAY_MS);
+});
+
+test('the platform registers verified clients; the token of an app registers none', async () => {
+  const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+  const platform = { Authorization: `Bearer ${String(granted.body['access_token'])}` };
+  const { status, body } = await register(minimal, platform);
+  assert.equal(status, 201);
+  assert.equal((await rowOf(body['client_id']))?.['is_verified'], true);
+  const app = await server.redeem(await server.newCode());
+  const refused = await register(minimal, { Authorization: `Bearer ${String(app.body['access_token'])}` });
+  assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
+});
+
+test('a session on our own pages registers an app of its own', async () => {
+  const cookie = { Cookie: browser.cookie() ?? '' };
+  for (const own of [{ 'Sec-Fetch-Site': 'same-origin' }, { Origin: ISSUER }]) {
+    const { status, body } = await register(minimal, { ...cookie, ...own });
+    assert.equal(status, 201);
+    const row = await rowOf(body['client_id']);
+    assert.deepEqual([row?.['owner'], row?.['is_verified']], [server.adaId, false]);
+  }
+});
+
+test('a session is worth nothing to another site', async () => {
+  const cookie = { Cookie: browser.cookie() ?? '' };
+  const before = await countClients();
+  for (const foreign of [
+    {},
+    { 'Sec-Fetch-Site': 'cross-site' },
+    { 'Sec-Fetch-Site': 'same-site' },
+    { 'Sec-Fetch-Site': 'cross-site', Origin: ISSUER },
+    { Origin: 'https://evil.example' },
+    { Origin: 'null' },
+  ])
+    assert.equal((await register(minimal, { ...cookie, ...foreign })).status, 401, JSON.stringify(foreign));
+  assert.equal(await countClients(), before);
+});
+
+test('no other origin may read the answer', async () => {
+  const response = await fetch(`${server.origin}/register`, {
+    method: 'OPTIONS',
+    headers: { Origin: 'https://x.example' },
+  });
+  assert.equal(response.headers.get('access-control-allow-origin'), null);
+});
+
+test('every fault is told at once; one of an address is invalid_redirect_uri', async () => {
+  const { status, body } = await register(
+    {
+      redirect_uris: ['http://x.example/cb', 'javascript:alert(1)'],
+      client_name: 7,
+      token_endpoint_auth_method: 'private_key_jwt',
+      grant_types: ['implicit'],
+      response_types: 'code',
+      scope: 'platform',
+      contacts: ['nobody'],
+    },
+    invited,
+  );
+  assert.deepEqual([status, body['error']], [400, 'invalid_redirect_uri']);
+  for (const part of [
+    'redirect_uris: address 1 must be https:',
+    'redirect_uris: address 2 must begin with https:',
+    'client_name must be a string',
+    'token_endpoint_auth_method must be one of client_secret_basic, client_secret_post, none',
+    'grant_types may hold authorization_code and refresh_token only',
+    'response_types must be an array of strings',
+    'scope may hold store_full_access and user_full_access only',
+    'contacts must be an e-mail address',
+  ])
+    assert.ok(String(body['error_description']).includes(part), part);
+});
+
+test('metadata that cannot be read are invalid_client_metadata', async () => {
+  const hostile = ['', '[]', 'null', '7', '{"a":1,"a":2}', '{"redirect_uris":["\\u0000"]}', '{'.repeat(10_000)];
+  for (const body of hostile) {
+    const answer = await register(body, invited);
+    assert.deepEqual([answer.status, answer.body['error']], [400, 'invalid_client_metadata'], body.slice(0, 20));
+    assert.match(String(answer.body['error_description']), /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/);
+  }
+  const form = await register('redirect_uris=x', { ...invited, 'Content-Type': 'application/x-www-form-urlencoded' });
+  assert.match(String(form.body['error_description']), /application\/json/);
+});
+
+test('what we do not know is ignored, and nothing is fetched', async () => {
+  const unknown = {
+    client_uri: 'https://new.example.com',
+    logo_uri: 'https://new.example.com/logo.svg',
+    tos_uri: 7,
+    software_id: 'x',
+    jwks: {},
+    trusted: true,
+    is_verified: true,
+    owner: server.adaId,
+  };
+  const { status, body } = await register({ ...minimal, ...unknown }, invited);
+  assert.equal(status, 201);
+  assert.ok(!Object.keys(unknown).some((name) => name in body));
+  assert.equal((await fetch(`${server.origin}/clients/${String(body['client_id'])}/logo`)).status, 404);
+  const row = await rowOf(body['client_id']);
+  assert.deepEqual([row?.['trusted'], row?.['is_verified'], row?.['owner']], [false, false, null]);
+});
