@@ -6,10 +6,10 @@ import { after } from 'node:test';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { openPool } from '#database/pool.ts';
-import { createLog } from '#kernel/log.ts';
+import { createLog, type Log } from '#kernel/log.ts';
 import { createClient } from '#oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { startApp } from '../../src/app.ts';
+import { startApp, type Role } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -83,10 +83,14 @@ const shop = (name: string) => {
 type Options = {
   /** The issuer is the address of the socket, for clients that look for it themselves. */
   isResolvable?: boolean;
+  /** Where the server logs; nowhere unless it is given. */
+  log?: Log;
+  roles?: readonly Role[];
 };
 
 /** Everything that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
-const openServer = async (env: Readonly<Record<string, string>>, { isResolvable = false }: Options) => {
+const openServer = async (env: Readonly<Record<string, string>>, options: Options) => {
+  const { isResolvable = false, log = createLog('silent'), roles = ['serve'] } = options;
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, while node:test still knows whose hook it is.
   after(async () => {
@@ -108,8 +112,8 @@ const openServer = async (env: Readonly<Record<string, string>>, { isResolvable 
       secretKey: Buffer.alloc(32, 7),
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
       random: Math.random,
-      log: createLog('silent'),
-      roles: ['serve'],
+      log,
+      roles,
     });
     closers.push(() => app.stop());
     return `http://127.0.0.1:${port}`;
