@@ -22,10 +22,10 @@ const row = ({ action, address, userAgent, dateCreated }: DeedRow): Markup =>
     <td>${browserOf(userAgent)}</td>
   </tr>`;
 
-const activity = (deeds: readonly DeedRow[]): Markup =>
+const activity = (deeds: readonly DeedRow[], root: string): Markup =>
   html`<div class="card">
     <h2 id="activity">Latest activity</h2>
-    <p>If something here was not you, <a href="#password">change your password</a>.</p>
+    <p>If something here was not you, <a href="${root}/account/password">change your password</a>.</p>
     <div class="table" role="region" tabindex="0" aria-labelledby="activity">
       <table>
         <caption>
@@ -64,7 +64,7 @@ export const accountPage = (view: {
           <dt>E-mail</dt>
           <dd>${view.email}</dd>
         </dl>
-        <p id="password"><a href="${view.root}/account/password">Change your password</a></p>
+        <p><a href="${view.root}/account/password">Change your password</a></p>
       </div>
-      ${view.sections} ${activity(view.deeds)}`,
+      ${view.sections} ${activity(view.deeds, view.root)}`,
   });
