@@ -213,5 +213,6 @@ test('each deed stands in the audit with who and where from', async () => {
     ['client_created', 'client_changed', 'client_secret_rotated', 'client_deleted'],
   );
   for (const row of rows) assert.deepEqual([row['user_id'], row['address']], [adaId, '127.0.0.1']);
-  assert.deepEqual((rows[1]?.['detail'] as { changed: string[] }).changed, ['name']);
+  const [, changed] = rows.map(({ detail }) => detail as { changed?: string[] });
+  assert.deepEqual(changed?.changed, ['name']);
 });

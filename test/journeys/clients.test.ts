@@ -1,0 +1,228 @@
+/** Clients by the platform and by the operator: over the API and on the command line. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ISSUER, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
+import { runCommand } from '../setup/command.ts';
+
+const server = await startAuthorizationServer();
+const { sql, alpha, adaId, ada } = server;
+const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+const platform = String(granted.body['access_token']);
+const tokens = (await server.redeem(await server.newCode())).body;
+
+type Representation = { _embedded?: Record<string, Record<string, unknown>[]> } & Record<string, unknown>;
+
+const call = async (method: string, path: string, options: { token?: string; body?: object } = {}) => {
+  const { token = platform, body } = options;
+  const response = await fetch(server.origin + path, {
+    method,
+    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const read = (text === '' ? {} : JSON.parse(text)) as Representation;
+  return { status: response.status, location: response.headers.get('location'), body: read };
+};
+const faultsOf = ({ body }: { body: Representation }) =>
+  body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
+
+/** Whether the client proves itself: with a refresh token that is none, it then gets 400 and not 401. */
+const counts = async (clientId: unknown, secret: unknown): Promise<boolean> => {
+  const credentials = { client_id: String(clientId), client_secret: String(secret) };
+  const form = { grant_type: 'refresh_token', refresh_token: 'none', ...credentials };
+  return (await server.token(form)).status === 400;
+};
+
+test('the platform makes a client, and reads it again without its secret', async () => {
+  const made = await call('POST', '/clients', { body: { name: 'Made', redirect_uris: [REDIRECT], company: 'Co' } });
+  assert.equal(made.status, 201);
+  const { client_id: clientId, client_secret: secret } = made.body;
+  assert.equal(made.location, `${ISSUER}/clients/${String(clientId)}`);
+  assert.equal(await counts(clientId, secret), true);
+  const { status, body } = await call('GET', `/clients/${String(clientId)}`);
+  assert.equal(status, 200);
+  const { _links, client_id: _id, client_secret: shown, ...properties } = body;
+  assert.equal(shown, null);
+  assert.deepEqual(properties, {
+    name: 'Made',
+    company: 'Co',
+    description: null,
+    contact: null,
+    redirect_uris: [REDIRECT],
+    logo: null,
+    owner: null,
+    is_public: false,
+    is_trusted: false,
+    is_verified: true,
+    is_legacy: false,
+    rotates_refresh_tokens: false,
+    date_created: '2026-07-01T10:00:00+0000',
+    date_modified: '2026-07-01T10:00:00+0000',
+  });
+});
+
+test('the platform makes clients of every kind', async () => {
+  const kinds = [
+    { is_public: true, rotates_refresh_tokens: false },
+    { is_trusted: 'true', redirect_uris: [] },
+    { is_legacy: '1' },
+    { rotates_refresh_tokens: 1 },
+    { owner: adaId, is_verified: false },
+  ];
+  const made = [];
+  for (const kind of kinds)
+    made.push((await call('POST', '/clients', { body: { name: 'Kind', redirect_uris: [REDIRECT], ...kind } })).body);
+  const [open, trusted, legacy, rotating, owned] = made;
+  assert.deepEqual(
+    [open?.['is_public'], open?.['client_secret'], open?.['rotates_refresh_tokens']],
+    [true, null, true],
+  );
+  assert.equal(trusted?.['is_trusted'], true);
+  assert.equal(legacy?.['is_legacy'], true);
+  assert.equal(rotating?.['rotates_refresh_tokens'], true);
+  assert.deepEqual([owned?.['owner'], owned?.['is_verified']], [adaId, false]);
+});
+
+for (const [what, body, faults] of [
+  ['without a name', {}, ['name required', 'redirect_uris required']],
+  [
+    'with every fault',
+    { name: '', contact: 'x', redirect_uris: ['http://x.example'], colour: 'red' },
+    ['colour unknown_property', 'name invalid_value', 'contact invalid_value', 'redirect_uris invalid_redirect_uri'],
+  ],
+  ['that is public and trusted', { name: 'X', is_public: true, is_trusted: true }, ['is_public invalid_value']],
+  [
+    'that is legacy with two addresses',
+    { name: 'X', is_legacy: true, redirect_uris: [REDIRECT, 'https://b.example'] },
+    ['is_legacy invalid_value'],
+  ],
+  ['whose name turns the reading direction', { name: 'a\u202eb', redirect_uris: [REDIRECT] }, ['name invalid_value']],
+] as const) {
+  test(`a client ${what} is refused`, async () => {
+    const refused = await call('POST', '/clients', { body });
+    assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
+  });
+}
+
+test('an owner whom nobody knows is a 404', async () => {
+  const body = { name: 'X', redirect_uris: [REDIRECT], owner: 999_999_999 };
+  assert.equal((await call('POST', '/clients', { body })).status, 404);
+});
+
+test('only the platform makes, sees and deletes clients', async () => {
+  const token = String(tokens['access_token']);
+  const path = `/clients/${server.client.client_id}`;
+  const body = { name: 'X', redirect_uris: [REDIRECT] };
+  assert.equal((await call('POST', '/clients', { token, body })).status, 403);
+  assert.equal((await call('GET', path, { token })).status, 403);
+  assert.equal((await call('DELETE', path, { token })).status, 403);
+  assert.equal((await call('GET', '/clients/nobody')).status, 404);
+});
+
+test('a client that the platform deletes is gone, with its tokens', async () => {
+  const { body } = await call('POST', '/clients', { body: { name: 'Gone', is_trusted: true } });
+  const credentials = { client_id: String(body['client_id']), client_secret: String(body['client_secret']) };
+  const own = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...credentials });
+  const token = String(own.body['access_token']);
+  assert.equal((await call('GET', '/clients/nobody', { token })).status, 404);
+  assert.equal((await call('DELETE', `/clients/${credentials.client_id}`)).status, 204);
+  assert.equal((await call('GET', '/clients/nobody', { token })).status, 401);
+  assert.equal((await call('DELETE', `/clients/${credentials.client_id}`)).status, 404);
+});
+
+const program = (...args: string[]) => {
+  if (server.address.kind !== 'socket') throw new TypeError('The test database listens on a socket');
+  const { directory, user, password, database } = server.address;
+  const place = { PGHOST: directory, PGUSER: user, PGPASSWORD: password, DATABASE_URL: `postgres:///${database}` };
+  const settings = { HALCYON_SECRET_KEY: '07'.repeat(32), LOG_LEVEL: 'silent' };
+  return runCommand(args, { PATH: process.env['PATH'] ?? '', ...place, ...settings });
+};
+const printed = async (...args: string[]) => {
+  const { code, out, err } = await program(...args);
+  assert.equal(code, 0, err);
+  return JSON.parse(out) as Record<string, unknown>;
+};
+const created = (...args: string[]) =>
+  printed('client', 'create', '--name', 'Cli', '--redirect-uri', REDIRECT, ...args);
+
+test('the operator makes clients of every kind', async () => {
+  const owned = await created('--owner', ada.toUpperCase(), '--contact', 'me@example.com', '--description', 'Mails');
+  const open = await created('--public');
+  const legacy = await created('--legacy', '--rotate-refresh-tokens');
+  assert.deepEqual(Object.keys(open), ['client_id']);
+  const rows = await sql`
+    select owner, contact, description, is_public, is_legacy, rotates_refresh_tokens, is_verified from client
+    where client_id = any(${[owned, open, legacy].map(({ client_id: id }) => String(id))}) order by id`;
+  assert.deepEqual(
+    rows.map((row) => Object.values(row)),
+    [
+      [adaId, 'me@example.com', 'Mails', false, false, false, true],
+      [null, null, null, true, false, true, true],
+      [null, null, null, false, true, true, true],
+    ],
+  );
+});
+
+test('the operator replaces a secret, with an overlap or without', async () => {
+  const { client_id: id, client_secret: first } = await created();
+  const second = await printed('client', 'rotate-secret', String(id));
+  assert.equal(second['older_secret_ends_in_hours'], 24);
+  assert.equal(await counts(id, second['client_secret']), true);
+  const third = await printed('client', 'rotate-secret', String(id), '--now');
+  assert.equal(await counts(id, third['client_secret']), true);
+  const live = await sql`
+    select from client_secret s join client c on c.id = s.client
+    where c.client_id = ${String(id)} and (s.date_expires is null or s.date_expires > now())`;
+  assert.equal(live.length, 1);
+  assert.notEqual(first, third['client_secret']);
+});
+
+test('the operator verifies and deletes a client', async () => {
+  const { body } = await call('POST', '/clients', {
+    body: { name: 'V', redirect_uris: [REDIRECT], is_verified: false },
+  });
+  const id = String(body['client_id']);
+  assert.deepEqual(await printed('client', 'verify', id), { client_id: id, verified: true });
+  assert.equal((await call('GET', `/clients/${id}`)).body['is_verified'], true);
+  assert.deepEqual(await printed('client', 'delete', id), { client_id: id, deleted: true });
+  assert.equal((await call('GET', `/clients/${id}`)).status, 404);
+});
+
+test('the operator invites a program, which registers a client', async () => {
+  const { registration_token: token, days } = await printed('client', 'registration-token', '--days', '365');
+  assert.equal(days, 365);
+  server.wait(Date.now() - new Date('2026-07-01T10:00:00Z').getTime());
+  const response = await fetch(`${server.origin}/register`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${String(token)}` },
+    body: JSON.stringify({ redirect_uris: [REDIRECT] }),
+  });
+  server.wait(new Date('2026-07-01T10:00:00Z').getTime() - Date.now());
+  assert.equal(response.status, 201);
+});
+
+test('the operator takes a member out of a store, and what they let in ends at once', async () => {
+  const token = String(tokens['access_token']);
+  assert.equal((await server.read(alpha, token)).status, 200);
+  const removed = await printed('store', 'remove-member', String(alpha), String(adaId));
+  assert.deepEqual(removed, { store_id: alpha, user_id: adaId, removed: true });
+  assert.equal((await server.read(alpha, token)).status, 401);
+  const again = await program('store', 'remove-member', String(alpha), String(adaId));
+  assert.deepEqual([again.code, again.err], [1, 'halcyon: There is no such member, or it is not yours to see\n']);
+});
+
+test('one line says what is wrong', async () => {
+  const wrong = [
+    [['create', '--name', 'X', '--owner', 'no@example.com'], /--owner: nobody signs in with/],
+    [['create', '--name', 'X', '--redirect-uri', 'http://x.example'], /must be https:/],
+    [['rotate-secret', 'nobody'], /There is no such confidential client/],
+    [['verify', 'no body'], /client_id must be letters/],
+    [['registration-token', '--days', '366'], /--days must be a whole number from 1 to 365/],
+  ] as const;
+  const ends = await Promise.all(wrong.map(([args]) => program('client', ...args)));
+  for (const [index, { code, err }] of ends.entries()) {
+    assert.equal(code, 1);
+    assert.match(err, wrong[index]?.[1] ?? /$^/);
+    assert.equal(err.trim().split('\n').length, 1);
+  }
+});
