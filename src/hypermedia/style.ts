@@ -64,6 +64,7 @@ input:not([type=radio],[type=checkbox],[type=hidden],[type=file]),select,textare
 textarea{min-height:6.5rem;resize:vertical}
 [aria-invalid=true]:not([type=radio],[type=checkbox]){border-color:var(--bad)}
 input[type=file]{display:block;width:100%;min-height:2.75rem;padding:.4rem 0}
+::file-selector-button{min-height:2.5rem;margin:0 .75rem 0 0;padding:.35rem .9rem;border-radius:8px;border:1px solid var(--edge);background:var(--paper);color:inherit;font:inherit;cursor:pointer}
 input[type=radio],input[type=checkbox]{flex:none;width:1.25rem;height:1.25rem;margin:0;accent-color:var(--accent)}
 fieldset{min-width:0;border:1px solid var(--line);border-radius:8px;margin:1.25rem 0;padding:.25rem .5rem .5rem}
 legend{padding:0 .5rem}

@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { createClient } from '#oauth/clients/clients.ts';
 import { PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { until } from '../setup/until.ts';
 import { startSite } from './client-site.ts';
 
 const ARRIVAL_MS = 5_000;
@@ -148,8 +149,12 @@ test('back after approval, the page can be used again', needsChromium, async (t)
 test('no page of another origin can frame the question', needsChromium, async (t) => {
   const page = await openConsent(t);
   await page.goto(clientPage(`<iframe src="${escaped(addressOf())}"></iframe>`));
-  const [, frame] = page.frames();
-  assert.equal(frame?.url(), 'chrome-error://chromewebdata/');
+  // A frame has no address until something was put into it.
+  const address = await until(
+    async () => page.frames()[1]?.url() ?? '',
+    (url) => url !== '',
+  );
+  assert.equal(address, 'chrome-error://chromewebdata/');
 });
 
 /** Sends the very form of the consent page, nonce and all, from a page on `host`. */

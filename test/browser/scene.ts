@@ -1,4 +1,5 @@
 /** People, stores and clients that show every page in every state, and the table of those pages. */
+import { createHash } from 'node:crypto';
 import type { Page } from 'playwright-core';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
@@ -63,15 +64,35 @@ const addClients = async ({ sql, adaId }: Server) => {
   return { full: full.client_id, stranger: stranger.client_id };
 };
 
+/** Of a mailed link to a new password, good for an hour. */
+const RESET_TOKEN = `hal_pr_${'A'.repeat(43)}`;
+
+/** Beside people and clients, what their account pages show: an app that was let in, and a link that was mailed. */
+const addTraces = async ({ sql, adaId, browser, asking }: Server): Promise<void> => {
+  await browser.consent(asking());
+  await sql`
+    insert into password_reset (hash, user_id, date_created, date_expires)
+    values (${createHash('sha256').update(RESET_TOKEN).digest()}, ${adaId}, ${NOW}, ${NOW}::timestamptz + interval '1 h')
+  `;
+};
+
 /** A server whose issuer resolves, with everybody signed in; `cookieOf` is what a browser of theirs would send. */
 export const startScene = async () => {
   const server = await startAuthorizationServer({}, { isResolvable: true });
   const emails = { ada: server.ada, ...(await addPeople(server)) };
   const clients = await addClients(server);
-  const cookieOf = async (email: string) => {
+  await addTraces(server);
+  // Signed in once each: the clock stands still, and sign-in is throttled.
+  const signedIn = new Map<string, Promise<{ name: string; value: string; url: string }[]>>();
+  const signIn = async (email: string) => {
     const visitor = createBrowser(server.origin);
     await visitor.signIn(email);
     return [...visitor.jar].map(([name, value]) => ({ name, value, url: server.origin }));
+  };
+  const cookieOf = (email: string) => {
+    const cookies = signedIn.get(email) ?? signIn(email);
+    signedIn.set(email, cookies);
+    return cookies;
   };
   const authorize = (client_id: string, changes: Record<string, string> = {}): string => {
     const asked = { response_type: 'code', client_id, scope: 'store_full_access', state: 'x', ...changes };
@@ -91,10 +112,23 @@ const signInWrongly = async (page: Page): Promise<void> => {
   await page.getByRole('alert').waitFor();
 };
 
-const allowNothing = async (page: Page): Promise<void> => {
-  await page.locator('form').evaluate((form) => form.setAttribute('novalidate', ''));
-  await page.getByRole('button', { name: 'Allow' }).click();
-  await page.getByRole('alert').waitFor();
+/** Sends the form without what it requires, so that the page says what is wrong. */
+const send =
+  (button: string) =>
+  async (page: Page): Promise<void> => {
+    await page
+      .locator('main form')
+      .first()
+      .evaluate((form) => form.setAttribute('novalidate', ''));
+    await page.getByRole('button', { name: button }).click();
+    await page.waitForLoadState();
+  };
+
+const makeApp = async (page: Page): Promise<void> => {
+  await page.getByLabel('Name', { exact: true }).fill('My own app');
+  await page.getByLabel('Redirect addresses').fill('https://app.example.com/callback');
+  await page.getByRole('button', { name: 'Make' }).click();
+  await page.getByRole('heading', { level: 1 }).waitFor();
 };
 
 const elsewhere = { redirect_uri: 'https://studio.example.com/oauth/callback/' };
@@ -105,7 +139,7 @@ export const views: readonly View[] = [
   ['sign-in',                  'nobody', () => '/sign-in?return_to=/authorize'],
   ['sign-in, wrong',           'nobody', () => '/sign-in', signInWrongly],
   ['consent, several stores',  'ada',    ({ authorize, clients }) => authorize(clients.full)],
-  ['consent, store missing',   'ada',    ({ authorize, clients }) => authorize(clients.full), allowNothing],
+  ['consent, store missing',   'ada',    ({ authorize, clients }) => authorize(clients.full), send('Allow')],
   ['consent, one store',       'solo',   ({ authorize, clients }) => authorize(clients.full)],
   ['consent, no store',        'none',   ({ authorize, clients }) => authorize(clients.full)],
   ['consent, 300 stores',      'many',   ({ authorize, clients }) => authorize(clients.full, { scope: 'store_full_access store_id_1000150' })],
@@ -115,4 +149,18 @@ export const views: readonly View[] = [
   ['refusal, for the owner',   'ada',    ({ authorize, clients }) => authorize(clients.full, elsewhere)],
   ['refusal, unknown client',  'nobody', ({ authorize }) => authorize(`nobody${'-x'.repeat(200)}`)],
   ['problem',                  'nobody', () => '/sign-out'],
+  ['forgot password',          'nobody', () => '/forgot-password'],
+  ['reset password',           'nobody', () => `/reset-password?token=${RESET_TOKEN}`],
+  ['reset password, dead',     'nobody', () => '/reset-password?token=x'],
+  ['account',                  'ada',    () => '/account'],
+  ['account, nothing yet',     'none',   () => '/account'],
+  ['password',                 'ada',    () => '/account/password'],
+  ['password, refused',        'ada',    () => '/account/password', send('Change')],
+  ['apps',                     'ada',    () => '/account/clients'],
+  ['apps, none',               'none',   () => '/account/clients'],
+  ['app, new',                 'ada',    () => '/account/clients/new'],
+  ['app, refused',             'ada',    () => '/account/clients/new', send('Make')],
+  ['app, made',                'many',   () => '/account/clients/new', makeApp],
+  ['app',                      'ada',    ({ clients }) => `/account/clients/${clients.full}`],
+  ['app, to be deleted',       'ada',    ({ clients }) => `/account/clients/${clients.full}/delete`],
 ];

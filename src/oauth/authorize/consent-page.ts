@@ -1,6 +1,7 @@
 /** The page of /authorize: who asks, for what, and the picker of a store. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { logoImage } from '../clients/logo/logo.ts';
 import { shownHost } from '../redirect-uri.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import type { PickableStore } from './queries.ts';
@@ -97,14 +98,6 @@ const decision = (view: ConsentView): Markup =>
     </div>
   </form>`;
 
-const logo = ({ request, root }: ConsentView): Markup | null => {
-  const { clientId, logoDate } = request.client;
-  if (logoDate === null) return null;
-  // The date makes another address of another picture, so that the old one may be kept by the browser for good.
-  const address = `${root}/clients/${clientId}/logo?v=${logoDate.getTime()}`;
-  return html`<img class="logo" src="${address}" alt="" width="48" height="48" />`;
-};
-
 const UNVERIFIED = html`<p>
   <span class="badge">Unverified</span> This app registered itself, and nobody here has looked at who is behind it. Go
   on only if you were just using it and know the address that it sends you to.
@@ -131,7 +124,7 @@ export const consentPage = (view: ConsentView): string => {
     title: `Let ${client.name} in?`,
     main: html`<div class="card">
       <div class="who">
-        ${logo(view)}
+        ${logoImage(view.root, client)}
         <h1>Let ${isolated(client.name)} in?</h1>
       </div>
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
