@@ -1,0 +1,175 @@
+/**
+ * Every address of src/routes.ts that leads into a store, with every method, asked by everybody whom that store does not
+ * concern: nothing of it is told, nothing in it changes. A new route is in the matrix as soon as it is in the table.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { METHODS } from '#http/route.ts';
+import { createClient } from '#oauth/clients/clients.ts';
+import { grantStoreAccess } from '#oauth/issue.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { startTestApp } from '../setup/app.ts';
+import { fillIn, routeTable } from './route-table.ts';
+
+/** Stands in every name of the other store, so that whatever shows one of them shows this. */
+const MARK = 'quetzal';
+
+const app = await startTestApp({ roles: ['serve'] });
+const { sql, baseUrl, clock, platformToken } = app;
+const now = clock.now();
+const lifetimes = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365, now };
+
+// Ada's app was let into her store A. Bob has store B and an app in it.
+const password = 'correct horse battery';
+const email = `bob@${MARK}.example`;
+const { id: bob } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password, now });
+const shop = { name: `Store ${MARK}`, domain: `${MARK}.example`, email, timeZone: 'UTC', now };
+const { id: storeId } = await createStore(sql, shop);
+await addMember(sql, { storeId, userId: bob, role: 'owner', now });
+const redirectUris = [`https://${MARK}.example/cb`];
+const { client_id: clientId } = await createClient(sql, { name: `App ${MARK}`, redirectUris, trusted: false, now });
+
+const newToken = async (grant: { userId: number; storeId: number }): Promise<string> =>
+  (await grantStoreAccess(sql, { ...grant, clientId, ...lifetimes })).access_token;
+const own = await newToken({ userId: bob, storeId });
+
+/** Lets Ada's app, and it alone, into her account instead of one store. */
+const accountToken = await newToken({ userId: app.userId, storeId: app.storeId });
+await sql`
+  update access_grant set scope = 'user_full_access', store_id = null
+  where user_id = ${app.userId} and id = (select max(id) from access_grant)`;
+const expired = await newToken({ userId: bob, storeId });
+await sql`
+  update access_token set date_expires = ${now}
+  where grant_id = (select max(id) from access_grant where user_id = ${bob})`;
+
+const sent = (method: string, path: string, token: string | null, body?: unknown): Promise<Response> =>
+  fetch(baseUrl + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      'SERVICE-API-VERSION': '1',
+      ...(token === null ? {} : { Authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+const made = async (path: string, token: string, body: unknown): Promise<Record<string, unknown>> => {
+  const response = await sent('POST', path, token, body);
+  assert.equal(response.status, 201, path);
+  return (await response.json()) as Record<string, unknown>;
+};
+
+const webhook = { name: `Hook ${MARK}`, format: 'json', url: `https://${MARK}.example/hook`, encryption_key: MARK };
+const event = { event: 'transaction/created', resource: { id: 1, text: MARK, _embedded: { 'svc:items': [{}] } } };
+const { id: webhookId } = await made(`/stores/${storeId}/webhooks`, own, webhook);
+const { id: eventId } = await made(`/stores/${storeId}/events`, platformToken, event);
+
+/** What of Bob's an address may name. */
+const named: Readonly<Record<string, string>> = {
+  store_id: String(storeId),
+  webhook_id: String(webhookId),
+  event_id: String(eventId),
+  user_id: String(bob),
+  client_id: clientId,
+  collection: 'transactions',
+  id: '1',
+  relation: 'items',
+};
+
+const routes = routeTable(baseUrl);
+const resources = routes.filter((route) => route.kind === 'resource');
+
+/** As good a body as there can be, so that nothing but the token is in the way. */
+const bodyOf = (method: string, path: string): unknown => {
+  if (method === 'GET' || method === 'HEAD' || method === 'DELETE') return undefined;
+  return path.includes('/events') ? event : { ...webhook, name: 'Taken over' };
+};
+
+/** All that there is, of everybody. */
+const rows = (): Promise<unknown> => sql`
+  select
+    (select json_agg(t order by id) from store t)::text as stores,
+    (select json_agg(t order by store_id, user_id) from membership t)::text as members,
+    (select json_agg(t order by id) from webhook t)::text as webhooks,
+    (select json_agg(t order by id) from resource t)::text as resources,
+    (select json_agg(t order by id) from users t)::text as users,
+    (select json_agg(t order by id) from client t)::text as clients,
+    (select count(*) from event)::int as events,
+    (select count(*) from delivery)::int as deliveries`;
+
+const strangers = { 'a token of store A': app.token, "a token of A's account": accountToken };
+const nobodies = { 'a token of B that has expired': expired, 'no token': null };
+
+const assertNothingSaid = async (response: Response, what: string): Promise<void> => {
+  const said = `${[...response.headers].join(' ')} ${await response.text()}`;
+  assert.ok(!said.includes(MARK), `${what}: ${said}`);
+};
+
+const inside = resources.filter(({ path }) => path.includes(':'));
+test('there are addresses that lead into a store', () => assert.ok(inside.length >= 12, String(inside.length)));
+
+for (const route of inside) {
+  for (const method of ['HEAD', ...METHODS]) {
+    const isServed = method === 'HEAD' ? 'GET' in route.operations : method in route.operations;
+    test(`${method} ${route.path} is nothing to who is not of the store`, async () => {
+      const path = fillIn(route, named);
+      const before = await rows();
+      for (const [who, token] of Object.entries(strangers)) {
+        const response = await sent(method, path, token, bodyOf(method, path));
+        assert.ok((isServed ? [403, 404] : [405]).includes(response.status), `${who}: ${response.status}`);
+        await assertNothingSaid(response, who);
+      }
+      for (const [who, token] of Object.entries(nobodies)) {
+        const response = await sent(method, path, token, bodyOf(method, path));
+        assert.equal(response.status, isServed ? 401 : 405, who);
+        await assertNothingSaid(response, who);
+      }
+      assert.deepEqual(await rows(), before);
+    });
+  }
+}
+
+for (const { path, operations } of resources.filter((route) => !route.path.includes(':'))) {
+  for (const method of METHODS.filter((name) => name in operations)) {
+    test(`${method} ${path} shows and takes nothing of a store that the token is not for`, async () => {
+      const before = await rows();
+      for (const [who, token] of Object.entries({ ...strangers, ...nobodies })) {
+        const response = await sent(method, path, token, bodyOf(method, path));
+        const possible = method === 'GET' ? [200, 401, 403] : [401, 403];
+        assert.ok(possible.includes(response.status), `${who}: ${response.status}`);
+        await assertNothingSaid(response, who);
+      }
+      assert.deepEqual(await rows(), before);
+    });
+  }
+}
+
+const pages = routes.filter(({ kind, operations }) => kind === 'door' && 'GET' in operations);
+for (const { path } of pages.filter((route) => route.path.startsWith('/account'))) {
+  test(`a token opens no page: ${path}`, async () => {
+    for (const token of [own, accountToken, platformToken]) {
+      const response = await sent('GET', path.replaceAll(/:\w+/g, clientId), token);
+      assert.deepEqual([response.status, response.headers.get('location')?.split('?', 1)[0]], [303, '/sign-in']);
+    }
+  });
+}
+
+// Last, because it leaves little of the store: the same addresses do lead somewhere.
+test('the same addresses are something to who is of the store, or to the platform', async () => {
+  for (const method of ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const) {
+    for (const route of inside) {
+      if (!(method === 'HEAD' ? 'GET' in route.operations : method in route.operations)) continue;
+      const path = fillIn(route, named);
+      const statuses = [];
+      for (const token of [own, platformToken])
+        statuses.push((await sent(method, path, token, bodyOf(method, path))).status);
+      assert.ok(
+        statuses.some((status) => status >= 200 && status < 300),
+        `${method} ${route.path}: ${String(statuses)}`,
+      );
+    }
+  }
+});
