@@ -15,9 +15,13 @@ const requireSameOrigin = (request: FastifyRequest, origin: string): void => {
   const site = request.headers['sec-fetch-site'];
   const sameOrigin = site === undefined ? request.headers.origin === origin : site === 'same-origin';
   if (sameOrigin) return;
+  // Over plain http a browser says nothing of the site, and of the origin `null`, since our pages send no referrer.
+  const isMute = site === undefined && request.headers.origin === 'null';
   throw new Problem(403, {
     code: 'cross_site_request',
-    message: 'This form was not sent from a page of this site; open the page here and send it again',
+    message: isMute
+      ? 'Your browser does not say where this form came from, as it is over http: open this site by https, or at localhost'
+      : 'This form was not sent from a page of this site; open the page here and send it again',
   });
 };
 
