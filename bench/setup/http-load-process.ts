@@ -1,0 +1,124 @@
+/**
+ * Posts forms over kept-alive connections, in a process of its own: a client inside the measured process would be measured
+ * with it. It looks at the status of an answer and parses none.
+ */
+import { Pool } from 'undici';
+import { answer } from './child.ts';
+
+export type Target = { origin: string; path: string; authorization: string };
+
+export type Loaded = {
+  ms: number;
+  /** Milliseconds, request by request in the order of their ends. */
+  latencies: number[];
+  /** What was not a 200: the status and the body, or what went wrong on the way. */
+  failures: string[];
+  /** The bodies in the order of their requests, where they were asked for. */
+  answers: string[];
+};
+
+type Exchange = (n: number, body: string, since: number, done: () => void) => void;
+
+const TICK_MS = 1;
+
+const pools = new Map<string, Pool>();
+
+const poolTo = (origin: string, connections: number): Pool => {
+  const key = `${origin} ${connections}`;
+  const pool = pools.get(key) ?? new Pool(origin, { connections, pipelining: 1 });
+  pools.set(key, pool);
+  return pool;
+};
+
+const exchanging = (target: Target, connections: number, keeps: boolean): { loaded: Loaded; exchange: Exchange } => {
+  const pool = poolTo(target.origin, connections);
+  const loaded: Loaded = { ms: 0, latencies: [], failures: [], answers: [] };
+  const headers = { authorization: target.authorization, 'content-type': 'application/x-www-form-urlencoded' };
+  const exchange: Exchange = (n, body, since, done) => {
+    let status = 0;
+    let text = '';
+    pool.dispatch(
+      { method: 'POST', path: target.path, headers, body },
+      {
+        onRequestStart: () => {},
+        onResponseStart: (_controller, code) => void (status = code),
+        onResponseData: (_controller, chunk) => {
+          if (keeps || status !== 200) text += chunk.toString();
+        },
+        onResponseEnd: () => {
+          loaded.latencies.push(performance.now() - since);
+          if (status !== 200) loaded.failures.push(`${status} ${text}`);
+          else if (keeps) loaded.answers[n] = text;
+          done();
+        },
+        onResponseError: (_controller, error) => {
+          loaded.failures.push(String(error));
+          done();
+        },
+      },
+    );
+  };
+  return { loaded, exchange };
+};
+
+const handlers = {
+  /** A closed loop: each body once, `connections` of them at a time. */
+  burst: async (given: {
+    target: Target;
+    bodies: readonly string[];
+    connections: number;
+    keeps: boolean;
+  }): Promise<Loaded> => {
+    const { bodies, connections } = given;
+    const { loaded, exchange } = exchanging(given.target, connections, given.keeps);
+    const startedAt = performance.now();
+    let next = 0;
+    const client = async () => {
+      while (next < bodies.length) {
+        const n = next++;
+        await new Promise<void>((done) => exchange(n, bodies[n] ?? '', performance.now(), done));
+      }
+    };
+    await Promise.all(Array.from({ length: connections }, client));
+    loaded.ms = performance.now() - startedAt;
+    return loaded;
+  },
+  /**
+   * An open loop: the bodies in turn, each sent when its time has come, whatever has become of those before. How long it
+   * took counts from that time, so that a server that stalls cannot hide who had to wait for it.
+   */
+  stream: (given: {
+    target: Target;
+    bodies: readonly string[];
+    connections: number;
+    perSecond: number;
+    seconds: number;
+  }): Promise<Loaded> => {
+    const { bodies, perSecond } = given;
+    const { loaded, exchange } = exchanging(given.target, given.connections, false);
+    const count = perSecond * given.seconds;
+    const { promise, resolve } = Promise.withResolvers<Loaded>();
+    const startedAt = performance.now();
+    let next = 0;
+    let ended = 0;
+    const done = () => {
+      ended += 1;
+      if (ended < count) return;
+      loaded.ms = performance.now() - startedAt;
+      resolve(loaded);
+    };
+    const timer = setInterval(() => {
+      const dueCount = Math.min(count, Math.floor(((performance.now() - startedAt) * perSecond) / 1_000));
+      for (; next < dueCount; next += 1) {
+        exchange(next, bodies[next % bodies.length] ?? '', startedAt + (next * 1_000) / perSecond, done);
+      }
+      if (next === count) clearInterval(timer);
+    }, TICK_MS);
+    return promise;
+  },
+};
+
+export type HttpLoadProcess = typeof handlers;
+answer(handlers, async () => {
+  await Promise.all([...pools.values()].map((pool) => pool.close()));
+});

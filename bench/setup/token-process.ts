@@ -1,0 +1,76 @@
+/** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping when told to. */
+import { Registry } from 'prom-client';
+import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
+import { systemClock } from '#kernel/clock.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+import { createLog } from '#kernel/log.ts';
+import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
+import { startApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { startHousekeeping } from '../../src/housekeeping.ts';
+import { answer } from './child.ts';
+
+/** Later than any bench ends. */
+const NEVER_MS = 2 ** 31 - 1;
+const log = createLog('warn');
+const ends: (() => Promise<void>)[] = [];
+let sql: Sql | undefined;
+let statements = 0;
+let purging: { housekeeping: Running; registry: Registry } | undefined;
+
+const handlers = {
+  start: async (given: {
+    address: DatabaseAddress;
+    port: number;
+    secretKey: Uint8Array;
+    counts: boolean;
+  }): Promise<string> => {
+    const origin = `http://127.0.0.1:${given.port}`;
+    const config = readConfig({ PORT: String(given.port), BASE_URL: origin }, '/');
+    const { connections } = config.database;
+    sql = openPool(given.address, {
+      connections,
+      applicationName: 'bench-server',
+      ...(given.counts && { onQuery: () => void (statements += 1) }),
+    });
+    ends.push(() => sql?.end({ timeout: 1 }) ?? Promise.resolve());
+    const app = await startApp({
+      // It comes when the bench says so, and not in the middle of something else.
+      config: { ...config, housekeeping: { ...config.housekeeping, everyMs: NEVER_MS } as typeof config.housekeeping },
+      sql,
+      secretKey: Buffer.from(given.secretKey),
+      clock: systemClock,
+      random: Math.random,
+      log,
+      roles: ['serve'],
+    });
+    ends.push(() => app.stop());
+    return `startApp, roles serve, connections=${connections}`;
+  },
+  statements: async (_: null): Promise<number> => statements,
+  /** Begins to delete one kind of what has expired, as the server itself would, and goes on until told. */
+  purge: async (given: { what: string; batchRows: number; pauseMs: number }): Promise<void> => {
+    if (sql === undefined) throw new Error('Not started');
+    const { housekeeping: kept } = readConfig({}, '/');
+    const purges = createOAuthPurges({ sql, kept }).filter(({ name }) => name === given.what);
+    const registry = new Registry();
+    const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
+    purging = {
+      housekeeping: startHousekeeping({ sql, clock: systemClock, log, registry, purges, settings }),
+      registry,
+    };
+  },
+  /** Answers how many rows were deleted. */
+  endPurge: async (_: null): Promise<number> => {
+    const { housekeeping, registry } = purging ?? {};
+    await housekeeping?.stop();
+    const metrics = (await registry?.getMetricsAsJSON()) ?? [];
+    const purged = metrics.find(({ name }) => name === 'halcyon_purged_rows_total');
+    return purged?.values.reduce((sum, { value }) => sum + value, 0) ?? 0;
+  },
+};
+
+export type TokenProcess = typeof handlers;
+answer(handlers, async () => {
+  for (const end of ends.toReversed()) await end();
+});
