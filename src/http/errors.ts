@@ -1,7 +1,7 @@
 /** A Problem as the one error document, in whatever format the caller reads. */
 import { randomBytes } from 'node:crypto';
 import { number, text, type Document } from '#hypermedia/document.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem, type Fault } from '#kernel/problem.ts';
 
 /** `id-…`: stands in the answer and in the log line, so that one finds the other. */
 export const newLogref = (): string => `id-${randomBytes(9).toString('base64url')}`;
@@ -36,12 +36,20 @@ export const errorDocument = (problem: Problem, logref: string): Document => ({
 
 type Thrown = Error & { statusCode?: number; code?: string };
 
-const clientErrors: Readonly<Record<number, string>> = {
-  400: 'malformed_request',
-  413: 'too_large',
-  414: 'uri_too_long',
-  415: 'unsupported_media_type',
-  431: 'headers_too_large',
+/** In words of ours: the framework's own repeat the address, and whatever somebody has put into it. */
+const clientErrors: Readonly<Record<number, Fault>> = {
+  400: {
+    code: 'malformed_request',
+    message: 'The request is not HTTP that can be read: its address, headers or length',
+  },
+  413: { code: 'too_large', message: 'The body is too large' },
+  414: { code: 'uri_too_long', message: 'The address is too long' },
+  415: {
+    code: 'unsupported_media_type',
+    message: 'The Content-Type is not one that can be read',
+    field: 'Content-Type',
+  },
+  431: { code: 'headers_too_large', message: 'The headers are too large' },
 };
 
 /**
@@ -58,9 +66,8 @@ export const toProblem = (thrown: unknown, isUnavailable: (error: unknown) => bo
     );
   }
   const error = thrown as Thrown;
-  const code = clientErrors[error.statusCode ?? 0];
-  if (code !== undefined && error.statusCode !== undefined)
-    return new Problem(error.statusCode, { code, message: error.message });
+  const fault = clientErrors[error.statusCode ?? 0];
+  if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
   return new Problem(
     500,
     { code: 'internal', message: 'Something went wrong on our side; quote the logref' },

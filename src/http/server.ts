@@ -31,10 +31,7 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
 const refuseConnection = (services: Services, error: Error & { code?: string }, socket: Socket): void => {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
-  const problem = toProblem(
-    Object.assign(new Error('The request is not HTTP that can be read'), { statusCode: status }),
-    () => false,
-  );
+  const problem = toProblem({ statusCode: status }, () => false);
   const body = defaultRepresentation.render(errorDocument(problem, newLogref()), services.naming);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
   socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);

@@ -6,6 +6,7 @@ import type { Log } from '#kernel/log.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { newLogref, toProblem } from './errors.ts';
+import type { Params } from './route.ts';
 
 export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
@@ -45,6 +46,16 @@ export const headersOf = (request: FastifyRequest): Record<string, string | unde
   return headers;
 };
 
+/**
+ * The address as the log has it: the route, with the ids that are in it. Anything else that stands in an address may be a
+ * token that somebody put in the wrong place, and is left out.
+ */
+const addressForLog = ({ routeOptions, params }: FastifyRequest): string | undefined =>
+  routeOptions.url?.replaceAll(/:(\w+)/g, (parameter, name: string) => {
+    const value = (params as Params)[name] ?? '';
+    return /^[0-9]{1,16}$/.test(value) ? value : parameter;
+  });
+
 /** Whatever was thrown, as a Problem that stands in the log under `logref`: once, here, where it is handled. */
 export const reportProblem = (
   services: Services,
@@ -57,7 +68,7 @@ export const reportProblem = (
     logref,
     status: problem.status,
     method: request.method,
-    path: request.url.split('?', 1)[0],
+    path: addressForLog(request),
     err: problem.cause,
   };
   if (problem.status >= 500) services.log.error(line, problem.message);

@@ -2,6 +2,19 @@
 export type Fault = { code: string; message: string; field?: string };
 
 /**
+ * Messages name what a caller sent, and a caller may send a secret where a name belongs. No name of ours is this long, and
+ * every token, session and generated key is.
+ */
+const SECRETS = /[A-Za-z0-9+/_=-]{40,}/g;
+const withoutSecrets = (text: string): string => text.replaceAll(SECRETS, '***');
+
+const cleaned = ({ field, message, ...fault }: Fault): Fault => ({
+  ...fault,
+  message: withoutSecrets(message),
+  ...(field === undefined ? {} : { field: withoutSecrets(field) }),
+});
+
+/**
  * What the caller did wrong, or what the service cannot do right now: thrown by any room, made into the one error
  * document by the HTTP machinery. `cause` is for the log only and never leaves the house.
  */
@@ -15,7 +28,7 @@ export class Problem extends Error {
     faults: Fault | readonly Fault[],
     options: { headers?: Record<string, string>; cause?: unknown } = {},
   ) {
-    const list = Array.isArray(faults) ? (faults as readonly Fault[]) : [faults as Fault];
+    const list = (Array.isArray(faults) ? (faults as readonly Fault[]) : [faults as Fault]).map(cleaned);
     super(
       list.map((fault) => fault.message).join('; '),
       options.cause === undefined ? undefined : { cause: options.cause },

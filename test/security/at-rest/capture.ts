@@ -1,0 +1,22 @@
+/** All that a server logs at the finest level, without redaction, and all that the process prints meanwhile. */
+import { after } from 'node:test';
+import { pino } from 'pino';
+import type { Log } from '#kernel/log.ts';
+
+export type Capture = { log: Log; text: () => string; clear: () => void };
+
+export const captureLogs = (): Capture => {
+  const lines: string[] = [];
+  // Redaction is the second lock: here the first one is tried, which is that nobody logs a secret at all.
+  const log: Log = pino({ level: 'trace', base: null }, { write: (line: string) => void lines.push(line) });
+  for (const stream of [process.stdout, process.stderr]) {
+    const write = stream.write.bind(stream);
+    const spy = (...given: Parameters<typeof write>): boolean => {
+      lines.push(typeof given[0] === 'string' ? given[0] : Buffer.from(given[0]).toString('latin1'));
+      return write(...given);
+    };
+    stream.write = spy as typeof stream.write;
+    after(() => void (stream.write = write));
+  }
+  return { log, text: () => lines.join(''), clear: () => void (lines.length = 0) };
+};

@@ -1,0 +1,142 @@
+/**
+ * A secret in every place where it does not belong, at every address: no error says it again, and the log does not have
+ * it. Somebody's client is always wrong, and what it gets wrong is read by more people than it thinks.
+ */
+import assert from 'node:assert/strict';
+import { Agent, request } from 'node:http';
+import { after, test } from 'node:test';
+import { captureLogs } from './at-rest/capture.ts';
+import { findSecrets } from './at-rest/search.ts';
+import { startAuthorizationServer } from './oauth-server.ts';
+import { fillIn, routeTable } from './route-table.ts';
+
+const logs = captureLogs();
+const agent = new Agent({ keepAlive: true });
+after(() => agent.destroy());
+const server = await startAuthorizationServer({}, { log: logs.log });
+const { origin, client, browser, platform } = server;
+
+const { body: granted } = await server.redeem(await server.newCode());
+const { body: ofPlatform } = await server.token({ grant_type: 'client_credentials', ...platform });
+const secrets = new Map([
+  ['the access token', String(granted['access_token'])],
+  ['the session', browser.jar.get('halcyon') ?? ''],
+]);
+
+type Sent = { path: string; headers: Record<string, string>; body?: string };
+type Place = (secret: string, path: string) => Sent;
+
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+const FORM_TYPE = { 'Content-Type': 'application/x-www-form-urlencoded' };
+const withBody = (path: string, headers: Record<string, string>, body: string): Sent => ({ path, headers, body });
+
+// oxfmt-ignore
+const places: Readonly<Record<string, Place>> = {
+  'the query, as access_token':     (secret, path) => ({ path: `${path}?access_token=${secret}`, headers: {} }),
+  'the query, as a value':          (secret, path) => ({ path: `${path}?limit=${secret}&zoom=${secret}&fields=${secret}`, headers: {} }),
+  'the query, as a name':           (secret, path) => ({ path: `${path}?${secret}=1&${secret}=2`, headers: {} }),
+  'an address that cannot be decoded': (secret, path) => ({ path: `${path}/${secret}%zz`, headers: {} }),
+  'an address that there is not':   (secret, path) => ({ path: `${path}/${secret}/${secret}`, headers: {} }),
+  'an address of another host':     (secret, path) => ({ path: `http://${secret}.example${path}`, headers: {} }),
+  'the version header':             (secret, path) => ({ path, headers: { 'SERVICE-API-VERSION': secret } }),
+  'Accept':                         (secret, path) => ({ path, headers: { Accept: secret } }),
+  'Content-Type':                   (secret, path) => ({ path, headers: { 'Content-Type': `${secret}/${secret}; charset=${secret}` } }),
+  'Authorization, without a scheme': (secret, path) => ({ path, headers: { Authorization: secret } }),
+  'Authorization, under Basic':     (secret, path) => ({ path, headers: { Authorization: `Basic ${secret}` } }),
+  'Basic, as the client_id':        (secret, path) => ({ path, headers: { Authorization: `Basic ${btoa(`${secret}:${secret}`)}` } }),
+  'a cookie of another name':       (secret, path) => ({ path, headers: { Cookie: `${secret}=${secret}; halcyon=${secret}` } }),
+  'Origin':                         (secret, path) => ({ path, headers: { Origin: `https://${secret}.example`, 'Sec-Fetch-Site': secret } }),
+  'a header of its own':            (secret, path) => ({ path, headers: { [secret]: secret, 'X-Api-Key': secret } }),
+  'a body that is nothing else':    (secret, path) => withBody(path, JSON_TYPE, secret),
+  'a body of JSON that breaks off': (secret, path) => withBody(path, JSON_TYPE, `{"name":"${secret}`),
+  'the name of a member':           (secret, path) => withBody(path, JSON_TYPE, JSON.stringify({ [secret]: { [secret]: 1 } })),
+  'a member that is there twice':   (secret, path) => withBody(path, JSON_TYPE, `{"${secret}":1,"${secret}":2}`),
+  'a member with a NUL':            (secret, path) => withBody(path, JSON_TYPE, `{"${secret}":"\\u0000"}`),
+  'members of every wrong type':    (secret, path) => withBody(path, JSON_TYPE, JSON.stringify({ name: [secret], url: secret, events: [secret], format: secret, email: { [secret]: secret }, headers: { [secret]: secret }, event: secret, resource: secret, redirect_uris: [secret], query: `zoom=${secret}`, contacts: [secret], scope: secret })),
+  'an array':                       (secret, path) => withBody(path, JSON_TYPE, JSON.stringify([secret, [secret]])),
+  'a form of one word':             (secret, path) => withBody(path, FORM_TYPE, secret),
+  'a field that is there twice':    (secret, path) => withBody(path, FORM_TYPE, `${secret}=1&${secret}=2`),
+  'fields of another meaning':      (secret, path) => withBody(path, FORM_TYPE, new URLSearchParams({ grant_type: secret, client_id: secret, code: secret, token: secret, nonce: secret, decision: secret, name: secret }).toString()),
+  'a broken escape':                (secret, path) => withBody(path, FORM_TYPE, `a=${secret}%zz`),
+  'text':                           (secret, path) => withBody(path, { 'Content-Type': 'text/plain' }, secret),
+};
+
+/** Raw, because fetch mends addresses. Headers and body of the answer, as text, where it is an error. */
+const errorTo = async (method: string, { path, headers, body }: Sent): Promise<string> => {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const { hostname, port } = new URL(origin);
+  const asked = request({ hostname, port, path, method, headers, agent }, (response) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.on('end', () => {
+      const isError = (response.statusCode ?? 0) >= 400;
+      resolve(isError ? [...response.rawHeaders, Buffer.concat(chunks).toString()].join('\n') : '');
+    });
+  });
+  asked.on('error', reject);
+  asked.end(body);
+  return promise;
+};
+
+const named = {
+  store_id: String(server.alpha),
+  webhook_id: '1',
+  event_id: '1',
+  user_id: '1',
+  client_id: client.client_id,
+};
+const commerce = { collection: 'transactions', id: '1', relation: 'items', grant_id: '1' };
+const routes = routeTable(origin);
+
+/** Whoever may call most of it, so that more is looked at than the token. */
+const headersOf = (kind: 'resource' | 'door'): Record<string, string> =>
+  kind === 'resource'
+    ? { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${String(ofPlatform['access_token'])}` }
+    : { Cookie: browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };
+
+for (const [place, at] of Object.entries(places)) {
+  test(`a secret is not said again, neither by an error nor in the log: ${place}`, async () => {
+    logs.clear();
+    let errors = 0;
+    for (const [name, secret] of secrets) {
+      for (const route of routes) {
+        for (const method of Object.keys(route.operations)) {
+          const sent = at(secret, fillIn(route, { ...named, ...commerce }));
+          const { body: _, ...bare } = sent;
+          const headers = { ...headersOf(route.kind), ...sent.headers };
+          const answer = await errorTo(method, { ...(method === 'GET' ? bare : sent), headers });
+          assert.deepEqual(findSecrets(answer, new Map([[name, secret]])), [], `${method} ${route.path}`);
+          if (answer !== '') errors += 1;
+        }
+      }
+    }
+    assert.ok(errors > 0, 'something was refused');
+    assert.ok(logs.text().includes('/token') || logs.text().includes('logref'), 'the log says something');
+    assert.deepEqual(findSecrets(logs.text(), secrets), []);
+  });
+}
+
+test('a secret in place of an id is not said again', async () => {
+  logs.clear();
+  for (const [name, secret] of secrets) {
+    for (const route of routes.filter(({ path }) => path.includes(':'))) {
+      for (const method of Object.keys(route.operations)) {
+        const path = route.path.replaceAll(/:\w+/g, secret);
+        const answer = await errorTo(method, { path, headers: headersOf(route.kind) });
+        assert.deepEqual(findSecrets(answer, new Map([[name, secret]])), [], `${method} ${route.path}`);
+      }
+    }
+  }
+  assert.ok(logs.text().includes('/stores/:store_id'), 'the log says which address it was');
+  assert.deepEqual(findSecrets(logs.text(), secrets), []);
+});
+
+test('what is no HTTP at all is not said again', async () => {
+  logs.clear();
+  for (const [name, secret] of secrets) {
+    const answer = await errorTo('GET', { path: '/', headers: { 'X-Large': secret.repeat(2_000) } });
+    assert.match(answer, /headers_too_large/);
+    assert.deepEqual(findSecrets(answer, new Map([[name, secret]])), []);
+  }
+  assert.deepEqual(findSecrets(logs.text(), secrets), []);
+});
