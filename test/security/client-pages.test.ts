@@ -201,6 +201,20 @@ test('what is deleted ends at once: its codes, tokens and page', async () => {
   assert.equal((await browser.open(path)).status, 404);
 });
 
+test('refreshes at the moment of deletion are refused, and nothing deadlocks', async () => {
+  const { clientId, secret, path } = await newApp(browser);
+  const credentials = { client_id: clientId, client_secret: secret };
+  const code = await server.newCode({ client_id: clientId, redirect_uri: REGISTERED });
+  const { body } = await server.redeem(code, { ...credentials, redirect_uri: REGISTERED });
+  const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...credentials };
+  const hidden = hiddenIn(await browser.open(`${path}/delete`), `${path}/delete`);
+  const refreshes = Array.from({ length: 30 }, () => server.token(refresh));
+  const deleted = browser.post(`${path}/delete`, hidden);
+  const more = Array.from({ length: 30 }, () => server.token(refresh));
+  assert.equal((await deleted).status, 303);
+  for (const { status } of await Promise.all([...refreshes, ...more])) assert.ok(status < 500, String(status));
+});
+
 test('each deed stands in the audit with who and where from', async () => {
   const { clientId, path } = await newApp(browser);
   const [{ id } = { id: 0 }] = await sql<{ id: number }[]>`select id from client where client_id = ${clientId}`;

@@ -38,7 +38,7 @@ const revoke = async (clientId: string) => {
 /** The entry of an app in the list, as text. */
 const entryOf = async (name: string, from = browser): Promise<string> => {
   const { text } = await from.open('/account');
-  return text.split('<li>').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
+  return text.split('<div role="listitem">').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
 };
 
 const reads = async (origin: string, token: string): Promise<number> => {

@@ -2,7 +2,7 @@
 import { recordDeed, type Origin } from '#accounts/audit/audit.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { invalid, notFound, type Fault } from '#kernel/problem.ts';
-import { deleteClient, findClient, markVerified, updateClient, type Client } from './queries.ts';
+import { deleteClient, findClient, lockTokensOf, markVerified, updateClient, type Client } from './queries.ts';
 import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
 
 /** Who does it: a person, or null for the operator; and from where, null for this machine. */
@@ -61,7 +61,9 @@ export const verifyClient = (sql: Sql, clientId: string, { userId, origin, now }
 export const removeClient = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
   transaction(sql, async (tx) => {
     const client = await findClient(tx, clientId);
-    if (client === undefined || !(await deleteClient(tx, client.id))) throw notFound('client');
+    if (client === undefined) throw notFound('client');
+    await lockTokensOf(tx, client.id);
+    if (!(await deleteClient(tx, client.id))) throw notFound('client');
     const detail = { client_id: clientId, name: client.name };
     await recordDeed(tx, { action: 'client_deleted', userId, client: client.id, origin, detail, now });
   });

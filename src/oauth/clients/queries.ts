@@ -123,6 +123,22 @@ export const markVerified = async (sql: Queryable, clientId: string, now: Date):
   return row?.id;
 };
 
+/**
+ * Waits for redemptions and refreshes of this client that are under way, and keeps new ones waiting. They lock a code or a
+ * token first and its grant afterwards, a cascading delete the other way round: without this, one of the two would end in
+ * a deadlock.
+ */
+export const lockTokensOf = async (sql: Queryable, id: number): Promise<void> => {
+  await sql`
+    with codes as (
+      select from authorization_code a join access_grant g on g.id = a.grant_id where g.client = ${id} for update of a
+    ), tokens as (
+      select from refresh_token r join access_grant g on g.id = r.grant_id where g.client = ${id} for update of r
+    )
+    select (select count(*) from codes) as codes, (select count(*) from tokens) as tokens
+  `;
+};
+
 /** With its secrets, logo, grants and everything that hangs on these; false where it is gone already. */
 export const deleteClient = async (sql: Queryable, id: number): Promise<boolean> => {
   const { count } = await sql`delete from client where id = ${id}`;

@@ -15,7 +15,7 @@ const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
 };
 
 const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
-  html`<li>
+  html`<div role="listitem">
     <div class="who">
       ${logoImage(root, row)}
       <p>
@@ -37,7 +37,7 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
         Revoke
       </button>
     </form>
-  </li>`;
+  </div>`;
 
 export const connectedSection =
   ({ sql }: { sql: Sql }): AccountSection =>
@@ -49,9 +49,9 @@ export const connectedSection =
       ${
         rows.length > 0 &&
         html`<p>What you revoke ends at once; the app can ask you again.</p>
-          <ul>
+          <div role="list" aria-labelledby="connected">
             ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.grantId))))}
-          </ul>`
+          </div>`
       }
     </div>`;
   };

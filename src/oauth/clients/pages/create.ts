@@ -37,7 +37,6 @@ const kindFields = (typed: Typed) =>
         <span class="soft">It gets no secret. PKCE is needed, and refresh tokens are replaced at each use.</span>
       </span>
     </label>
-    ${rotationField(typed)}
   </fieldset>`;
 
 const newPage = (root: string, { clientId, nonce, typed, faults, alert }: View): string =>
@@ -49,7 +48,7 @@ const newPage = (root: string, { clientId, nonce, typed, faults, alert }: View):
       ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
       <form method="post" action="${root}/account/clients">
         ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
-        ${detailFields(typed, faults)} ${kindFields(typed)}
+        ${detailFields(typed, faults)} ${kindFields(typed)} ${rotationField(typed)}
         <div class="buttons">
           <button type="submit">Make the app</button>
           <a class="button quiet" href="${root}/account/clients">Cancel</a>
