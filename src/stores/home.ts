@@ -27,6 +27,12 @@ export const createHome = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: str
           type: 'application/json',
         },
         { rel: 'authorize', href: `${authUrl}/authorize`, title: 'Ask a user to let your application in' },
+        {
+          rel: 'register',
+          href: `${authUrl}/register`,
+          title: 'Register an OAuth client',
+          type: 'application/json',
+        },
         ...(principal === null ? [] : ownLinks(principal, baseUrl)),
       ];
       return { status: 200, document: { name: 'home', links, embedded: [], properties: [] } };

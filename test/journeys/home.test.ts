@@ -9,7 +9,7 @@ const { call, sql, a, b } = await startWebhookApi();
 test('home without a token says how to get one', async () => {
   const { status, body } = await call('GET', '/', { token: null });
   assert.equal(status, 200);
-  assert.deepEqual(Object.keys(body._links), ['curies', 'self', 'svc:token', 'svc:authorize']);
+  assert.deepEqual(Object.keys(body._links), ['curies', 'self', 'svc:token', 'svc:authorize', 'svc:register']);
   assert.equal(body._links['self']?.href, `${BASE_URL}/`);
   const token = body._links['svc:token'];
   assert.deepEqual([token?.href, token?.type], [`${BASE_URL}/token`, 'application/json']);
