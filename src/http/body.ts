@@ -116,6 +116,11 @@ export const parseForm = (bytes: Uint8Array): URLSearchParams => {
 /** A form as an object: `events`, `events[]` and `events[0]` make an array where the schema wants one. */
 const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Record<string, unknown> => {
   const object: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
+  // RFC 6750 §2: a token comes in one way, and ours is the header.
+  if (form.has('access_token')) {
+    const message = 'Send the access token in the Authorization header, never in the body';
+    throw invalid({ code: 'invalid_request', message, field: 'access_token' });
+  }
   for (const [rawName, value] of form) {
     const name = rawName.replace(/\[[0-9]*\]$/, '');
     const present = object[name];

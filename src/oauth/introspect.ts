@@ -28,6 +28,7 @@ const requirePlatform = async (bearer: Bearer, token: string, now: Date): Promis
 const sightOf = async ({ authenticate, bearer }: Deps, request: DoorRequest, form: Form): Promise<Sight> => {
   const token = /^Bearer +(\S+) *$/i.exec(request.headers['authorization'] ?? '')?.[1];
   if (token !== undefined) {
+    if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
     await requirePlatform(bearer, token, request.now);
     return 'all';
   }
