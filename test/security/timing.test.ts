@@ -1,0 +1,53 @@
+/** What does not exist takes as long as what is wrong: an answer's time tells nobody who has an account or a client. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
+
+const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
+const { origin, client, ada } = server;
+
+/** So that neither slows down, each question comes from an address of its own. */
+let places = 0;
+const newPlace = () => {
+  places += 1;
+  return {
+    'X-Forwarded-For': `10.${Math.floor(places / 62_500)}.${Math.floor(places / 250) % 250}.${(places % 250) + 1}`,
+  };
+};
+
+const timeOf = async (work: () => Promise<unknown>): Promise<number> => {
+  const start = performance.now();
+  await work();
+  return performance.now() - start;
+};
+const median = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 1] ?? NaN;
+
+/** How much longer the first takes, in the median: asked in turn, so that a busy machine is busy for both. */
+const ratioOf = async (rounds: number, one: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> => {
+  const times: [number[], number[]] = [[], []];
+  for (let round = 0; round < rounds; round += 1) {
+    times[0].push(await timeOf(one));
+    times[1].push(await timeOf(other));
+  }
+  return median(times[0]) / median(times[1]);
+};
+
+test('an unknown address takes as long at sign-in as a wrong password', async () => {
+  let people = 0;
+  const signIn = (email: string) => createBrowser(origin).post('/sign-in', { email, password: 'wrong' }, newPlace());
+  const unknown = () => signIn(`nobody${(people += 1)}@example.com`);
+  // An account has ten tries before it is refused without any work.
+  const ratio = await ratioOf(9, unknown, () => signIn(ada));
+  assert.ok(ratio > 0.6 && ratio < 1.6, `${ratio.toFixed(2)} times as long`);
+});
+
+test('an unknown client takes as long as a wrong secret', async () => {
+  const ask = async (clientId: string): Promise<void> => {
+    const body = new URLSearchParams({ grant_type: 'refresh_token', client_id: clientId, client_secret: 'x' });
+    await (await fetch(`${origin}/token`, { method: 'POST', headers: newPlace(), body })).text();
+  };
+  let strangers = 0;
+  const unknown = () => ask((strangers += 1).toString(16).padStart(24, '0'));
+  const ratio = await ratioOf(201, unknown, () => ask(client.client_id));
+  assert.ok(ratio > 0.7 && ratio < 1.4, `${ratio.toFixed(2)} times as long`);
+});
