@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, readForm, startAuthorizationServer } from './oauth-server.ts';
 
@@ -90,10 +91,10 @@ test('who left the store while the approval was under way grants nothing', async
   let isAnswered = false;
   const answered = browser.post(action, { nonce, decision: 'allow', store: String(alpha) });
   void answered.finally(() => (isAnswered = true));
-  const waiting = () => sql`
-    select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()
-  `;
-  await until(waiting, ({ length }) => length > 0 || isAnswered);
+  await until(
+    () => waitingForLocks(sql),
+    (count) => count > 0 || isAnswered,
+  );
   await removal`commit`;
   removal.release();
   const page = await answered;

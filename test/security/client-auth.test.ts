@@ -1,6 +1,9 @@
 /** Who the token endpoint takes a caller for, what it costs, and how guessing is slowed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { transaction } from '#database/pool.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
@@ -126,4 +129,18 @@ test('what a caller says of its address counts for nothing without a trusted pro
     plain.token({ ...probe, ...plain.client, client_secret: 'x' }, { 'X-Forwarded-For': address });
   for (let guesses = 0; guesses < 20; guesses += 1) await send(`198.51.100.${guesses}`);
   assert.deepEqual(outcome(await send('198.51.100.99')), SLOWED);
+});
+
+test('a client that is deleted while it asks is told so, and no token is left behind', async () => {
+  const { asked } = await transaction(sql, async (tx) => {
+    await tx`delete from client where client_id = ${platform.client_id}`;
+    const answer = token({ grant_type: 'client_credentials', ...platform });
+    await until(
+      () => waitingForLocks(sql),
+      (count) => count > 0,
+    );
+    return { asked: answer };
+  });
+  const { status, body } = await asked;
+  assert.deepEqual([status, body['error']], REFUSED);
 });

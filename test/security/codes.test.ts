@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { transaction } from '#database/pool.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { until } from '../setup/until.ts';
 import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
@@ -12,17 +14,6 @@ const outcome = ({ status, body }: Awaited<ReturnType<typeof redeem>>) => [statu
 const OK = [200, 'ok'];
 const INVALID_GRANT = [400, 'invalid_grant'];
 
-/** Fulfils when this many statements of this database wait for a row that somebody else holds. */
-const waitingForRow = async (count: number): Promise<void> => {
-  const deadline = performance.now() + 10_000;
-  for (;;) {
-    const waiting = await server.sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    if (waiting.length >= count) return;
-    if (performance.now() > deadline) throw new Error(`${waiting.length} of ${count} statements wait for the row`);
-  }
-};
-
 test('fifty parallel redemptions of one code give exactly one 200', async () => {
   const code = await newCode();
   const hash = createHash('sha256').update(code).digest();
@@ -31,7 +22,10 @@ test('fifty parallel redemptions of one code give exactly one 200', async () => 
   const answers = await transaction(server.sql, async (tx) => {
     await tx`select from authorization_code where hash = ${hash} for update`;
     const asked = Promise.all(Array.from({ length: 50 }, () => redeem(code)));
-    await waitingForRow(CONNECTIONS);
+    await until(
+      () => waitingForLocks(server.sql),
+      (count) => count >= CONNECTIONS,
+    );
     return { asked };
   }).then(({ asked }) => asked);
   const winners = answers.filter(({ status }) => status === 200);

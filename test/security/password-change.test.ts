@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { transaction } from '#database/pool.ts';
+import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 
@@ -131,9 +132,11 @@ test('a sign-in whose password is changed while it is under way is refused', asy
   });
   await changed;
   const signingIn = newBrowser().signIn(email);
-  const held = () =>
-    sql`select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-  await Promise.race([signingIn, until(held, ({ length }) => length > 0)]);
+  const held = until(
+    () => waitingForLocks(sql),
+    (count) => count > 0,
+  );
+  await Promise.race([signingIn, held]);
   commit();
   await changing;
   assert.equal((await signingIn).status, 422);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { transaction } from '#database/pool.ts';
+import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 
@@ -115,9 +116,10 @@ test('fifty parallel refreshes over two servers all succeed with one and the sam
   const { asked } = await transaction(sql, async (tx) => {
     await tx`select from refresh_token where hash = ${hash} for update`;
     const all = Promise.all(Array.from({ length: 50 }, (_, at) => post(at % 2 === 0 ? server.origin : second)));
-    const waiting = () =>
-      sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    await until(waiting, ({ length }) => length >= 2 * CONNECTIONS);
+    await until(
+      () => waitingForLocks(sql),
+      (count) => count >= 2 * CONNECTIONS,
+    );
     return { asked: all };
   });
   const answers = await asked;

@@ -10,7 +10,8 @@ export const grantPlatform: Grant = async ({ sql, client, form, lifetimes, now }
   if (!client.isTrusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
   if (form.scope !== undefined && form.scope !== SCOPE) throw new TokenRefusal(tokenErrors.invalidScope);
   const { value, stored } = issueAccessToken(now, lifetimes);
-  await insertPlatformToken(sql, { client: client.id, access: stored, now });
+  const isIssued = await insertPlatformToken(sql, { client: client.id, access: stored, now });
+  if (!isIssued) throw new TokenRefusal(tokenErrors.invalidClient);
   // No refresh token (RFC 6749 §4.4.3): the client has its secret, which does the same.
   return {
     access_token: value,

@@ -126,25 +126,32 @@ export const refreshGrant = async (
   return row;
 };
 
-/** An access token on the platform's standing grant of this client, which the first call makes. */
+/**
+ * An access token on the platform's standing grant of this client, which the first call makes; false where the client is
+ * not there any more. Its row is held, so that it cannot be deleted in the middle and leave a token without a grant.
+ */
 export const insertPlatformToken = async (
   sql: Queryable,
   platform: { client: number; access: StoredToken; now: Date },
-): Promise<void> => {
-  await sql`
-    with standing as (
-      select id from access_grant
-      where client = ${platform.client} and scope = 'platform' and date_revoked is null
-      order by id limit 1
+): Promise<boolean> => {
+  const rows = await sql`
+    with held as (
+      select id from client where id = ${platform.client} for key share
+    ), standing as (
+      select g.id from held join access_grant g on g.client = held.id
+      where g.scope = 'platform' and g.date_revoked is null
+      order by g.id limit 1
     ), made as (
       insert into access_grant (id, client, scope, date_created)
-      select nextval('id_n'), ${platform.client}, 'platform', ${platform.now} where not exists (select from standing)
+      select nextval('id_n'), id, 'platform', ${platform.now} from held where not exists (select from standing)
       returning id
     )
     insert into access_token (hash, grant_id, date_expires)
     select ${platform.access.hash}, id, ${platform.access.expires}
     from (select id from standing union all select id from made) as either
+    returning grant_id
   `;
+  return rows.length === 1;
 };
 
 /** A grant for a store with its tokens, without a code; false where there is no such client. */
