@@ -1,0 +1,89 @@
+import type { Clause } from './clause.ts';
+
+export const clients: readonly Clause[] = [
+  {
+    clause: 'Basic and body',
+    tests: [
+      "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
+      'test/journeys/oauth.test.ts > credentials by Basic are taken, a client_id beside them too, and the exchange is three statements',
+      'test/clients/walks.test.ts > ${library} walks the whole flow ${kinds[method]}',
+    ],
+    guards: 'secret',
+    sabotage: ['any-secret-is-right'],
+  },
+  {
+    clause: 'both at once refused',
+    tests: [
+      'test/security/two-ways.test.ts > two secrets of one client are refused at ${path}',
+      'test/security/two-ways.test.ts > a token of the platform beside a secret is refused at /introspect',
+      'test/journeys/oauth-errors.test.ts > /token with ${what} is ${error}',
+    ],
+    guards: 'secret',
+    sabotage: ['two-secrets-taken'],
+  },
+  {
+    clause: 'unknown client and wrong secret are indistinguishable in body and in time',
+    tests: [
+      'test/journeys/oauth-errors.test.ts > an unknown client and a wrong secret get the same answer, octet for octet',
+      'test/security/client-auth.test.ts > an unknown client and a wrong secret cost the same statements and get the same answer',
+      'test/security/client-auth.test.ts > unknown clients are slowed in the same way',
+      'test/security/timing.test.ts > an unknown client takes as long as a wrong secret',
+      'test/security/timing.test.ts > an unknown address takes as long at sign-in as a wrong password',
+      'test/security/sign-in.test.ts > an unknown address and a wrong password get the same page, with the address kept',
+    ],
+    guards: 'secret',
+    sabotage: ['unknown-client-told-apart', 'unknown-account-answers-at-once'],
+  },
+  {
+    clause: 'a confidential client needs its secret on refresh and revoke too',
+    tests: [
+      "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
+      'test/security/codes.test.ts > a refresh token is worth nothing to another client',
+      'test/security/revoke.test.ts > a confidential client needs its secret, also to revoke',
+    ],
+    guards: 'secret',
+    sabotage: [
+      'confidential-client-without-secret',
+      'refresh-token-of-another-client',
+      'revoke-ends-refresh-token-of-others',
+      'revoke-ends-access-token-of-others',
+    ],
+  },
+  {
+    clause: 'secret rotation with overlap',
+    tests: [
+      'test/security/client-secrets.test.ts > after a rotation old and new both count, then only the new',
+      'test/security/client-secrets.test.ts > at most two secrets count: a third ends the oldest',
+      'test/security/client-secrets.test.ts > the old one ends at once where its owner says so',
+      'test/security/client-secrets.test.ts > a double click makes one new secret, and the old one goes on',
+      'test/journeys/oauth.test.ts > of two secrets each works for as long as it is meant to',
+    ],
+    guards: 'secret',
+    sabotage: ['old-secret-never-ends', 'oldest-secret-goes-on', 'secret-replaced-twice'],
+  },
+  {
+    clause: 'guessing is throttled without locking out the owner, and counters survive a restart',
+    tests: [
+      'test/security/client-auth.test.ts > after twenty wrong secrets the guesser is told to wait, and may go on after that',
+      'test/security/client-auth.test.ts > the right secret works from an address that has guessed too often',
+      'test/security/client-auth.test.ts > another process knows of the guesses, and so does one that starts later',
+      'test/security/throttle-sign-in.test.ts > guessing at an account from ever new addresses is refused after ten, for the right password too',
+      'test/security/throttle-sign-in.test.ts > the owner gets in from a browser that has signed in before, whatever strangers do',
+      'test/security/throttle-sign-in.test.ts > what one process has counted counts in another',
+      'test/security/throttle.test.ts > the count holds across processes and restarts',
+    ],
+    guards: 'secret',
+    sabotage: ['guessing-not-slowed', 'device-not-proved', 'refused-try-counts', 'try-taken-from-an-empty-bucket'],
+  },
+  {
+    clause: 'forwarded addresses are trusted only from configured proxies',
+    tests: [
+      'test/security/proxies.test.ts > without trusted proxies a forwarded address is ignored',
+      'test/security/proxies.test.ts > a trusted proxy says who asked',
+      'test/security/proxies.test.ts > of a chain the last one that no trusted proxy wrote counts, whatever stands before it',
+      'test/security/client-auth.test.ts > what a caller says of its address counts for nothing without a trusted proxy',
+    ],
+    guards: 'secret',
+    sabotage: ['forwarded-address-believed'],
+  },
+];

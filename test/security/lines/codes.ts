@@ -1,0 +1,62 @@
+import type { Clause } from './clause.ts';
+
+export const codes: readonly Clause[] = [
+  {
+    clause: '29 s works, 31 s does not (injected clock)',
+    tests: ['test/security/codes.test.ts > a code works after 29 seconds and not after 31'],
+    guards: 'code',
+    sabotage: ['code-never-expires'],
+  },
+  {
+    clause: '50 parallel redemptions over two processes give exactly one 200',
+    tests: [
+      'test/faults/two-servers.test.ts > of fifty redemptions of a code in two processes one succeeds, and no token is left over',
+      'test/security/codes.test.ts > fifty parallel redemptions of one code give exactly one 200',
+    ],
+    guards: 'code',
+    sabotage: ['code-used-twice'],
+  },
+  {
+    clause:
+      'reuse by the same client (also after the 30 s) revokes the tokens issued from that code, by anyone else changes nothing',
+    tests: [
+      'test/security/codes.test.ts > a code that its client presents again ends both tokens, also after the 30 seconds',
+      'test/security/codes.test.ts > a code presented by another client works neither for it nor against its owner',
+      'test/security/codes.test.ts > a used code with another redirect_uri or a verifier is refused without ending anything',
+      'test/security/codes.test.ts > a code that comes again is in the audit once, with whose grant it ended',
+      'test/security/model.test.ts > whatever clients and people do, in whatever order, every token opens what it should and nothing else',
+    ],
+    guards: 'code',
+    sabotage: ['reused-code-ends-nothing', 'code-of-another-client'],
+  },
+  {
+    clause: 'a wrong client or verifier does not burn it',
+    tests: [
+      'test/security/codes.test.ts > a code presented by another client works neither for it nor against its owner',
+      'test/security/codes.test.ts > a code with a challenge is redeemed by its verifier and by nothing else',
+      'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
+    ],
+    guards: 'code',
+    sabotage: ['wrong-verifier-burns-the-code'],
+  },
+  {
+    clause: 'PKCE S256, wrong/missing verifier, verifier without challenge, `plain` refused',
+    tests: [
+      'test/security/codes.test.ts > a code with a challenge is redeemed by its verifier and by nothing else',
+      'test/security/codes.test.ts > a verifier for a code without a challenge is refused',
+      'test/security/codes.test.ts > a public client redeems a code with its verifier, and one without a challenge not at all',
+      'test/security/authorize.test.ts > a public client must send a challenge',
+      'test/journeys/oauth-errors.test.ts > /authorize with ${what} is told to the client',
+      'src/oauth/pkce.test.ts > the example of RFC 7636 fits',
+      'src/oauth/pkce.test.ts > a wrong, missing, misshapen or unasked verifier does not fit',
+      'src/oauth/pkce.test.ts > a challenge goes with S256 and a method goes with a challenge',
+    ],
+    guards: 'code',
+    sabotage: [
+      'verifier-not-asked',
+      'challenge-not-demanded',
+      'public-code-without-challenge',
+      'plain-challenge-taken',
+    ],
+  },
+];

@@ -1,0 +1,93 @@
+import type { Clause } from './clause.ts';
+
+export const redirects: readonly Clause[] = [
+  {
+    clause: 'octet-exact match',
+    tests: [
+      'test/security/redirects.test.ts > the address itself is taken',
+      'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
+    ],
+    guards: 'redirect',
+    sabotage: ['redirect-by-prefix', 'other-redirect-at-token'],
+  },
+  {
+    clause:
+      'a corpus of look-alikes refused (added path, query, fragment, user-info `@@`, case, trailing slash, `..;/`, percent variants, backslash, tab, IDN)',
+    tests: ['test/security/redirects.test.ts > a look-alike is a 400 page without Location: ${JSON.stringify(uri)}'],
+    guards: 'redirect',
+    sabotage: ['redirect-by-prefix'],
+  },
+  {
+    clause: 'loopback port freedom only for 127.0.0.1/[::1] of public clients',
+    tests: [
+      "test/security/redirects.test.ts > a look-alike of a public client's loopback address is a 400 page: ${JSON.stringify(uri)}",
+      'test/security/redirects.test.ts > of a confidential client the loopback port is not free',
+      'test/security/authorize.test.ts > a public client is answered on the port it listens on, and redeems with it: ${redirect_uri}',
+      'src/oauth/redirect-uri.test.ts > the loopback port of a public client is free, and only of a public client',
+      'src/oauth/redirect-uri.test.ts > localhost has no free port: a resolver may lead it elsewhere',
+    ],
+    guards: 'redirect',
+    sabotage: ['loopback-path-free', 'loopback-port-free-for-all'],
+  },
+  {
+    clause: 'registration refuses `http:` beyond loopback, `javascript:`, `data:`, wildcards, fragments',
+    tests: [
+      'test/security/redirects.test.ts > registration refuses addresses that could not be trusted',
+      'src/oauth/redirect-uri.test.ts > addresses that could send a code to somebody else, or run, are refused',
+      'test/security/registration.test.ts > every fault is told at once; one of an address is invalid_redirect_uri',
+      'test/security/client-pages.test.ts > a changed form that is refused saves nothing',
+    ],
+    guards: 'redirect',
+    sabotage: ['redirect-address-not-judged'],
+  },
+  {
+    clause: 'unknown client or bad redirect → 400 page without Location',
+    tests: [
+      'test/journeys/oauth-errors.test.ts > /authorize with ${what} is a 400 page and no redirect',
+      'test/security/redirects.test.ts > broken text before the address is trusted is a page',
+    ],
+    guards: 'redirect',
+    sabotage: ['redirect-by-prefix', 'second-address-overlooked'],
+  },
+  {
+    clause: 'what GET checked POST checks again',
+    tests: [
+      'test/journeys/oauth-errors.test.ts > POST checks again what GET checked',
+      'test/security/redirects.test.ts > a look-alike is a 400 page without Location: ${JSON.stringify(uri)}',
+      'test/security/authorize.test.ts > who left the store while the approval was under way grants nothing',
+    ],
+    guards: 'redirect',
+    sabotage: ['redirect-by-prefix', 'membership-not-held'],
+  },
+  {
+    clause: '`state` comes back byte-exact (UTF-8, `+`, 4 KB, `&error=`)',
+    tests: [
+      'test/security/redirects.test.ts > state comes back as it was sent, octet for octet',
+      'test/security/redirects.test.ts > a state that is no text is an error and does not come back: ${raw}',
+      'test/security/redirects.test.ts > a percent sign that begins no sequence is a percent sign',
+      'test/security/redirects.test.ts > a long state survives the way through sign-in',
+      'test/browser/authorize.test.ts > from the client, through sign-in and consent, back to the client',
+    ],
+    guards: 'code',
+    sabotage: ['state-trimmed', 'broken-state-sent-back'],
+  },
+  {
+    clause: 'after a credential POST 303, never 307',
+    tests: [
+      'test/security/headers.test.ts > after a post that held a secret the browser is sent on by 303, which sends nothing on',
+      'test/security/password-reset.test.ts > the link goes to the owner, leads in once, signs in and ends every session',
+    ],
+    guards: 'secret',
+    sabotage: ['password-sent-on'],
+  },
+  {
+    clause: '`return_to` only same-origin paths',
+    tests: [
+      'test/security/sign-in.test.ts > return_to leads to paths of this site only',
+      'src/accounts/return-path.test.ts > everything that a browser could read as another place is refused',
+      'src/accounts/return-path.test.ts > whatever passes leads nowhere but here',
+    ],
+    guards: 'redirect',
+    sabotage: ['return-to-another-host'],
+  },
+];

@@ -1,0 +1,106 @@
+import type { Clause } from './clause.ts';
+
+export const tokens: readonly Clause[] = [
+  {
+    clause:
+      'a dump of the database and the logs contain no usable token, code, secret or session (grep for known values)',
+    tests: [
+      'test/security/at-rest.test.ts > no secret stands in the database, in the log or in what the process prints',
+      'test/security/at-rest.test.ts > the search finds half of a secret in every spelling',
+      'test/security/misplaced-secrets.test.ts > a secret is not said again, neither by an error nor in the log: ${place}',
+      'test/journeys/webhook-keys.test.ts > the key is nowhere in the row',
+      'test/security/throttle.test.ts > nobody who was counted can be read from the database',
+      'src/mail/mailer.test.ts > the log says that a mail failed, and nothing of what is in it',
+    ],
+    guards: 'secret',
+    sabotage: [
+      'token-stored-as-it-is',
+      'session-stored-as-it-is',
+      'key-not-encrypted',
+      'headers-of-a-request-logged',
+      'path-of-a-request-logged',
+      'answer-of-the-mail-server-logged',
+    ],
+  },
+  {
+    clause: '7200 s ± 1',
+    tests: [
+      'test/security/bearer.test.ts > an access token works for 7200 seconds and says that it has expired afterwards',
+      'test/security/introspect.test.ts > a token is inactive the moment it expires',
+    ],
+    guards: 'secret',
+    sabotage: ['bearer-never-expires'],
+  },
+  {
+    clause: 'expired → the exact body',
+    tests: [
+      'test/security/bearer.test.ts > an access token works for 7200 seconds and says that it has expired afterwards',
+    ],
+  },
+  {
+    clause: 'header and body together → `invalid_request`',
+    tests: [
+      'test/security/two-ways.test.ts > an access token in the header and in the body is invalid_request',
+      'test/security/two-ways.test.ts > an access token in the query is invalid_request, with one in the header and without',
+      'test/security/two-ways.test.ts > an access token in the body alone is nobody',
+    ],
+    guards: 'secret',
+    sabotage: ['token-in-the-body-ignored', 'token-in-the-query-ignored'],
+  },
+  {
+    clause: '50 parallel refreshes → no 500',
+    tests: [
+      'test/journeys/oauth.test.ts > fifty parallel refreshes all succeed',
+      'test/security/refresh.test.ts > fifty parallel refreshes over two servers all succeed with one and the same successor',
+      'test/faults/two-servers.test.ts > fifty refreshes of a stable token in two processes all give tokens that work, and the same refresh token',
+      'test/faults/two-servers.test.ts > fifty refreshes of a rotating token in two processes agree on one successor, and it works',
+    ],
+  },
+  {
+    clause: 'scope can only narrow and never drops the store',
+    tests: [
+      'test/journeys/oauth.test.ts > a scope on refresh may only repeat the granted one, and never drops the store',
+      'test/security/refresh.test.ts > a scope that is refused rotates nothing',
+    ],
+    guards: 'secret',
+    sabotage: ['refresh-widens-the-scope'],
+  },
+  {
+    clause: 'a token for store A reaches nothing of store B (a matrix over every link and every method)',
+    tests: [
+      'test/security/tokens-matrix.test.ts > ${method} ${route.path} is nothing to who is not of the store',
+      'test/security/tokens-matrix.test.ts > ${method} ${path} shows and takes nothing of a store that the token is not for',
+      'test/security/tokens-matrix.test.ts > the same addresses are something to who is of the store, or to the platform',
+      'test/security/bearer.test.ts > access to the account ends at the stores of others',
+    ],
+    guards: 'secret',
+    sabotage: ['store-of-somebody-else-reached', 'webhook-of-somebody-else', 'store-of-somebody-else'],
+    later: 'issue 4: every route is tried; a walk over every link of every representation comes with the whole graph',
+  },
+  {
+    clause:
+      'revoke, password change, user disabled, member removed from the store, client deleted take effect at the next request, in every process',
+    tests: [
+      'test/security/every-process.test.ts > what is revoked ends at the next request in every process',
+      'test/security/every-process.test.ts > apps that are to go with the old password end at the next request in every process',
+      'test/security/every-process.test.ts > a user who is disabled is shut out at the next request in every process',
+      'test/security/every-process.test.ts > who is taken out of the store is shut out at the next request in every process',
+      'test/security/every-process.test.ts > a client that is deleted ends at the next request in every process',
+      'test/security/password-change.test.ts > every other session ends at the next request in every process, and this one gets a new id',
+      'test/security/sign-in.test.ts > who is disabled has a wrong password, and signed in already is so no longer, in every process',
+      'test/security/connected.test.ts > what is revoked ends at the next request, in every process, and leaves the list',
+      'test/security/bearer.test.ts > a platform token ends with the trust in its client',
+    ],
+    guards: 'secret',
+    sabotage: [
+      'bearer-of-a-revoked-grant',
+      'bearer-of-a-disabled-user',
+      'membership-not-asked',
+      'refresh-of-a-disabled-user',
+      'refresh-after-leaving-the-store',
+      'disabled-user-stays',
+      'sessions-outlive-the-password',
+      'revoked-in-name-only',
+    ],
+  },
+];
