@@ -140,3 +140,14 @@ test('what is no HTTP at all is not said again', async () => {
   }
   assert.deepEqual(findSecrets(logs.text(), secrets), []);
 });
+
+test('the page about an address that is not registered does not show a secret in it', async () => {
+  const secret = client.client_secret;
+  const misplaced = [{ client_id: secret }, { redirect_uri: `https://app.example.com/cb?secret=${secret}` }];
+  for (const changes of misplaced) {
+    const { status, text } = await browser.open(`/authorize?${new URLSearchParams(server.asking(changes)).toString()}`);
+    assert.equal(status, 400);
+    assert.match(text, /hal_cs_…/);
+    assert.deepEqual(findSecrets(text, new Map([['the secret of the client', secret]])), []);
+  }
+});

@@ -10,9 +10,12 @@ import { differenceToNearest } from './difference.ts';
 
 const SHOWN_CHARACTERS = 200;
 
+/** An app that sends its secret where its id belongs sends it with everybody, and they are asked to pass the page on. */
+const withoutSecrets = (text: string): string => text.replaceAll(/(hal_[a-z]{2}_)[A-Za-z0-9_-]+/g, '$1…');
+
 /** Shortened, and with a mark where there is a character that would not be seen or would move the others. */
 const shown = (text: string): string => {
-  const characters = Array.from(text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
+  const characters = Array.from(withoutSecrets(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
   return characters.length <= SHOWN_CHARACTERS
     ? characters.join('')
     : `${characters.slice(0, SHOWN_CHARACTERS).join('')}…`;

@@ -56,10 +56,11 @@ export const protocol: readonly Clause[] = [
       'test/security/misplaced-secrets.test.ts > a secret is not said again, neither by an error nor in the log: ${place}',
       'test/security/misplaced-secrets.test.ts > a secret in place of an id is not said again',
       'test/security/misplaced-secrets.test.ts > what is no HTTP at all is not said again',
+      'test/security/misplaced-secrets.test.ts > the page about an address that is not registered does not show a secret in it',
       'test/security/protocol.test.ts > no refusal repeats what was sent',
     ],
     guards: 'secret',
-    sabotage: ['secret-as-a-name-said-again'],
+    sabotage: ['secret-as-a-name-said-again', 'secret-for-everybody-to-see'],
   },
   {
     clause: '`error_description` stays in its character set',
