@@ -22,7 +22,15 @@ const CONNECTIONS = 64;
 const CAPACITY_REQUESTS = 8_000;
 
 const { batchRows, pauseMs } = readConfig({}, '/').housekeeping;
-const numbers = { rounds: 5, seconds: 7, rows: 750_000, codes: 250_000, batch: batchRows, pause: pauseMs, percent: 50 };
+const numbers = {
+  rounds: 15,
+  seconds: 2,
+  rows: 650_000,
+  codes: 400_000,
+  batch: batchRows,
+  pause: pauseMs,
+  percent: 50,
+};
 
 type Round = { p50: number; p99: number; max: number; rowsPerSecond: number; server: number; postgres: number };
 
