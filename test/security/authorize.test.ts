@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import type { Queryable } from '#database/pool.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
-import { createBrowser, readForm, startAuthorizationServer } from './oauth-server.ts';
+import { createBrowser, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();
 const { asking, browser, sql, alpha, adaId } = server;
@@ -33,9 +34,12 @@ const deeds = (): Promise<Deed[]> => sql<Deed[]>`
   where action like 'grant%' order by id
 `;
 
-const countRows = async (): Promise<unknown> =>
-  sql`select (select count(*) from access_grant) as grants, (select count(*) from authorization_code) as codes,
-    (select count(*) from audit) as deeds, (select count(*) from session) as sessions`;
+const countGrants = async (): Promise<unknown> =>
+  sql`select (select count(*) from access_grant) as grants, (select count(*) from authorization_code) as codes`;
+const countRows = async (): Promise<unknown> => [
+  await countGrants(),
+  await sql`select (select count(*) from audit) as deeds, (select count(*) from session) as sessions`,
+];
 
 test('a public client must send a challenge', async () => {
   const query = new URLSearchParams(fromDesk({ code_challenge: undefined, code_challenge_method: undefined }));
@@ -81,13 +85,13 @@ test('a denial is written down', async () => {
   assert.deepEqual((await deeds()).slice(before.length), [deed]);
 });
 
-test('who left the store while the approval was under way grants nothing', async () => {
+/** Allows while `removal` is under way: it has begun when the page's form is looked at and is over when a grant is written. */
+const allowDuring = async (removal: (tx: Queryable) => Promise<unknown>): Promise<Page> => {
   const { action, nonce } = readForm(await browser.open(addressOf()));
-  const before = await countRows();
-  // Their removal is under way when the store is looked up and over when the grant is written.
-  const removal = await sql.reserve();
-  await removal`begin`;
-  await removal`delete from membership where store_id = ${alpha} and user_id = ${adaId}`;
+  const before = await countGrants();
+  const connection = await sql.reserve();
+  await connection`begin`;
+  await removal(connection);
   let isAnswered = false;
   const answered = browser.post(action, { nonce, decision: 'allow', store: String(alpha) });
   void answered.finally(() => (isAnswered = true));
@@ -95,16 +99,31 @@ test('who left the store while the approval was under way grants nothing', async
     () => waitingForLocks(sql),
     (count) => count > 0 || isAnswered,
   );
-  await removal`commit`;
-  removal.release();
+  await connection`commit`;
+  connection.release();
   const page = await answered;
+  assert.deepEqual(await countGrants(), before);
+  return page;
+};
+
+test('who left the store while the approval was under way grants nothing', async () => {
+  const page = await allowDuring((tx) => tx`delete from membership where store_id = ${alpha} and user_id = ${adaId}`);
   assert.equal(page.status, 409);
   assert.match(page.text, /nothing was allowed/);
-  assert.deepEqual(await countRows(), before);
   await sql`
     insert into membership (shard, store_id, user_id, role, date_created)
     values (${alpha % 256}, ${alpha}, ${adaId}, 'owner', ${details.now})
   `;
+});
+
+test('a session that a new password ended while the approval was under way grants nothing', async () => {
+  await createBrowser(server.origin).signIn(server.ada);
+  const own = createHash('sha256')
+    .update(browser.jar.get('halcyon') ?? '')
+    .digest();
+  const { location } = await allowDuring((tx) => tx`delete from session where hash = ${own}`);
+  assert.match(location ?? '', /^\/sign-in\?/);
+  await browser.signIn(server.ada);
 });
 
 test('a look changes nothing: GET, HEAD, prefetch', async () => {

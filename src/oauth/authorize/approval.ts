@@ -21,8 +21,8 @@ const deedOf = ({ request, session, door }: Decision) => ({
 });
 
 /**
- * The code to send to the client, or undefined where the person, the client or the membership in `store` is not there
- * any more. All of it is looked at in the transaction of the grant, so a grant cannot outlive a race with their removal.
+ * The code to send to the client, or undefined where the person, their session, the client or the membership in `store`
+ * is not there any more. All of it is looked at in the transaction of the grant, so a grant cannot outlive a race with their removal.
  */
 export const recordApproval = (
   sql: Sql,
@@ -32,7 +32,7 @@ export const recordApproval = (
     const { request, session, store, door } = decision;
     const { client, scope, redirectUri, codeChallenge } = request;
     const { userId } = session;
-    if (!(await holdParties(tx, client.id, userId))) return undefined;
+    if (!(await holdParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await holdMembership(tx, userId, store.id))) return undefined;
     const code = mintToken('authorizationCode');
     await insertApproval(tx, {

@@ -1,4 +1,5 @@
 /** The statements of /authorize: which stores may be chosen, and what an approval writes. */
+import type { Session } from '#accounts/sessions.ts';
 import type { Queryable } from '#database/pool.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Scope } from '#kernel/principal.ts';
@@ -13,11 +14,16 @@ export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[
   order by s.name, s.id
 `;
 
-/** Whether both are there and the person is not disabled; they stay so until the transaction ends. */
-export const holdParties = async (sql: Queryable, client: number, userId: number): Promise<boolean> => {
+/**
+ * Whether the client is there, and the person, not disabled and still signed in with this session; all of it stays so
+ * until the transaction ends. The session, because a new password ends it and may disconnect all apps: what was allowed
+ * from it a moment before must be seen by that, or not be allowed.
+ */
+export const holdParties = async (sql: Queryable, client: number, session: Session): Promise<boolean> => {
   const rows = await sql`
-    select from users u join client c on c.id = ${client}
-    where u.id = ${userId} and u.date_disabled is null
+    select from users u join session s on s.user_id = u.id join client c on c.id = ${client}
+    where u.id = ${session.userId} and u.date_disabled is null
+      and s.hash = ${Buffer.from(session.id, 'hex')}
     for share
   `;
   return rows.length > 0;
