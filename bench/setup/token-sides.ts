@@ -48,7 +48,7 @@ export const rivalOf =
     const settings = await rival.ask('start', { address, port, credentials, connections, isStored, counts });
     return {
       name: isStored ? 'oidc-provider' : 'oidc-provider, client in its configuration',
-      settings: `${settings}, connections=${connections}`,
+      settings: `connections=${connections}, ${settings}`,
       target: { origin: `http://127.0.0.1:${port}`, path: '/token', authorization: basic(credentials) },
       process: rival,
       newCodes: (count) => rival.ask('codes', count),
