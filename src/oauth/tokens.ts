@@ -40,3 +40,8 @@ export const successorOf = (key: Uint8Array, refreshToken: string): MintedToken 
 /** Whether the text can be a token of this kind at all; where not, no statement is spent on it. */
 export const looksLike = (kind: TokenKind, text: string): boolean =>
   text.startsWith(prefixes[kind]) && /^[A-Za-z0-9_-]{43}$/.test(text.slice(prefixes[kind].length));
+
+const TOKENS = new RegExp(`(${Object.values(prefixes).join('|')})[A-Za-z0-9_-]+`, 'g');
+
+/** The text with nothing but the prefix left of each secret in it: for what is shown to people. */
+export const withoutTokens = (text: string): string => text.replaceAll(TOKENS, '$1…');

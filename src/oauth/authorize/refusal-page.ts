@@ -5,17 +5,18 @@
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { refusals, type Fault } from '../errors.ts';
+import { withoutTokens } from '../tokens.ts';
 import type { Received } from './authorization-request.ts';
 import { differenceToNearest } from './difference.ts';
 
 const SHOWN_CHARACTERS = 200;
 
-/** An app that sends its secret where its id belongs sends it with everybody, and they are asked to pass the page on. */
-const withoutSecrets = (text: string): string => text.replaceAll(/(hal_[a-z]{2}_)[A-Za-z0-9_-]+/g, '$1…');
-
-/** Shortened, and with a mark where there is a character that would not be seen or would move the others. */
+/**
+ * Shortened, with a mark where there is a character that would not be seen or would move the others. An app that sends its
+ * secret where its id belongs sends it with everybody, and they are asked to pass this page on: it is not on it.
+ */
 const shown = (text: string): string => {
-  const characters = Array.from(withoutSecrets(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
+  const characters = Array.from(withoutTokens(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
   return characters.length <= SHOWN_CHARACTERS
     ? characters.join('')
     : `${characters.slice(0, SHOWN_CHARACTERS).join('')}…`;
