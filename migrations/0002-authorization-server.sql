@@ -1,5 +1,10 @@
 -- The authorization server, whole: kinds of clients, rotation of refresh tokens, password reset, throttling, audit.
--- Everything here is an expansion: what 0001's code writes still fits.
+-- Everything here is an expansion: what 0001's code writes still fits. It does not know of rotation, so a rotated token
+-- that is presented to a process of 0001 during a rolling restart is still good there.
+
+-- All at once and in the order in which the statements of 0001 lock them: a bearer check that holds a grant and wants its
+-- client, while this holds the client and wants grants, would be a deadlock (measured: every check in flight died).
+lock table refresh_token, access_grant, client, users in access exclusive mode;
 
 -- accounts ------------------------------------------------------------------------------------------------------------
 

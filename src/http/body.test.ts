@@ -36,6 +36,9 @@ const refused: readonly (readonly [name: string, body: Buffer, message: RegExp, 
   ['no UTF-8', Buffer.from([0x22, 0xff, 0x22]), /not valid UTF-8/],
   ['a NUL', Buffer.from('{"a":"\0"}'), /NUL/],
   ['an escaped NUL', bytes('{"a":{"b":"x\\u0000"}}'), /NUL/, 'a.b'],
+  ['half of a surrogate pair', bytes('{"a":["\\ud800"]}'), /half of a surrogate pair/, 'a.0'],
+  ['the other half', bytes('{"a":"x\\udfff"}'), /half of a surrogate pair/, 'a'],
+  ['half of a surrogate pair in a name', bytes('{"a":{"\\ud83d":1}}'), /name contains half/, 'a'],
 ];
 
 for (const [name, body, message, field] of refused) {
@@ -47,6 +50,10 @@ for (const [name, body, message, field] of refused) {
   });
 }
 
+test('a surrogate pair that is whole is a character', () => {
+  assert.deepEqual(parseJson(bytes('{"\\ud83d\\ude80":"\\ud83d\\ude80"}')), { '\u{1f680}': '\u{1f680}' });
+});
+
 test('text that looks like members inside of strings is text', () => {
   for (const text of ['{"tags":["a",":b"]}', '{"a":"\\":","b":": "}', '["\\\\",":"]']) {
     assert.deepEqual(parseJson(bytes(text)), JSON.parse(text), text);
@@ -55,10 +62,10 @@ test('text that looks like members inside of strings is text', () => {
 
 test('a body that was made to be slow or deep is refused, or taken, in no time', () => {
   const quotes = bytes(JSON.stringify({ name: '"'.repeat(400_000) }));
-  const events = bytes('events=&'.repeat(120_000));
+  const fields = bytes('events=&'.repeat(120_000));
   const started = performance.now();
   parseJson(quotes);
-  parseBody(events, 'application/x-www-form-urlencoded', new Set(['events']));
+  assert.throws(() => parseForm(fields), /more than 1000 fields/);
   for (const deep of ['['.repeat(200_000), `{"a":1,"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`]) {
     assert.equal(faultOf(() => parseJson(bytes(deep)))?.status, 400);
   }
@@ -75,6 +82,12 @@ test('a form repeats arrays in three ways, and nothing else', () => {
   assert.deepEqual({ ...(form('events[]=a&events[]=b') as object) }, { events: ['a', 'b'] });
   assert.deepEqual({ ...(form('events[0]=a&events[1]=b') as object) }, { events: ['a', 'b'] });
   assert.equal(faultOf(() => form('x=1&x=2'))?.field, 'x');
+});
+
+test('a form has a thousand fields at most', () => {
+  const formOf = (fields: number) => bytes(Array.from({ length: fields }, () => 'a').join('&'));
+  assert.equal(parseForm(formOf(1_000)).size, 1_000);
+  assert.equal(faultOf(() => parseForm(formOf(1_001)))?.status, 400);
 });
 
 test('a form is percent-encoded UTF-8 without NUL', () => {

@@ -17,8 +17,12 @@ export type Principal = {
 export const reachesStore = (principal: Principal, storeId: number): boolean =>
   principal.stores === 'all' || principal.stores.includes(storeId);
 
-/** 403 `insufficient_scope` (RFC 6750 §3.1) unless the principal holds the platform's scope. */
+/** 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the principal holds the platform's scope. */
 export const requirePlatform = (principal: Principal): void => {
   if (principal.scope === 'platform') return;
-  throw new Problem(403, { code: 'insufficient_scope', message: 'This needs a token with the scope platform' });
+  throw new Problem(
+    403,
+    { code: 'insufficient_scope', message: 'This needs a token with the scope platform' },
+    { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope", scope="platform"' } },
+  );
 };

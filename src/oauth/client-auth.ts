@@ -15,12 +15,11 @@ import { hashToken } from './tokens.ts';
 
 export type AuthenticatedClient = Omit<ClientSecrets, 'secretHashes'>;
 
-/** Throws `invalid_client`: 401 (with a challenge where the header was used, RFC 6749 §5.2), or 429 after many guesses. */
+/** Throws `invalid_client`: 401, or 429 after many guesses. */
 export type AuthenticateClient = (request: DoorRequest, form: Form) => Promise<AuthenticatedClient>;
 
 type Credentials = { clientId: string; secret: string | undefined };
 
-const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
 const NO_HASH = Buffer.alloc(32);
 
 const formDecode = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '));
@@ -70,7 +69,7 @@ const proves = (client: ClientSecrets | undefined, secret: string | undefined): 
 export const createClientAuthentication =
   ({ sql, throttle }: { sql: Sql; throttle: Throttle }): AuthenticateClient =>
   async ({ headers: { authorization }, address, now }, form) => {
-    const refused = () => new TokenRefusal(tokenErrors.invalidClient, authorization === undefined ? {} : CHALLENGE);
+    const refused = () => new TokenRefusal(tokenErrors.invalidClient);
     const credentials = readCredentials(authorization, form);
     if (credentials === undefined) throw refused();
     const { clientId, secret } = credentials;

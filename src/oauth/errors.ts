@@ -95,7 +95,12 @@ export class TokenRefusal extends Error {
   }
 }
 
-/** An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2. */
+const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
+
+/**
+ * An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2, a 401 with a challenge
+ * where the header was used.
+ */
 export const answeringRefusals =
   (handle: DoorHandler): DoorHandler =>
   async (request) => {
@@ -104,12 +109,14 @@ export const answeringRefusals =
     } catch (error) {
       if (!(error instanceof TokenRefusal)) throw error;
       const { status, error: code, description } = error.fault;
-      return jsonAnswer(status, { error: code, error_description: description }, error.headers);
+      const challenge = status === 401 && request.headers['authorization'] !== undefined ? CHALLENGE : {};
+      return jsonAnswer(status, { error: code, error_description: description }, { ...challenge, ...error.headers });
     }
   };
 
 /** The characters of `error_description` (RFC 6749 §5.2). */
-export const describe = (text: string): string => text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+export const describe = (text: string): string =>
+  text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
 
 const errorOf = ({ status, faults }: Problem): string => {
   // Of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).

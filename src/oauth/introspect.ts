@@ -2,7 +2,7 @@
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
-import { Problem } from '#kernel/problem.ts';
+import { requirePlatform } from '#kernel/principal.ts';
 import { stands, type Bearer } from './bearer.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
@@ -16,20 +16,12 @@ type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer
 /** Whose tokens may be seen: one client's, by its internal id. */
 type Sight = number | 'all';
 
-const requirePlatform = async (bearer: Bearer, token: string, now: Date): Promise<void> => {
-  const { scope } = await bearer(token, now);
-  if (scope === 'platform') return;
-  const headers = { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope", scope="platform"' };
-  const message = 'This needs a token with the scope platform';
-  throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
-};
-
 /** A public client proves nothing by its client_id, which anybody knows, so it may not ask (RFC 7662 §2.1). */
 const sightOf = async ({ authenticate, bearer }: Deps, request: DoorRequest, form: Form): Promise<Sight> => {
   const token = /^Bearer +(\S+) *$/i.exec(request.headers['authorization'] ?? '')?.[1];
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
-    await requirePlatform(bearer, token, request.now);
+    requirePlatform(await bearer(token, request.now));
     return 'all';
   }
   const client = await authenticate(request, form);

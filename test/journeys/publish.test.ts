@@ -41,6 +41,7 @@ test('a store token cannot publish', async () => {
   const before = await countsOf();
   const response = await publish(created({ id: 2 }), app.token);
   assert.equal(response.status, 403);
+  assert.match(response.headers.get('www-authenticate') ?? '', /^Bearer .*error="insufficient_scope"/);
   assert.equal((await bodyOf(response))['error'], 'insufficient_scope');
   assert.deepEqual(await countsOf(), before);
 });

@@ -133,6 +133,9 @@ test('a public client may not ask', async () => {
   await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${client_id}`;
   const { status, body } = await introspect({ token: 'x', client_id });
   assert.deepEqual([status, (body as Record<string, unknown>)['error']], [401, 'invalid_client']);
+  const basic = { Authorization: `Basic ${Buffer.from(`${client_id}:`).toString('base64')}` };
+  const { headers } = await introspect({ token: 'x' }, basic);
+  assert.match(headers.get('www-authenticate') ?? '', /^Basic /);
 });
 
 test('a refused bearer token is told how to be right', async () => {

@@ -171,7 +171,16 @@ test('every fault is told at once; one of an address is invalid_redirect_uri', a
 });
 
 test('metadata that cannot be read are invalid_client_metadata', async () => {
-  const hostile = ['', '[]', 'null', '7', '{"a":1,"a":2}', '{"redirect_uris":["\\u0000"]}', '{'.repeat(10_000)];
+  const hostile = [
+    '',
+    '[]',
+    'null',
+    '7',
+    '{"a":1,"a":2}',
+    '{"redirect_uris":["\\u0000"]}',
+    '{'.repeat(10_000),
+    '{"client_name":"\\ud800"}',
+  ];
   for (const body of hostile) {
     const answer = await register(body, invited);
     assert.deepEqual([answer.status, answer.body['error']], [400, 'invalid_client_metadata'], body.slice(0, 20));

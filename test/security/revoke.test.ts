@@ -77,8 +77,7 @@ test('a token that was rotated ends the grant as well', async () => {
 test('each revocation stands in the audit once', async () => {
   const pair = await newPair();
   await sql`delete from audit`;
-  for (const given of [pair.access, pair.access, pair.refresh, pair.refresh])
-    await revoke({ token: given, ...client });
+  for (const given of [pair.access, pair.access, pair.refresh, pair.refresh]) await revoke({ token: given, ...client });
   const rows = await sql`
     select a.action, a.user_id, c.client_id, a.store_id, a.address from audit a join client c on c.id = a.client
     order by a.id`;
