@@ -62,6 +62,8 @@ alter table client
   add column is_legacy boolean not null default false,
   add column date_modified timestamptz not null default now(),
   add check (not is_public or (rotates_refresh_tokens and not trusted and not is_legacy)),
+  -- Whoever owns an app can make a secret of it; one that is trusted is the platform with it.
+  add check (not trusted or owner is null),
   add check (not is_legacy or cardinality(redirect_uris) = 1);
 create index client_owner on client (owner) where owner is not null;
 

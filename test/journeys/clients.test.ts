@@ -64,7 +64,6 @@ test('the platform makes a client, and reads it again without its secret', async
 test('the platform makes clients of every kind', async () => {
   const kinds = [
     { is_public: true, rotates_refresh_tokens: false },
-    { is_trusted: 'true', redirect_uris: [] },
     { is_legacy: '1' },
     { rotates_refresh_tokens: 1 },
     { owner: adaId, is_verified: false },
@@ -72,12 +71,11 @@ test('the platform makes clients of every kind', async () => {
   const made = [];
   for (const kind of kinds)
     made.push((await call('POST', '/clients', { body: { name: 'Kind', redirect_uris: [REDIRECT], ...kind } })).body);
-  const [open, trusted, legacy, rotating, owned] = made;
+  const [open, legacy, rotating, owned] = made;
   assert.deepEqual(
     [open?.['is_public'], open?.['client_secret'], open?.['rotates_refresh_tokens']],
     [true, null, true],
   );
-  assert.equal(trusted?.['is_trusted'], true);
   assert.equal(legacy?.['is_legacy'], true);
   assert.equal(rotating?.['rotates_refresh_tokens'], true);
   assert.deepEqual([owned?.['owner'], owned?.['is_verified']], [adaId, false]);
@@ -90,7 +88,11 @@ for (const [what, body, faults] of [
     { name: '', contact: 'x', redirect_uris: ['http://x.example'], colour: 'red' },
     ['colour unknown_property', 'name invalid_value', 'contact invalid_value', 'redirect_uris invalid_redirect_uri'],
   ],
-  ['that is public and trusted', { name: 'X', is_public: true, is_trusted: true }, ['is_public invalid_value']],
+  [
+    'that is public and legacy',
+    { name: 'X', is_public: true, is_legacy: true, redirect_uris: [REDIRECT] },
+    ['is_public invalid_value'],
+  ],
   [
     'that is legacy with two addresses',
     { name: 'X', is_legacy: true, redirect_uris: [REDIRECT, 'https://b.example'] },
@@ -119,8 +121,27 @@ test('only the platform makes, sees and deletes clients', async () => {
   assert.equal((await call('GET', '/clients/nobody')).status, 404);
 });
 
+test('the platform makes no client that is the platform, with an owner or without', async () => {
+  for (const owner of [adaId, null]) {
+    const body = { name: 'Heir', redirect_uris: [REDIRECT], is_trusted: true, owner };
+    const made = await call('POST', '/clients', { body });
+    assert.deepEqual([made.status, made.body['is_trusted']], [201, false]);
+    const credentials = {
+      client_id: String(made.body['client_id']),
+      client_secret: String(made.body['client_secret']),
+    };
+    const { body: refused } = await server.token({ grant_type: 'client_credentials', ...credentials });
+    assert.equal(refused['error'], 'unauthorized_client');
+  }
+});
+
+test('no client that is the platform can be given an owner, whatever code tries to', async () => {
+  const given = sql`update client set owner = ${adaId} where client_id = ${server.platform.client_id}`;
+  await assert.rejects(given, { code: '23514' });
+});
+
 test('a client that the platform deletes is gone, with its tokens', async () => {
-  const { body } = await call('POST', '/clients', { body: { name: 'Gone', is_trusted: true } });
+  const body = await printed('client', 'create', '--name', 'Gone', '--trusted');
   const credentials = { client_id: String(body['client_id']), client_secret: String(body['client_secret']) };
   const own = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...credentials });
   const token = String(own.body['access_token']);
@@ -215,6 +236,7 @@ test('one line says what is wrong', async () => {
   const wrong = [
     [['create', '--name', 'X', '--owner', 'no@example.com'], /--owner: nobody signs in with/],
     [['create', '--name', 'X', '--redirect-uri', 'http://x.example'], /must be https:/],
+    [['create', '--name', 'X', '--trusted', '--owner', ada], /owner does not go with trusted/],
     [['rotate-secret', 'nobody'], /There is no such confidential client/],
     [['verify', 'no body'], /client_id must be letters/],
     [['registration-token', '--days', '366'], /--days must be a whole number from 1 to 365/],

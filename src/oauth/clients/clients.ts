@@ -14,7 +14,7 @@ export type NewClient = {
   /** An e-mail address. */
   contact?: string | null | undefined;
   redirectUris: readonly string[];
-  /** May use client_credentials with the scope platform; needs no redirect address. */
+  /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
   trusted: boolean;
   /** Whose app it is, and how many a person may have; absent where the operator makes it. */
   owner?: { userId: number; clientsPerUser: number } | undefined;
@@ -46,10 +46,11 @@ const detailsOf = (client: NewClient): ClientDetails => ({
   redirectUris: [...new Set(client.redirectUris)],
 });
 
-const kindOf = ({ trusted, isLegacy }: NewClient, isPublic: boolean): ClientKind => ({
+const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): ClientKind => ({
   isPublic,
   trusted,
   isLegacy: isLegacy === true,
+  ownerId: owner?.userId ?? null,
 });
 
 /** Everything that keeps a client from being made, but for a `clientId` that is taken. */
@@ -81,7 +82,6 @@ const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promi
     clientId,
     ...details,
     ...kindOf(client, isPublic),
-    ownerId: owner?.userId ?? null,
     isVerified,
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
     secretHash: secret?.hash ?? null,

@@ -36,7 +36,7 @@ export const countClientsOf = async (sql: Queryable, userId: number): Promise<nu
 };
 
 type NewClientRow = ClientDetails &
-  ClientKind & { clientId: string; ownerId: number | null; isVerified: boolean; rotatesRefreshTokens: boolean };
+  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean };
 
 /** The internal id; undefined where the client_id is taken. */
 export const insertClient = async (

@@ -19,6 +19,8 @@ export type ClientKind = {
   trusted: boolean;
   /** May leave redirect_uri out at the token endpoint. */
   isLegacy: boolean;
+  /** Whose app it is; null where the operator made it. */
+  ownerId: number | null;
 };
 
 export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris';
@@ -62,8 +64,12 @@ const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, wor
   });
 };
 
-const kindFaults = ({ isPublic, trusted, isLegacy }: ClientKind, uris: readonly string[]): Fault[] => {
+const kindFaults = ({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] => {
   const faults: Fault[] = [];
+  if (trusted && ownerId !== null) {
+    const message = 'owner does not go with trusted: whoever owns an app can make a secret of it, and be the platform';
+    faults.push({ code: 'invalid_value', message, field: 'owner' });
+  }
   if (isPublic && (trusted || isLegacy)) {
     const message = 'is_public does not go with trusted or legacy: a public client has no secret to prove itself by';
     faults.push({ code: 'invalid_value', message, field: 'is_public' });

@@ -29,12 +29,13 @@ const input = Type.Object(
     /** The id of the person whose app it is. */
     owner: Type.Optional(Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 1, maximum: 2 ** 53 - 1 })),
     is_public: flag(),
-    is_trusted: flag(),
     is_verified: flag(),
     is_legacy: flag(),
     rotates_refresh_tokens: flag(),
     client_id: readOnly(),
     client_secret: readOnly(),
+    /** The operator's to say, on the machine itself: a token that lasts two hours makes nothing that outlives it so far. */
+    is_trusted: readOnly(),
     logo: readOnly(),
     date_created: readOnly(),
     date_modified: readOnly(),
@@ -53,7 +54,7 @@ const clientOf = ({ clientsPerUser }: Deps, body: Partial<Body>): Omit<NewClient
   description: body.description,
   contact: body.contact,
   redirectUris: body.redirect_uris ?? [],
-  trusted: isSet(body.is_trusted),
+  trusted: false,
   owner: typeof body.owner === 'number' ? { userId: body.owner, clientsPerUser } : undefined,
   isVerified: isSet(body.is_verified ?? true),
   rotatesRefreshTokens: isSet(body.rotates_refresh_tokens),
