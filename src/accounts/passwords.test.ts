@@ -28,6 +28,26 @@ test('the same word composed in another way is the same password', async () => {
   assert.equal(await passwords.verify('cafe\u0301 au lait', await passwords.hash('caf\u00e9 au lait')), true);
 });
 
+test('what is longer than any password is wrong, and costs no more to judge', async () => {
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  // Putting these in their order takes seconds, in which nobody else is answered.
+  const endless = '\u0301'.repeat(40_000) + '\u0323'.repeat(40_000);
+  const before = process.cpuUsage();
+  assert.equal(await passwords.verify(endless, undefined), false);
+  assert.equal(await passwords.verify(endless, await passwords.hash('')), false);
+  const { user } = process.cpuUsage(before);
+  assert.ok(user < 1_000_000, `${user} µs`);
+});
+
+test('the longest password may be of anything', async () => {
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  const longest = '\u0301'.repeat(500) + '\u0323'.repeat(498) + '🐎🐎';
+  const before = process.cpuUsage();
+  assert.equal(await passwords.verify(longest, await passwords.hash(longest)), true);
+  const { user } = process.cpuUsage(before);
+  assert.ok(user < 500_000, `${user} µs`);
+});
+
 test('who comes when the line is full is told to come again', async () => {
   const passwords = createPasswords({ hashesAtOnce: 1, hashesWaiting: 1 });
   const outcomes = await Promise.allSettled([1, 2, 3].map(() => passwords.verify(password, undefined)));

@@ -4,7 +4,11 @@
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
+import { isLonger } from '#kernel/length.ts';
 import { Problem } from '#kernel/problem.ts';
+
+/** In code points. Normalizing runs on the event loop, and its time grows with the square of a run of combining marks. */
+export const PASSWORD_LENGTH_MAX = 1_000;
 
 type Parameters = { memory: number; passes: number; parallelism: number };
 
@@ -16,9 +20,12 @@ const TAG_BYTES = 32;
 const derive = promisify(argon2);
 
 export type Passwords = {
-  /** The PHC string to store. */
+  /** The PHC string to store. The length is the caller's to judge, who has to say what is wrong with it. */
   hash: (password: string) => Promise<string>;
-  /** `stored` is undefined for a user that does not exist: the same work is done and the answer is false. */
+  /**
+   * `stored` is undefined for a user that does not exist: the same work is done and the answer is false. So it is for what
+   * is too long to be anybody's password.
+   */
   verify: (password: string, stored: string | undefined) => Promise<boolean>;
 };
 
@@ -83,12 +90,15 @@ export const createPasswords = (limits: { hashesAtOnce: number; hashesWaiting?: 
       }),
     verify: (password, stored) =>
       inTurn(async () => {
+        const isTooLong = isLonger(password, PASSWORD_LENGTH_MAX);
+        const judged = isTooLong ? '' : password;
         if (stored === undefined) {
-          await deriveTag(password, randomBytes(SALT_BYTES), TAG_BYTES, PARAMETERS);
+          await deriveTag(judged, randomBytes(SALT_BYTES), TAG_BYTES, PARAMETERS);
           return false;
         }
         const { parameters, salt, tag } = parse(stored);
-        return timingSafeEqual(await deriveTag(password, salt, tag.length, parameters), tag);
+        const isSame = timingSafeEqual(await deriveTag(judged, salt, tag.length, parameters), tag);
+        return isSame && !isTooLong;
       }),
   };
 };

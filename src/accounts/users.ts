@@ -1,18 +1,16 @@
 /** The people who sign in: an e-mail address and a password. */
 import type { Queryable } from '#database/pool.ts';
+import { codePoints, isLonger } from '#kernel/length.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import { recordDeed, type Deed } from './audit/audit.ts';
-import type { Passwords } from './passwords.ts';
+import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './queries.ts';
 
 const EMAIL_LENGTH_MAX = 254;
 export const PASSWORD_LENGTH_MIN = 10;
-const PASSWORD_LENGTH_MAX = 1_000;
 
 /** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
 const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
-
-const codePoints = (text: string): number => Array.from(text).length;
 
 export const isEmail = (text: string): boolean => text.length <= EMAIL_LENGTH_MAX && EMAIL.test(text);
 
@@ -29,11 +27,10 @@ const wrongPassword = (code: string, message: string): Fault => ({ code, message
  * SP 800-63B §3.1.1.2).
  */
 export const passwordFault = ({ email, password }: { email: string; password: string }): Fault | undefined => {
-  const length = codePoints(password);
-  if (length < PASSWORD_LENGTH_MIN)
-    return wrongPassword('too_short', `password must be at least ${PASSWORD_LENGTH_MIN} characters`);
-  if (length > PASSWORD_LENGTH_MAX)
+  if (isLonger(password, PASSWORD_LENGTH_MAX))
     return wrongPassword('too_long', `password must be at most ${PASSWORD_LENGTH_MAX} characters`);
+  if (codePoints(password) < PASSWORD_LENGTH_MIN)
+    return wrongPassword('too_short', `password must be at least ${PASSWORD_LENGTH_MIN} characters`);
   if (password.trim().toLowerCase() === email.toLowerCase())
     return wrongPassword('invalid_value', 'password must not be the e-mail address');
   return undefined;
