@@ -1,9 +1,9 @@
 /** The page of an account, as text. */
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { accountNav } from '#hypermedia/nav.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { DeedRow } from './audit/queries.ts';
 import { browserOf, wordsFor } from './audit/words.ts';
+import { accountNav } from './nav.ts';
 
 const dateFormat = new Intl.DateTimeFormat('en-GB', {
   timeZone: 'UTC',

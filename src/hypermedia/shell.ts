@@ -9,7 +9,7 @@ export const styleHash = `'sha256-${createHash('sha256').update(style).digest('b
 const styleElement = constant(`<style>${style}</style>`);
 
 /**
- * A whole page. On the right of the header stands `aside` (who is signed in) or `nav` (accountNav of nav.ts). `wide` is
+ * A whole page. On the right of the header stands `aside` (who is signed in) or `nav` (the way around). `wide` is
  * for pages with tables: 60rem instead of 32rem.
  */
 export const shell = (page: { title: string; main: Markup; aside?: Markup; nav?: Markup; wide?: boolean }): string =>

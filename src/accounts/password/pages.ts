@@ -1,7 +1,7 @@
 /** The pages of a new password, as text. */
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { accountNav } from '#hypermedia/nav.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { accountNav } from '../nav.ts';
 import { PASSWORD_LENGTH_MIN } from '../users.ts';
 
 /** What is wrong, and with which field. */

@@ -1,11 +1,11 @@
 /** What the pages of a person's own apps share: what they are given, and whose app an address means. */
 import { originOf } from '#accounts/audit/audit.ts';
+import { accountNav } from '#accounts/nav.ts';
 import type { Session } from '#accounts/sessions.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
 import type { Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
-import { accountNav } from '#hypermedia/nav.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#kernel/problem.ts';
 import type { Doer } from '../change.ts';

@@ -1,5 +1,5 @@
 /** The way around the pages of somebody who is signed in. */
-import { html, type Markup } from './markup.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
 
 export type Section = 'account' | 'apps';
 
