@@ -1,23 +1,15 @@
 /** The page of an account, as text. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
 import type { DeedRow } from './audit/queries.ts';
 import { browserOf, wordsFor } from './audit/words.ts';
 import { accountNav } from './nav.ts';
 
-const dateFormat = new Intl.DateTimeFormat('en-GB', {
-  timeZone: 'UTC',
-  day: 'numeric',
-  month: 'long',
-  year: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-});
-
 const row = ({ action, address, userAgent, dateCreated }: DeedRow): Markup =>
   html`<tr>
     <td>${wordsFor(action)}</td>
-    <td><time datetime="${dateCreated.toISOString()}">${dateFormat.format(dateCreated)}</time></td>
+    <td>${shownDate(dateCreated)}</td>
     <td>${address ?? 'the operator'}</td>
     <td>${browserOf(userAgent)}</td>
   </tr>`;
@@ -28,9 +20,6 @@ const activity = (deeds: readonly DeedRow[], root: string): Markup =>
     <p>If something here was not you, <a href="${root}/account/password">change your password</a>.</p>
     <div class="table" role="region" tabindex="0" aria-labelledby="activity">
       <table>
-        <caption>
-          Times are in UTC
-        </caption>
         <thead>
           <tr>
             <th scope="col">What</th>

@@ -36,9 +36,9 @@ test('the latest activity stands there in words, with where and by what', async 
   await browser.post('/sign-in', { email: bob, password: PASSWORD }, agent);
   const { text } = await browser.open('/account');
   const [, signedIn, failed, made] = rowsOf(text);
-  assert.equal(signedIn, 'Signed in 1 July 2026 at 10:00 127.0.0.1 Firefox on Linux');
-  assert.equal(failed, 'A wrong password was given 1 July 2026 at 10:00 127.0.0.1 Firefox on Linux');
-  assert.equal(made, 'The account was made 1 July 2026 at 10:00 the operator');
+  assert.equal(signedIn, 'Signed in 1 July 2026 at 10:00 UTC 127.0.0.1 Firefox on Linux');
+  assert.equal(failed, 'A wrong password was given 1 July 2026 at 10:00 UTC 127.0.0.1 Firefox on Linux');
+  assert.equal(made, 'The account was made 1 July 2026 at 10:00 UTC the operator');
 });
 
 test('twenty rows are shown, the latest first, and nobody else’s', async () => {

@@ -2,8 +2,8 @@
 import type { AccountSection } from '#accounts/account.ts';
 import type { Sql } from '#database/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
 import { logoImage } from '../clients/logo/logo.ts';
-import { shownDate } from '../shown-date.ts';
 import { listConnected, type ConnectedRow } from './queries.ts';
 
 /** What the nonce of a revoke button stands for. */

@@ -1,7 +1,7 @@
 /** The page of one of a person's own apps, as text: its settings, secrets, logo, and the way to delete it. */
 import { html, type Markup } from '#hypermedia/markup.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#kernel/problem.ts';
-import { shownDate } from '../../shown-date.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import type { Client } from '../queries.ts';
 import type { Secret } from '../secrets/secrets.ts';
@@ -36,10 +36,12 @@ const secretEntry = ({ dateCreated, dateExpires }: Secret): Markup =>
     ${dateExpires === null ? 'counts until you replace it' : html`ends ${shownDate(dateExpires)}`}
   </li>`;
 
-const endOlder = ({ root, client, nonce }: ClientView): Markup =>
+const endOlder = ({ root, client, secrets: { length }, nonce }: ClientView): Markup =>
   html`<form method="post" action="${pathOf(root, client.clientId)}/end-older-secret">
     ${nonceField(nonce('end older secret'))}
-    <div class="buttons"><button type="submit" class="quiet danger">End the older one now</button></div>
+    <div class="buttons">
+      <button type="submit" class="quiet danger">End the older ${length > 2 ? 'ones' : 'one'} now</button>
+    </div>
   </form>`;
 
 const secrets = (view: ClientView): Markup => {
@@ -56,7 +58,7 @@ const secrets = (view: ClientView): Markup => {
       <label class="choice">
         <input type="checkbox" name="at_once" value="1" />
         <span>
-          End the old one at once
+          End the old one at once, and all before it
           <span class="soft">For one that somebody else has seen. Else it goes on for ${overlapHours} hours.</span>
         </span>
       </label>

@@ -1,5 +1,5 @@
 /** A moment as people read it on the pages. */
-import { html, type Markup } from '#hypermedia/markup.ts';
+import { html, type Markup } from './markup.ts';
 
 const dateFormat = new Intl.DateTimeFormat('en-GB', {
   timeZone: 'UTC',
