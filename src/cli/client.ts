@@ -128,9 +128,9 @@ export const createClientCommand = (terminal: Terminal): Command => {
   addCreate(command, terminal);
   command
     .command('rotate-secret')
-    .description('make a new secret, shown this once; the one before it goes on for a day')
+    .description('make a new secret, shown this once; older ones go on for a day')
     .argument('<client_id>')
-    .option('--now', 'end the one before it at once, for one that somebody else has seen')
+    .option('--now', 'end all older ones at once, for one that somebody else has seen')
     .addHelpText('after', '\nExample:\n  halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now')
     .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));
   addDeed(command, terminal, {

@@ -150,7 +150,12 @@ test('a form that is sent twice makes one app, and its second answer leads there
     answers.map(({ status }) => status).toSorted((a, b) => a - b),
     [200, 303],
   );
-  assert.equal(answers.find(({ status }) => status === 303)?.location, `/account/clients/${hidden['client_id']}`);
+  const { location } = answers.find(({ status }) => status === 303) ?? {};
+  assert.equal(location, `/account/clients/${hidden['client_id']}?done=made`);
+  assert.match(
+    (await browser.open(location ?? '')).text,
+    /role="status">[^<]*If you have not seen its secret, make a new/,
+  );
   assert.equal((await sql`select from client where name = 'Twice'`).length, 1);
 });
 

@@ -59,14 +59,37 @@ test('after a rotation old and new both count, then only the new', async () => {
   server.wait(-24 * HOUR_MS);
 });
 
-test('at most two secrets count: a third ends the oldest', async () => {
+test('a further rotation ends no secret before its time, whichever of them the app uses', async () => {
   const { clientId, path, secret } = await newApp(browser);
   const second = await rotate(path);
+  server.wait(HOUR_MS);
   const third = await rotate(path);
-  assert.deepEqual(
-    [await counts(clientId, secret), await counts(clientId, second), await counts(clientId, third)],
-    [false, true, true],
-  );
+  const all = async () => Promise.all([secret, second, third].map((one) => counts(clientId, one)));
+  assert.deepEqual(await all(), [true, true, true]);
+  server.wait(23 * HOUR_MS);
+  assert.deepEqual(await all(), [false, true, true], 'the first keeps its end');
+  server.wait(HOUR_MS);
+  assert.deepEqual(await all(), [false, false, true]);
+  server.wait(-25 * HOUR_MS);
+});
+
+test('a secret that others have seen ends at once with all before it', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const second = await rotate(path);
+  const third = await rotate(path, { at_once: '1' });
+  const all = await Promise.all([secret, second, third].map((one) => counts(clientId, one)));
+  assert.deepEqual(all, [false, false, true]);
+});
+
+test('at most five secrets count, and the page says how to make another one', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  for (let made = 1; made < 5; made += 1) await rotate(path);
+  const refused = await submit(browser, path, `${path}/secret`);
+  assert.equal(refused.status, 409);
+  assert.match(refused.text, /At most 5 secrets count at a time; end the older ones first/);
+  assert.equal(await counts(clientId, secret), true);
+  await rotate(path, { at_once: '1' });
+  assert.equal(await counts(clientId, secret), false);
 });
 
 test('the old one ends at once where its owner says so', async () => {
@@ -93,17 +116,30 @@ test('a double click makes one new secret, and the old one goes on', async () =>
     [200, 409],
   );
   assert.equal(await counts(clientId, secret), true);
+  assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /If you have not got it, make another one/);
 });
 
-test('of many rotations at once two secrets are left', async () => {
+test('whoever saw no secret after a double click makes another, and the old one still goes on for its day', async () => {
+  const { clientId, path, secret } = await newApp(browser);
+  const hidden = hiddenIn(await browser.open(path), `${path}/secret`);
+  await browser.post(`${path}/secret`, hidden);
+  assert.equal((await browser.post(`${path}/secret`, hidden)).status, 409);
+  const seen = await rotate(path);
+  server.wait(24 * HOUR_MS - 1_000);
+  assert.deepEqual([await counts(clientId, secret), await counts(clientId, seen)], [true, true]);
+  server.wait(1_000 - 24 * HOUR_MS);
+});
+
+test('of many rotations at once no more than five secrets are left', async () => {
   const { clientId } = await newApp(browser);
   const now = new Date('2026-07-01T12:00:00Z');
   const doer = { userId: null, origin: null, now };
-  await Promise.all(Array.from({ length: 8 }, () => rotateSecret(sql, { clientId, overlapHours: 24 }, doer)));
+  const all = Array.from({ length: 8 }, () => rotateSecret(sql, { clientId, overlapHours: 24 }, doer));
+  await Promise.allSettled(all);
   const live = await sql`
     select from client_secret s join client c on c.id = s.client
     where c.client_id = ${clientId} and (s.date_expires is null or s.date_expires > ${now})`;
-  assert.equal(live.length, 2);
+  assert.equal(live.length, 5);
 });
 
 test('the page says when secrets were made and when they end', async () => {

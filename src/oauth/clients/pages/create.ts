@@ -65,7 +65,7 @@ const make = async ({ sql }: PagesDeps, client: NewClient, isPublic: boolean): P
 
 /**
  * The client_id is decided when the form is shown, and its nonce stands for it: a form that is sent twice makes one app,
- * and its second answer leads to it.
+ * and its second answer leads to it and says what to do about the secret, which stood in the first.
  */
 export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', DoorHandler> => {
   const { root, signedIn, clientsPerUser } = deps;
@@ -91,7 +91,8 @@ export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', Door
       return htmlAnswer(200, secretPage({ root, title: 'Your app is made', clientId, secret }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
-      if (error.faults[0]?.code === 'client_id_taken') return redirectAnswer(pathOf(root, clientId));
+      const made = typed.isPublic ? 'made-public' : 'made';
+      if (error.faults[0]?.code === 'client_id_taken') return redirectAnswer(`${pathOf(root, clientId)}?done=${made}`);
       return htmlAnswer(409, newPage(root, { ...view, faults: [], alert: error.message }));
     }
   };

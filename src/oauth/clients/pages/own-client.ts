@@ -15,7 +15,10 @@ type Shown = { status: number; typed?: Typed; faults?: readonly Fault[]; alert?:
 /** What was done, as the address that is come back to says it. */
 const done = new Map([
   ['saved', 'Saved.'],
-  ['ended', 'The older secret has ended.'],
+  ['ended', 'No older secret counts any more.'],
+  // Of a double click the browser shows the second answer alone, and the secret was in the first.
+  ['made', 'Your app is made. If you have not seen its secret, make a new one below.'],
+  ['made-public', 'Your app is made.'],
 ]);
 
 export const createOwnClient = (deps: PagesDeps) => {

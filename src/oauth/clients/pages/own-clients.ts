@@ -39,7 +39,7 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
     const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
     try {
       const secret = await rotateSecret(sql, rotation, doerOf(request, session));
-      const note = isAtOnce ? 'The old secret has ended.' : `The old secret goes on for ${overlapHours} hours.`;
+      const note = isAtOnce ? 'No older secret counts any more.' : `The old secret goes on for ${overlapHours} hours.`;
       return htmlAnswer(200, secretPage({ root, title: 'A new secret', clientId: client.clientId, secret, note }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;

@@ -22,15 +22,14 @@ export const lockConfidential = async (sql: Queryable, clientId: string, now: Da
   return row?.id;
 };
 
-/** The current secret is given until `currentUntil`; one that was given an end before ends now. */
+/** The current secret is given until `until`, and so is one that was to end later; one that ends before keeps its end. */
 export const retireSecrets = async (
   sql: Queryable,
   client: number,
-  { currentUntil, now }: { currentUntil: Date; now: Date },
+  { until, now }: { until: Date; now: Date },
 ): Promise<void> => {
   await sql`
-    update client_secret set date_expires = case when date_expires is null then ${currentUntil}::timestamptz
-      else ${now} end
+    update client_secret set date_expires = least(date_expires, ${until}::timestamptz)
     where client = ${client} and (date_expires is null or date_expires > ${now})
   `;
 };

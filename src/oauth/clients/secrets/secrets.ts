@@ -1,6 +1,7 @@
 /**
  * Rotation of a client's secret: the new one counts at once, and the one before it goes on for a while, so that whoever
- * runs the app can put the new one in place without a moment in which none works. At most two count at any time.
+ * runs the app can put the new one in place without a moment in which none works. What a secret was promised it keeps,
+ * also through further rotations: which of them the app uses, nobody here knows.
  */
 import { recordDeed } from '#accounts/audit/audit.ts';
 import { transaction, type Queryable, type Sql } from '#database/pool.ts';
@@ -11,6 +12,8 @@ import { endRetired, insertSecret, listSecrets, lockConfidential, retireSecrets 
 
 const HOUR_MS = 3_600_000;
 const MARK_BYTES = 8;
+/** That count at the same time. */
+const SECRETS_MAX = 5;
 
 export type Secret = {
   /** Tells this secret from others and opens nothing: a piece of its hash. */
@@ -32,31 +35,39 @@ export const secretsOf = async (sql: Queryable, client: number, now: Date): Prom
 /** `replacing`: the mark of the secret that its caller saw as the current one. */
 export type Rotation = { clientId: string; overlapHours: number; replacing?: string };
 
+const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
+
+/** Of a double click the browser shows the second answer alone: it says how to get at a secret after all. */
+const REPLACED_ALREADY =
+  'A new secret was made already, in another tab or by a double click. If you have not got it, make another one below: ' +
+  'what your app uses now goes on for as long as it was given';
+const TOO_MANY = `At most ${SECRETS_MAX} secrets count at a time; end the older ones first, or at once with this one`;
+
 /**
- * Makes a new secret; it is in the answer and nowhere else. The current one ends after `overlapHours` (0: now), an older
- * one now. Throws a 404 where there is no such confidential client, and a 409 `secret_rotated` where the current one is
- * no longer the one to be replaced: of a double click, the second would end the secret that the app still uses.
+ * Makes a new secret; it is in the answer and nowhere else. The current one ends after `overlapHours`; 0 ends all others
+ * now. Throws a 404 where there is no such confidential client, and a 409: `secret_rotated` where the current one is no
+ * longer the one to be replaced (of two forms at once, the later answer could show the secret that ends first),
+ * `limit_reached` where as many count as may.
  */
 export const rotateSecret = async (sql: Sql, rotation: Rotation, { userId, origin, now }: Doer): Promise<string> => {
   const secret = mintToken('clientSecret');
-  const currentUntil = new Date(now.getTime() + rotation.overlapHours * HOUR_MS);
+  const until = new Date(now.getTime() + rotation.overlapHours * HOUR_MS);
   await transaction(sql, async (tx) => {
     const client = await lockConfidential(tx, rotation.clientId, now);
     if (client === undefined) throw notFound('confidential client');
-    const [current] = await secretsOf(tx, client, now);
-    if (rotation.replacing !== undefined && rotation.replacing !== current?.mark) {
-      const message = 'A new secret was made since this page was opened, and no other was made now';
-      throw new Problem(409, { code: 'secret_rotated', message });
-    }
-    await retireSecrets(tx, client, { currentUntil, now });
+    const live = await secretsOf(tx, client, now);
+    if (rotation.replacing !== undefined && rotation.replacing !== live[0]?.mark)
+      throw conflict('secret_rotated', REPLACED_ALREADY);
+    if (live.length >= SECRETS_MAX && until > now) throw conflict('limit_reached', TOO_MANY);
+    await retireSecrets(tx, client, { until, now });
     await insertSecret(tx, client, secret.hash, now);
-    const detail = { client_id: rotation.clientId, older_until: currentUntil.toISOString() };
+    const detail = { client_id: rotation.clientId, older_until: until.toISOString() };
     await recordDeed(tx, { action: 'client_secret_rotated', userId, client, origin, detail, now });
   });
   return secret.value;
 };
 
-/** Ends the secret that a rotation left some time. Throws a 404 where there is no such confidential client. */
+/** Ends the secrets that rotations left some time. Throws a 404 where there is no such confidential client. */
 export const endOlderSecret = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
   transaction(sql, async (tx) => {
     const client = await lockConfidential(tx, clientId, now);
