@@ -1,13 +1,13 @@
 /** A password that somebody gives for an account: judged no faster than guessing may go, and the owner never locked out. */
 import type { Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
+import { isEmail } from '#kernel/email.ts';
 import { originOf, recordDeed } from './audit/audit.ts';
 import type { Devices } from './device.ts';
 import type { Passwords } from './passwords.ts';
 import { findUserByEmail, type Credentials } from './queries.ts';
 import { addressPrefix } from './throttle/prefix.ts';
 import type { Bucket, Throttle } from './throttle/throttle.ts';
-import { isEmail } from './users.ts';
 
 type Attempt =
   | { kind: 'right'; user: Credentials }

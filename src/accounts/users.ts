@@ -1,18 +1,13 @@
 /** The people who sign in: an e-mail address and a password. */
 import type { Queryable } from '#database/pool.ts';
+import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
 import { codePoints, isLonger } from '#kernel/length.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import { recordDeed, type Deed } from './audit/audit.ts';
 import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './queries.ts';
 
-const EMAIL_LENGTH_MAX = 254;
 export const PASSWORD_LENGTH_MIN = 10;
-
-/** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
-const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
-
-export const isEmail = (text: string): boolean => text.length <= EMAIL_LENGTH_MAX && EMAIL.test(text);
 
 const emailFault = (email: string): Fault | undefined => {
   if (isEmail(email)) return undefined;

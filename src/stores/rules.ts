@@ -1,17 +1,14 @@
 /** What a store may be called and where it may live: pure, and every fault of a store is found at once. */
+import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
 import type { Fault } from '#kernel/problem.ts';
 
 export type StoreDetails = { name: string; domain: string; email: string; timeZone: string };
 
 const NAME_LENGTH_MAX = 255;
 const DOMAIN_LENGTH_MAX = 253;
-const EMAIL_LENGTH_MAX = 254;
 
 /** Labels of letters, digits and inner hyphens, at most 63 each (RFC 1123 §2.1). */
 const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*$/i;
-
-/** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
-const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 
 /**
  * The zone's name in the spelling of the IANA data base; undefined where there is no such zone. An offset such as
@@ -38,8 +35,9 @@ export const storeFaults = ({ name, domain, email, timeZone }: StoreDetails): Fa
   require(nameLength >= 1 && nameLength <= NAME_LENGTH_MAX, 'name', `must be 1 to ${NAME_LENGTH_MAX} characters`);
   const isDomain = domain.length <= DOMAIN_LENGTH_MAX && DOMAIN.test(domain);
   require(isDomain, 'domain', `must be a host name such as shop.example.com, at most ${DOMAIN_LENGTH_MAX} characters`);
-  const isEmail = email.length <= EMAIL_LENGTH_MAX && EMAIL.test(email);
-  require(isEmail, 'email', `must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`);
+  require(isEmail(
+    email,
+  ), 'email', `must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`);
   require(readTimeZone(timeZone) !== undefined, 'time_zone', 'must be an IANA time zone such as Europe/Berlin');
   return faults;
 };

@@ -1,4 +1,5 @@
 /** What a client may be called and where it may be sent: pure, and every fault of a client is found at once. */
+import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
 import type { Fault } from '#kernel/problem.ts';
 import { whyNotRegistrable } from '../redirect-uri.ts';
 
@@ -27,11 +28,8 @@ export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redir
 
 const NAME_LENGTH_MAX = 255;
 const DESCRIPTION_LENGTH_MAX = 1_000;
-const CONTACT_LENGTH_MAX = 254;
 const REDIRECT_URIS_MAX = 20;
 
-/** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
-const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 /** They turn the reading direction, so that a name can be made to look like another one. */
 const UNREADABLE = /[\p{Cc}\p{Bidi_Control}]/u;
 
@@ -92,7 +90,7 @@ export const clientFaults = (details: ClientDetails, kind: ClientKind, words = A
   require(isText(company, NAME_LENGTH_MAX), 'company', `must be at most ${readable(NAME_LENGTH_MAX)}`);
   const isDescription = isText(description, DESCRIPTION_LENGTH_MAX);
   require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
-  const isContact = contact === null || (contact.length <= CONTACT_LENGTH_MAX && EMAIL.test(contact));
-  require(isContact, 'contact', `must be an e-mail address, at most ${CONTACT_LENGTH_MAX} characters`);
+  const isContact = contact === null || isEmail(contact);
+  require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
   return [...faults, ...redirectUriFaults(redirectUris, kind, words.redirect_uris), ...kindFaults(kind, redirectUris)];
 };
