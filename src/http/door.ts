@@ -5,18 +5,15 @@ import { Problem } from '#kernel/problem.ts';
 import { parseForm } from './body.ts';
 import { preflightHeaders } from './cors.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
+import { isSameOrigin } from './same-origin.ts';
 import { headersOf, queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
 
-/**
- * A form may be posted by our own pages only. Browsers say where a post comes from: `Sec-Fetch-Site`, else `Origin`;
- * a post that says neither is refused, because every browser that can hold our cookie sends one of them.
- */
+/** A form may be posted by our own pages only. */
 const requireSameOrigin = (request: FastifyRequest, origin: string): void => {
-  const site = request.headers['sec-fetch-site'];
-  const sameOrigin = site === undefined ? request.headers.origin === origin : site === 'same-origin';
-  if (sameOrigin) return;
+  const { headers } = request;
+  if (isSameOrigin(headers, origin)) return;
   // Over plain http a browser says nothing of the site, and of the origin `null`, since our pages send no referrer.
-  const isMute = site === undefined && request.headers.origin === 'null';
+  const isMute = headers['sec-fetch-site'] === undefined && headers.origin === 'null';
   throw new Problem(403, {
     code: 'cross_site_request',
     message: isMute

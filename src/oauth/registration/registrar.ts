@@ -5,6 +5,7 @@ import { addressPrefix } from '#accounts/throttle/prefix.ts';
 import type { Throttle } from '#accounts/throttle/throttle.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
+import { isSameOrigin } from '#http/same-origin.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Bearer } from '../bearer.ts';
 import { hashToken, looksLike, mintToken } from '../tokens.ts';
@@ -51,12 +52,6 @@ const byToken = async ({ sql, bearer }: RegistrarDeps, token: string, now: Date)
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
 };
 
-/** A cookie comes along with whatever page sends the request, so it counts from our own pages only. */
-const isOwnPage = ({ headers }: DoorRequest, authOrigin: string): boolean => {
-  const site = headers['sec-fetch-site'];
-  return site === undefined ? headers['origin'] === authOrigin : site === 'same-origin';
-};
-
 const asStranger = async (
   { throttle, openRegistration }: RegistrarDeps,
   { address, now }: DoorRequest,
@@ -76,6 +71,7 @@ const asStranger = async (
 export const registrarOf = async (deps: RegistrarDeps, request: DoorRequest): Promise<Registrar> => {
   const token = /^Bearer +(\S+) *$/i.exec(request.headers['authorization'] ?? '')?.[1];
   if (token !== undefined) return byToken(deps, token, request.now);
-  const session = isOwnPage(request, deps.authOrigin) ? await deps.sessions.find(request) : null;
+  // A cookie comes along with whatever page sends the request, so it counts from our own pages only.
+  const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;
   return session === null ? asStranger(deps, request) : { kind: 'person', userId: session.userId };
 };
