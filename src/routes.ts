@@ -1,5 +1,6 @@
 /** Every address that the service answers, one line each. */
 import type { Accounts } from '#accounts/accounts.ts';
+import { rootOf } from '#http/root.ts';
 import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
 import type { Apps } from '#oauth/apps.ts';
 import { protocolProblem } from '#oauth/errors.ts';
@@ -18,8 +19,6 @@ export type Rooms = Accounts &
     introspect: DoorHandler;
     metadata: DoorHandler;
   };
-
-const paths = (baseUrl: string): string => new URL(baseUrl).pathname.replace(/\/$/, '');
 
 const clientRoutes = (
   { clients, ownClients, logo, revokeConnected, register }: Apps,
@@ -43,8 +42,8 @@ const clientRoutes = (
 
 /** The table. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
 export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
-  const api = paths(addresses.baseUrl);
-  const auth = paths(addresses.authUrl);
+  const api = rootOf(addresses.baseUrl);
+  const auth = rootOf(addresses.authUrl);
   const { users, account, password, stores, webhooks, events, commerce, signIn, authorize } = rooms;
   return [
     resource(api || '/', { GET: rooms.home }),

@@ -1,5 +1,6 @@
 /** The addresses of this room, put together: which page and which operation gets what. */
 import type { Sql } from '#database/pool.ts';
+import { rootOf } from '#http/root.ts';
 import type { DoorHandler, Operation } from '#http/route.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -46,7 +47,7 @@ export type AccountsDeps = {
 
 export const createAccounts = (deps: AccountsDeps): Accounts => {
   const { sql, authUrl } = deps;
-  const root = new URL(authUrl).pathname.replace(/\/+$/, '');
+  const root = rootOf(authUrl);
   const devices = createDevices({ key: deps.deviceKey, authUrl });
   const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
   const all = { ...deps, root, devices, links, attempts: createAttempts({ ...deps, devices }) };

@@ -1,5 +1,6 @@
 /** Pages and forms that only somebody who is signed in may see and send. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -31,7 +32,7 @@ const stalePage = (session: Session): string =>
   });
 
 export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonceKey: Uint8Array }): SignedIn => {
-  const root = new URL(deps.authUrl).pathname.replace(/\/+$/, '');
+  const root = rootOf(deps.authUrl);
   const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKey, session, bound);
 
   const page: SignedIn['page'] = (handle) => async (request) => {

@@ -4,6 +4,7 @@ import type { Sessions } from '#accounts/sessions.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
 import type { Throttle } from '#accounts/throttle/throttle.ts';
 import type { Sql } from '#database/pool.ts';
+import { rootOf } from '#http/root.ts';
 import type { DoorHandler, Operation } from '#http/route.ts';
 import type { Bearer } from './bearer.ts';
 import { createClientOperations } from './clients/api/operations.ts';
@@ -36,8 +37,8 @@ export type AppsDeps = {
 };
 
 export const createApps = (deps: AppsDeps): Apps => {
-  const { origin, pathname } = new URL(deps.authUrl);
-  const all = { ...deps, authOrigin: origin, root: pathname.replace(/\/+$/, '') };
+  const { authUrl } = deps;
+  const all = { ...deps, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
   return {
     clients: createClientOperations(all),
     ownClients: createOwnClients(all),

@@ -6,6 +6,7 @@ import { formNonce, isFormNonce } from '#accounts/form-nonce.ts';
 import type { Session, Sessions } from '#accounts/sessions.ts';
 import type { Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { rejections, type Fault } from '../errors.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
@@ -26,10 +27,8 @@ const UNDECIDED = 'Choose Allow or Deny.';
 const NO_STORE = 'Choose one of your stores.';
 const GONE = 'Something changed while you decided, and nothing was allowed. Look at it once more and decide.';
 
-const rootOf = ({ issuer }: Deps): string => new URL(issuer).pathname.replace(/\/+$/, '');
-
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
-  `${rootOf(deps)}/${page}?${new URLSearchParams(query).toString()}`;
+  `${rootOf(deps.issuer)}/${page}?${new URLSearchParams(query).toString()}`;
 
 const signIn = (deps: Deps, query: URLSearchParams): string =>
   path(deps, 'sign-in', { return_to: path(deps, 'authorize', query) });
@@ -65,7 +64,7 @@ const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, ale
   const { request, session, stores, nonce } = visit;
   const action = path(deps, 'authorize', query);
   const switchUser = signIn(deps, query);
-  const view = { request, email: session.email, stores, nonce, action, switchUser, root: rootOf(deps), alert };
+  const view = { request, email: session.email, stores, nonce, action, switchUser, root: rootOf(deps.issuer), alert };
   return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
 };
 
