@@ -47,7 +47,11 @@ export const createAttempts = (deps: {
     const buckets = bucketsOf(devices.recognize(request, account), request.address, account);
     const taken = await throttle.take(buckets, request.now);
     if (!taken.allowed) return { kind: 'too many', retryAfterSeconds: taken.retryAfterSeconds };
-    const matches = await passwords.verify(password, user?.passwordHash);
+    const matches = await passwords.verify(password, user?.passwordHash).catch(async (error: unknown) => {
+      // Nothing was judged: a flood that keeps the hashing busy must not use up the owner's tries.
+      await taken.giveBack();
+      throw error;
+    });
     if (matches && user !== undefined && !user.isDisabled) {
       await taken.giveBack();
       return { kind: 'right', user };

@@ -122,6 +122,16 @@ test('a refused try computes no hash', async () => {
   server.wait(HOUR);
 });
 
+test('a try that nobody had the time to judge uses up nothing', async () => {
+  const devices = createDevices({ key: Buffer.alloc(32, 1), authUrl: server.origin });
+  const busy = createPasswords({ hashesAtOnce: 0, hashesWaiting: 0 });
+  const attempt = createAttempts({ sql, throttle: createThrottle({ sql }), devices, passwords: busy });
+  const request = { address: '198.51.100.251', headers: {}, cookies: {}, now: server.now() } as unknown as DoorRequest;
+  for (let i = 0; i < 11; i += 1)
+    await assert.rejects(attempt(request, { email: ada, password: PASSWORD }), { status: 503 });
+  assert.equal((await newBrowser().signIn(ada)).status, 303);
+});
+
 test('an account that does not exist is refused as one that does', async () => {
   assert.equal(await exhaust('nobody@example.com'), 10);
   server.wait(HOUR);
