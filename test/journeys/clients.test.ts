@@ -111,6 +111,39 @@ test('an owner whom nobody knows is a 404', async () => {
   assert.equal((await call('POST', '/clients', { body })).status, 404);
 });
 
+/** What the audit says of a client: who is concerned, from where, and which program it was. */
+const deedsOn = async (clientId: unknown) => {
+  const rows = await sql<{ action: string; userId: number | null; address: string | null; by: number | null }[]>`
+    select action, user_id as "userId", address, (detail->>'by_client')::bigint as by from audit
+    where detail->>'client_id' = ${String(clientId)} order by id`;
+  return rows.map(({ action, userId, address, by }) => [action, userId, address, by]);
+};
+const internalId = async (clientId: string) =>
+  (await sql`select id from client where client_id = ${clientId}`)[0]?.['id'] as unknown;
+
+test('what a program does to an app is told to its owner, with the program that did it', async () => {
+  const body = { name: 'Watched', redirect_uris: [REDIRECT], owner: adaId };
+  const { body: made } = await call('POST', '/clients', { body });
+  await call('DELETE', `/clients/${String(made['client_id'])}`);
+  const caller = await internalId(server.platform.client_id);
+  assert.deepEqual(await deedsOn(made['client_id']), [
+    ['client_created', adaId, '127.0.0.1', caller],
+    ['client_deleted', adaId, '127.0.0.1', caller],
+  ]);
+});
+
+test('what the operator does to an app is told to its owner', async () => {
+  const { client_id: id } = await created('--owner', ada);
+  await printed('client', 'verify', String(id));
+  await printed('client', 'rotate-secret', String(id));
+  await printed('client', 'delete', String(id));
+  const deeds = ['client_created', 'client_changed', 'client_secret_rotated', 'client_deleted'];
+  assert.deepEqual(
+    await deedsOn(id),
+    deeds.map((deed) => [deed, adaId, null, null]),
+  );
+});
+
 test('only the platform makes, sees and deletes clients', async () => {
   const token = String(tokens['access_token']);
   const path = `/clients/${server.client.client_id}`;

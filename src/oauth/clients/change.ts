@@ -1,12 +1,9 @@
 /** What happens to a client after it was made: changed, verified, deleted. Each stands in the audit with its deed. */
-import { recordDeed, type Origin } from '#accounts/audit/audit.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { invalid, notFound, type Fault } from '#kernel/problem.ts';
+import { recordClientDeed, type Doer } from './deed.ts';
 import { deleteClient, findClient, lockTokensOf, markVerified, updateClient, type Client } from './queries.ts';
 import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
-
-/** Who does it: a person, or null for the operator; and from where, null for this machine. */
-export type Doer = { userId: number | null; origin: Origin | null; now: Date };
 
 export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
 
@@ -34,36 +31,35 @@ const changesOf = (before: Client, after: ClientChange): string[] => {
 export const changeClient = async (sql: Sql, client: Client, change: ClientChange, doer: Doer): Promise<void> => {
   const faults = changeFaults(client, change);
   if (faults.length > 0) throw invalid(...faults);
-  const { userId, origin, now } = doer;
+  const { userId, now } = doer;
   const redirectUris = [...new Set(change.redirectUris)];
   const after = { ...change, redirectUris, rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens };
   await transaction(sql, async (tx) => {
     const before = await updateClient(tx, client.id, { ...after, userId, now });
     if (before === undefined) throw notFound('app');
-    const detail = { client_id: client.clientId, changed: changesOf(before, after), redirect_uris: redirectUris };
-    await recordDeed(tx, { action: 'client_changed', userId, client: client.id, origin, detail, now });
+    const detail = { name: after.name, changed: changesOf(before, after), redirect_uris: redirectUris };
+    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
   });
 };
 
 /** Says that the operator has looked at it. Throws a 404 where there is no such client. */
-export const verifyClient = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
+export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
   transaction(sql, async (tx) => {
-    const client = await markVerified(tx, clientId, now);
+    const client = await markVerified(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
-    const detail = { client_id: clientId, changed: ['is_verified'] };
-    await recordDeed(tx, { action: 'client_changed', userId, client, origin, detail, now });
+    const detail = { name: client.name, changed: ['is_verified'] };
+    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
   });
 
 /**
  * Deletes a client with all its grants and tokens, which end with this commit in every process. Throws a 404 where there
  * is no such client.
  */
-export const removeClient = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
+export const removeClient = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
   transaction(sql, async (tx) => {
     const client = await findClient(tx, clientId);
     if (client === undefined) throw notFound('client');
     await lockTokensOf(tx, client.id);
     if (!(await deleteClient(tx, client.id))) throw notFound('client');
-    const detail = { client_id: clientId, name: client.name };
-    await recordDeed(tx, { action: 'client_deleted', userId, client: client.id, origin, detail, now });
+    await recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
   });

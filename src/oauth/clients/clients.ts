@@ -1,8 +1,9 @@
 /** OAuth clients: the apps that ask for access, and the platform itself. How one comes to be. */
 import { randomBytes } from 'node:crypto';
-import { recordDeed, type Origin } from '#accounts/audit/audit.ts';
+import type { Origin } from '#accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
+import { recordClientDeed, type Caller } from './deed.ts';
 import { countClientsOf, insertClient, lockOwner } from './queries.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
 import { mintToken, type MintedToken } from '../tokens.ts';
@@ -26,8 +27,10 @@ export type NewClient = {
   isLegacy?: boolean | undefined;
   /** For an id that must be known before; random where absent. */
   clientId?: string | undefined;
-  /** Where it was made from; absent where that was this machine. */
-  origin?: Origin | undefined;
+  /** The program that makes it; absent where a person, the operator or a stranger does. */
+  caller?: Caller | undefined;
+  /** Where it was made from; null or absent where that was this machine. */
+  origin?: Origin | null | undefined;
   now: Date;
 };
 
@@ -73,16 +76,16 @@ const requireRoom = async (tx: Tx, { owner }: NewClient): Promise<void> => {
 };
 
 const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promise<string> => {
-  const { clientId = newClientId(), owner, now, origin = null } = client;
+  const { clientId = newClientId(), caller, origin = null, now } = client;
   const isPublic = secret === null;
   await requireRoom(tx, client);
   const details = detailsOf(client);
-  const isVerified = client.isVerified !== false;
+  const kind = kindOf(client, isPublic);
   const id = await insertClient(tx, {
     clientId,
     ...details,
-    ...kindOf(client, isPublic),
-    isVerified,
+    ...kind,
+    isVerified: client.isVerified !== false,
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
     secretHash: secret?.hash ?? null,
     now,
@@ -91,8 +94,9 @@ const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promi
     const message = 'Another client has this client_id';
     throw new Problem(409, { code: 'client_id_taken', message, field: 'client_id' });
   }
-  const detail = { client_id: clientId, name: details.name, redirect_uris: details.redirectUris };
-  await recordDeed(tx, { action: 'client_created', userId: owner?.userId ?? null, client: id, origin, detail, now });
+  const detail = { name: details.name, redirect_uris: details.redirectUris };
+  const made = { id, clientId, ownerId: kind.ownerId };
+  await recordClientDeed(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
   return clientId;
 };
 

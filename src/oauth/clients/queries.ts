@@ -115,12 +115,16 @@ export const updateClient = async (
   return row;
 };
 
-/** Its internal id; undefined where there is no such client. */
-export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<number | undefined> => {
-  const [row] = await sql<{ id: number }[]>`
-    update client set is_verified = true, date_modified = ${now} where client_id = ${clientId} returning id
+/** What stays the same of a client, and its name. */
+export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId'>;
+
+/** Undefined where there is no such client. */
+export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
+  const [row] = await sql<Known[]>`
+    update client set is_verified = true, date_modified = ${now} where client_id = ${clientId}
+    returning id, client_id as "clientId", name, owner as "ownerId"
   `;
-  return row?.id;
+  return row;
 };
 
 /**

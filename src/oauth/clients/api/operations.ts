@@ -6,6 +6,7 @@ import { accepting, guarded, type ApiRequest, type Operation, type Params } from
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import { notFound } from '#kernel/problem.ts';
 import { removeClient } from '../change.ts';
+import type { Doer } from '../deed.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
 import { findClient, type Client } from '../queries.ts';
 import { addressOfClient, clientDocument } from './document.ts';
@@ -68,10 +69,17 @@ const clientIn = async (sql: Sql, params: Params): Promise<Client> => {
   return client;
 };
 
+const doerOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): Doer => {
+  const { clientId } = request.principal;
+  const caller = clientId === null ? undefined : { by_client: clientId };
+  return { userId: null, caller, origin: originOf(request), now: request.now };
+};
+
 const create = (deps: Deps) => async (request: ApiRequest<Body>) => {
   refuseParameters(request.query, []);
   const { sql, baseUrl } = deps;
-  const client = { ...clientOf(deps, request.body), origin: originOf(request), now: request.now };
+  const { caller, origin, now } = doerOf(request);
+  const client = { ...clientOf(deps, request.body), caller, origin, now };
   const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
     ? await createPublicClient(sql, client)
     : await createClient(sql, client);
@@ -102,7 +110,7 @@ export const createClientOperations = (deps: Deps): Record<'create' | 'read' | '
     access: 'platform',
     handle: async (request) => {
       const { clientId } = await clientIn(deps.sql, request.params);
-      await removeClient(deps.sql, clientId, { userId: null, origin: originOf(request), now: request.now });
+      await removeClient(deps.sql, clientId, doerOf(request));
       return { status: 204 };
     },
   }),

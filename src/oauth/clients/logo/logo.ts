@@ -1,11 +1,10 @@
 /** The picture of an app: uploaded, judged by its bytes, and served from here. Nothing is ever fetched from elsewhere. */
-import { recordDeed } from '#accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import type { DoorHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound, type Fault } from '#kernel/problem.ts';
-import type { Doer } from '../change.ts';
 import { isClientId } from '../clients.ts';
+import { recordClientDeed, type Doer } from '../deed.ts';
 import type { Client } from '../queries.ts';
 import { pictureType } from './picture.ts';
 import { deleteLogo, findLogo, touchClient, upsertLogo } from './queries.ts';
@@ -32,11 +31,10 @@ export const logoImage = (root: string, client: { clientId: string; logoDate: Da
 
 const changeLogo = (sql: Sql, client: Client, doer: Doer, write: (tx: Tx) => Promise<void>): Promise<void> =>
   transaction(sql, async (tx) => {
-    const { userId, origin, now } = doer;
     if (!(await touchClient(tx, client.id, doer))) throw notFound('app');
     await write(tx);
-    const detail = { client_id: client.clientId, changed: ['logo'] };
-    await recordDeed(tx, { action: 'client_changed', userId, client: client.id, origin, detail, now });
+    const detail = { name: client.name, changed: ['logo'] };
+    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
   });
 
 const fault = (code: string, message: string): Fault => ({ code, message, field: 'logo' });

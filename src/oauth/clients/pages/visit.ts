@@ -8,8 +8,8 @@ import type { DoorRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#kernel/problem.ts';
-import type { Doer } from '../change.ts';
 import { isClientId } from '../clients.ts';
+import type { Doer } from '../deed.ts';
 import { findOwnClient, type Client } from '../queries.ts';
 
 export type PagesDeps = {

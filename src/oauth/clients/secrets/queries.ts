@@ -1,5 +1,6 @@
 /** The statements of client secrets. The table client_secret is written here, and by the statement that makes a client. */
 import type { Queryable } from '#database/pool.ts';
+import type { Known } from '../queries.ts';
 
 export type SecretRow = {
   hash: Buffer;
@@ -14,12 +15,13 @@ export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<
   order by date_expires desc nulls first, hash
 `;
 
-/** Its internal id; undefined where it is public or gone. Whoever changes its secrets waits until this transaction ends. */
-export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<number | undefined> => {
-  const [row] = await sql<{ id: number }[]>`
-    update client set date_modified = ${now} where client_id = ${clientId} and not is_public returning id
+/** Undefined where it is public or gone. Whoever changes its secrets waits until this transaction ends. */
+export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
+  const [row] = await sql<Known[]>`
+    update client set date_modified = ${now} where client_id = ${clientId} and not is_public
+    returning id, client_id as "clientId", name, owner as "ownerId"
   `;
-  return row?.id;
+  return row;
 };
 
 /** The current secret is given until `until`, and so is one that was to end later; one that ends before keeps its end. */

@@ -3,10 +3,9 @@
  * runs the app can put the new one in place without a moment in which none works. What a secret was promised it keeps,
  * also through further rotations: which of them the app uses, nobody here knows.
  */
-import { recordDeed } from '#accounts/audit/audit.ts';
 import { transaction, type Queryable, type Sql } from '#database/pool.ts';
 import { notFound, Problem } from '#kernel/problem.ts';
-import type { Doer } from '../change.ts';
+import { recordClientDeed, type Doer } from '../deed.ts';
 import { mintToken } from '../../tokens.ts';
 import { endRetired, insertSecret, listSecrets, lockConfidential, retireSecrets } from './queries.ts';
 
@@ -49,30 +48,32 @@ const TOO_MANY = `At most ${SECRETS_MAX} secrets count at a time; end the older 
  * longer the one to be replaced (of two forms at once, the later answer could show the secret that ends first),
  * `limit_reached` where as many count as may.
  */
-export const rotateSecret = async (sql: Sql, rotation: Rotation, { userId, origin, now }: Doer): Promise<string> => {
+export const rotateSecret = async (sql: Sql, rotation: Rotation, doer: Doer): Promise<string> => {
+  const { now } = doer;
   const secret = mintToken('clientSecret');
   const until = new Date(now.getTime() + rotation.overlapHours * HOUR_MS);
   await transaction(sql, async (tx) => {
     const client = await lockConfidential(tx, rotation.clientId, now);
     if (client === undefined) throw notFound('confidential client');
-    const live = await secretsOf(tx, client, now);
+    const live = await secretsOf(tx, client.id, now);
     if (rotation.replacing !== undefined && rotation.replacing !== live[0]?.mark)
       throw conflict('secret_rotated', REPLACED_ALREADY);
     if (live.length >= SECRETS_MAX && until > now) throw conflict('limit_reached', TOO_MANY);
-    await retireSecrets(tx, client, { until, now });
-    await insertSecret(tx, client, secret.hash, now);
-    const detail = { client_id: rotation.clientId, older_until: until.toISOString() };
-    await recordDeed(tx, { action: 'client_secret_rotated', userId, client, origin, detail, now });
+    await retireSecrets(tx, client.id, { until, now });
+    await insertSecret(tx, client.id, secret.hash, now);
+    const detail = { name: client.name, older_until: until.toISOString() };
+    await recordClientDeed(tx, 'client_secret_rotated', client, { ...doer, detail });
   });
   return secret.value;
 };
 
 /** Ends the secrets that rotations left some time. Throws a 404 where there is no such confidential client. */
-export const endOlderSecret = (sql: Sql, clientId: string, { userId, origin, now }: Doer): Promise<void> =>
+export const endOlderSecret = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
   transaction(sql, async (tx) => {
+    const { now } = doer;
     const client = await lockConfidential(tx, clientId, now);
     if (client === undefined) throw notFound('confidential client');
-    if ((await endRetired(tx, client, now)) === 0) return;
-    const detail = { client_id: clientId, older_until: now.toISOString() };
-    await recordDeed(tx, { action: 'client_secret_rotated', userId, client, origin, detail, now });
+    if ((await endRetired(tx, client.id, now)) === 0) return;
+    const detail = { name: client.name, older_until: now.toISOString() };
+    await recordClientDeed(tx, 'client_secret_rotated', client, { ...doer, detail });
   });
