@@ -113,6 +113,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
         ...config.http,
         versionHeader: config.naming.versionHeader,
         authOrigin: new URL(config.authUrl).origin,
+        apiOrigin: new URL(config.baseUrl).origin,
       },
       naming: { baseUrl: config.baseUrl, relationPrefix: config.naming.relationPrefix },
       clock,

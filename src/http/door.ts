@@ -6,12 +6,19 @@ import { parseForm } from './body.ts';
 import { preflightHeaders } from './cors.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
 import { isSameOrigin } from './same-origin.ts';
-import { headersOf, queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
+import {
+  headersOf,
+  queryOf,
+  rawQueryOf,
+  refuseOtherMethods,
+  reportProblem,
+  type HttpSettings,
+  type Services,
+} from './services.ts';
 
 /** A form may be posted by our own pages only. */
-const requireSameOrigin = (request: FastifyRequest, origin: string): void => {
-  const { headers } = request;
-  if (isSameOrigin(headers, origin)) return;
+const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {
+  if (isSameOrigin(headers, ownOrigin)) return;
   // Over plain http a browser says nothing of the site, and of the origin `null`, since our pages send no referrer.
   const isMute = headers['sec-fetch-site'] === undefined && headers.origin === 'null';
   throw new Problem(403, {
@@ -20,6 +27,25 @@ const requireSameOrigin = (request: FastifyRequest, origin: string): void => {
       ? 'Your browser does not say where this form came from, as it is over http: open this site by https, or at localhost'
       : 'This form was not sent from a page of this site; open the page here and send it again',
   });
+};
+
+/**
+ * Pages and their cookie live on the host of AUTH_URL: on the API's, where that is another, a look is sent over and a form
+ * refused. Any other name that leads here may be a proxy's, and is let be.
+ */
+const leaveForeignHost = async (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { authOrigin, apiOrigin }: HttpSettings,
+) => {
+  const [own, foreign] = [new URL(authOrigin).host, new URL(apiOrigin).host];
+  if (own === foreign || request.host !== foreign) return;
+  if (request.method !== 'POST') {
+    reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
+    return reply.redirect(authOrigin + request.url, 302);
+  }
+  const message = `Forms are taken at ${authOrigin} only: open the page there and send it again`;
+  throw new Problem(403, { code: 'cross_site_request', message });
 };
 
 const formOf = (request: FastifyRequest): URLSearchParams => {
@@ -51,7 +77,7 @@ const send = (reply: FastifyReply, answer: DoorAnswer) => {
 export const mountDoor = (app: FastifyInstance, services: Services, door: Door): void => {
   const { GET: get, POST: post } = door.operations;
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
-  const { authOrigin, versionHeader } = services.settings;
+  const { settings } = services;
   const config = { cors: door.cors };
   const errorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const { problem, logref } = reportProblem(services, request, thrown);
@@ -64,8 +90,10 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
       url: door.path,
       config,
       errorHandler,
-      onRequest: async (request) => {
-        if (method === 'POST' && door.sameOriginPosts) requireSameOrigin(request, authOrigin);
+      onRequest: async (request, reply) => {
+        if (!door.sameOriginPosts) return;
+        if (method === 'POST') requireSameOrigin(request, settings.authOrigin);
+        await leaveForeignHost(request, reply, settings);
       },
       handler: async (request, reply) => send(reply, await handle(toDoorRequest(request, services.clock.now()))),
     });
@@ -80,7 +108,7 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
     url: door.path,
     config,
     handler: async (_request, reply) => {
-      if (door.cors) reply.headers(preflightHeaders(allow, versionHeader));
+      if (door.cors) reply.headers(preflightHeaders(allow, settings.versionHeader));
       return reply.code(204).header('Allow', allow).send();
     },
   });

@@ -10,7 +10,7 @@ import type { Params } from './route.ts';
 
 export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
-type HttpSettings = {
+export type HttpSettings = {
   bodyLimitBytes: number;
   headersLimitBytes: number;
   requestTimeoutMs: number;
@@ -19,6 +19,8 @@ type HttpSettings = {
   versionHeader: string;
   /** The origin whose pages may post forms. */
   authOrigin: string;
+  /** The API's origin; where its host is another than that of `authOrigin`, no page is served on it. */
+  apiOrigin: string;
 };
 
 export type Services = {

@@ -107,6 +107,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
         trustedProxies: [],
         versionHeader: 'SERVICE-API-VERSION',
         authOrigin: AUTH_URL,
+        apiOrigin: BASE_URL,
       },
       naming: { baseUrl: BASE_URL, relationPrefix: 'svc' },
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },

@@ -1,0 +1,34 @@
+/** Where API and pages have hosts of their own, in one process: pages, forms and the cookie are the second one's alone. */
+import assert from 'node:assert/strict';
+import { request, type IncomingMessage } from 'node:http';
+import { test } from 'node:test';
+import { PASSWORD, startAuthorizationServer } from './oauth-server.ts';
+
+const [API, AUTH] = ['http://api.example.test', 'http://auth.example.test'];
+const { origin, ada } = await startAuthorizationServer({ BASE_URL: API, AUTH_URL: AUTH });
+
+/** `fetch` sets the Host by itself. */
+const ask = (method: string, path: string, host: string, form = ''): Promise<IncomingMessage> => {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
+  const headers = { Host: new URL(host).host, 'Sec-Fetch-Site': 'same-origin', ...type };
+  const asked = request(origin + path, { method, headers, agent: false }, (response) => resolve(response.resume()));
+  asked.on('error', reject);
+  asked.end(form);
+  return promise;
+};
+const signIn = new URLSearchParams({ email: ada, password: PASSWORD }).toString();
+
+test('a page that is asked of the API is looked at where pages are', async () => {
+  for (const path of ['/sign-in?return_to=%2Faccount', '/authorize?state=a+b', '/account']) {
+    const { statusCode, headers } = await ask('GET', path, API);
+    assert.deepEqual([statusCode, headers.location], [302, AUTH + path]);
+  }
+});
+
+test('nobody signs in on the host of the API', async () => {
+  const refused = await ask('POST', '/sign-in', API, signIn);
+  assert.deepEqual([refused.statusCode, refused.headers['set-cookie']], [403, undefined]);
+  const taken = await ask('POST', '/sign-in', AUTH, signIn);
+  assert.deepEqual([taken.statusCode, taken.headers['set-cookie']?.length], [303, 2]);
+});
