@@ -190,6 +190,14 @@ test('metadata that cannot be read are invalid_client_metadata', async () => {
   assert.match(String(form.body['error_description']), /application\/json/);
 });
 
+test('a client has a name that people can see, and all of it', async () => {
+  for (const name of ['\u200b', '\u3164', '\u2800', 'Pay\u200bPal', 'Pay\u00adPal']) {
+    const { status, body } = await register({ ...minimal, client_name: name }, invited);
+    assert.deepEqual([status, body['error']], [400, 'invalid_client_metadata'], JSON.stringify(name));
+    assert.match(String(body['error_description']), /^client_name must be/);
+  }
+});
+
 test('what we do not know is ignored, and nothing is fetched', async () => {
   const unknown = {
     client_uri: 'https://new.example.com',

@@ -1,6 +1,7 @@
 /** What a client may be called and where it may be sent: pure, and every fault of a client is found at once. */
 import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
 import type { Fault } from '#kernel/problem.ts';
+import { isLegible, isName } from './legible.ts';
 import { whyNotRegistrable } from '../redirect-uri.ts';
 
 /** What its owner may change. Null where there is none. */
@@ -30,9 +31,6 @@ const NAME_LENGTH_MAX = 255;
 const DESCRIPTION_LENGTH_MAX = 1_000;
 const REDIRECT_URIS_MAX = 20;
 
-/** They turn the reading direction, so that a name can be made to look like another one. */
-const UNREADABLE = /[\p{Cc}\p{Bidi_Control}]/u;
-
 /** How each detail is called by those who are told of its faults; the API's words, unless they came by another way. */
 export type DetailWords = Readonly<Record<DetailName, string>>;
 
@@ -44,10 +42,10 @@ const API_WORDS: DetailWords = {
   redirect_uris: 'redirect_uris',
 };
 
-const readable = (maximum: number): string => `${maximum} characters without control characters`;
+const readable = (maximum: number): string => `${maximum} characters, without control or invisible ones`;
 
 const isText = (text: string | null, maximum: number): boolean =>
-  text === null || (Array.from(text).length <= maximum && !UNREADABLE.test(text));
+  text === null || (Array.from(text).length <= maximum && isLegible(text));
 
 const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
 
@@ -86,7 +84,8 @@ export const clientFaults = (details: ClientDetails, kind: ClientKind, words = A
   const require = (holds: boolean, field: DetailName, message: string): void => {
     if (!holds) faults.push({ code: 'invalid_value', message: `${words[field]} ${message}`, field });
   };
-  require(/\S/.test(name) && isText(name, NAME_LENGTH_MAX), 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}`);
+  const isNamed = isName(name) && isText(name, NAME_LENGTH_MAX);
+  require(isNamed, 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}, with a letter or a digit`);
   require(isText(company, NAME_LENGTH_MAX), 'company', `must be at most ${readable(NAME_LENGTH_MAX)}`);
   const isDescription = isText(description, DESCRIPTION_LENGTH_MAX);
   require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
