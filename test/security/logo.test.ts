@@ -1,7 +1,7 @@
 /** Logos: what may be uploaded, how it is served, and what it cannot do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { startAuthorizationServer } from './oauth-server.ts';
+import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 import { hiddenIn, newApp, submit } from './page-forms.ts';
 
 const server = await startAuthorizationServer();
@@ -128,6 +128,26 @@ test('a body that is no form, or too large for one, is refused', async () => {
   assert.equal(await send('--x', 'multipart/form-data; boundary=y'), 400);
   assert.equal(await send('{}', 'application/json'), 400);
   assert.equal(await send(Buffer.alloc(1024 * 1024 + 1), 'multipart/form-data; boundary=y'), 413);
+});
+
+test('a body of whoever may not upload is not even read', async () => {
+  const { path } = await newApp(browser);
+  const send = async (cookie: string | undefined) => {
+    const headers = { 'Sec-Fetch-Site': 'same-origin', 'Content-Type': 'multipart/form-data; boundary=y' };
+    const own = cookie === undefined ? {} : { Cookie: cookie };
+    const body = 'no multipart';
+    return fetch(`${server.origin}${path}/logo`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...headers, ...own },
+      body,
+    });
+  };
+  const bob = createBrowser(server.origin);
+  await bob.signIn(server.bob);
+  assert.equal((await send(undefined)).headers.get('location'), '/sign-in?return_to=%2Faccount');
+  assert.equal((await send(bob.cookie())).status, 404);
+  assert.equal((await send(browser.cookie())).status, 400);
 });
 
 test('a picture from another site, or without the nonce, is not taken', async () => {

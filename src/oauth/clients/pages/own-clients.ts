@@ -69,11 +69,11 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
       await endOlderSecret(sql, client.clientId, doerOf(request, session));
       return backTo(client, 'ended');
     }),
-    // Its fields come with the file in one body, so they are read before the nonce can be looked at.
-    setLogo: async (request) => {
+    // Its fields come with the file in one body, so that is read before the nonce can be looked at, but for owners only.
+    setLogo: page(async (request) => {
       const { fields, file } = await readMultipart(request, 'logo');
       return form('set logo', upload(file))({ ...request, form: fields });
-    },
+    }),
     removeLogo: form('remove logo', async (request, session, client) => {
       await removeLogo(sql, client, doerOf(request, session));
       return backTo(client, 'saved');
