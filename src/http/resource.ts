@@ -71,7 +71,8 @@ const options = (route: Resource, address: string, allow: string): Document => (
 });
 
 const send = (reply: FastifyReply, services: Services, request: FastifyRequest, answer: Answer) => {
-  reply.headers({ Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' });
+  const caching = 'isSecret' in answer ? 'no-store' : 'private, no-cache';
+  reply.headers({ Vary: 'Accept, Authorization', 'Cache-Control': caching });
   if (answer.status === 204) return reply.code(204).send();
   if (answer.status === 201) reply.header('Location', answer.location);
   const { mediaType, render } = negotiate(request.headers.accept);

@@ -23,10 +23,13 @@ export type ApiRequest<Body = unknown, Who = Principal> = {
   now: Date;
 };
 
-/** `naming` where the representation was frozen with its own; else the process' own counts. */
+/**
+ * `naming` where the representation was frozen with its own; else the process' own counts. `isSecret` where something stands
+ * in it that is shown this once: no cache may keep it (RFC 6749 §5.1).
+ */
 export type Answer =
   | { status: 200 | 202; document: Document; naming?: Naming }
-  | { status: 201; document: Document; location: string }
+  | { status: 201; document: Document; location: string; isSecret?: true }
   | { status: 204 };
 
 export type Operation = {

@@ -21,7 +21,8 @@ const call = async (method: string, path: string, options: { token?: string; bod
   });
   const text = await response.text();
   const read = (text === '' ? {} : JSON.parse(text)) as Representation;
-  return { status: response.status, location: response.headers.get('location'), body: read };
+  const [location, caching] = ['location', 'cache-control'].map((name) => response.headers.get(name));
+  return { status: response.status, location, caching, body: read };
 };
 const faultsOf = ({ body }: { body: Representation }) =>
   body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
@@ -39,8 +40,9 @@ test('the platform makes a client, and reads it again without its secret', async
   const { client_id: clientId, client_secret: secret } = made.body;
   assert.equal(made.location, `${ISSUER}/clients/${String(clientId)}`);
   assert.equal(await counts(clientId, secret), true);
-  const { status, body } = await call('GET', `/clients/${String(clientId)}`);
-  assert.equal(status, 200);
+  assert.equal(made.caching, 'no-store');
+  const { status, body, caching } = await call('GET', `/clients/${String(clientId)}`);
+  assert.deepEqual([status, caching], [200, 'private, no-cache']);
   const { _links, client_id: _id, client_secret: shown, ...properties } = body;
   assert.equal(shown, null);
   assert.deepEqual(properties, {
@@ -106,9 +108,10 @@ for (const [what, body, faults] of [
   });
 }
 
-test('an owner whom nobody knows is a 404', async () => {
+test('an owner whom nobody knows is a fault of that field', async () => {
   const body = { name: 'X', redirect_uris: [REDIRECT], owner: 999_999_999 };
-  assert.equal((await call('POST', '/clients', { body })).status, 404);
+  const refused = await call('POST', '/clients', { body });
+  assert.deepEqual([refused.status, faultsOf(refused)], [400, ['owner invalid_value']]);
 });
 
 /** What the audit says of a client: who is concerned, from where, and which program it was. */

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Origin } from '#accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
-import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
+import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import { recordClientDeed, type Caller } from './deed.ts';
 import { countClientsOf, insertClient, lockOwner } from './queries.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
@@ -69,7 +69,8 @@ export const newClientFaults = (client: NewClient, isPublic: boolean, words?: De
 /** Exact, because those who make clients for one person wait in line. */
 const requireRoom = async (tx: Tx, { owner }: NewClient): Promise<void> => {
   if (owner === undefined) return;
-  if (!(await lockOwner(tx, owner.userId))) throw notFound('user');
+  if (!(await lockOwner(tx, owner.userId)))
+    throw invalid({ code: 'invalid_value', message: 'owner must be the id of a user', field: 'owner' });
   if ((await countClientsOf(tx, owner.userId)) < owner.clientsPerUser) return;
   const message = `A person has at most ${owner.clientsPerUser} apps; delete one first`;
   throw new Problem(409, { code: 'limit_reached', message });
@@ -108,8 +109,8 @@ const make = (sql: Sql | Tx, client: NewClient, secret: MintedToken | null): Pro
 };
 
 /**
- * Registers a confidential client; the secret is in the answer and nowhere else. Throws a 400 with every fault found, a
- * 404 where the owner does not exist, a 409 where the `clientId` is taken (`client_id_taken`) or the owner has as many
+ * Registers a confidential client; the secret is in the answer and nowhere else. Throws a 400 with every fault found, or
+ * where the owner does not exist, a 409 where the `clientId` is taken (`client_id_taken`) or the owner has as many
  * clients as a person may have (`limit_reached`).
  */
 export const createClient = async (

@@ -85,7 +85,7 @@ const create = (deps: Deps) => async (request: ApiRequest<Body>) => {
     : await createClient(sql, client);
   const row = await clientIn(sql, made);
   const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null });
-  return { status: 201, document, location: addressOfClient(made.client_id, baseUrl) } as const;
+  return { status: 201, document, location: addressOfClient(made.client_id, baseUrl), isSecret: true } as const;
 };
 
 export const createClientOperations = (deps: Deps): Record<'create' | 'read' | 'remove', Operation> => ({
