@@ -17,6 +17,7 @@ import type { Sessions } from './sessions.ts';
 import { createSignIn } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
+import { signInAdvice } from './too-many.ts';
 import { createUserOperations } from './user-operations.ts';
 
 export type Accounts = {
@@ -50,7 +51,8 @@ export const createAccounts = (deps: AccountsDeps): Accounts => {
   const root = rootOf(authUrl);
   const devices = createDevices({ key: deps.deviceKey, authUrl });
   const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
-  const all = { ...deps, root, devices, links, attempts: createAttempts({ ...deps, devices }) };
+  const advice = signInAdvice({ root, sendsMail: deps.mailer !== undefined });
+  const all = { ...deps, root, devices, links, advice, attempts: createAttempts({ ...deps, devices }) };
   return {
     signIn: createSignIn(all),
     account: createAccount(all),

@@ -18,7 +18,7 @@ type Attempt =
 export type Attempts = (request: DoorRequest, given: { email: string; password: string }) => Promise<Attempt>;
 
 /**
- * A browser that signed in to this account before has tries of its own, which nobody else can use up. All others share
+ * A browser that signed in to this account before has tries of its own, which no stranger can use up. All others share
  * those of their address and of the account: guessing from many addresses is as slow as guessing from one.
  */
 const bucketsOf = (device: string | undefined, address: string, account: string): readonly Bucket[] =>
@@ -27,7 +27,10 @@ const bucketsOf = (device: string | undefined, address: string, account: string)
         { limit: 'sign-in from address', subject: addressPrefix(address) },
         { limit: 'sign-in to account', subject: account },
       ]
-    : [{ limit: 'sign-in by device', subject: device }];
+    : [
+        { limit: 'sign-in by device', subject: device },
+        { limit: 'sign-in by any device', subject: account },
+      ];
 
 /**
  * An unknown address costs the same statements and the same hash as a wrong password, and a user whom the operator keeps
@@ -44,7 +47,8 @@ export const createAttempts = (deps: {
     const user = await findUserByEmail(sql, isEmail(email) ? email : '');
     // As the database has it: two spellings that it takes for one account must not be two accounts to guess at.
     const account = (user?.email ?? email).toLowerCase();
-    const buckets = bucketsOf(devices.recognize(request, account), request.address, account);
+    const device = devices.recognize(request, { email: account, passwordHash: user?.passwordHash ?? '' });
+    const buckets = bucketsOf(device, request.address, account);
     const taken = await throttle.take(buckets, request.now);
     if (!taken.allowed) return { kind: 'too many', retryAfterSeconds: taken.retryAfterSeconds };
     const matches = await passwords.verify(password, user?.passwordHash).catch(async (error: unknown) => {

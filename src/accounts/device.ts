@@ -8,41 +8,66 @@ import type { DoorRequest } from '#http/route.ts';
 
 const NONCE_BYTES = 16;
 const LIFETIME_SECONDS = 365 * 86_400;
+/** How many accounts one browser is known to; the one that it signed in to longest ago makes room. */
+const ACCOUNTS_MAX = 5;
+const NAME_LENGTH = 12;
 
-/** `account` is the account's e-mail address, in whatever case. */
+/** `email` in whatever case, `passwordHash` as it is stored now. */
+export type DeviceAccount = { email: string; passwordHash: string };
+type Asked = Pick<DoorRequest, 'cookies' | 'now'>;
+
 export type Devices = {
-  /** The nonce by which the browser is counted; undefined where it never signed in to this account. */
-  recognize: (request: DoorRequest, account: string) => string | undefined;
-  /** The `Set-Cookie` for a browser that has just proved itself. It opens nothing. */
-  remember: (account: string) => string;
+  /** The nonce by which the browser is counted; undefined where it did not sign in to this account with its password of now. */
+  recognize: (request: Asked, account: DeviceAccount) => string | undefined;
+  /** The `Set-Cookie`s for a browser that has just proved itself. They open nothing. */
+  remember: (request: Asked, account: DeviceAccount) => string[];
 };
 
-/** `key`: 32 bytes. The cookie is a random nonce and its HMAC-SHA256 together with the account; nothing is stored. */
+const parse = (value: string | undefined) => {
+  const [, nonce, since, proof] = /^([A-Za-z0-9_-]{22})\.([0-9]{10})\.([A-Za-z0-9_-]{43})$/.exec(value ?? '') ?? [];
+  if (nonce === undefined || since === undefined || proof === undefined) return undefined;
+  return { nonce, since: Number(since), proof: Buffer.from(proof, 'base64url') };
+};
+
+const secondsOf = (at: Date): number => Math.floor(at.getTime() / 1_000);
+
+/**
+ * `key`: 32 bytes. Nothing is stored: a cookie is a random nonce, the second it was made, and the HMAC-SHA256 of both with
+ * the account and its password hash, so that whoever collected cookies has nothing left after a year or a new password.
+ * There is one for each account, under a name that tells nobody which.
+ */
 export const createDevices = ({ key, authUrl }: { key: Uint8Array; authUrl: string }): Devices => {
   const secure = authUrl.startsWith('https:');
-  const name = secure ? '__Host-halcyon-device' : 'halcyon-device';
-  const proofOf = (nonce: string, account: string): Buffer =>
-    createHmac('sha256', key)
-      .update(JSON.stringify([nonce, account.toLowerCase()]))
-      .digest();
+  const prefix = secure ? '__Host-halcyon-device-' : 'halcyon-device-';
+  const mac = (...parts: readonly (string | number)[]): Buffer =>
+    createHmac('sha256', key).update(JSON.stringify(parts)).digest();
+  const nameOf = ({ email }: DeviceAccount): string =>
+    prefix + mac('name', email.toLowerCase()).toString('base64url').slice(0, NAME_LENGTH);
+  const proofOf = (nonce: string, since: number, { email, passwordHash }: DeviceAccount): Buffer =>
+    mac('proof', nonce, since, email.toLowerCase(), passwordHash);
+  const cookie = (name: string, value: string, maxAge: number): string =>
+    stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
+  /** Those of other accounts that there is no room for beside a new one. */
+  const surplus = ({ cookies }: Asked, name: string): string[] =>
+    Object.keys(cookies)
+      .filter((other) => other.startsWith(prefix) && other !== name)
+      .toSorted((a, b) => (parse(cookies[b])?.since ?? 0) - (parse(cookies[a])?.since ?? 0))
+      .slice(ACCOUNTS_MAX - 1);
+
   return {
-    recognize: (request, account) => {
-      const [, nonce, proof] = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/.exec(request.cookies[name] ?? '') ?? [];
-      if (nonce === undefined || proof === undefined) return undefined;
-      return timingSafeEqual(Buffer.from(proof, 'base64url'), proofOf(nonce, account)) ? nonce : undefined;
+    recognize: ({ cookies, now }, account) => {
+      const found = parse(cookies[nameOf(account)]);
+      if (found === undefined) return undefined;
+      const isProved = timingSafeEqual(found.proof, proofOf(found.nonce, found.since, account));
+      const isFresh = found.since + LIFETIME_SECONDS > secondsOf(now);
+      return isProved && isFresh ? found.nonce : undefined;
     },
-    remember: (account) => {
+    remember: (request, account) => {
+      const name = nameOf(account);
       const nonce = randomBytes(NONCE_BYTES).toString('base64url');
-      const value = `${nonce}.${proofOf(nonce, account).toString('base64url')}`;
-      return stringifySetCookie({
-        name,
-        value,
-        maxAge: LIFETIME_SECONDS,
-        path: '/',
-        httpOnly: true,
-        sameSite: 'lax',
-        secure,
-      });
+      const since = secondsOf(request.now);
+      const value = `${nonce}.${since}.${proofOf(nonce, since, account).toString('base64url')}`;
+      return [cookie(name, value, LIFETIME_SECONDS), ...surplus(request, name).map((other) => cookie(other, '', 0))];
     },
   };
 };

@@ -2,6 +2,7 @@
 import { transaction, type Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from './attempts.ts';
 import { originOf, recordDeed } from './audit/audit.ts';
 import type { Devices } from './device.ts';
@@ -9,12 +10,20 @@ import { holdPassword, type Credentials } from './queries.ts';
 import { returnPath } from './return-path.ts';
 import type { Sessions } from './sessions.ts';
 import { signInPage } from './sign-in-page.ts';
-import { signInAdvice, tooManyAnswer } from './too-many.ts';
+import { tooManyAnswer } from './too-many.ts';
 
 /** The same words for an unknown address and a wrong password, so that the page tells nobody who has an account. */
 const WRONG = 'The e-mail address or the password is wrong.';
 
-type Deps = { sql: Sql; attempts: Attempts; sessions: Sessions; devices: Devices; root: string };
+type Deps = {
+  sql: Sql;
+  attempts: Attempts;
+  sessions: Sessions;
+  devices: Devices;
+  root: string;
+  /** For whoever tries too often. */
+  advice: Markup;
+};
 
 /** The cookies of the new session; undefined where the password was changed since it was checked. */
 const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<string[] | undefined> =>
@@ -23,12 +32,12 @@ const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<str
     await deps.sessions.end(tx, request);
     const session = await deps.sessions.start(tx, user.id, request.now);
     await recordDeed(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
-    return [session, deps.devices.remember(user.email)];
+    return [session, ...deps.devices.remember(request, user)];
   });
 
 /** `root` is the path under which the pages live, without a slash at its end. */
 export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', DoorHandler> => {
-  const { sql, attempts, sessions, root } = deps;
+  const { sql, attempts, sessions, root, advice } = deps;
 
   return {
     show: async (request) => {
@@ -43,7 +52,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       const returnTo = returnPath(request.form.get('return_to'));
       const email = request.form.get('email')?.trim() ?? '';
       const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
-      if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, signInAdvice(root));
+      if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, advice);
       const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
       if (cookies === undefined) return htmlAnswer(422, signInPage({ root, returnTo, email, alert: WRONG }));
       return redirectAnswer(returnTo ?? `${root}/account`, { 'Set-Cookie': cookies });

@@ -22,9 +22,20 @@ export const tooManyAnswer = (retryAfterSeconds: number, advice: Markup): DoorAn
   return htmlAnswer(429, page, { headers: { 'Retry-After': String(retryAfterSeconds) } });
 };
 
-/** For whoever gives passwords: a link by mail opens the account however often others have guessed at it. */
-export const signInAdvice = (root: string): Markup =>
+/**
+ * For whoever gives passwords. `root` is the path under which the pages live, without a slash at its end; without mail only
+ * the operator can hand out a link.
+ */
+export const signInAdvice = ({ root, sendsMail }: { root: string; sendsMail: boolean }): Markup =>
   html`<p>
-    If you do not remember your password, <a href="${root}/forgot-password">ask for a link to a new one</a>: that works
-    at once. So does signing in from a browser that you have signed in with before.
-  </p>`;
+      If you do not remember your password,
+      ${
+        sendsMail
+          ? html`<a href="${root}/forgot-password">ask for a link to a new one</a>: that works at once.`
+          : html`ask whoever operates this service for a link by which you choose a new one.`
+      }
+    </p>
+    <p>
+      You need not wait in a browser in which you have signed in to this account before, unless the password was changed
+      since.
+    </p>`;

@@ -36,7 +36,8 @@ for (const { client_id, client_secret } of [client, other, platform]) keep(`the 
 
 const keepCookies = (name: string, from: typeof browser): void => {
   keep(`${name}: session`, from.jar.get('halcyon'));
-  keep(`${name}: device`, from.jar.get('halcyon-device'));
+  const device = [...from.jar].find(([called]) => called.startsWith('halcyon-device-'));
+  keep(`${name}: device`, device?.[1]);
 };
 const bearer = (value: string) => ({ Authorization: `Bearer ${value}` });
 const API = { 'SERVICE-API-VERSION': '1' };

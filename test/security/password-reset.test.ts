@@ -59,7 +59,9 @@ test('the browser that reset the password is known from then on', async () => {
   const browser = newBrowser();
   await reset(await askForToken(email), {}, browser);
   for (let i = 0; i < 11; i += 1) await newBrowser().signIn(email, 'wrong password');
-  assert.equal((await newBrowser().signIn(email, NEW)).status, 429);
+  const refused = await newBrowser().signIn(email, NEW);
+  assert.equal(refused.status, 429);
+  assert.match(refused.text, /<a href="\/forgot-password">/, 'a mail leads in at once');
   assert.equal((await browser.signIn(email, NEW)).status, 303);
   server.wait(60 * MINUTE);
 });

@@ -6,7 +6,7 @@ import { createDevices } from '#accounts/device.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createThrottle } from '#accounts/throttle/throttle.ts';
 import type { DoorRequest } from '#http/route.ts';
-import { createBrowser, PASSWORD, startAuthorizationServer, type Browser } from './oauth-server.ts';
+import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
 const { ada, bob, sql } = server;
@@ -27,6 +27,8 @@ const exhaust = async (email: string): Promise<number> => {
   for (let judged = 0; judged < 100; judged += 1) if ((await guess(newBrowser(), email)).status === 429) return judged;
   throw new Error('Guessing was never refused');
 };
+/** The device cookies that a browser has: name and value. */
+const devicesOf = ({ jar }: Browser) => [...jar].filter(([name]) => name.startsWith('halcyon-device-'));
 const assertRefused = async (email: string) => assert.equal((await guess(newBrowser(), email)).status, 429);
 
 test('guessing at an account from ever new addresses is refused after ten, for the right password too', async () => {
@@ -36,12 +38,13 @@ test('guessing at an account from ever new addresses is refused after ten, for t
   server.wait(HOUR);
 });
 
-test('the page of a refusal says how long it takes, and what leads in meanwhile', async () => {
+test('the page of a refusal says how long it takes, and promises no mail where none is sent', async () => {
   await exhaust(ada);
   const page = await guess(newBrowser(), ada);
   assert.equal(page.headers.get('retry-after'), '60');
   assert.match(page.text, /Try again in 60 seconds/);
-  assert.match(page.text, /href="\/forgot-password"/);
+  assert.match(page.text, /ask whoever operates this service/);
+  assert.doesNotMatch(page.text, /forgot-password/);
   server.wait(HOUR);
 });
 
@@ -73,16 +76,89 @@ test('a device that signed in to one account has no tries of its own for another
   server.wait(HOUR);
 });
 
+test('a browser in which two people sign in is known to both', async () => {
+  const shared = newBrowser();
+  for (const email of [ada, bob]) await shared.signIn(email);
+  for (const email of [ada, bob]) {
+    await exhaust(email);
+    assert.equal((await shared.signIn(email)).status, 303, email);
+  }
+  server.wait(HOUR);
+});
+
+test('a browser is known to five accounts, those it signed in to last', async () => {
+  await sql`
+    insert into users (id, email, password_hash, date_created)
+    select 100 + n, 'shared' || n || '@example.com', password_hash, now()
+    from generate_series(1, 6) n, (select password_hash from users where email = ${ada}) owner
+  `;
+  const shared = newBrowser();
+  const known: string[] = [];
+  for (let n = 1; n <= 6; n += 1) {
+    await shared.signIn(`shared${n}@example.com`);
+    known.push(...devicesOf(shared).flatMap(([name]) => (known.includes(name) ? [] : [name])));
+    server.wait(1_000);
+  }
+  assert.deepEqual(
+    devicesOf(shared).map(([name]) => name),
+    known.slice(1),
+  );
+});
+
+test('a device cookie from before a new password gives no tries', async () => {
+  const [own, old] = [newBrowser(), newBrowser()];
+  for (const browser of [own, old]) await browser.signIn(bob);
+  const { nonce } = readForm(await own.open('/account/password'));
+  const form = { nonce, current: PASSWORD, password: 'a battery, stapled' };
+  assert.equal((await own.post('/account/password', form)).status, 303);
+  await exhaust(bob);
+  assert.equal((await guess(old, bob)).status, 429);
+  assert.equal((await guess(own, bob, newPlace(), 'a battery, stapled')).status, 303, 'this browser chose it');
+  server.wait(HOUR);
+  const again = readForm(await own.open('/account/password'));
+  await own.post('/account/password', { nonce: again.nonce, current: form.password, password: PASSWORD });
+});
+
+test('a device cookie gives no tries after its year', async () => {
+  const [own, other] = [newBrowser(), newBrowser()];
+  await own.signIn(ada);
+  server.wait(1_000);
+  await other.signIn(ada);
+  server.wait(365 * 24 * HOUR - 1_000);
+  await exhaust(ada);
+  assert.equal((await guess(own, ada)).status, 429);
+  assert.equal((await guess(other, ada)).status, 422, 'a second before');
+  server.wait(HOUR);
+});
+
+test('whoever collects the cookies of four browsers has thirty guesses, not forty', async () => {
+  let judged = 0;
+  for (let n = 0; n < 4; n += 1) {
+    const browser = newBrowser();
+    await browser.signIn(ada);
+    for (let i = 0; i < 10; i += 1) if ((await guess(browser, ada)).status === 422) judged += 1;
+  }
+  assert.equal(judged, 30);
+  server.wait(HOUR);
+});
+
 test('a forged device cookie gives no tries', async () => {
   const own = newBrowser();
   await own.signIn(ada);
-  const [nonce = '', proof = ''] = (own.jar.get('halcyon-device') ?? '').split('.');
+  const [[name, value] = assert.fail()] = devicesOf(own);
+  const [nonce = '', since = '', proof = ''] = value.split('.');
   await exhaust(ada);
-  const forged = [`${'A'.repeat(22)}.${proof}`, `${nonce}.${'A'.repeat(43)}`, `${nonce}.`, nonce, `${nonce}.${proof}A`];
-  for (const value of forged) {
+  for (const forged of [
+    `${'A'.repeat(22)}.${since}.${proof}`,
+    `${nonce}.${Number(since) + 1}.${proof}`,
+    `${nonce}.${since}.${'A'.repeat(43)}`,
+    `${nonce}.${since}.`,
+    nonce,
+    `${value}A`,
+  ]) {
     const thief = newBrowser();
-    thief.jar.set('halcyon-device', value);
-    assert.equal((await guess(thief, ada)).status, 429, value);
+    thief.jar.set(name, forged);
+    assert.equal((await guess(thief, ada)).status, 429, forged);
   }
   server.wait(HOUR);
 });
@@ -146,16 +222,15 @@ test('what one process has counted counts in another', async () => {
 
 test('the device cookie is for this host alone, out of reach of scripts, and lasts a year', async () => {
   const [, plain = ''] = (await newBrowser().signIn(ada)).headers.getSetCookie();
-  assert.match(plain, /^halcyon-device=[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}; /);
+  assert.match(plain, /^halcyon-device-[A-Za-z0-9_-]{12}=[A-Za-z0-9_-]{22}\.[0-9]{10}\.[A-Za-z0-9_-]{43}; /);
   for (const part of ['Path=/', 'HttpOnly', 'SameSite=Lax', 'Max-Age=31536000']) assert.ok(plain.includes(part), part);
   const devices = createDevices({ key: Buffer.alloc(32, 1), authUrl: 'https://auth.example.com' });
-  const secure = devices.remember(ada);
-  assert.match(secure, /^__Host-halcyon-device=/);
+  const account = { email: ada, passwordHash: 'a hash' };
+  const [secure = ''] = devices.remember({ cookies: {}, now: server.now() }, account);
+  const [, name = '', value = ''] = /^(__Host-halcyon-device-[^=]*)=([^;]*)/.exec(secure) ?? [];
   assert.ok(secure.includes('Secure') && !secure.includes('Domain'));
-  const value = /=([^;]*)/.exec(secure)?.[1];
-  const request = { cookies: { '__Host-halcyon-device': value } } as unknown as DoorRequest;
-  assert.equal(devices.recognize(request, 'ADA@example.com'), value?.split('.')[0]);
-  assert.equal(devices.recognize(request, bob), undefined);
+  const request = { cookies: { [name]: value }, now: server.now() };
+  assert.equal(devices.recognize(request, { ...account, email: 'ADA@example.com' }), value.split('.')[0]);
 });
 
 test('two spellings that the database takes for one account are one account to guess at', async () => {

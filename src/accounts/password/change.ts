@@ -2,6 +2,7 @@
 import { transaction, type Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from '../attempts.ts';
 import { originOf } from '../audit/audit.ts';
 import type { Devices } from '../device.ts';
@@ -9,7 +10,7 @@ import type { Passwords } from '../passwords.ts';
 import { lockUser, type Credentials } from '../queries.ts';
 import type { Session, Sessions } from '../sessions.ts';
 import type { SignedIn } from '../signed-in.ts';
-import { signInAdvice, tooManyAnswer } from '../too-many.ts';
+import { tooManyAnswer } from '../too-many.ts';
 import { passwordFault } from '../users.ts';
 import { changePage, type FormFault } from './pages.ts';
 import { replacePassword, type EndGrants } from './replace.ts';
@@ -23,6 +24,8 @@ type Deps = {
   signedIn: SignedIn;
   endGrants: EndGrants;
   root: string;
+  /** For whoever tries too often. */
+  advice: Markup;
 };
 
 const WRONG = 'The current password is wrong.';
@@ -46,7 +49,7 @@ const replace = (
   });
 
 export const createChange = (deps: Deps): Record<'show' | 'submit', DoorHandler> => {
-  const { signedIn, attempts, passwords, root } = deps;
+  const { signedIn, attempts, passwords, root, advice } = deps;
   const ask = (session: Session, status: number, fault?: FormFault) =>
     htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));
 
@@ -61,12 +64,12 @@ export const createChange = (deps: Deps): Record<'show' | 'submit', DoorHandler>
         const fault = passwordFault({ email, password });
         if (fault !== undefined) return ask(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
-        if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, signInAdvice(root));
+        if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, advice);
         if (attempt.kind === 'wrong') return ask(session, 422, { field: 'current', message: WRONG });
-        const { user } = attempt;
-        const cookie = await replace(deps, request, user, await passwords.hash(password));
+        const passwordHash = await passwords.hash(password);
+        const cookie = await replace(deps, request, attempt.user, passwordHash);
         if (cookie === undefined) return ask(session, 422, { field: 'current', message: WRONG });
-        const cookies = [cookie, deps.devices.remember(email)];
+        const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
       },
     ),

@@ -70,10 +70,11 @@ export const createReset = (deps: Deps): Record<'show' | 'submit', DoorHandler> 
         const message = `The new ${fault.message}.`;
         return htmlAnswer(422, resetPage({ ...link, root, fault: { field: 'password', message } }));
       }
-      const { userId, hash } = link;
-      const session = await redeem(deps, request, { userId, hash, passwordHash: await passwords.hash(password) });
+      const { userId, email, hash } = link;
+      const passwordHash = await passwords.hash(password);
+      const session = await redeem(deps, request, { userId, hash, passwordHash });
       if (session === undefined) return dead();
-      const cookies = [session, deps.devices.remember(link.email)];
+      const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },
   };

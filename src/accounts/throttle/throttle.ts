@@ -18,6 +18,8 @@ const limits = {
   'sign-in to account': { tries: 10, refillSeconds: 60 },
   /** Failed sign-ins from a browser that did: its owner is not held up by others' guessing. */
   'sign-in by device': { tries: 10, refillSeconds: 60 },
+  /** Failed sign-ins from all browsers that did, for whoever has collected their cookies. */
+  'sign-in by any device': { tries: 30, refillSeconds: 20 },
   /** Mails to one account. */
   'mail to account': { tries: 3, refillSeconds: 1_200 },
   'mail from address': { tries: 20, refillSeconds: 180 },
