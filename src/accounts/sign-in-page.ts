@@ -1,6 +1,7 @@
 /** The page of signing in, as text. */
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { emailInput } from './email-input.ts';
 
 const alertId = 'sign-in-alert';
 
@@ -20,15 +21,7 @@ export const signInPage = (view: {
       <form method="post" action="${view.root}/sign-in">
         ${view.returnTo !== undefined && html`<input type="hidden" name="return_to" value="${view.returnTo}" />`}
         <label for="email">E-mail</label>
-        <input
-          type="email"
-          id="email"
-          name="email"
-          value="${view.email}"
-          autocomplete="username"
-          required
-          ${described}
-        />
+        ${emailInput(view.email, described)}
         <label for="password">Password</label>
         <input type="password" id="password" name="password" autocomplete="current-password" required ${described} />
         <div class="buttons"><button type="submit">Sign in</button></div>

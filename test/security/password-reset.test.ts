@@ -66,6 +66,10 @@ test('the browser that reset the password is known from then on', async () => {
   server.wait(60 * MINUTE);
 });
 
+test('an address that browsers do not know as one can be typed', async () => {
+  assert.match((await newBrowser().open('/forgot-password')).text, /<input\s+type="text"\s+id="email"/);
+});
+
 test('opening the link, and HEAD as mail scanners send it, use nothing up', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);

@@ -22,6 +22,16 @@ test('an unknown address and a wrong password get the same page, with the addres
   assert.equal(browser.cookie(), undefined);
 });
 
+test('whoever has an address that browsers do not know as one can type it, and signs in with it', async () => {
+  const email = 'jörg@bücher.example';
+  await createUser(sql, createPasswords({ hashesAtOnce: 1 }), { email, password: PASSWORD, now: server.now() });
+  const browser = newBrowser();
+  // A browser checks and rewrites what stands in a field of the type email.
+  assert.match((await browser.open('/sign-in')).text, /<input\s+type="text"\s+id="email"/);
+  assert.equal((await browser.signIn(email)).status, 303);
+  assert.match((await browser.open('/account')).text, /jörg@bücher\.example/);
+});
+
 test('the session gets a new id at each sign-in, and the old one ends', async () => {
   const browser = newBrowser();
   const first = await browser.signIn(ada);

@@ -1,6 +1,7 @@
 /** The pages of a new password, as text. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import { emailInput } from '../email-input.ts';
 import { accountNav } from '../nav.ts';
 import { PASSWORD_LENGTH_MIN } from '../users.ts';
 
@@ -114,15 +115,7 @@ export const forgotPage = (view: { root: string; email: string; fault: FormFault
       <p>We send you a link by which you choose a new one.</p>
       <form method="post" action="${view.root}/forgot-password">
         <label for="email">E-mail</label>
-        <input
-          type="email"
-          id="email"
-          name="email"
-          value="${view.email}"
-          autocomplete="username"
-          required
-          ${described('email', view.fault)}
-        />
+        ${emailInput(view.email, described('email', view.fault))}
         <div class="buttons"><button type="submit">Send the link</button></div>
       </form>
       <p><a href="${view.root}/sign-in">Back to signing in</a></p>
