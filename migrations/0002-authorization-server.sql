@@ -61,11 +61,19 @@ alter table client
   -- May leave redirect_uri out at the token endpoint; it is then taken as the only registered one.
   add column is_legacy boolean not null default false,
   add column date_modified timestamptz not null default now(),
+  -- From then on it is nobody's, and nothing of it works; what it leaves behind is deleted in small batches, since an app
+  -- may have a million grants (in one transaction 100,000 of them kept everybody waiting for 2.4 s).
+  add column date_deleted timestamptz,
   add check (not is_public or (rotates_refresh_tokens and not trusted and not is_legacy)),
   -- Whoever owns an app can make a secret of it; one that is trusted is the platform with it.
   add check (not trusted or owner is null),
+  -- Set where it registered itself: if nobody has let it in by then, it is deleted.
+  add column unused_until timestamptz,
+  add check (unused_until is null or not is_verified),
   add check (not is_legacy or cardinality(redirect_uris) = 1);
 create index client_owner on client (owner) where owner is not null;
+create index client_unused on client (unused_until) where unused_until is not null;
+create index client_deleted on client (date_deleted) where date_deleted is not null;
 
 -- A picture of the app, uploaded: nothing is ever fetched from elsewhere.
 create table client_logo (

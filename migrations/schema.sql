@@ -108,10 +108,13 @@ create table client (
   rotates_refresh_tokens boolean default false not null,
   is_legacy boolean default false not null,
   date_modified timestamp with time zone default now() not null,
+  date_deleted timestamp with time zone,
+  unused_until timestamp with time zone,
   constraint client_check CHECK ((trusted OR (cardinality(redirect_uris) > 0))),
   constraint client_check1 CHECK (((NOT is_public) OR (rotates_refresh_tokens AND (NOT trusted) AND (NOT is_legacy)))),
   constraint client_check2 CHECK (((NOT trusted) OR (owner IS NULL))),
-  constraint client_check3 CHECK (((NOT is_legacy) OR (cardinality(redirect_uris) = 1))),
+  constraint client_check3 CHECK (((unused_until IS NULL) OR (NOT is_verified))),
+  constraint client_check4 CHECK (((NOT is_legacy) OR (cardinality(redirect_uris) = 1))),
   constraint client_client_id_check CHECK ((client_id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
   constraint client_client_id_key UNIQUE (client_id),
   constraint client_company_check CHECK ((length(company) <= 255)),
@@ -123,7 +126,9 @@ create table client (
   constraint client_pkey PRIMARY KEY (id),
   constraint client_redirect_uris_check CHECK ((cardinality(redirect_uris) <= 20))
 );
+CREATE INDEX client_deleted ON public.client USING btree (date_deleted) WHERE (date_deleted IS NOT NULL);
 CREATE INDEX client_owner ON public.client USING btree (owner) WHERE (owner IS NOT NULL);
+CREATE INDEX client_unused ON public.client USING btree (unused_until) WHERE (unused_until IS NOT NULL);
 
 create table client_logo (
   client bigint not null,

@@ -24,7 +24,7 @@ export const findClientSecrets = async (
       select s.hash from client_secret s
       where s.client = c.id and (s.date_expires is null or s.date_expires > ${now})
     ) as "secretHashes"
-    from client c where c.client_id = ${clientId}
+    from client c where c.client_id = ${clientId} and c.date_deleted is null
   `;
   return row;
 };
@@ -45,7 +45,7 @@ export type Standing = {
 
 /** The columns of `Standing`: of a grant `g`, its client `c` and its user `u`, who is not there for the platform's. */
 const standing = (sql: Queryable) => sql`
-  g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope, g.date_revoked is not null as revoked,
+  g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope, g.date_revoked is not null or c.date_deleted is not null as revoked,
   u.date_disabled is not null as disabled, c.trusted,
   array(
     select m.store_id from membership m

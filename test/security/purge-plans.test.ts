@@ -26,6 +26,7 @@ const TABLES = [
   'access_token',
   'audit',
   'authorization_code',
+  'client',
   'client_secret',
   'password_reset',
   'refresh_token',
@@ -44,6 +45,14 @@ const fill = async (): Promise<void> => {
   await sql`
     insert into client (id, client_id, name, redirect_uris, trusted, date_created)
     values (1, 'mailer', 'Mailer', array['https://app.example.com/'], false, ${NOW})`;
+  // Of those that were deleted every second one still has a grant.
+  await sql`
+    insert into client (id, client_id, name, redirect_uris, trusted, date_created, date_deleted)
+    select n + 1, 'app' || n, 'App', array['https://app.example.com/'], false, ${NOW}, case when n <= 1000 then ${until()} end
+    from ${series()}`;
+  await sql`
+    insert into access_grant (id, client, user_id, scope, date_created)
+    select ${ROWS}::int + n, n + 1, 1, 'user_full_access', ${NOW} from ${series()} where n % 2 = 0`;
   await sql`
     insert into access_grant (id, client, user_id, scope, date_created, date_revoked)
     select n, 1, 1, 'user_full_access', ${NOW}, case when n % 2 = 0 then ${until()} end from ${series()}`;

@@ -148,10 +148,30 @@ for (const [name, keptMs, insert, count] of simple) {
   });
 }
 
+test('a client that registered itself goes when nobody has let it in by then, and stays for good when somebody has', async () => {
+  await sql`
+    insert into client (id, client_id, name, redirect_uris, trusted, is_verified, unused_until, date_created)
+    select id, 'c' || id, 'C', array['https://app.example.com/'], false, false, until, ${NOW}
+    from unnest(${[2, 3, 4]}::bigint[], ${[NOW, new Date(NOW.getTime() + SECOND_MS), NOW]}::timestamptz[]) as c (id, until)`;
+  await newGrant(1);
+  await sql`update access_grant set client = 4`;
+  assert.equal(await purge('unused_clients'), 1);
+  const rows = await sql<{ id: number; waits: boolean }[]>`
+    select id, unused_until is not null as waits from client order by id`;
+  assert.deepEqual(
+    rows.map(({ id, waits }) => [id, waits]),
+    [
+      [1, false],
+      [3, true],
+      [4, false],
+    ],
+  );
+});
+
 test('each kind has one purge', () => {
   const names = purges.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);
-  assert.equal(names.length, 10);
+  assert.equal(names.length, 13);
 });
 
 test('a batch is as large as it may be and takes the oldest first', async () => {
@@ -176,4 +196,15 @@ test('a row that somebody holds is left for the next time, without waiting', asy
     assert.deepEqual(await grantsIn('refresh_token'), [1]);
   });
   assert.equal(await purge('refresh_tokens'), 1);
+});
+
+test('what a deleted client leaves behind goes grant by grant, and then the client', async () => {
+  for (const id of [1, 2, 3]) await newGrant(id);
+  assert.equal(await purge('grants_of_deleted_clients'), 0);
+  await sql`update client set date_deleted = ${NOW} where id = 1`;
+  assert.equal(await purge('deleted_clients'), 0, 'not before its grants');
+  assert.equal(await purge('grants_of_deleted_clients', 2), 2);
+  assert.equal(await purge('grants_of_deleted_clients', 2), 1);
+  assert.equal(await purge('deleted_clients'), 1);
+  assert.deepEqual([...(await sql`select from client`)], []);
 });

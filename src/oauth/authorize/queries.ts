@@ -21,7 +21,7 @@ export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[
  */
 export const holdParties = async (sql: Queryable, client: number, session: Session): Promise<boolean> => {
   const rows = await sql`
-    select from users u join session s on s.user_id = u.id join client c on c.id = ${client}
+    select from users u join session s on s.user_id = u.id join client c on c.id = ${client} and c.date_deleted is null
     where u.id = ${session.userId} and u.date_disabled is null
       and s.hash = ${Buffer.from(session.id, 'hex')}
     for share

@@ -2,7 +2,7 @@
 import { transaction, type Sql } from '#database/pool.ts';
 import { invalid, notFound, type Fault } from '#kernel/problem.ts';
 import { recordClientDeed, type Doer } from './deed.ts';
-import { deleteClient, findClient, lockTokensOf, markVerified, updateClient, type Client } from './queries.ts';
+import { markDeleted, markVerified, updateClient, type Client } from './queries.ts';
 import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
 
 export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
@@ -52,14 +52,12 @@ export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<vo
   });
 
 /**
- * Deletes a client with all its grants and tokens, which end with this commit in every process. Throws a 404 where there
- * is no such client.
+ * Deletes a client. All its grants and tokens end with this commit in every process. Throws a 404 where there is no such
+ * client. Its client_id is not given to another.
  */
 export const removeClient = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
   transaction(sql, async (tx) => {
-    const client = await findClient(tx, clientId);
+    const client = await markDeleted(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
-    await lockTokensOf(tx, client.id);
-    if (!(await deleteClient(tx, client.id))) throw notFound('client');
     await recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
   });

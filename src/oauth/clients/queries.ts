@@ -31,7 +31,9 @@ export const lockOwner = async (sql: Queryable, userId: number): Promise<boolean
 };
 
 export const countClientsOf = async (sql: Queryable, userId: number): Promise<number> => {
-  const [row] = await sql<{ count: number }[]>`select count(*) from client where owner = ${userId}`;
+  const [row] = await sql<{ count: number }[]>`
+    select count(*) from client where owner = ${userId} and date_deleted is null
+  `;
   return row?.count ?? 0;
 };
 
@@ -41,15 +43,16 @@ type NewClientRow = ClientDetails &
 /** The internal id; undefined where the client_id is taken. */
 export const insertClient = async (
   sql: Queryable,
-  client: NewClientRow & { secretHash: Buffer | null; now: Date },
+  client: NewClientRow & { unusedUntil: Date | null; secretHash: Buffer | null; now: Date },
 ): Promise<number | undefined> => {
   const [row] = await sql<{ id: number }[]>`
     with made as (
       insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
-        is_legacy, owner, is_verified, rotates_refresh_tokens, date_created, date_modified)
+        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, date_created, date_modified)
       values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
         ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
-        ${client.ownerId}, ${client.isVerified}, ${client.rotatesRefreshTokens}, ${client.now}, ${client.now})
+        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens}, ${client.now},
+        ${client.now})
       on conflict (client_id) do nothing
       returning id
     ), kept as (
@@ -69,14 +72,14 @@ const clients = (sql: Queryable) => sql`
   from client c left join client_logo l on l.client = c.id`;
 
 export const findClient = async (sql: Queryable, clientId: string): Promise<Client | undefined> => {
-  const [row] = await sql<Client[]>`${clients(sql)} where c.client_id = ${clientId}`;
+  const [row] = await sql<Client[]>`${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null`;
   return row;
 };
 
 /** A client of this person's; undefined where it is another's, the operator's, or nobody's. */
 export const findOwnClient = async (sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> => {
   const [row] = await sql<Client[]>`
-    ${clients(sql)} where c.client_id = ${clientId}
+    ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
       and c.owner = ${userId}
   `;
   return row;
@@ -84,7 +87,7 @@ export const findOwnClient = async (sql: Queryable, clientId: string, userId: nu
 
 /** A person's clients, by name. */
 export const listClientsOf = (sql: Queryable, userId: number): Promise<Client[]> => sql<Client[]>`
-  ${clients(sql)} where c.owner = ${userId} order by c.name, c.id
+  ${clients(sql)} where c.owner = ${userId} and c.date_deleted is null order by c.name, c.id
 `;
 
 /**
@@ -97,7 +100,7 @@ export const updateClient = async (
   change: ClientDetails & { rotatesRefreshTokens: boolean; userId: number | null; now: Date },
 ): Promise<Client | undefined> => {
   const [row] = await sql<Client[]>`
-    with before as (${clients(sql)} where c.id = ${id} for update of c), changed as (
+    with before as (${clients(sql)} where c.id = ${id} and c.date_deleted is null for update of c), changed as (
       update client set
         name = ${change.name}, company = ${change.company}, description = ${change.description},
         contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
@@ -121,30 +124,21 @@ export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId'>;
 /** Undefined where there is no such client. */
 export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
   const [row] = await sql<Known[]>`
-    update client set is_verified = true, date_modified = ${now} where client_id = ${clientId}
+    update client set is_verified = true, unused_until = null, date_modified = ${now}
+    where client_id = ${clientId} and date_deleted is null
     returning id, client_id as "clientId", name, owner as "ownerId"
   `;
   return row;
 };
 
 /**
- * Waits for redemptions and refreshes of this client that are under way, and keeps new ones waiting. They lock a code or a
- * token first and its grant afterwards, a cascading delete the other way round: without this, one of the two would end in
- * a deadlock.
+ * Ends a client, and with it all its grants and tokens, at the next request of every process; undefined where it is gone
+ * already. One row is written, however many grants there are: housekeeping deletes them.
  */
-export const lockTokensOf = async (sql: Queryable, id: number): Promise<void> => {
-  await sql`
-    with codes as (
-      select from authorization_code a join access_grant g on g.id = a.grant_id where g.client = ${id} for update of a
-    ), tokens as (
-      select from refresh_token r join access_grant g on g.id = r.grant_id where g.client = ${id} for update of r
-    )
-    select (select count(*) from codes) as codes, (select count(*) from tokens) as tokens
+export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
+  const [row] = await sql<Known[]>`
+    update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
+    returning id, client_id as "clientId", name, owner as "ownerId"
   `;
-};
-
-/** With its secrets, logo, grants and everything that hangs on these; false where it is gone already. */
-export const deleteClient = async (sql: Queryable, id: number): Promise<boolean> => {
-  const { count } = await sql`delete from client where id = ${id}`;
-  return count === 1;
+  return row;
 };

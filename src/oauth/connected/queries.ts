@@ -27,7 +27,7 @@ export const listConnected = (sql: Queryable, userId: number): Promise<Connected
     where user_id = ${userId} and date_revoked is null
     group by client, store_id
   ) as g
-    join client c on c.id = g.client
+    join client c on c.id = g.client and c.date_deleted is null
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
   order by c.name, s.name, g.grant_id

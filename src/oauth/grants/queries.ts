@@ -139,7 +139,7 @@ export const insertPlatformToken = async (
 ): Promise<boolean> => {
   const rows = await sql`
     with held as (
-      select id from client where id = ${platform.client} for key share
+      select id from client where id = ${platform.client} and date_deleted is null for share
     ), standing as (
       select g.id from held join access_grant g on g.client = held.id
       where g.scope = 'platform' and g.date_revoked is null
@@ -167,7 +167,7 @@ export const insertStoreGrant = async (
     with made as (
       insert into access_grant (id, client, user_id, scope, store_id, date_created)
       select nextval('id_n'), id, ${grant.userId}, 'store_full_access', ${grant.storeId}, ${grant.now}
-      from client where client_id = ${grant.clientId}
+      from client where client_id = ${grant.clientId} and date_deleted is null
       returning id
     ), access as (
       insert into access_token (hash, grant_id, date_expires) select ${access.hash}, id, ${access.expires} from made

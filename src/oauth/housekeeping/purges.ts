@@ -1,13 +1,18 @@
 /** What the authorization server deletes in time, and how long it keeps it first. */
-import type { Sql } from '#database/pool.ts';
+import { transaction, type Sql } from '#database/pool.ts';
 import type { Purge } from '#kernel/purge.ts';
 import {
   deleteAccessTokens,
   deleteClientSecrets,
   deleteCodes,
+  deleteDeletedClients,
+  deleteGrantsOfDeletedClients,
   deleteRefreshTokens,
   deleteRegistrationTokens,
   deleteRevokedGrants,
+  deleteUnusedClients,
+  keepUsedClients,
+  lockUnusedClients,
 } from './queries.ts';
 
 const MINUTE_MS = 60_000;
@@ -17,6 +22,14 @@ const DAY_MS = 86_400_000;
 export type Kept = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
 
 const ago = (now: Date, ms: number): Date => new Date(now.getTime() - ms);
+
+/** Each statement sees what was committed while the one before waited, so that no client goes with its first grant. */
+const purgeUnusedClients = (sql: Sql, limit: number, now: Date): Promise<number> =>
+  transaction(sql, async (tx) => {
+    const due = await lockUnusedClients(tx, now, limit);
+    await keepUsedClients(tx, due);
+    return deleteUnusedClients(tx, due);
+  });
 
 /** A rotated refresh token is kept by its own date of expiry, which the rotation set. */
 export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): readonly Purge[] => [
@@ -33,6 +46,9 @@ export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): read
     name: 'revoked_grants',
     purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
   },
+  { name: 'grants_of_deleted_clients', purge: (limit, now) => deleteGrantsOfDeletedClients(sql, now, limit) },
+  { name: 'deleted_clients', purge: (limit, now) => deleteDeletedClients(sql, now, limit) },
   { name: 'client_secrets', purge: (limit, now) => deleteClientSecrets(sql, now, limit) },
+  { name: 'unused_clients', purge: (limit, now) => purgeUnusedClients(sql, limit, now) },
   { name: 'registration_tokens', purge: (limit, now) => deleteRegistrationTokens(sql, now, limit) },
 ];

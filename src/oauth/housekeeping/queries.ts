@@ -59,6 +59,29 @@ export const deleteRevokedGrants = async (sql: Queryable, before: Date, limit: n
   return count;
 };
 
+/** Grants of clients that were deleted, with everything that hangs on them. */
+export const deleteGrantsOfDeletedClients = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from access_grant where id = any(array(
+      select g.id from client c join access_grant g on g.client = c.id where c.date_deleted <= ${before}
+      limit ${limit} for update of g skip locked
+    ))
+  `;
+  return count;
+};
+
+/** Clients that were deleted and have no grant any more, with their secrets and logo. */
+export const deleteDeletedClients = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from client where id = any(array(
+      select id from client c where c.date_deleted <= ${before}
+        and not exists (select from access_grant g where g.client = c.id)
+      order by c.date_deleted limit ${limit} for update skip locked
+    ))
+  `;
+  return count;
+};
+
 export const deleteClientSecrets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from client_secret where hash = any(array(
@@ -66,6 +89,28 @@ export const deleteClientSecrets = async (sql: Queryable, before: Date, limit: n
       order by date_expires limit ${limit} for update skip locked
     ))
   `;
+  return count;
+};
+
+/** Clients that waited for their first grant until now. No grant can be given to them until this transaction ends. */
+export const lockUnusedClients = async (sql: Queryable, now: Date, limit: number): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`
+    select id from client where unused_until <= ${now}
+    order by unused_until limit ${limit} for update skip locked
+  `;
+  return rows.map(({ id }) => id);
+};
+
+/** Those that got one stay for good. */
+export const keepUsedClients = async (sql: Queryable, ids: readonly number[]): Promise<void> => {
+  await sql`
+    update client set unused_until = null
+    where id = any(${ids}::bigint[]) and exists (select from access_grant g where g.client = client.id)
+  `;
+};
+
+export const deleteUnusedClients = async (sql: Queryable, ids: readonly number[]): Promise<number> => {
+  const { count } = await sql`delete from client where id = any(${ids}::bigint[]) and unused_until is not null`;
   return count;
 };
 

@@ -8,7 +8,7 @@ export const findLogo = async (sql: Queryable, clientId: string): Promise<Logo |
   const [row] = await sql<Logo[]>`
     select l.media_type as "mediaType", l.bytes
     from client c join client_logo l on l.client = c.id
-    where c.client_id = ${clientId}
+    where c.client_id = ${clientId} and c.date_deleted is null
   `;
   return row;
 };

@@ -18,7 +18,7 @@ export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<
 /** Undefined where it is public or gone. Whoever changes its secrets waits until this transaction ends. */
 export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
   const [row] = await sql<Known[]>`
-    update client set date_modified = ${now} where client_id = ${clientId} and not is_public
+    update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
     returning id, client_id as "clientId", name, owner as "ownerId"
   `;
   return row;
