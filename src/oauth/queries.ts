@@ -35,6 +35,7 @@ export type Standing = {
   clientId: number;
   userId: number | null;
   scope: Scope;
+  /** By somebody, or with its client. */
   revoked: boolean;
   /** The operator keeps the grant's user out. */
   disabled: boolean;
@@ -45,7 +46,8 @@ export type Standing = {
 
 /** The columns of `Standing`: of a grant `g`, its client `c` and its user `u`, who is not there for the platform's. */
 const standing = (sql: Queryable) => sql`
-  g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope, g.date_revoked is not null or c.date_deleted is not null as revoked,
+  g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope,
+  g.date_revoked is not null or c.date_deleted is not null as revoked,
   u.date_disabled is not null as disabled, c.trusted,
   array(
     select m.store_id from membership m
