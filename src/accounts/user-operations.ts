@@ -7,7 +7,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import { parseId } from '#kernel/ids.ts';
-import { notFound } from '#kernel/problem.ts';
+import { invalid, notFound, type Fault } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { originOf } from './audit/audit.ts';
@@ -15,7 +15,7 @@ import type { Passwords } from './passwords.ts';
 import type { Links } from './password/links.ts';
 import { welcomeMail } from './password/mails.ts';
 import { findUser, type UserRow } from './queries.ts';
-import { addUser, prepareUser } from './users.ts';
+import { addUser, emailFault, prepareUser } from './users.ts';
 
 const input = Type.Object(
   { email: Type.String(), password: Type.Optional(Type.String()) },
@@ -39,6 +39,13 @@ const sees = ({ scope, userId }: Principal, id: number): boolean =>
 /** Nobody knows it: who is made without a password gets in by a link. */
 const unknownPassword = (): string => randomBytes(32).toString('base64url');
 
+/** Where no mail is sent they would never get in. */
+const PASSWORD_REQUIRED: Fault = {
+  code: 'required',
+  message: 'password is required, as this service sends no mail by which they could choose one',
+  field: 'password',
+};
+
 export const createUserOperations = (deps: {
   sql: Sql;
   passwords: Passwords;
@@ -51,12 +58,14 @@ export const createUserOperations = (deps: {
   const { lifetimeMinutes } = links;
   return {
     create: accepting({
-      summary: 'Make a user; without a password they are mailed a link by which they choose one',
+      summary: 'Make a user; without a password they are mailed a link, where mail is set up, by which they choose one',
       access: 'platform',
       input,
       handle: async (request) => {
         refuseParameters(request.query, []);
         const { email, password } = request.body;
+        if (password === undefined && mailer === undefined)
+          throw invalid(...[emailFault(email), PASSWORD_REQUIRED].filter((fault) => fault !== undefined));
         const by = { origin: originOf(request), client: request.principal.clientId, now: request.now };
         const prepared = await prepareUser(passwords, { email, password: password ?? unknownPassword() });
         const { id } = await transaction(sql, (tx) => addUser(tx, prepared, by));

@@ -9,7 +9,7 @@ import { insertUser } from './queries.ts';
 
 export const PASSWORD_LENGTH_MIN = 10;
 
-const emailFault = (email: string): Fault | undefined => {
+export const emailFault = (email: string): Fault | undefined => {
   if (isEmail(email)) return undefined;
   const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
   return { code: 'invalid_value', message, field: 'email' };
@@ -59,7 +59,7 @@ export const addUser = async (
   return { id };
 };
 
-/** Done on the machine itself, by the command line. Throws what `prepareUser` and `addUser` throw. */
+/** Done on the machine itself, where no other transaction waits for the hash. Throws what `prepareUser` and `addUser` throw. */
 export const createUser = async (
   sql: Queryable,
   passwords: Passwords,

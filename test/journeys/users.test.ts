@@ -21,8 +21,8 @@ type Representation = {
   _embedded?: Record<string, Representation[]>;
 } & Record<string, unknown>;
 
-const call = async (method: string, path: string, token: string, body?: object) => {
-  const response = await fetch(server.origin + path, {
+const call = async (method: string, path: string, token: string, body?: object, origin = server.origin) => {
+  const response = await fetch(origin + path, {
     method,
     headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -77,6 +77,20 @@ for (const [what, body, faults] of [
     assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
   });
 }
+
+test('where no mail is sent a user needs a password, since nobody else could give them one', async () => {
+  const mute = await startAuthorizationServer();
+  const asked = await mute.token({ grant_type: 'client_credentials', scope: 'platform', ...mute.platform });
+  const token = String(asked.body['access_token']);
+  const users = () => mute.sql`select id from users`;
+  const before = await users();
+  const refused = await call('POST', '/users', token, { email: 'x' }, mute.origin);
+  assert.deepEqual([refused.status, faultsOf(refused)], [400, ['email invalid_value', 'password required']]);
+  assert.equal((await call('POST', '/users', token, { email: 'mute@example.com' }, mute.origin)).status, 400);
+  assert.equal((await users()).length, before.length);
+  const made = { email: 'mute@example.com', password: PASSWORD };
+  assert.equal((await call('POST', '/users', token, made, mute.origin)).status, 201);
+});
 
 test('an address is taken in whatever case it is written', async () => {
   const refused = await call('POST', '/users', platform, { email: ada.toUpperCase(), password: PASSWORD });
