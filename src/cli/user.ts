@@ -6,7 +6,7 @@ import { createLinks } from '#accounts/password/links.ts';
 import { replacePassword } from '#accounts/password/replace.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { findUserByEmail, lockUser, updateDisabled, type Credentials } from '#accounts/queries.ts';
-import { createUser } from '#accounts/users.ts';
+import { addUser, prepareUser } from '#accounts/users.ts';
 import { transaction, type Queryable } from '#database/pool.ts';
 import { revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { readConfig } from '#config.ts';
@@ -31,8 +31,8 @@ const print = (terminal: Terminal, value: object): void => terminal.print(JSON.s
 const create = (terminal: Terminal, email: string): Promise<void> =>
   asGuest(terminal, async ({ sql }) => {
     const password = newPassword();
-    const user = { email, password, now: new Date() };
-    const { id } = await transaction(sql, (tx) => createUser(tx, passwords, user));
+    const user = await prepareUser(passwords, { email, password });
+    const { id } = await transaction(sql, (tx) => addUser(tx, user, { origin, now: new Date() }));
     print(terminal, { id, email, password });
   });
 
