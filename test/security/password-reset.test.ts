@@ -103,11 +103,41 @@ test('a link works for its hour and not a second longer', async () => {
   assert.equal((await reset(other)).status, 410);
 });
 
-test('a newer link takes the place of an older one', async () => {
+test('whoever asks for links does not end the one that the owner is about to use', async () => {
   const { email } = await newPerson();
-  const [older, newer] = [await askForToken(email), await askForToken(email)];
-  assert.equal((await reset(older)).status, 410);
-  assert.equal((await reset(newer)).status, 303);
+  const own = await askForToken(email);
+  for (let i = 0; i < 2; i += 1) await askForToken(email);
+  assert.equal((await reset(own)).status, 303);
+});
+
+test('the newest three links work, the one before them no longer, and none after one was used', async () => {
+  const { email } = await newPerson();
+  const tokens: string[] = [];
+  for (let i = 0; i < 4; i += 1) {
+    tokens.push(await askForToken(email));
+    server.wait(i === 2 ? 20 * MINUTE : 1_000);
+  }
+  const [oldest = '', second = '', third = '', newest = ''] = tokens;
+  const statuses = (all: readonly string[]) => Promise.all(all.map(async (token) => (await openLink(token)).status));
+  assert.deepEqual(await statuses(tokens), [410, 200, 200, 200]);
+  assert.equal((await reset(oldest)).status, 410);
+  assert.equal((await reset(second)).status, 303);
+  assert.deepEqual(await statuses([third, newest]), [410, 410]);
+});
+
+test('one account gets six mails at most in two hours, and then one every two hours', async () => {
+  const { email } = await newPerson();
+  let sent = 0;
+  for (let i = 0; i < 12; i += 1) {
+    if ((await ask(email)).status === 200) sent += 1;
+    server.wait(10 * MINUTE - 1);
+  }
+  assert.equal(sent, 6);
+  for (let i = 0; i < 6; i += 1) await mails.next();
+  assert.equal((await ask(email)).status, 429);
+  server.wait(12);
+  assert.notEqual(await askForToken(email), '');
+  server.wait(24 * 60 * MINUTE);
 });
 
 test('a change of the password ends the links', async () => {

@@ -19,8 +19,8 @@ const NO_ADDRESS = 'Give the e-mail address that you sign in with.';
 
 const waitAdvice = (lifetimeMinutes: number) =>
   html`<p>
-    If it was you, look into your mailbox, and among the junk: the link in the latest mail works for ${lifetimeMinutes}
-    minutes.
+    If it was you, look into your mailbox, and among the junk: the links in the latest three mails work for
+    ${lifetimeMinutes} minutes each.
   </p>`;
 
 type Deps = {
@@ -48,10 +48,12 @@ export const createForgot = (deps: Deps): Record<'show' | 'submit', DoorHandler>
       if (!isEmail(email))
         return htmlAnswer(422, forgotPage({ root, email, fault: { field: 'email', message: NO_ADDRESS } }));
       const user = await findUserByEmail(sql, email);
+      const account = (user?.email ?? email).toLowerCase();
       const taken = await throttle.take(
         [
           { limit: 'mail from address', subject: addressPrefix(request.address) },
-          { limit: 'mail to account', subject: (user?.email ?? email).toLowerCase() },
+          { limit: 'mail to account', subject: account },
+          { limit: 'mails to account a day', subject: account },
         ],
         request.now,
       );

@@ -3,11 +3,13 @@ import { createHash, randomBytes } from 'node:crypto';
 import { transaction, type Sql } from '#database/pool.ts';
 import { recordDeed, type Deed } from '../audit/audit.ts';
 import { lockUser } from '../queries.ts';
-import { deleteResetsOf, insertReset } from './queries.ts';
+import { deleteOlderResets, insertReset } from './queries.ts';
 
 /** The prefix lets a secret scanner, and a person who reads a log, know what has leaked. */
 const PREFIX = 'hal_pr_';
 const TOKEN_BYTES = 32;
+/** More than one, or any stranger who asks ends the link that the owner is about to use. */
+const LINKS_MAX = 3;
 
 /** What the token is found by; undefined where the text can be none, so that no statement is spent on it. */
 export const hashOfLink = (token: string | null): Buffer | undefined =>
@@ -17,7 +19,7 @@ export const hashOfLink = (token: string | null): Buffer | undefined =>
 
 export type Links = {
   lifetimeMinutes: number;
-  /** A new link, which ends the older ones of its user; undefined where the user is gone or disabled. */
+  /** A new link, which ends the older ones of its user but two; undefined where the user is gone or disabled. */
   issue: (userId: number, by: Pick<Deed, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
 };
 
@@ -30,7 +32,7 @@ export const createLinks = (deps: { sql: Sql; authUrl: string; lifetimeMinutes: 
       const token = PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
       const hash = createHash('sha256').update(token).digest();
       const expires = new Date(by.now.getTime() + deps.lifetimeMinutes * 60_000);
-      await deleteResetsOf(tx, userId);
+      await deleteOlderResets(tx, { userId, kept: LINKS_MAX - 1 });
       await insertReset(tx, { hash, userId, now: by.now, expires });
       await recordDeed(tx, { ...by, action: 'password_reset_requested', userId });
       return `${deps.authUrl}/reset-password?token=${token}`;

@@ -101,7 +101,7 @@ export const deadLinkPage = (root: string): string =>
     title: 'This link does not work',
     main: html`<div class="card">
       <h1>This link does not work</h1>
-      <p class="alert" role="alert">It was used already, it is too old, or a newer one has taken its place.</p>
+      <p class="alert" role="alert">It was used already, it is too old, or newer ones have taken its place.</p>
       <p><a href="${root}/forgot-password">Ask for another one</a></p>
     </div>`,
   });

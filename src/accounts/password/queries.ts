@@ -31,6 +31,18 @@ export const consumeReset = async (sql: Queryable, hash: Buffer, now: Date): Pro
   return rows.length > 0;
 };
 
+/** Deletes a user's links except the newest `kept`. */
+export const deleteOlderResets = async (
+  sql: Queryable,
+  { userId, kept }: { userId: number; kept: number },
+): Promise<void> => {
+  await sql`
+    delete from password_reset where hash in (
+      select hash from password_reset where user_id = ${userId} order by date_created desc, hash offset ${kept}
+    )
+  `;
+};
+
 export const deleteResetsOf = async (sql: Queryable, userId: number): Promise<void> => {
   await sql`delete from password_reset where user_id = ${userId}`;
 };

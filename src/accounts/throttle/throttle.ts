@@ -22,11 +22,14 @@ const limits = {
   'sign-in by any device': { tries: 30, refillSeconds: 20 },
   /** Mails to one account. */
   'mail to account': { tries: 3, refillSeconds: 1_200 },
+  'mails to account a day': { tries: 6, refillSeconds: 7_200 },
   'mail from address': { tries: 20, refillSeconds: 180 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },
   /** Clients registered through the protocol from one address prefix. */
   'registration from address': { tries: 20, refillSeconds: 180 },
+  /** Clients registered with one registration token: it may have leaked. */
+  'registration by token': { tries: 100, refillSeconds: 180 },
 } as const satisfies Record<string, Limit>;
 
 /** `subject` is who or what is counted; it is stored as a hash. */
