@@ -5,10 +5,10 @@ import type { Sql } from '#database/pool.ts';
 import { removeClient, verifyClient } from '#oauth/clients/change.ts';
 import { createClient, createPublicClient, isClientId } from '#oauth/clients/clients.ts';
 import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
-import { createRegistrationToken } from '#oauth/registration/registrar.ts';
 import { readConfig } from '#config.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
+import { addRegistrationToken } from './registration-token.ts';
 import type { Terminal } from './terminal.ts';
 
 type Options = {
@@ -24,20 +24,12 @@ type Options = {
   trusted?: true;
 };
 
-const REGISTRATION_DAYS_MAX = 365;
-
 /** What is done on the machine itself is the operator's, and comes from no address. */
 const operator = () => ({ userId: null, origin: null, now: new Date() });
 
 const clientId = (text: string): string => {
   if (isClientId(text)) return text;
   throw new UserError('client_id must be letters, digits, hyphens and underscores, as `client create` printed it');
-};
-
-const days = (text: string): number => {
-  const count = Number(text);
-  if (Number.isSafeInteger(count) && count >= 1 && count <= REGISTRATION_DAYS_MAX) return count;
-  throw new UserError(`--days must be a whole number from 1 to ${REGISTRATION_DAYS_MAX}`);
 };
 
 const ownerOf = async (sql: Sql, email: string | undefined): Promise<number | undefined> => {
@@ -145,17 +137,6 @@ export const createClientCommand = (terminal: Terminal): Command => {
     done: 'deleted',
     run: (sql, id) => removeClient(sql, id, operator()),
   });
-  command
-    .command('registration-token')
-    .description('make a token with which programs may register clients (POST /register); shown this once')
-    .option('--days <days>', 'for how long it works', '7')
-    .addHelpText('after', '\nExample:\n  halcyon client registration-token --days 30')
-    .action((options: { days: string }) =>
-      asGuest(terminal, async ({ sql }) => {
-        const lasting = days(options.days);
-        const token = await createRegistrationToken(sql, { days: lasting, now: new Date() });
-        terminal.print(JSON.stringify({ registration_token: token, days: lasting }, null, 2));
-      }),
-    );
+  addRegistrationToken(command, terminal);
   return command;
 };

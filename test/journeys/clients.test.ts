@@ -245,8 +245,8 @@ test('the operator verifies and deletes a client', async () => {
   assert.equal((await call('GET', `/clients/${id}`)).status, 404);
 });
 
-test('the operator invites a program, which registers a client', async () => {
-  const { registration_token: token, days } = await printed('client', 'registration-token', '--days', '365');
+test('the operator invites a program, which registers a client, and takes that back', async () => {
+  const { id, registration_token: token, days } = await printed('client', 'registration-token', '--days', '365');
   assert.equal(days, 365);
   server.wait(Date.now() - new Date('2026-07-01T10:00:00Z').getTime());
   const response = await fetch(`${server.origin}/register`, {
@@ -256,6 +256,9 @@ test('the operator invites a program, which registers a client', async () => {
   });
   server.wait(new Date('2026-07-01T10:00:00Z').getTime() - Date.now());
   assert.equal(response.status, 201);
+  const revoke = ['client', 'registration-token', '--revoke', String(id)];
+  assert.deepEqual(await printed(...revoke), { id, revoked: true });
+  assert.match((await program(...revoke)).err, /there is no such registration token/);
 });
 
 test('the operator takes a member out of a store, and what they let in ends at once', async () => {

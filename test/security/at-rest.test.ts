@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, test } from 'node:test';
-import { createRegistrationToken } from '#oauth/registration/registrar.ts';
+import { createRegistrationToken } from '#oauth/registration/invitation.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

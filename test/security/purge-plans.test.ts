@@ -45,10 +45,11 @@ const fill = async (): Promise<void> => {
   await sql`
     insert into client (id, client_id, name, redirect_uris, trusted, date_created)
     values (1, 'mailer', 'Mailer', array['https://app.example.com/'], false, ${NOW})`;
-  // Of those that were deleted every second one still has a grant.
+  // Of those that were deleted, and of those that nobody used, every second one still has a grant.
   await sql`
-    insert into client (id, client_id, name, redirect_uris, trusted, date_created, date_deleted)
-    select n + 1, 'app' || n, 'App', array['https://app.example.com/'], false, ${NOW}, case when n <= 1000 then ${until()} end
+    insert into client (id, client_id, name, redirect_uris, trusted, is_verified, date_created, date_deleted, unused_until)
+    select n + 1, 'app' || n, 'App', array['https://app.example.com/'], false, false, ${NOW},
+      case when n <= 1000 then ${until()} end, ${until()}
     from ${series()}`;
   await sql`
     insert into access_grant (id, client, user_id, scope, date_created)

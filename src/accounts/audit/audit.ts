@@ -24,7 +24,8 @@ export type Action =
   | 'client_changed'
   | 'client_secret_rotated'
   | 'client_deleted'
-  | 'registration_token_created';
+  | 'registration_token_created'
+  | 'registration_token_revoked';
 
 /** Where a request came from; null for what is done on the machine itself. */
 export type Origin = { address: string; userAgent: string | null };

@@ -22,6 +22,7 @@ const words: Readonly<Record<Action, string>> = {
   client_secret_rotated: 'An app of yours got a new secret',
   client_deleted: 'An app of yours was deleted',
   registration_token_created: 'A token to register apps was made',
+  registration_token_revoked: 'A token to register apps was revoked',
 };
 
 export const wordsFor = (action: string): string => (Object.hasOwn(words, action) ? words[action as Action] : action);

@@ -21,6 +21,8 @@ export type NewClient = {
   owner?: { userId: number; clientsPerUser: number } | undefined;
   /** False where nobody has looked at it. True where absent. */
   isVerified?: boolean | undefined;
+  /** Deleted then if nobody has let it in, unless the operator verifies it before; absent where it stays. */
+  unusedUntil?: Date | undefined;
   /** Of a public client they always rotate. */
   rotatesRefreshTokens?: boolean | undefined;
   /** May leave redirect_uri out at the token endpoint; needs exactly one. */
@@ -87,6 +89,7 @@ const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promi
     ...details,
     ...kind,
     isVerified: client.isVerified !== false,
+    unusedUntil: client.unusedUntil ?? null,
     rotatesRefreshTokens: isPublic || client.rotatesRefreshTokens === true,
     secretHash: secret?.hash ?? null,
     now,

@@ -11,6 +11,15 @@ export const insertRegistrationToken = async (
   `;
 };
 
+/** By the beginning of its hash, in hex; false where there is none. */
+export const deleteRegistrationToken = async (sql: Queryable, mark: string): Promise<boolean> => {
+  const { count } = await sql`
+    delete from registration_token where encode(substring(hash from 1 for length(${mark}) / 2), 'hex') = ${mark}
+      and length(${mark}) = 16
+  `;
+  return count > 0;
+};
+
 export const isRegistrationToken = async (sql: Queryable, hash: Buffer, now: Date): Promise<boolean> => {
   const rows = await sql`
     select from registration_token

@@ -9,6 +9,10 @@ import { describe } from '../errors.ts';
 import { readMetadata, registered, type Metadata } from './metadata.ts';
 import { registrarOf, type Registrar, type RegistrarDeps } from './registrar.ts';
 
+const DAY_MS = 86_400_000;
+/** How long a client that nobody answers for may wait for its first grant before it is deleted. */
+const UNUSED_DAYS = 30;
+
 export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
 
 const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): DoorAnswer =>
@@ -48,6 +52,8 @@ const clientOf = (
   // The platform answers for what it registers; everybody else is only known by what they say.
   isVerified: registrar.kind === 'platform',
   owner: registrar.kind === 'person' ? { userId: registrar.userId, clientsPerUser } : undefined,
+  unusedUntil: 'giveBack' in registrar ? new Date(request.now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
+  caller: 'caller' in registrar ? registrar.caller : undefined,
   origin: originOf(request),
   now: request.now,
 });
@@ -62,7 +68,7 @@ export const createRegister =
     const registrar = await registrarOf(deps, request);
     const { metadata, faults } = read(request);
     if (faults.length > 0) {
-      if (registrar.kind === 'stranger') await registrar.giveBack();
+      if ('giveBack' in registrar) await registrar.giveBack();
       return refused(faults);
     }
     const client = clientOf(deps, registrar, metadata, request);
