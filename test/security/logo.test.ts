@@ -10,14 +10,24 @@ const { browser, sql } = server;
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 const GIF = hex('474946383961 0100 0100 800000 000000ffffff 2c00000000010001000002024401003b');
 const PNG = hex(
-  '89504e470d0a1a0a 0000000d 49484452 00000001 00000001 08060000001f15c489 0000000d49444154789c6360000002000001e221bc33 0000000049454e44ae426082',
+  '89504e470d0a1a0a 0000000d 49484452 00000001 00000001 08060000001f15c489 0000000b49444154789c6360000200000500017a5eab3f 0000000049454e44ae426082',
 );
-const JPEG = hex('ffd8ffe000104a46494600010100000100010000 ffd9');
+const JPEG = hex(
+  `ffd8 ffdb0043 00${'03'.repeat(64)} ffc9000b 08 0001 0001 01 011100 ffcc0006 00101005 ffda0008 0101 00003f00 d2cf20 ffd9`,
+);
+const JPEG_SIDES = '0800010001';
 const WEBP = Buffer.concat([
   hex('52494646 1a000000'),
   Buffer.from('WEBPVP8L'),
   hex('0d0000002f00000010071011118888fe0700'),
 ]);
+
+const webp = (...chunks: readonly Buffer[]): Buffer => {
+  const body = Buffer.concat([Buffer.from('WEBP'), ...chunks]);
+  const head = Buffer.from('RIFF\0\0\0\0');
+  head.writeUInt32LE(body.length, 4);
+  return Buffer.concat([head, body]);
+};
 
 const upload = async (
   path: string,
@@ -87,6 +97,18 @@ const REFUSED: Readonly<Record<string, Buffer>> = {
   'a PDF': Buffer.from('%PDF-1.7\n'),
   'a PNG with a page behind it': Buffer.concat([PNG, page]),
   'a GIF with a page behind it': Buffer.concat([GIF, page]),
+  'a PNG with a page and another end behind it': Buffer.concat([PNG, page, PNG.subarray(-12)]),
+  'a GIF with a page and another end behind it': Buffer.concat([GIF, page, GIF.subarray(-1)]),
+  'a JPEG with a page and another end behind it': Buffer.concat([JPEG, page, JPEG.subarray(-2)]),
+  'a JPEG of nothing but a page': hex(`ffd8ff${page.toString('hex')}504b0304ffd9`),
+  'a JPEG of 60,000 pixels a side': Buffer.from(JPEG.toString('hex').replace(JPEG_SIDES, '08ea60ea60'), 'hex'),
+  'a WebP of 16,384 pixels a side': Buffer.from(WEBP.toString('hex').replace('2f00000010', '2fffffff1f'), 'hex'),
+  'a WebP with a chunk that nobody knows': webp(
+    WEBP.subarray(12),
+    Buffer.from('HTML'),
+    hex('04000000'),
+    page.subarray(0, 4),
+  ),
   'a JPEG with a page behind it': Buffer.concat([JPEG, page]),
   'a WebP with a page behind it': Buffer.concat([WEBP, page]),
   'a script that begins and ends like a GIF': Buffer.from('GIF89a=1;alert(1);'),
@@ -111,6 +133,8 @@ for (const [what, bytes] of Object.entries(REFUSED)) {
 test('256 KiB are not too much', async () => {
   const { path } = await newApp(browser);
   const filler = Buffer.alloc(256 * 1024 - PNG.length);
+  filler.writeUInt32BE(filler.length - 12, 0);
+  filler.write('teXt', 4);
   assert.equal((await upload(path, Buffer.concat([PNG.subarray(0, -12), filler, PNG.subarray(-12)]))).status, 303);
 });
 

@@ -6,7 +6,7 @@ import { notFound, type Fault } from '#kernel/problem.ts';
 import { isClientId } from '../clients.ts';
 import { recordClientDeed, type Doer } from '../deed.ts';
 import type { Client } from '../queries.ts';
-import { pictureType } from './picture.ts';
+import { judgePicture } from './picture.ts';
 import { deleteLogo, findLogo, touchClient, upsertLogo } from './queries.ts';
 
 export const LOGO_BYTES_MAX = 256 * 1024;
@@ -44,9 +44,9 @@ export const setLogo = async (sql: Sql, client: Client, bytes: Buffer, doer: Doe
   if (bytes.length === 0) return fault('required', 'Choose a picture to upload');
   if (bytes.length > LOGO_BYTES_MAX)
     return fault('too_large', `The picture must be at most ${LOGO_BYTES_MAX / 1024} KiB`);
-  const mediaType = pictureType(bytes);
-  if (mediaType === undefined)
-    return fault('invalid_value', 'The picture must be a PNG, JPEG, WebP or GIF of at most 4096 pixels a side');
+  const judged = judgePicture(bytes);
+  if ('fault' in judged) return fault('invalid_value', `The picture ${judged.fault}`);
+  const { mediaType } = judged;
   await changeLogo(sql, client, doer, (tx) => upsertLogo(tx, client.id, { mediaType, bytes }, doer.now));
   return undefined;
 };

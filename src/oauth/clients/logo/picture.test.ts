@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { judgePicture } from './picture.ts';
+
+const heads = {
+  png: '89504e470d0a1a0a0000000d49484452',
+  jpeg: 'ffd8ff',
+  webp: '524946460000000057454250565038',
+  gif: '474946383961',
+};
+
+test('whatever comes behind the beginning of a picture is judged, and never an error', () => {
+  const bytes = fc.tuple(fc.constantFrom(...Object.values(heads)), fc.uint8Array({ maxLength: 200 }));
+  fc.assert(
+    fc.property(bytes, ([head, rest]) => {
+      judgePicture(Buffer.concat([Buffer.from(head, 'hex'), rest]));
+    }),
+  );
+});
+
+const jpeg = (width: number): Buffer =>
+  Buffer.from(
+    `ffd8ffc0000b080001${width.toString(16).padStart(4, '0')}01011100ffda0008010100003f0012ff00ffd034ffd9`,
+    'hex',
+  );
+
+test('a side may be 4,096 pixels long and no longer', () => {
+  assert.deepEqual(judgePicture(jpeg(4_096)), { mediaType: 'image/jpeg' });
+  assert.deepEqual(judgePicture(jpeg(4_097)), { fault: 'must be at most 4096 pixels a side' });
+  assert.deepEqual(judgePicture(jpeg(0)), { fault: 'must be at most 4096 pixels a side' });
+});
+
+test('a picture with something behind it is told how to become one', () => {
+  const judged = judgePicture(Buffer.concat([jpeg(1), jpeg(1)]));
+  assert.match('fault' in judged ? judged.fault : '', /something follows its end: .* save it anew/);
+});
+
+test('256 KiB that are made to be slow are judged in no time', () => {
+  const started = performance.now();
+  for (const [head, filler] of [
+    [heads.jpeg, 'ff'],
+    [heads.jpeg.slice(0, 4), 'ffd00002'],
+    [heads.gif, '00'],
+    [`${heads.gif}01000100000000`, '21f900'],
+  ] as const)
+    judgePicture(Buffer.from(head + filler.repeat((256 * 1024) / (filler.length / 2)), 'hex'));
+  assert.ok(performance.now() - started < 1_000);
+});

@@ -1,0 +1,118 @@
+/**
+ * How large the pictures in a file are, by walking it from its first block to its last, as its format lays them out. What is
+ * cut off, has a block of no known kind or has anything behind its end is no picture: null. Reads beyond the end throw a
+ * RangeError. What stands inside of a block (a comment, the pixels) is not looked at.
+ */
+export type Sides = readonly [width: number, height: number];
+type Walk = (bytes: Buffer) => Sides | null;
+
+const largest = (all: readonly Sides[]): Sides | null =>
+  all.length === 0 ? null : [Math.max(...all.map(([width]) => width)), Math.max(...all.map(([, height]) => height))];
+
+/** Chunks of length, type, data and checksum, from IHDR to an empty IEND (PNG, third edition, §5.3). */
+export const pngSides: Walk = (bytes) => {
+  for (let at = 8; at < bytes.length;) {
+    const length = bytes.readUInt32BE(at);
+    const type = bytes.toString('latin1', at + 4, at + 8);
+    at += length + 12;
+    if (!/^[A-Za-z]{4}$/.test(type) || at > bytes.length || (type === 'IHDR' && at !== 33)) return null;
+    if (type === 'IEND')
+      return length === 0 && at === bytes.length ? [bytes.readUInt32BE(16), bytes.readUInt32BE(20)] : null;
+  }
+  return null;
+};
+
+/** Behind a scan: the pixels, up to the next marker that is none of theirs (stuffing, restarts). */
+const endOfScan = (bytes: Buffer, from: number): number => {
+  let at = from;
+  while (at < bytes.length && !(bytes[at] === 0xff && !/^(?:00|d[0-7])$/.test(bytes.toString('hex', at + 1, at + 2))))
+    at += 1;
+  return at;
+};
+
+/** Segments of marker and length, from SOI to EOI; a frame header tells the sides (ITU-T T.81, annex B). */
+export const jpegSides: Walk = (bytes) => {
+  const frames: Sides[] = [];
+  for (let at = 2; at < bytes.length;) {
+    if (bytes[at] !== 0xff) return null;
+    const marker = bytes.readUInt8(at + 1);
+    if (marker === 0xff) {
+      at += 1;
+      continue;
+    }
+    if (marker === 0xd9) return at + 2 === bytes.length ? largest(frames) : null;
+    const length = bytes.readUInt16BE(at + 2);
+    if (marker < 0xc0 || length < 2) return null;
+    if (marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker))
+      frames.push([bytes.readUInt16BE(at + 7), bytes.readUInt16BE(at + 5)]);
+    at += 2 + length;
+    if (marker === 0xda) at = endOfScan(bytes, at);
+  }
+  return null;
+};
+
+const frameOfVp8 = (bytes: Buffer, at: number): Sides | null =>
+  bytes.readUIntBE(at + 3, 3) === 0x9d012a
+    ? [bytes.readUInt16LE(at + 6) & 0x3fff, bytes.readUInt16LE(at + 8) & 0x3fff]
+    : null;
+
+const frameOfVp8l = (bytes: Buffer, at: number): Sides | null => {
+  const sides = bytes.readUInt32LE(at + 1);
+  return bytes[at] === 0x2f ? [(sides & 0x3fff) + 1, ((sides >>> 14) & 0x3fff) + 1] : null;
+};
+
+const canvasOfVp8x = (bytes: Buffer, at: number): Sides => [
+  bytes.readUIntLE(at + 4, 3) + 1,
+  bytes.readUIntLE(at + 7, 3) + 1,
+];
+
+/** What else a file may hold; a frame of an animation (ANMF) lies within the canvas, or browsers show nothing. */
+const WEBP_OTHERS = ['ALPH', 'ANIM', 'ANMF', 'EXIF', 'ICCP', 'XMP '];
+
+/** Chunks of type and length, padded to even, as long together as RIFF says (RFC 9649 §2.3–2.7). */
+export const webpSides: Walk = (bytes) => {
+  if (bytes.readUInt32LE(4) + 8 !== bytes.length) return null;
+  const readers: Readonly<Record<string, (bytes: Buffer, at: number) => Sides | null>> = {
+    'VP8 ': frameOfVp8,
+    VP8L: frameOfVp8l,
+    VP8X: canvasOfVp8x,
+  };
+  const found: Sides[] = [];
+  let at = 12;
+  while (at < bytes.length) {
+    const type = bytes.toString('latin1', at, at + 4);
+    const length = bytes.readUInt32LE(at + 4);
+    const sides = readers[type]?.(bytes, at + 8);
+    if (sides === null || (sides === undefined && !WEBP_OTHERS.includes(type))) return null;
+    if (sides !== undefined) found.push(sides);
+    at += 8 + length + (length % 2);
+  }
+  return at === bytes.length ? largest(found) : null;
+};
+
+const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
+
+/** Behind sub-blocks, each of which begins with its length; the last is empty. */
+const endOfSubBlocks = (bytes: Buffer, from: number): number => {
+  let at = from;
+  for (let length = bytes.readUInt8(at); length !== 0; length = bytes.readUInt8(at)) at += length + 1;
+  return at + 1;
+};
+
+/** Extensions and images, up to the trailer (GIF89a, §17–27). */
+export const gifSides: Walk = (bytes) => {
+  const found: Sides[] = [[bytes.readUInt16LE(6), bytes.readUInt16LE(8)]];
+  for (let at = 13 + tableBytes(bytes.readUInt8(10)); at < bytes.length;) {
+    const block = bytes[at];
+    if (block === 0x3b) return at + 1 === bytes.length ? largest(found) : null;
+    if (block === 0x2c) {
+      found.push([
+        bytes.readUInt16LE(at + 1) + bytes.readUInt16LE(at + 5),
+        bytes.readUInt16LE(at + 3) + bytes.readUInt16LE(at + 7),
+      ]);
+      at = endOfSubBlocks(bytes, at + 11 + tableBytes(bytes.readUInt8(at + 9)));
+    } else if (block === 0x21) at = endOfSubBlocks(bytes, at + 2);
+    else return null;
+  }
+  return null;
+};
