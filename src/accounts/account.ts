@@ -3,12 +3,15 @@ import type { Sql } from '#database/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
 import type { DoorHandler } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
+import { parseId } from '#kernel/ids.ts';
 import { accountPage } from './account-page.ts';
-import { latestDeeds } from './audit/queries.ts';
+import { TRIES_COUNTED_DAYS } from './activity.ts';
+import { countTries, latestDeeds } from './audit/queries.ts';
 import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 
 const DEEDS_SHOWN = 20;
+const DAY_MS = 86_400_000;
 
 /**
  * A part of the page that another room makes: a `card` that begins with an `h2`. `nonce` is for its forms, `root` the path
@@ -36,8 +39,14 @@ export const createAccount = (deps: {
       root,
     };
     const sections = await Promise.all(deps.sections.map((section) => section(visit)));
-    const deeds = await latestDeeds(sql, session.userId, DEEDS_SHOWN);
+    const { userId, email } = session;
+    const before = parseId(query.get('before') ?? '');
+    const found = await latestDeeds(sql, { userId, before, limit: DEEDS_SHOWN + 1 });
+    const deeds = found.slice(0, DEEDS_SHOWN);
+    const older = found.length > DEEDS_SHOWN ? deeds.at(-1)?.id : undefined;
+    const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
     const isPasswordNew = query.get('done') === 'password';
-    return htmlAnswer(200, accountPage({ root, email: session.email, isPasswordNew, sections, deeds }));
+    const activity = { tries, deeds, older, isLatest: before === undefined };
+    return htmlAnswer(200, accountPage({ root, email, isPasswordNew, sections, activity }));
   });
 };

@@ -35,21 +35,87 @@ test('the latest activity stands there in words, with where and by what', async 
   await browser.post('/sign-in', { email: bob, password: 'wrong password' }, agent);
   await browser.post('/sign-in', { email: bob, password: PASSWORD }, agent);
   const { text } = await browser.open('/account');
-  const [, signedIn, failed, made] = rowsOf(text);
+  const [, signedIn, made] = rowsOf(text);
   assert.equal(signedIn, 'Signed in 1 July 2026 at 10:00 UTC 127.0.0.1 Firefox on Linux');
-  assert.equal(failed, 'A wrong password was given 1 July 2026 at 10:00 UTC 127.0.0.1 Firefox on Linux');
   assert.equal(made, 'The account was made 1 July 2026 at 10:00 UTC the operator');
 });
 
-test('twenty rows are shown, the latest first, and nobody else’s', async () => {
+/** Somebody signed in who has done nothing else. */
+const newPerson = async (email: string) => {
+  const { id } = await createUser(sql, passwords, { email, password: PASSWORD, now: server.now() });
   const browser = newBrowser();
-  await browser.signIn(bob);
-  const deed = { action: 'signed_in', userId: server.bobId, origin: null, now: server.now() } as const;
-  for (let i = 0; i < 22; i += 1) await recordDeed(sql, deed);
+  await browser.signIn(email);
+  return { id, browser };
+};
+const origin = { address: '198.51.100.7', userAgent: null };
+
+test('twenty rows are shown, the latest first, nobody else’s, and the older ones on further pages', async () => {
+  const { id, browser } = await newPerson('busy@example.com');
+  const deed = { action: 'signed_out', userId: id, origin, now: server.now() } as const;
+  for (let i = 0; i < 25; i += 1) await recordDeed(sql, deed);
   const { text } = await browser.open('/account');
-  const rows = rowsOf(text);
-  assert.equal(rows.length, 21, 'with the heading');
+  assert.equal(rowsOf(text).length, 21, 'with the heading');
   assert.ok(!text.includes(ada));
+  const [, older = ''] = /href="(\/account\?before=[0-9]+#activity)"/.exec(text) ?? [];
+  const further = (await browser.open(older)).text;
+  const [, ...rows] = rowsOf(further).map((row) => row.replace(/ 1 July.*/, ''));
+  assert.deepEqual(rows, [...Array.from({ length: 5 }, () => 'Signed out'), 'Signed in', 'The account was made']);
+  assert.doesNotMatch(further, /before=/);
+  assert.match(further, /href="\/account#activity"/);
+});
+
+test('no number of wrong passwords and asked links pushes a sign-in out; they are counted', async () => {
+  const { id, browser } = await newPerson('guessed@example.com');
+  for (let i = 0; i < 20; i += 1) {
+    await recordDeed(sql, { action: 'sign_in_failed', userId: id, origin, now: server.now() });
+    await recordDeed(sql, { action: 'password_reset_requested', userId: id, origin, now: server.now() });
+  }
+  const { text } = await browser.open('/account');
+  assert.deepEqual(rowsOf(text).slice(1), [
+    'Signed in 1 July 2026 at 10:00 UTC 127.0.0.1 node',
+    'The account was made 1 July 2026 at 10:00 UTC the operator',
+  ]);
+  const said = text.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ');
+  const latest = 'the latest 1 July 2026 at 10:00 UTC from 198.51.100.7';
+  assert.ok(said.includes(`A wrong password was given 20 times in the last 30 days, ${latest}.`), said);
+  assert.ok(said.includes(`A link to a new password was asked for 20 times in the last 30 days, ${latest}.`), said);
+});
+
+test('what was tried more than thirty days ago is counted no longer', async () => {
+  const { id, browser } = await newPerson('once@example.com');
+  const ago = (ms: number) => new Date(server.now().getTime() - 30 * 86_400_000 + ms);
+  await recordDeed(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(0) });
+  assert.doesNotMatch((await browser.open('/account')).text, /wrong password/);
+  await recordDeed(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(1) });
+  assert.match((await browser.open('/account')).text, /wrong password was given once/);
+});
+
+test('a link that the operator handed out is a row of its own', async () => {
+  const { id, browser } = await newPerson('helped@example.com');
+  await recordDeed(sql, { action: 'password_reset_requested', userId: id, origin: null, now: server.now() });
+  const [, row] = rowsOf((await browser.open('/account')).text);
+  assert.equal(row, 'A link to a new password was asked for 1 July 2026 at 10:00 UTC the operator');
+});
+
+test('a row names the app that it is about', async () => {
+  const { id, browser } = await newPerson('apps@example.com');
+  const [client] = await sql<{ id: number }[]>`select id from client where name = 'Mailer'`;
+  const deed = { userId: id, origin, now: server.now() } as const;
+  await recordDeed(sql, { ...deed, action: 'grant_given', client: 1, detail: { client: 'As it was called' } });
+  await recordDeed(sql, { ...deed, action: 'client_deleted', client: 2, detail: { name: 'Gone' } });
+  await recordDeed(sql, { ...deed, action: 'grant_revoked', client: client?.id ?? null });
+  const [, ...rows] = rowsOf((await browser.open('/account')).text).map((row) => row.replace(/ 1 July.*/, ''));
+  assert.deepEqual(rows.slice(0, 3), [
+    'An app was disconnected: Mailer',
+    'An app of yours was deleted: Gone',
+    'An app was let in: As it was called',
+  ]);
+});
+
+test('a page of older activity that no row can begin is the first', async () => {
+  const { browser } = await newPerson('typing@example.com');
+  for (const before of ['x', '-1', '', '9'.repeat(40), '%00'])
+    assert.equal(rowsOf((await browser.open(`/account?before=${before}`)).text).length, 3, before);
 });
 
 test('what somebody is called and what their browser says of itself is text', async () => {
