@@ -122,6 +122,41 @@ test('settings are saved, and the page says so', async () => {
   assert.equal((await browser.open(`/account/clients/${clientId}?done=constructor`)).status, 200);
 });
 
+test('of two tabs the second overwrites nothing unknowingly', async () => {
+  const { clientId, path } = await newApp(browser);
+  const stale = hiddenIn(await browser.open(path), path);
+  await saveApp(browser, clientId, { name: 'First', company: 'Co' });
+  const fields = { name: 'Second', redirect_uris: REGISTERED };
+  const refused = await browser.post(path, { ...stale, ...fields });
+  assert.equal(refused.status, 409);
+  assert.match(refused.text, /role="alert">The settings were changed since you opened this page/);
+  assert.match(refused.text, /value="Second"/);
+  assert.equal((await rowOf(clientId))?.['name'], 'First');
+  assert.equal((await browser.post(path, { ...hiddenIn(refused, path), ...fields })).status, 303);
+  assert.equal((await rowOf(clientId))?.['name'], 'Second');
+});
+
+test('settings that are sent twice are saved once, and are no error', async () => {
+  const { clientId, path } = await newApp(browser);
+  const fields = { ...hiddenIn(await browser.open(path), path), name: 'Twice saved', redirect_uris: REGISTERED };
+  const answers = [await browser.post(path, fields), await browser.post(path, fields)];
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [303, 303],
+  );
+  const deeds = await sql`
+    select from audit where action = 'client_changed' and detail->>'client_id' = ${clientId}`;
+  assert.equal(deeds.length, 1);
+});
+
+test('a logo or a secret that was made meanwhile does not hold up the settings', async () => {
+  const { clientId, path } = await newApp(browser);
+  const hidden = hiddenIn(await browser.open(path), path);
+  await submit(browser, path, `${path}/secret`);
+  assert.equal((await browser.post(path, { ...hidden, name: 'Free', redirect_uris: REGISTERED })).status, 303);
+  assert.equal((await rowOf(clientId))?.['name'], 'Free');
+});
+
 const verifiedAfter = async (fields: Record<string, string>): Promise<unknown> => {
   const { clientId } = await newApp(browser);
   await sql`update client set is_verified = true where client_id = ${clientId}`;
@@ -199,11 +234,12 @@ test('what is deleted ends at once: its codes, tokens and page', async () => {
   const { body } = await server.redeem(await server.newCode(asking), { ...credentials, redirect_uri: REGISTERED });
   assert.equal((await server.read(server.alpha, String(body['access_token']))).status, 200);
   assert.match((await browser.open(`${path}/delete`)).text, /cannot be undone/);
-  assert.equal((await submit(browser, `${path}/delete`, `${path}/delete`)).location, '/account/clients');
+  assert.equal((await submit(browser, `${path}/delete`, `${path}/delete`)).location, '/account/clients?done=deleted');
   assert.equal((await server.read(server.alpha, String(body['access_token']))).status, 401);
   const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...credentials };
   assert.equal((await server.token(refresh)).status, 401);
   assert.equal((await browser.open(path)).status, 404);
+  assert.match((await browser.open('/account/clients?done=deleted')).text, /role="status">The app is deleted/);
 });
 
 test('refreshes at the moment of deletion are refused, and nothing deadlocks', async () => {

@@ -1,15 +1,27 @@
 /** What happens to a client after it was made: changed, verified, deleted. Each stands in the audit with its deed. */
+import { createHash } from 'node:crypto';
 import { transaction, type Sql } from '#database/pool.ts';
-import { invalid, notFound, type Fault } from '#kernel/problem.ts';
+import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
 import { recordClientDeed, type Doer } from './deed.ts';
 import { markDeleted, markVerified, updateClient, type Client } from './queries.ts';
 import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
+
+const CHANGED =
+  'The settings were changed since you opened this page, and nothing was saved now. Below stands what you typed: save it ' +
+  'again to put it in their place';
 
 export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
 
 /** Everything that keeps a client from being changed so. */
 export const changeFaults = (client: Client, change: ClientChange, words?: DetailWords): Fault[] =>
   clientFaults(change, client, words);
+
+/** Tells these settings from others, for a form to say which it was filled from. */
+export const settingsMark = (client: ClientChange): string => {
+  const { name, company, description, contact, redirectUris, rotatesRefreshTokens: rotates } = client;
+  const settings = JSON.stringify([name, company, description, contact, redirectUris, rotates]);
+  return createHash('sha256').update(settings).digest('base64url');
+};
 
 /** The names of what differs, for the audit. */
 const changesOf = (before: Client, after: ClientChange): string[] => {
@@ -25,10 +37,16 @@ const changesOf = (before: Client, after: ClientChange): string[] => {
 };
 
 /**
- * Gives a client these details in place of its own. Throws a 400 with every fault found. A public client's refresh tokens
- * go on rotating whatever is asked.
+ * Gives a client these details in place of its own. Throws a 400 with every fault found, and a 409 `changed_meanwhile`
+ * where its settings are neither what its caller `saw` nor what is asked for. A public client's refresh tokens go on
+ * rotating whatever is asked.
  */
-export const changeClient = async (sql: Sql, client: Client, change: ClientChange, doer: Doer): Promise<void> => {
+export const changeClient = async (
+  sql: Sql,
+  client: Client,
+  change: ClientChange,
+  doer: Doer & { saw: string },
+): Promise<void> => {
   const faults = changeFaults(client, change);
   if (faults.length > 0) throw invalid(...faults);
   const { userId, now } = doer;
@@ -37,7 +55,10 @@ export const changeClient = async (sql: Sql, client: Client, change: ClientChang
   await transaction(sql, async (tx) => {
     const before = await updateClient(tx, client.id, { ...after, userId, now });
     if (before === undefined) throw notFound('app');
-    const detail = { name: after.name, changed: changesOf(before, after), redirect_uris: redirectUris };
+    const changed = changesOf(before, after);
+    if (changed.length === 0) return;
+    if (settingsMark(before) !== doer.saw) throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
+    const detail = { name: after.name, changed, redirect_uris: redirectUris };
     await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
   });
 };

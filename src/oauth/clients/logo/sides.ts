@@ -67,7 +67,7 @@ const canvasOfVp8x = (bytes: Buffer, at: number): Sides => [
 ];
 
 /** What else a file may hold; a frame of an animation (ANMF) lies within the canvas, or browsers show nothing. */
-const WEBP_OTHERS = ['ALPH', 'ANIM', 'ANMF', 'EXIF', 'ICCP', 'XMP '];
+const WEBP_OTHERS = new Set(['ALPH', 'ANIM', 'ANMF', 'EXIF', 'ICCP', 'XMP ']);
 
 /** Chunks of type and length, padded to even, as long together as RIFF says (RFC 9649 §2.3–2.7). */
 export const webpSides: Walk = (bytes) => {
@@ -83,7 +83,7 @@ export const webpSides: Walk = (bytes) => {
     const type = bytes.toString('latin1', at, at + 4);
     const length = bytes.readUInt32LE(at + 4);
     const sides = readers[type]?.(bytes, at + 8);
-    if (sides === null || (sides === undefined && !WEBP_OTHERS.includes(type))) return null;
+    if (sides === null || (sides === undefined && !WEBP_OTHERS.has(type))) return null;
     if (sides !== undefined) found.push(sides);
     at += 8 + length + (length % 2);
   }

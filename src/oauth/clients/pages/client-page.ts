@@ -3,6 +3,7 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#kernel/problem.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
+import { settingsMark } from '../change.ts';
 import type { Client } from '../queries.ts';
 import type { Secret } from '../secrets/secrets.ts';
 import { detailFields, refusedAlert, rotationField, type Typed } from './form.ts';
@@ -25,7 +26,8 @@ const settings = ({ root, client, typed, faults, nonce }: ClientView): Markup =>
     <h2>Settings</h2>
     ${refusedAlert(faults.filter(({ field }) => field !== 'logo'))}
     <form method="post" action="${pathOf(root, client.clientId)}">
-      ${nonceField(nonce('change client'))} ${detailFields(typed, faults)} ${!client.isPublic && rotationField(typed)}
+      ${nonceField(nonce('change client'))}<input type="hidden" name="saw" value="${settingsMark(client)}" />
+      ${detailFields(typed, faults)} ${!client.isPublic && rotationField(typed)}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
   </div>`;

@@ -16,18 +16,21 @@ const entry = (root: string, client: Client): Markup =>
     </p>
   </div>`;
 
-export const listPage = (root: string, clients: readonly Client[]): string =>
-  appsPage(
+export const listPage = (view: { root: string; clients: readonly Client[]; isOneDeleted: boolean }): string => {
+  const { root, clients, isOneDeleted } = view;
+  return appsPage(
     root,
     'Your apps',
     html`<div class="card">
       <h1>Your apps</h1>
+      ${isOneDeleted && html`<p class="good" role="status">The app is deleted, and nothing of it works any more.</p>`}
       <p>An app that you make here can ask any store's people to let it in.</p>
       ${clients.length === 0 && html`<p class="soft">You have made none yet.</p>`}
       ${clients.map((client) => entry(root, client))}
       <div class="buttons"><a class="button" href="${root}/account/clients/new">New app</a></div>
     </div>`,
   );
+};
 
 /** On the account page: the apps that somebody has made. */
 export const ownClientsSection =

@@ -29,8 +29,14 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
     const typed = { ...readTyped(request.form), isPublic: client.isPublic };
     const faults = changeFaults(client, changeOf(typed), WORDS);
     if (faults.length > 0) return answer(request, session, client, { status: 422, typed, faults });
-    await changeClient(sql, client, changeOf(typed), doerOf(request, session));
-    return backTo(client, 'saved');
+    const doer = { ...doerOf(request, session), saw: request.form.get('saw') ?? '' };
+    try {
+      await changeClient(sql, client, changeOf(typed), doer);
+      return backTo(client, 'saved');
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return answer(request, session, client, { status: 409, typed, alert: error.message });
+    }
   };
 
   const rotate: Handle = async (request, session, client) => {
@@ -57,9 +63,10 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
     };
 
   return {
-    list: signedIn.page(async (_request, session) =>
-      htmlAnswer(200, listPage(root, await listClientsOf(sql, session.userId))),
-    ),
+    list: signedIn.page(async ({ query }, session) => {
+      const clients = await listClientsOf(sql, session.userId);
+      return htmlAnswer(200, listPage({ root, clients, isOneDeleted: query.get('done') === 'deleted' }));
+    }),
     blank: blank.show,
     create: blank.submit,
     show: page((request, session, client) => answer(request, session, client, { status: 200 })),
@@ -85,7 +92,7 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
       }),
       submit: form('delete client', async (request, session, client) => {
         await removeClient(sql, client.clientId, doerOf(request, session));
-        return redirectAnswer(`${root}/account/clients`);
+        return redirectAnswer(`${root}/account/clients?done=deleted`);
       }),
     },
   };
