@@ -85,7 +85,7 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
   const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
   const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
   const throttle = createThrottle({ sql });
-  const authenticate = createClientAuthentication({ sql, throttle });
+  const authenticate = createClientAuthentication({ throttle });
   const bearer = createBearer({ sql });
   return {
     home: createHome({ baseUrl, authUrl }),

@@ -2,25 +2,22 @@
  * Who calls an endpoint of the protocol (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, in Basic
  * or in the body; a public client, which has no secret, by its client_id alone.
  */
-import { timingSafeEqual } from 'node:crypto';
 import { addressPrefix } from '#accounts/throttle/prefix.ts';
 import type { Throttle } from '#accounts/throttle/throttle.ts';
-import type { Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { isClientId } from './clients/clients.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 import type { Form } from './form.ts';
-import { findClientSecrets, type ClientSecrets } from './queries.ts';
+import type { ClientClaim } from './queries.ts';
 import { hashToken } from './tokens.ts';
 
-export type AuthenticatedClient = Omit<ClientSecrets, 'secretHashes'>;
+/** One statement, which answers nothing where the client is not proven, and may do more where it is. */
+export type FindProven<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
 
-/** Throws `invalid_client`: 401, or 429 after many guesses. */
-export type AuthenticateClient = (request: DoorRequest, form: Form) => Promise<AuthenticatedClient>;
+/** What `find` finds of the client. Throws `invalid_client`: 401, or 429 after many guesses. */
+export type AuthenticateClient = <Found>(request: DoorRequest, form: Form, find: FindProven<Found>) => Promise<Found>;
 
 type Credentials = { clientId: string; secret: string | undefined };
-
-const NO_HASH = Buffer.alloc(32);
 
 const formDecode = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '));
 
@@ -50,13 +47,7 @@ const readCredentials = (authorization: string | undefined, form: Form): Credent
   return credentials;
 };
 
-/** The same work for a client that is unknown, one that has no secret, and a secret that is wrong. */
-const proves = (client: ClientSecrets | undefined, secret: string | undefined): boolean => {
-  const hash = hashToken(secret ?? '');
-  const hashes = client === undefined || client.secretHashes.length === 0 ? [NO_HASH] : client.secretHashes;
-  const matches = hashes.filter((stored) => timingSafeEqual(stored, hash)).length > 0;
-  return client?.isPublic === true ? secret === undefined : matches;
-};
+const refused = (): TokenRefusal => new TokenRefusal(tokenErrors.invalidClient);
 
 /**
  * One statement where the client is who it says. A wrong secret takes one from the bucket of this client and address
@@ -67,18 +58,14 @@ const proves = (client: ClientSecrets | undefined, secret: string | undefined): 
  * What the bucket does is to tell a program with a wrong secret to slow down.
  */
 export const createClientAuthentication =
-  ({ sql, throttle }: { sql: Sql; throttle: Throttle }): AuthenticateClient =>
-  async ({ headers: { authorization }, address, now }, form) => {
-    const refused = () => new TokenRefusal(tokenErrors.invalidClient);
+  ({ throttle }: { throttle: Throttle }): AuthenticateClient =>
+  async ({ headers: { authorization }, address, now }, form, find) => {
     const credentials = readCredentials(authorization, form);
     if (credentials === undefined) throw refused();
     const { clientId, secret } = credentials;
-    const client = await findClientSecrets(sql, isClientId(clientId) ? clientId : '', now);
-    const isProven = proves(client, secret);
-    if (client !== undefined && isProven) {
-      const { secretHashes: _, ...authenticated } = client;
-      return authenticated;
-    }
+    const secretHash = secret === undefined ? null : hashToken(secret);
+    const found = await find({ clientId: isClientId(clientId) ? clientId : '', secretHash, now });
+    if (found !== undefined) return found;
     // Who sends no secret guesses none.
     if (secret === undefined) throw refused();
     const subject = JSON.stringify([clientId, addressPrefix(address)]);

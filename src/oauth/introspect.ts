@@ -7,7 +7,7 @@ import { stands, type Bearer } from './bearer.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './form.ts';
-import { findIntrospected, type IntrospectedRow } from './queries.ts';
+import { findIntrospected, findProvenClient, type IntrospectedRow } from './queries.ts';
 import { scopeText } from './scope.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
@@ -17,14 +17,14 @@ type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer
 type Sight = number | 'all';
 
 /** A public client proves nothing by its client_id, which anybody knows, so it may not ask (RFC 7662 §2.1). */
-const sightOf = async ({ authenticate, bearer }: Deps, request: DoorRequest, form: Form): Promise<Sight> => {
+const sightOf = async ({ sql, authenticate, bearer }: Deps, request: DoorRequest, form: Form): Promise<Sight> => {
   const token = /^Bearer +(\S+) *$/i.exec(request.headers['authorization'] ?? '')?.[1];
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
     requirePlatform(await bearer(token, request.now));
     return 'all';
   }
-  const client = await authenticate(request, form);
+  const client = await authenticate(request, form, (claim) => findProvenClient(sql, claim));
   if (client.isPublic) throw new TokenRefusal(tokenErrors.invalidClient);
   return client.id;
 };

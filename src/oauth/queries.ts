@@ -2,30 +2,44 @@
 import type { Queryable } from '#database/pool.ts';
 import type { Scope } from '#kernel/principal.ts';
 
-export type ClientSecrets = {
+/** Who a caller says it is, and what it shows for it. */
+export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
+
+export type ProvenClient = {
   id: number;
   isPublic: boolean;
   isTrusted: boolean;
-  rotatesRefreshTokens: boolean;
   /** What an absent redirect_uri means for a client that the operator marked as legacy; null for all others. */
   impliedRedirectUri: string | null;
-  secretHashes: Buffer[];
 };
 
-/** A client with the secrets that count now: two while a rotation overlaps. */
-export const findClientSecrets = async (
-  sql: Queryable,
-  clientId: string,
-  now: Date,
-): Promise<ClientSecrets | undefined> => {
-  const [row] = await sql<ClientSecrets[]>`
-    select c.id, c.is_public as "isPublic", c.trusted as "isTrusted", c.rotates_refresh_tokens as "rotatesRefreshTokens",
-      case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri", array(
-      select s.hash from client_secret s
-      where s.client = c.id and (s.date_expires is null or s.date_expires > ${now})
-    ) as "secretHashes"
-    from client c where c.client_id = ${clientId} and c.date_deleted is null
-  `;
+/** The columns of `ProvenClient`, of a client `c`. */
+export const clientColumns = (sql: Queryable) => sql`
+  c.id, c.is_public as "isPublic", c.trusted as "isTrusted",
+  case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
+
+/**
+ * Whether a client `c` is the one who calls: a public one shows no secret, any other one that counts now, of which there
+ * are two while a rotation overlaps. It is a condition, so that a statement that does something for a client can prove
+ * it, too. What is compared is found by an index and not in constant time. That may tell a patient guesser about the
+ * stored hash, but also who has all of it does not find the 256 random bits that it was made of.
+ */
+export const isProven = (sql: Queryable, { clientId, secretHash, now }: ClientClaim) => sql`
+  c.client_id = ${clientId}
+  and c.date_deleted is null
+  and case when c.is_public
+    then ${secretHash}::bytea is null
+    else exists (
+      select from client_secret s
+      where s.client = c.id
+        and s.hash = ${secretHash}
+        and (s.date_expires is null or s.date_expires > ${now})
+    )
+  end`;
+
+/** The client that the caller says it is; undefined where it does not prove it. */
+export const findProvenClient = async (sql: Queryable, claim: ClientClaim): Promise<ProvenClient | undefined> => {
+  const [row] = await sql<ProvenClient[]>`select ${clientColumns(sql)} from client c where ${isProven(sql, claim)}`;
   return row;
 };
 

@@ -1,4 +1,4 @@
-/** POST /token (RFC 6749 §3.2): form → client → grant → answer. */
+/** POST /token (RFC 6749 §3.2): form → client and grant → answer. */
 import { originOf } from '#accounts/audit/audit.ts';
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
@@ -8,9 +8,10 @@ import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
 import { exchangeCode } from './grants/authorization-code.ts';
 import { grantPlatform } from './grants/client-credentials.ts';
-import type { Grant, Rotation } from './grants/exchange.ts';
+import type { Exchange, Grant, Rotation } from './grants/exchange.ts';
 import { refreshAccess } from './grants/refresh-token.ts';
 import type { Lifetimes } from './issue.ts';
+import { findProvenClient } from './queries.ts';
 
 const grants: ReadonlyMap<string, Grant> = new Map([
   ['authorization_code', exchangeCode],
@@ -18,7 +19,7 @@ const grants: ReadonlyMap<string, Grant> = new Map([
   ['client_credentials', grantPlatform],
 ]);
 
-/** Statements, the client's authentication counted: 3 for a code, 2 for a refresh, 2 for client_credentials. */
+/** Statements, the client's authentication among them: 2 for a code, 1 for a refresh, 2 for client_credentials. */
 export const createTokenEndpoint = (deps: {
   sql: Sql;
   authenticate: AuthenticateClient;
@@ -28,10 +29,20 @@ export const createTokenEndpoint = (deps: {
   const { authenticate, ...rest } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
-    const client = await authenticate(request, form);
-    if (form.grant_type === undefined) throw new TokenRefusal(tokenErrors.noGrantType);
+    const exchange: Exchange = {
+      ...rest,
+      form,
+      authenticate: (find) => authenticate(request, form, find),
+      refuse: async (fault) => {
+        await authenticate(request, form, (claim) => findProvenClient(rest.sql, claim));
+        throw new TokenRefusal(fault);
+      },
+      origin: originOf(request),
+      now: request.now,
+    };
+    if (form.grant_type === undefined) return exchange.refuse(tokenErrors.noGrantType);
     const grant = grants.get(form.grant_type);
-    if (grant === undefined) throw new TokenRefusal(tokenErrors.unsupportedGrantType);
-    return jsonAnswer(200, await grant({ ...rest, client, form, origin: originOf(request), now: request.now }));
+    if (grant === undefined) return exchange.refuse(tokenErrors.unsupportedGrantType);
+    return jsonAnswer(200, await grant(exchange));
   });
 };

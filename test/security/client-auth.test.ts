@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { transaction } from '#database/pool.ts';
+import { hashToken } from '#oauth/tokens.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
-import { startAuthorizationServer } from './oauth-server.ts';
+import { REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
-const { sql, client, other, platform, token, wait, statements } = server;
+const { sql, client, other, platform, token, newCode, redeem, wait, statements } = server;
 
 // The other client is public from now on; no way to register one is needed for what is shown here.
 await sql`delete from client_secret where client = (select id from client where client_id = ${other.client_id})`;
@@ -130,6 +131,36 @@ test('what a caller says of its address counts for nothing without a trusted pro
   for (let guesses = 0; guesses < 20; guesses += 1) await send(`198.51.100.${guesses}`);
   assert.deepEqual(outcome(await send('198.51.100.99')), SLOWED);
 });
+
+const ended = 'a secret that has been replaced';
+await sql`
+  insert into client_secret (hash, client, date_created, date_expires)
+  select ${hashToken(ended)}, id, ${new Date(0)}, ${new Date(1)} from client where client_id = ${client.client_id}`;
+// oxfmt-ignore
+const impostors: [who: string, credentials: Record<string, string>][] = [
+  ['who knows the client_id',       confidentialId                                         ],
+  ['who guesses a secret',          { ...client, client_secret: 'x' }                      ],
+  ['another client as this one',    { ...client, client_secret: platform.client_secret }   ],
+  ['who has a secret that ended',   { ...client, client_secret: ended }                    ],
+  ['a public client with a secret', { ...publicId, client_secret: client.client_secret }   ],
+];
+for (const [who, credentials] of impostors) {
+  test(`${who} gets nothing for a good code or refresh token, and uses neither up`, async () => {
+    await sql`update client set rotates_refresh_tokens = true where client_id = ${client.client_id}`;
+    const code = await newCode();
+    const { body } = await redeem(await newCode());
+    const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']) };
+    const exchange = { grant_type: 'authorization_code', code, redirect_uri: REDIRECT };
+    const stored = () => sql`
+      select (select count(*) from access_token) as access, (select count(*) from refresh_token) as refresh`;
+    const before = await stored();
+    for (const form of [refresh, exchange])
+      assert.deepEqual(outcome(await token({ ...form, ...credentials })), REFUSED);
+    assert.deepEqual([...(await stored())], [...before]);
+    wait(11_000);
+    for (const form of [refresh, exchange]) assert.equal((await token({ ...form, ...client })).status, 200);
+  });
+}
 
 test('a client that is deleted while it asks is told so, and no token is left behind', async () => {
   const { asked } = await transaction(sql, async (tx) => {

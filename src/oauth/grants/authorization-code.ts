@@ -1,28 +1,31 @@
 /**
- * grant_type=authorization_code (RFC 6749 §4.1.3): the checks as a table in the contract's order, then the one statement
- * that uses the code up. With the client's authentication that makes three statements.
+ * grant_type=authorization_code (RFC 6749 §4.1.3): one statement that authenticates the client and finds the code, the
+ * checks as a table in the contract's order, and one statement that uses the code up.
  */
 import { tokenErrors, TokenRefusal, type TokenFault } from '../errors.ts';
 import { issueAccessToken, issueRefreshToken, tokenAnswer } from '../issue.ts';
 import { verifierFits } from '../pkce.ts';
+import type { ProvenClient } from '../queries.ts';
 import { endGrant } from '../revocation/end-grant.ts';
 import { hashToken, looksLike } from '../tokens.ts';
 import type { Exchange, Grant } from './exchange.ts';
-import { findCode, redeemCode, type CodeRow } from './queries.ts';
+import { findClientWithCode, redeemCode, type CodeRow } from './queries.ts';
 
-type Step = (code: CodeRow, exchange: Exchange) => TokenFault | undefined;
+/** What comes with the code, and from whom. */
+type Presented = Pick<Exchange, 'form' | 'now'> & { client: ProvenClient };
+type Step = (code: CodeRow, presented: Presented) => TokenFault | undefined;
 
 const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);
 
 /** A legacy client that leaves it out means its only registered one. */
-const meantRedirectUri = ({ form, client }: Exchange): string | null => form.redirect_uri ?? client.impliedRedirectUri;
+const meantRedirectUri = ({ form, client }: Presented): string | null => form.redirect_uri ?? client.impliedRedirectUri;
 
-const redirectUriGiven: Step = (_code, exchange) =>
-  meantRedirectUri(exchange) === null ? tokenErrors.noRedirectUri : undefined;
+const redirectUriGiven: Step = (_code, presented) =>
+  meantRedirectUri(presented) === null ? tokenErrors.noRedirectUri : undefined;
 
 /** Octet for octet the address that the code was sent to (RFC 6749 §4.1.3). */
-const redirectUriSame: Step = (code, exchange) =>
-  meantRedirectUri(exchange) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
+const redirectUriSame: Step = (code, presented) =>
+  meantRedirectUri(presented) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
 
 /** In a public client the verifier stands in for the secret (RFC 9700 §2.1.1): without a challenge anybody could redeem. */
 const challenged: Step = (code, { client }) =>
@@ -57,13 +60,14 @@ const refuseReuse = async ({ grantId }: CodeRow, { sql, origin, now }: Exchange)
 };
 
 export const exchangeCode: Grant = async (exchange) => {
-  const { sql, form, lifetimes, now } = exchange;
-  if (form.code === undefined) throw new TokenRefusal(tokenErrors.noCode);
+  const { sql, authenticate, refuse, form, lifetimes, now } = exchange;
+  if (form.code === undefined) return refuse(tokenErrors.noCode);
+  if (!looksLike('authorizationCode', form.code)) return refuse(tokenErrors.unknownCode);
   const hash = hashToken(form.code);
-  const code = looksLike('authorizationCode', form.code) ? await findCode(sql, hash) : undefined;
+  const { client, code } = await authenticate((claim) => findClientWithCode(sql, claim, hash));
   if (code === undefined) throw new TokenRefusal(tokenErrors.unknownCode);
   for (const [, step] of steps) {
-    const fault = step(code, exchange);
+    const fault = step(code, { client, form, now });
     if (fault === tokenErrors.usedCode) return refuseReuse(code, exchange);
     if (fault !== undefined) throw new TokenRefusal(fault);
   }

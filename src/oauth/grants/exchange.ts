@@ -1,7 +1,8 @@
-/** What every grant gets: an authenticated client's form, where it came from, and the moment. */
+/** What every grant gets: a form, the way to find out whose it is, where it came from, and the moment. */
 import type { Origin } from '#accounts/audit/audit.ts';
 import type { Sql } from '#database/pool.ts';
-import type { AuthenticatedClient } from '../client-auth.ts';
+import type { FindProven } from '../client-auth.ts';
+import type { TokenFault } from '../errors.ts';
 import type { Form } from '../form.ts';
 import type { Lifetimes, TokenAnswer } from '../issue.ts';
 
@@ -10,7 +11,10 @@ export type Rotation = { successorKey: Uint8Array; rotatedTokenKeptDays: number 
 
 export type Exchange = {
   sql: Sql;
-  client: AuthenticatedClient;
+  /** Authenticates the client by the first statement of the grant, whatever else it does; throws `invalid_client`. */
+  authenticate: <Found>(find: FindProven<Found>) => Promise<Found>;
+  /** Refuses what is wrong with the form: before that the client is authenticated, as for anything else. */
+  refuse: (fault: TokenFault) => Promise<never>;
   form: Form;
   origin: Origin;
   lifetimes: Lifetimes;
@@ -18,5 +22,5 @@ export type Exchange = {
   now: Date;
 };
 
-/** Answers tokens or throws a `TokenRefusal`. */
+/** Authenticates the client, then answers tokens or throws a `TokenRefusal`. */
 export type Grant = (exchange: Exchange) => Promise<TokenAnswer>;

@@ -4,6 +4,7 @@
  */
 import type { Queryable } from '#database/pool.ts';
 import type { Scope } from '#kernel/principal.ts';
+import { clientColumns, isProven, type ClientClaim, type ProvenClient } from '../queries.ts';
 
 /** What is stored of a token. */
 export type StoredToken = { hash: Buffer; expires: Date };
@@ -25,15 +26,22 @@ export type CodeRow = Granted & {
   disabled: boolean;
 };
 
-export const findCode = async (sql: Queryable, hash: Buffer): Promise<CodeRow | undefined> => {
-  const [row] = await sql<CodeRow[]>`
-    select g.client, g.id as "grantId", g.scope, g.store_id as "storeId", a.redirect_uri as "redirectUri",
-      a.code_challenge as "codeChallenge", a.date_expires as expires, a.used_at is not null as used,
-      g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
-    from authorization_code a join access_grant g on g.id = a.grant_id join users u on u.id = g.user_id
-    where a.hash = ${hash}
+/** The client with the code that it presents, whosever that is; undefined where the client is not proven. */
+export const findClientWithCode = async (
+  sql: Queryable,
+  claim: ClientClaim,
+  hash: Buffer,
+): Promise<{ client: ProvenClient; code: CodeRow | undefined } | undefined> => {
+  const [row] = await sql<(ProvenClient & (CodeRow | { grantId: null }))[]>`
+    select ${clientColumns(sql)}, g.client, g.id as "grantId", g.scope, g.store_id as "storeId",
+      a.redirect_uri as "redirectUri", a.code_challenge as "codeChallenge", a.date_expires as expires,
+      a.used_at is not null as used, g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
+    from client c left join (
+      authorization_code a join access_grant g on g.id = a.grant_id join users u on u.id = g.user_id
+    ) on a.hash = ${hash}
+    where ${isProven(sql, claim)}
   `;
-  return row;
+  return row && { client: row, code: row.grantId === null ? undefined : row };
 };
 
 /**
@@ -59,25 +67,25 @@ export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair
   return rows.length === 1;
 };
 
-/** How a refresh ended; `reused`: the token was rotated before, and not just now. */
-type RefreshOutcome = 'issued' | 'reused' | 'ended' | 'out of scope';
-
-export type Refreshed = Granted & { grantId: number; rotates: boolean; outcome: RefreshOutcome };
+/** `unknown`: no such token of this client, or it has expired. `reused`: it was rotated before, and not just now. */
+export type Refreshed =
+  | (Granted & { outcome: 'issued'; rotates: boolean })
+  | { outcome: 'reused'; grantId: number }
+  | { outcome: 'unknown' | 'ended' | 'out of scope' };
 
 /**
- * One statement, which first locks the token's row: of parallel refreshes each sees what the one before it wrote, so they
- * all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and either moves the
- * refresh token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that was done already.
+ * One statement, which does nothing unless the client is proven (a statement of its own for that made it 1.3 times as
+ * slow). It locks the token's row first: of parallel refreshes each sees what the one before it wrote, so they all agree
+ * on the moment of rotation. Where the outcome is `issued` it inserts the access token, and either moves the refresh
+ * token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that was done already.
  * The expiry moves by a day at least: a client that refreshes every two hours costs a write of an indexed column once in
  * twelve times instead of each time (measured: 197 µs of PostgreSQL a refresh against 233).
- * A rotated token goes on rotating also when its client has become stable since. Undefined: no such token of this client,
- * or it has expired.
+ * A rotated token goes on rotating also when its client has become stable since. Undefined: the client is not proven.
  */
 export const refreshGrant = async (
   sql: Queryable,
+  claim: ClientClaim,
   refresh: {
-    client: number;
-    rotates: boolean;
     hash: Buffer;
     scope: readonly string[];
     access: StoredToken;
@@ -92,8 +100,11 @@ export const refreshGrant = async (
 ): Promise<Refreshed | undefined> => {
   const { access, successor } = refresh;
   const [row] = await sql<Refreshed[]>`
-    with found as (
-      select g.id, g.scope, g.store_id, ${refresh.rotates} or r.rotated_at is not null as rotates, case
+    with caller as (
+      select c.id, c.rotates_refresh_tokens as rotates from client c
+      where ${isProven(sql, claim)}
+    ), found as (
+      select g.id, g.scope, g.store_id, caller.rotates or r.rotated_at is not null as rotates, case
         when r.rotated_at <= ${refresh.reusedSince} then 'reused'
         when g.date_revoked is not null then 'ended'
         when u.date_disabled is not null then 'ended'
@@ -103,9 +114,9 @@ export const refreshGrant = async (
         ) then 'ended'
         when not ${refresh.scope}::text[] <@ array[g.scope, 'store_id_' || g.store_id] then 'out of scope'
         else 'issued' end as outcome
-      from refresh_token r join access_grant g on g.id = r.grant_id join users u on u.id = g.user_id
+      from caller, refresh_token r join access_grant g on g.id = r.grant_id join users u on u.id = g.user_id
       where r.hash = ${refresh.hash} and r.date_expires > ${refresh.now}
-        and g.client = ${refresh.client}
+        and g.client = caller.id
       for update of r
     ), kept as (
       update refresh_token r set
@@ -124,7 +135,8 @@ export const refreshGrant = async (
       insert into access_token (hash, grant_id, date_expires)
       select ${access.hash}, id, ${access.expires} from found where outcome = 'issued'
     )
-    select id as "grantId", scope, store_id as "storeId", rotates, outcome from found
+    select f.id as "grantId", f.scope, f.store_id as "storeId", f.rotates, coalesce(f.outcome, 'unknown') as outcome
+    from caller left join found f on true
   `;
   return row;
 };

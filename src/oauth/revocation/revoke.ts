@@ -6,6 +6,7 @@ import type { DoorHandler } from '#http/route.ts';
 import type { AuthenticateClient } from '../client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from '../errors.ts';
 import { readForm } from '../form.ts';
+import { findProvenClient } from '../queries.ts';
 import { hashToken, looksLike } from '../tokens.ts';
 import { endAccessToken, endGrant } from './end-grant.ts';
 import { grantOfRefreshToken } from './queries.ts';
@@ -17,7 +18,7 @@ import { grantOfRefreshToken } from './queries.ts';
 export const createRevoke = ({ sql, authenticate }: { sql: Sql; authenticate: AuthenticateClient }): DoorHandler =>
   answeringRefusals(async (request) => {
     const form = readForm(request);
-    const client = await authenticate(request, form);
+    const client = await authenticate(request, form, (claim) => findProvenClient(sql, claim));
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
     const hash = hashToken(token);

@@ -5,7 +5,7 @@ export const clients: readonly Clause[] = [
     clause: 'Basic and body',
     tests: [
       "test/security/client-auth.test.ts > ${what} is ${expected === AUTHENTICATED ? 'taken' : 'refused'}",
-      'test/journeys/oauth.test.ts > credentials by Basic are taken, a client_id beside them too, and the exchange is three statements',
+      'test/journeys/oauth.test.ts > credentials by Basic are taken, a client_id beside them too, and the exchange is two statements',
       'test/clients/walks.test.ts > ${library} walks the whole flow ${kinds[method]}',
     ],
     guards: 'secret',
