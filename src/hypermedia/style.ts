@@ -63,6 +63,7 @@ input,select,textarea{font:inherit;color:inherit}
 input:not([type=radio],[type=checkbox],[type=hidden],[type=file]),select,textarea{display:block;width:100%;min-height:2.75rem;padding:.55rem .75rem;background:var(--card);border:1px solid var(--edge);border-radius:8px}
 textarea{min-height:6.5rem;resize:vertical}
 [aria-invalid=true]:not([type=radio],[type=checkbox]){border-color:var(--bad)}
+[hidden]{display:none!important}
 input[type=file]{display:block;width:100%;min-height:2.75rem;padding:.4rem 0}
 ::file-selector-button{min-height:2.5rem;margin:0 .75rem 0 0;padding:.35rem .9rem;border-radius:8px;border:1px solid var(--edge);background:var(--paper);color:inherit;font:inherit;cursor:pointer}
 input[type=radio],input[type=checkbox]{flex:none;width:1.25rem;height:1.25rem;margin:0;accent-color:var(--accent)}

@@ -41,6 +41,13 @@ test('the new password counts at once, and the old one no longer', async () => {
   assert.equal((await newBrowser(second).signIn(email, NEW)).status, 303);
 });
 
+test('a password manager learns whose password is changed', async () => {
+  const { email, browser } = await newPerson();
+  const { text } = await browser.open('/account/password');
+  const [field = ''] = /<input[^>]*autocomplete="username"[^>]*>/.exec(text) ?? [];
+  assert.ok(field.includes(`value="${email}"`) && field.includes('hidden') && !field.includes('name='), field);
+});
+
 test('every other session ends at the next request in every process, and this one gets a new id', async () => {
   const { browser, elsewhere } = await newPerson();
   const old = browser.jar.get('halcyon') ?? '';

@@ -21,6 +21,10 @@ const described = (field: FormFault['field'], fault: FormFault | undefined, hint
   return html`${isWrong && html`aria-invalid="true"`} ${ids !== '' && html`aria-describedby="${ids}"`}`;
 };
 
+/** Nobody sees or sends it: without it a password manager does not know whose entry the new password belongs to. */
+const whose = (email: string): Markup =>
+  html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
+
 const newPassword = (fault: FormFault | undefined): Markup =>
   html`<div class="field">
       <label for="password">New password</label>
@@ -62,6 +66,7 @@ export const changePage = (view: {
       <p>For <strong>${view.email}</strong>. Every other browser that is signed in will have to sign in again.</p>
       <form method="post" action="${view.root}/account/password">
         <input type="hidden" name="nonce" value="${view.nonce}" />
+        ${whose(view.email)}
         <div class="field">
           <label for="current">Current password</label>
           <input
@@ -90,7 +95,7 @@ export const resetPage = (view: { root: string; email: string; token: string; fa
       <p>For <strong>${view.email}</strong>. Every browser that is signed in will have to sign in again.</p>
       <form method="post" action="${view.root}/reset-password">
         <input type="hidden" name="token" value="${view.token}" />
-        ${newPassword(view.fault)}
+        ${whose(view.email)} ${newPassword(view.fault)}
         <div class="buttons"><button type="submit">Save and sign in</button></div>
       </form>
     </div>`,
