@@ -8,6 +8,7 @@ import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker } from '#delivery/worker.ts';
+import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { stopAll, type Running } from '#kernel/lifecycle.ts';
@@ -114,6 +115,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
         versionHeader: config.naming.versionHeader,
         authOrigin: new URL(config.authUrl).origin,
         apiOrigin: new URL(config.baseUrl).origin,
+        home: `${rootOf(config.authUrl)}/account`,
       },
       naming: { baseUrl: config.baseUrl, relationPrefix: config.naming.relationPrefix },
       clock,

@@ -52,7 +52,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       const returnTo = returnPath(request.form.get('return_to'));
       const email = request.form.get('email')?.trim() ?? '';
       const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
-      if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, advice);
+      if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
       const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
       if (cookies === undefined) return htmlAnswer(422, signInPage({ root, returnTo, email, alert: WRONG }));
       return redirectAnswer(returnTo ?? `${root}/account`, { 'Set-Cookie': cookies });

@@ -5,6 +5,7 @@ import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { formNonce, isFormNonce } from './form-nonce.ts';
+import { accountNav } from './nav.ts';
 import type { Session, Sessions } from './sessions.ts';
 
 /** `bound`: the form's name first, then whatever its effect depends on, such as the id of what it deletes. */
@@ -20,10 +21,10 @@ export type SignedIn = {
   nonce: (session: Session, bound: Bound) => string;
 };
 
-const stalePage = (session: Session): string =>
+const stalePage = (root: string): string =>
   shell({
     title: 'Look again',
-    aside: html`<span class="soft">${session.email}</span>`,
+    nav: accountNav(root),
     main: html`<div class="card">
       <h1>Look again</h1>
       <p class="alert" role="alert">Since this form was opened you have signed in again. Nothing was changed.</p>
@@ -51,7 +52,7 @@ export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonc
       page(async (request, session) =>
         isFormNonce(request.form.get('nonce'), nonce(session, boundTo(request)))
           ? handle(request, session)
-          : htmlAnswer(403, stalePage(session)),
+          : htmlAnswer(403, stalePage(root)),
       ),
   };
 };

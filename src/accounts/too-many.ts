@@ -9,14 +9,19 @@ const span = (seconds: number): string => {
   return `${Math.ceil(seconds / 60)} minutes`;
 };
 
-/** 429 with `Retry-After`. */
-export const tooManyAnswer = (retryAfterSeconds: number, advice: Markup): DoorAnswer => {
+/** 429 with `Retry-After`. `root` is the path under which the pages live, without a slash at its end. */
+export const tooManyAnswer = (
+  root: string,
+  { retryAfterSeconds }: { retryAfterSeconds: number },
+  advice: Markup,
+): DoorAnswer => {
   const page = shell({
     title: 'Too many tries',
     main: html`<div class="card">
       <h1>Too many tries</h1>
       <p class="alert" role="alert">This was tried too often. Try again in ${span(retryAfterSeconds)}.</p>
       ${advice}
+      <p><a href="${root}/account">To your account</a></p>
     </div>`,
   });
   return htmlAnswer(429, page, { headers: { 'Retry-After': String(retryAfterSeconds) } });

@@ -81,7 +81,7 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
   const config = { cors: door.cors };
   const errorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const { problem, logref } = reportProblem(services, request, thrown);
-    send(reply.headers(problem.headers), door.answerProblem(problem, logref));
+    send(reply.headers(problem.headers), door.answerProblem(problem, logref, settings.home));
   };
 
   const mount = (method: 'GET' | 'HEAD' | 'POST', handle: DoorHandler) =>

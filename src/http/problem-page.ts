@@ -11,13 +11,14 @@ const titleOf = (status: number): string => {
   return status >= 500 ? 'This did not work' : 'This request cannot be used';
 };
 
-/** `logref` is shown where the fault is ours: it finds the line in the operator's log. */
-export const problemPage = (problem: Problem, logref: string): DoorAnswer => {
+/** `logref` is shown where the fault is ours: it finds the line in the operator's log. `home` is the path of the way out. */
+export const problemPage = (problem: Problem, logref: string, home: string): DoorAnswer => {
   const title = titleOf(problem.status);
   const main = html`<div class="card">
     <h1>${title}</h1>
     ${problem.faults.map(({ message }) => html`<p class="alert" role="alert">${message}.</p>`)}
     ${problem.status >= 500 && html`<p class="soft">Reference: <code>${logref}</code></p>`}
+    <p><a href="${home}">To your account</a></p>
   </div>`;
   return htmlAnswer(problem.status, shell({ title, main }), { headers: problem.headers });
 };

@@ -134,8 +134,8 @@ export type DoorAnswer = {
 
 export type DoorHandler = (request: DoorRequest) => Promise<DoorAnswer>;
 
-/** How a door tells what it could not do: a page for people, the protocol's own error for programs. */
-export type ProblemAnswer = (problem: Problem, logref: string) => DoorAnswer;
+/** How a door tells what it could not do: a page for people, which leads to `home`, or the protocol's own error for programs. */
+export type ProblemAnswer = (problem: Problem, logref: string, home: string) => DoorAnswer;
 
 /** `cors`: any origin may read the answer (never pages). `sameOriginPosts`: POST must come from our own pages. */
 export type Door = {

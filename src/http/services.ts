@@ -21,6 +21,8 @@ export type HttpSettings = {
   authOrigin: string;
   /** The API's origin; where its host is another than that of `authOrigin`, no page is served on it. */
   apiOrigin: string;
+  /** The path that a page leads to when it could not be shown. */
+  home: string;
 };
 
 export type Services = {

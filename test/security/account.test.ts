@@ -133,6 +133,34 @@ test('what somebody is called and what their browser says of itself is text', as
   assert.ok(text.includes('&lt;img src=x onerror=alert(2)&gt;'));
 });
 
+const HOME = '<a href="/account">To your account</a>';
+
+test('a page that could not be shown leads home, whoever sees it', async () => {
+  const { browser } = await newPerson('lost@example.com');
+  const elsewhere = { 'Sec-Fetch-Site': 'cross-site' };
+  const pages = [
+    [404, await browser.open(`/account/clients/${'0'.repeat(24)}`)],
+    [403, await browser.post('/account/password', {}, elsewhere)],
+    [403, await newBrowser().post('/sign-in', {}, elsewhere)],
+  ] as const;
+  for (const [status, page] of pages) {
+    assert.equal(page.status, status);
+    assert.ok(page.text.includes(HOME), page.text);
+  }
+});
+
+test('whoever is told to wait or to look again has somewhere to go', async () => {
+  const { browser } = await newPerson('waits@example.com');
+  const stale = await browser.post('/account/password', { nonce: 'x' });
+  assert.equal(stale.status, 403);
+  assert.match(stale.text, /<nav .*href="\/account"/s);
+  const guesser = newBrowser();
+  for (let i = 0; i < 10; i += 1) await guesser.signIn('waits@example.com', 'wrong password');
+  const refused = await guesser.signIn('waits@example.com', 'wrong password');
+  assert.equal(refused.status, 429);
+  assert.ok(refused.text.includes(HOME), refused.text);
+});
+
 test('the pages may not be framed, cached, sent on or scripted', async () => {
   const browser = newBrowser();
   await browser.signIn(bob);

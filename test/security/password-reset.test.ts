@@ -70,6 +70,13 @@ test('an address that browsers do not know as one can be typed', async () => {
   assert.match((await newBrowser().open('/forgot-password')).text, /<input\s+type="text"\s+id="email"/);
 });
 
+test('a password manager learns whose password is chosen', async () => {
+  const { email } = await newPerson();
+  const { text } = await openLink(await askForToken(email));
+  const [field = ''] = /<input[^>]*autocomplete="username"[^>]*>/.exec(text) ?? [];
+  assert.ok(field.includes(`value="${email}"`) && field.includes('hidden'), field);
+});
+
 test('opening the link, and HEAD as mail scanners send it, use nothing up', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);
@@ -117,11 +124,11 @@ test('the newest three links work, the one before them no longer, and none after
     tokens.push(await askForToken(email));
     server.wait(i === 2 ? 20 * MINUTE : 1_000);
   }
-  const [oldest = '', second = '', third = '', newest = ''] = tokens;
+  const [oldest = '', next = '', third = '', newest = ''] = tokens;
   const statuses = (all: readonly string[]) => Promise.all(all.map(async (token) => (await openLink(token)).status));
   assert.deepEqual(await statuses(tokens), [410, 200, 200, 200]);
   assert.equal((await reset(oldest)).status, 410);
-  assert.equal((await reset(second)).status, 303);
+  assert.equal((await reset(next)).status, 303);
   assert.deepEqual(await statuses([third, newest]), [410, 410]);
 });
 

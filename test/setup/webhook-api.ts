@@ -107,6 +107,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
         trustedProxies: [],
         versionHeader: 'SERVICE-API-VERSION',
         authOrigin: AUTH_URL,
+        home: '/account',
         apiOrigin: BASE_URL,
       },
       naming: { baseUrl: BASE_URL, relationPrefix: 'svc' },

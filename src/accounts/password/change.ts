@@ -64,7 +64,7 @@ export const createChange = (deps: Deps): Record<'show' | 'submit', DoorHandler>
         const fault = passwordFault({ email, password });
         if (fault !== undefined) return ask(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
-        if (attempt.kind === 'too many') return tooManyAnswer(attempt.retryAfterSeconds, advice);
+        if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
         if (attempt.kind === 'wrong') return ask(session, 422, { field: 'current', message: WRONG });
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);

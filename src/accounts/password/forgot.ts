@@ -57,7 +57,7 @@ export const createForgot = (deps: Deps): Record<'show' | 'submit', DoorHandler>
         ],
         request.now,
       );
-      if (!taken.allowed) return tooManyAnswer(taken.retryAfterSeconds, waitAdvice(lifetimeMinutes));
+      if (!taken.allowed) return tooManyAnswer(root, taken, waitAdvice(lifetimeMinutes));
       const send = async (): Promise<void> => {
         if (user === undefined) return;
         const link = await links.issue(user.id, { origin: originOf(request), now: request.now });
