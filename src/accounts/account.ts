@@ -22,6 +22,8 @@ export type AccountSection = (visit: {
   now: Date;
   nonce: (bound: readonly (string | number)[]) => string;
   root: string;
+  /** What was done just now, as the address that was come back to says it. */
+  done: string | null;
 }) => Promise<Markup>;
 
 export const createAccount = (deps: {
@@ -37,6 +39,7 @@ export const createAccount = (deps: {
       now,
       nonce: (bound: readonly (string | number)[]) => signedIn.nonce(session, bound),
       root,
+      done: query.get('done'),
     };
     const sections = await Promise.all(deps.sections.map((section) => section(visit)));
     const { userId, email } = session;
@@ -45,7 +48,7 @@ export const createAccount = (deps: {
     const deeds = found.slice(0, DEEDS_SHOWN);
     const older = found.length > DEEDS_SHOWN ? deeds.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
-    const isPasswordNew = query.get('done') === 'password';
+    const isPasswordNew = visit.done === 'password';
     const activity = { tries, deeds, older, isLatest: before === undefined };
     return htmlAnswer(200, accountPage({ root, email, isPasswordNew, sections, activity }));
   });

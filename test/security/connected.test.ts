@@ -37,7 +37,7 @@ const revoke = async (clientId: string) => {
 
 /** The entry of an app in the list, as text. */
 const entryOf = async (name: string, from = browser): Promise<string> => {
-  const { text } = await from.open('/account');
+  const [text = ''] = (await from.open('/account')).text.split('id="activity"');
   return text.split('<div role="listitem">').find((entry) => entry.includes(`<strong>${name}</strong>`)) ?? '';
 };
 
@@ -62,6 +62,19 @@ test('access to the whole account is called that', async () => {
   assert.match(await entryOf('Whole'), /Your account and all your stores/);
 });
 
+test('an app whose store somebody has left may work in nothing, and can be revoked all the same', async () => {
+  const { client } = await letIn({}, beta, 'Left behind');
+  const member = sql`store_id = ${beta} and user_id = ${adaId}`;
+  const [row] = await sql`delete from membership where ${member} returning *`;
+  assert.match(
+    await entryOf('Left behind'),
+    /<dt>May work in<\/dt>\s*<dd>Nothing, since you are no longer in Beta<\/dd>/,
+  );
+  await sql`insert into membership ${sql(row ?? {})}`;
+  assert.match(await entryOf('Left behind'), /<dt>May work in<\/dt>\s*<dd>Beta<\/dd>/);
+  await revoke(client.client_id);
+});
+
 test('nobody sees what somebody else has let in', async () => {
   await letIn({}, alpha, 'Private');
   const bob = createBrowser(server.origin);
@@ -73,7 +86,8 @@ test('nobody sees what somebody else has let in', async () => {
 test('what is revoked ends at the next request, in every process, and leaves the list', async () => {
   const { client, token } = await letIn({}, alpha, 'Ended');
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [200, 200]);
-  assert.equal((await revoke(client.client_id)).location, '/account#connected');
+  assert.equal((await revoke(client.client_id)).location, '/account?done=revoked#connected');
+  assert.match((await browser.open('/account?done=revoked')).text, /role="status">The app is disconnected/);
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [401, 401]);
   assert.equal(await entryOf('Ended'), '');
 });
@@ -81,7 +95,7 @@ test('what is revoked ends at the next request, in every process, and leaves the
 test('several grants of one app for one store are one entry, which ends them all', async () => {
   const { client, allow, token } = await letIn({}, alpha, 'Often');
   const again = await allow();
-  assert.equal((await browser.open('/account')).text.split('<strong>Often</strong>').length - 1, 1);
+  assert.equal((await browser.open('/account')).text.split('Revoke the access of Often to').length - 1, 1);
   await revoke(client.client_id);
   assert.deepEqual([await reads(server.origin, token), await reads(server.origin, again)], [401, 401]);
 });

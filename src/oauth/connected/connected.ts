@@ -38,6 +38,6 @@ export const createRevokeButton = (deps: { sql: Sql; signedIn: SignedIn; root: s
       const which = { userId, clientId: grant.client, storeId: grant.storeId };
       const when = { origin: originOf(request), now: request.now };
       await transaction(deps.sql, (tx) => revokeGrantsOf(tx, { ...which, ...when }));
-      return redirectAnswer(`${deps.root}/account#connected`);
+      return redirectAnswer(`${deps.root}/account?done=revoked#connected`);
     },
   );

@@ -13,6 +13,8 @@ export type ConnectedRow = {
   storeId: number | null;
   /** Null as well where the store is no longer there. */
   storeName: string | null;
+  /** Whether the user is a member of it: else the grant reaches nothing. */
+  isMember: boolean;
   since: Date;
   lastUsed: Date | null;
 };
@@ -20,7 +22,8 @@ export type ConnectedRow = {
 /** What a user has let in and not taken back: one row a client and store, however often it was allowed. */
 export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
   select g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
-    l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName", g.since, g.last_used as "lastUsed"
+    l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
+    m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed"
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
     from access_grant
@@ -30,6 +33,7 @@ export const listConnected = (sql: Queryable, userId: number): Promise<Connected
     join client c on c.id = g.client and c.date_deleted is null
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
+    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${userId}
   order by c.name, s.name, g.grant_id
 `;
 

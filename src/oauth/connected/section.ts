@@ -14,6 +14,9 @@ const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
   return storeName ?? `A store that is no longer there (${storeId})`;
 };
 
+const reachOf = (row: ConnectedRow): string =>
+  row.storeName === null || row.isMember ? placeOf(row) : `Nothing, since you are no longer in ${row.storeName}`;
+
 const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
   html`<div role="listitem">
     <div class="who">
@@ -25,7 +28,7 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
     </div>
     <dl>
       <dt>May work in</dt>
-      <dd>${placeOf(row)}</dd>
+      <dd>${reachOf(row)}</dd>
       <dt>Since</dt>
       <dd>${shownDate(row.since)}</dd>
       <dt>Last used</dt>
@@ -41,10 +44,11 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
 
 export const connectedSection =
   ({ sql }: { sql: Sql }): AccountSection =>
-  async ({ session, nonce, root }) => {
+  async ({ session, nonce, root, done }) => {
     const rows = await listConnected(sql, session.userId);
     return html`<div class="card">
       <h2 id="connected">Connected apps</h2>
+      ${done === 'revoked' && html`<p class="good" role="status">The app is disconnected, and has no access any more.</p>`}
       ${rows.length === 0 && html`<p class="soft">You have let no app in.</p>`}
       ${
         rows.length > 0 &&
