@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** argv and environment → one command. The only reader of `process`. */
+import { createInterface } from 'node:readline/promises';
 import { createProgram } from '#cli/program.ts';
 import type { Terminal } from '#cli/terminal.ts';
 import { explain } from '#cli/explain.ts';
@@ -21,11 +22,21 @@ const untilToldToStop = (): Promise<string> =>
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   });
 
+const ask = async (question: string): Promise<string> => {
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return await lines.question(question);
+  } finally {
+    lines.close();
+  }
+};
+
 const terminal: Terminal = {
   env: process.env,
   cwd: process.cwd(),
   print: (text) => void process.stdout.write(`${text}\n`),
   warn: (text) => void process.stderr.write(`${text}\n`),
+  ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
   untilToldToStop,
 };
 

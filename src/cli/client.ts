@@ -4,7 +4,9 @@ import { findUserByEmail } from '#accounts/queries.ts';
 import type { Sql } from '#database/pool.ts';
 import { removeClient, verifyClient } from '#oauth/clients/change.ts';
 import { createClient, createPublicClient, isClientId } from '#oauth/clients/clients.ts';
+import { findClient } from '#oauth/clients/queries.ts';
 import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
+import { notFound } from '#kernel/problem.ts';
 import { readConfig } from '#config.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
@@ -66,6 +68,22 @@ const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void
     const secret = await rotateSecret(sql, { clientId: clientId(id), overlapHours }, operator());
     const answer = { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours };
     terminal.print(JSON.stringify(answer, null, 2));
+  });
+
+/** Cannot be undone, so that a person is asked, and a program has to say that it means it. */
+const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
+  if (ask === undefined) throw new UserError('Nothing was deleted: say --yes where nobody is there to be asked');
+  const answer = await ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(answer.trim())) throw new UserError('Nothing was deleted');
+};
+
+const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
+  asGuest(terminal, async ({ sql }) => {
+    const client = await findClient(sql, clientId(id));
+    if (client === undefined) throw notFound('client');
+    if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? Everybody's connection to it ends.`);
+    await removeClient(sql, id, operator());
+    terminal.print(JSON.stringify({ client_id: id, deleted: true }, null, 2));
   });
 
 const addCreate = (command: Command, terminal: Terminal): void => {
@@ -131,12 +149,13 @@ export const createClientCommand = (terminal: Terminal): Command => {
     done: 'verified',
     run: (sql, id) => verifyClient(sql, id, operator()),
   });
-  addDeed(command, terminal, {
-    name: 'delete',
-    description: 'delete a client; all that people have allowed it ends at once',
-    done: 'deleted',
-    run: (sql, id) => removeClient(sql, id, operator()),
-  });
+  command
+    .command('delete')
+    .description('delete a client; all that people have allowed it ends at once')
+    .argument('<client_id>')
+    .option('--yes', 'without asking first')
+    .addHelpText('after', '\nExample:\n  halcyon client delete 5f0c1d9e8b7a6f5e4d3c2b1a')
+    .action((id: string, options: { yes?: true }) => remove(terminal, id, options.yes === true));
   addRegistrationToken(command, terminal);
   return command;
 };

@@ -4,6 +4,8 @@ export type Terminal = {
   cwd: string;
   print: (text: string) => void;
   warn: (text: string) => void;
+  /** Puts a question to whoever sits there, and answers what they typed; absent where nobody does. */
+  ask?: (question: string) => Promise<string>;
   /** From this call on a signal does not end the process: it resolves with the signal's name. */
   untilToldToStop: () => Promise<string>;
 };

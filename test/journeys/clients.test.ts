@@ -139,7 +139,7 @@ test('what the operator does to an app is told to its owner', async () => {
   const { client_id: id } = await created('--owner', ada);
   await printed('client', 'verify', String(id));
   await printed('client', 'rotate-secret', String(id));
-  await printed('client', 'delete', String(id));
+  await printed('client', 'delete', '--yes', String(id));
   const deeds = ['client_created', 'client_changed', 'client_secret_rotated', 'client_deleted'];
   assert.deepEqual(
     await deedsOn(id),
@@ -241,8 +241,15 @@ test('the operator verifies and deletes a client', async () => {
   const id = String(body['client_id']);
   assert.deepEqual(await printed('client', 'verify', id), { client_id: id, verified: true });
   assert.equal((await call('GET', `/clients/${id}`)).body['is_verified'], true);
-  assert.deepEqual(await printed('client', 'delete', id), { client_id: id, deleted: true });
+  assert.deepEqual(await printed('client', 'delete', '--yes', id), { client_id: id, deleted: true });
   assert.equal((await call('GET', `/clients/${id}`)).status, 404);
+});
+
+test('nothing is deleted unless somebody says so, at the terminal or by --yes', async () => {
+  const { client_id: id } = await created();
+  const { code, err } = await program('client', 'delete', String(id));
+  assert.deepEqual([code, err], [1, 'halcyon: Nothing was deleted: say --yes where nobody is there to be asked\n']);
+  assert.equal((await call('GET', `/clients/${String(id)}`)).status, 200);
 });
 
 test('the operator invites a program, which registers a client, and takes that back', async () => {
