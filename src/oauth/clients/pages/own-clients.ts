@@ -20,12 +20,10 @@ export type OwnClients = Record<
   DoorHandler
 > & { remove: Record<'show' | 'submit', DoorHandler> };
 
-export const createOwnClients = (deps: PagesDeps): OwnClients => {
-  const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
-  const { page, form, answer, backTo } = createOwnClient(deps);
-  const blank = createNewClient(deps);
-
-  const change: Handle = async (request, session, client) => {
+/** Saves the settings; what is refused, or was changed in another tab meanwhile, stays in the form. */
+const createChange =
+  ({ sql }: PagesDeps, { answer, backTo }: ReturnType<typeof createOwnClient>): Handle =>
+  async (request, session, client) => {
     const typed = { ...readTyped(request.form), isPublic: client.isPublic };
     const faults = changeFaults(client, changeOf(typed), WORDS);
     if (faults.length > 0) return answer(request, session, client, { status: 422, typed, faults });
@@ -38,6 +36,14 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
       return answer(request, session, client, { status: 409, typed, alert: error.message });
     }
   };
+
+export const createOwnClients = (deps: PagesDeps): OwnClients => {
+  const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
+  const own = createOwnClient(deps);
+  const { page, form, answer, backTo } = own;
+  const blank = createNewClient(deps);
+
+  const change = createChange(deps, own);
 
   const rotate: Handle = async (request, session, client) => {
     const isAtOnce = request.form.get('at_once') !== null;
