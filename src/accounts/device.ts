@@ -13,7 +13,7 @@ const ACCOUNTS_MAX = 5;
 const NAME_LENGTH = 12;
 
 /** `email` in whatever case, `passwordHash` as it is stored now. */
-export type DeviceAccount = { email: string; passwordHash: string };
+type DeviceAccount = { email: string; passwordHash: string };
 type Asked = Pick<DoorRequest, 'cookies' | 'now'>;
 
 export type Devices = {
