@@ -13,6 +13,11 @@ const { sql, client, other, platform, token, newCode, redeem, wait, statements }
 // The other client is public from now on; no way to register one is needed for what is shown here.
 await sql`delete from client_secret where client = (select id from client where client_id = ${other.client_id})`;
 await sql`update client set is_public = true, rotates_refresh_tokens = true where client_id = ${other.client_id}`;
+// And the client had another secret before this one.
+const ended = 'a secret that has been replaced';
+await sql`
+  insert into client_secret (hash, client, date_created, date_expires)
+  select ${hashToken(ended)}, id, ${new Date(0)}, ${new Date(1)} from client where client_id = ${client.client_id}`;
 
 const basicOf = (id: string, secret: string) => ({
   Authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`,
@@ -132,10 +137,6 @@ test('what a caller says of its address counts for nothing without a trusted pro
   assert.deepEqual(outcome(await send('198.51.100.99')), SLOWED);
 });
 
-const ended = 'a secret that has been replaced';
-await sql`
-  insert into client_secret (hash, client, date_created, date_expires)
-  select ${hashToken(ended)}, id, ${new Date(0)}, ${new Date(1)} from client where client_id = ${client.client_id}`;
 // oxfmt-ignore
 const impostors: [who: string, credentials: Record<string, string>][] = [
   ['who knows the client_id',       confidentialId                                         ],
