@@ -30,8 +30,6 @@ const limits = {
   'registration from address': { tries: 20, refillSeconds: 180 },
   /** Clients registered with one registration token: it may have leaked. */
   'registration by token': { tries: 100, refillSeconds: 180 },
-  /** Clients registered with one registration token: it may have leaked. */
-  'registration by token': { tries: 100, refillSeconds: 180 },
 } as const satisfies Record<string, Limit>;
 
 /** `subject` is who or what is counted; it is stored as a hash. */
