@@ -20,7 +20,7 @@ export const clientColumns = (sql: Queryable) => sql`
 
 /**
  * Whether a client `c` is the one who calls: a public one shows no secret, any other one that counts now, of which there
- * are two while a rotation overlaps. It is a condition, so that a statement that does something for a client can prove
+ * are several while a rotation overlaps. It is a condition, so that a statement that does something for a client can prove
  * it, too. What is compared is found by an index and not in constant time. That may tell a patient guesser about the
  * stored hash, but also who has all of it does not find the 256 random bits that it was made of.
  */

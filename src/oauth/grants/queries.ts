@@ -76,9 +76,9 @@ export type Refreshed =
 /**
  * One statement, which does nothing unless the client is proven: one more for that took 270–370 µs of the server's time
  * a refresh instead of 215–290. It locks the token's row first: of parallel refreshes each sees what the one before it
- * wrote, so they all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and either moves the refresh
- * token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that was done already.
- * The expiry moves by a day at least: a client that refreshes every two hours costs a write of an indexed column once in
+ * wrote, so they all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and
+ * either moves the refresh token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that
+ * was done already. The expiry moves by a day at least: a client that refreshes every two hours costs a write of an indexed column once in
  * twelve times instead of each time (measured: 197 µs of PostgreSQL a refresh against 233).
  * A rotated token goes on rotating also when its client has become stable since. Undefined: the client is not proven.
  */
