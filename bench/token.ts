@@ -14,7 +14,7 @@ import { exchangeBody, redeemAll, refreshBody, seedClient } from './setup/token-
 import { rivalOf, serverOf, type Side, type Start } from './setup/token-sides.ts';
 
 const GOAL = 2;
-const STATEMENTS_GOAL = { refresh: 1, 'code exchange': 2 } as const;
+const STATEMENTS_GOAL = { refresh: 2, 'code exchange': 4 } as const;
 const PROFILE_ROWS = 25;
 
 const numbers = { rounds: 5, count: 1_000, few: 16, many: 64, grants: 2_000 };
