@@ -1,6 +1,7 @@
 -- The authorization server, whole: kinds of clients, rotation of refresh tokens, password reset, throttling, audit.
 -- Everything here is an expansion: what 0001's code writes still fits. It does not know of rotation, so a rotated token
--- that is presented to a process of 0001 during a rolling restart is still good there.
+-- that is presented to a process of 0001 during a rolling restart is still good there; nor of deletion by a mark, so a
+-- client that was deleted goes on there until its row is purged.
 
 -- All at once and in the order in which the statements of 0001 lock them: a bearer check that holds a grant and wants its
 -- client, while this holds the client and wants grants, would be a deadlock (measured: every check in flight died).

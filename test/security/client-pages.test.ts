@@ -136,6 +136,17 @@ test('of two tabs the second overwrites nothing unknowingly', async () => {
   assert.equal((await rowOf(clientId))?.['name'], 'Second');
 });
 
+test('a mistake in a form that is out of date does not bring it up to date', async () => {
+  const { clientId, path } = await newApp(browser);
+  const stale = hiddenIn(await browser.open(path), path);
+  await saveApp(browser, clientId, { name: 'First' });
+  const fields = { name: 'Second', redirect_uris: REGISTERED };
+  const mistaken = await browser.post(path, { ...stale, ...fields, contact: 'nobody' });
+  assert.equal(mistaken.status, 422);
+  assert.equal((await browser.post(path, { ...hiddenIn(mistaken, path), ...fields })).status, 409);
+  assert.equal((await rowOf(clientId))?.['name'], 'First');
+});
+
 test('settings that are sent twice are saved once, and are no error', async () => {
   const { clientId, path } = await newApp(browser);
   const fields = { ...hiddenIn(await browser.open(path), path), name: 'Twice saved', redirect_uris: REGISTERED };

@@ -132,18 +132,18 @@ test('the newest three links work, the one before them no longer, and none after
   assert.deepEqual(await statuses([third, newest]), [410, 410]);
 });
 
-test('one account gets six mails at most in two hours, and then one every two hours', async () => {
+test('however often a stranger asks, mails are few and a link that works is always in the last one', async () => {
   const { email } = await newPerson();
-  let sent = 0;
-  for (let i = 0; i < 12; i += 1) {
-    if ((await ask(email)).status === 200) sent += 1;
-    server.wait(10 * MINUTE - 1);
+  let [sent, latest] = [0, ''];
+  for (let i = 0; i < 12 * 12; i += 1) {
+    if ((await ask(email)).status === 200) {
+      sent += 1;
+      latest = tokenIn((await mails.next()).text);
+    }
+    assert.equal((await openLink(latest)).status, 200, `after ${i * 5} minutes`);
+    server.wait(5 * MINUTE);
   }
-  assert.equal(sent, 6);
-  for (let i = 0; i < 6; i += 1) await mails.next();
-  assert.equal((await ask(email)).status, 429);
-  server.wait(12);
-  assert.notEqual(await askForToken(email), '');
+  assert.ok(sent < 24, `${sent} mails in twelve hours`);
   server.wait(24 * 60 * MINUTE);
 });
 

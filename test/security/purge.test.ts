@@ -201,7 +201,9 @@ test('a row that somebody holds is left for the next time, without waiting', asy
 test('what a deleted client leaves behind goes grant by grant, and then the client', async () => {
   for (const id of [1, 2, 3]) await newGrant(id);
   assert.equal(await purge('grants_of_deleted_clients'), 0);
-  await sql`update client set date_deleted = ${NOW} where id = 1`;
+  await sql`update client set date_deleted = ${ago(MINUTE_MS - SECOND_MS)} where id = 1`;
+  assert.equal(await purge('grants_of_deleted_clients'), 0, 'not while what was under way may still go on');
+  await sql`update client set date_deleted = ${ago(MINUTE_MS)} where id = 1`;
   assert.equal(await purge('deleted_clients'), 0, 'not before its grants');
   assert.equal(await purge('grants_of_deleted_clients', 2), 2);
   assert.equal(await purge('grants_of_deleted_clients', 2), 1);

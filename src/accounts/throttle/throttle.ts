@@ -20,9 +20,9 @@ const limits = {
   'sign-in by device': { tries: 10, refillSeconds: 60 },
   /** Failed sign-ins from all browsers that did, for whoever has collected their cookies. */
   'sign-in by any device': { tries: 30, refillSeconds: 20 },
-  /** Mails to one account. */
+  /** Mails to one account: a few at once, and in the long run one before the link of the last has run out. */
   'mail to account': { tries: 3, refillSeconds: 1_200 },
-  'mails to account a day': { tries: 6, refillSeconds: 7_200 },
+  'mails to account a day': { tries: 6, refillSeconds: 3_000 },
   'mail from address': { tries: 20, refillSeconds: 180 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },

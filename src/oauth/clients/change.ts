@@ -74,7 +74,7 @@ export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<vo
 
 /**
  * Deletes a client. All its grants and tokens end with this commit in every process. Throws a 404 where there is no such
- * client. Its client_id is not given to another.
+ * client. Until housekeeping is through with it, its client_id is not given to another.
  */
 export const removeClient = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
   transaction(sql, async (tx) => {

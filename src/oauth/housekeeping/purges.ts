@@ -46,8 +46,12 @@ export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): read
     name: 'revoked_grants',
     purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
   },
-  { name: 'grants_of_deleted_clients', purge: (limit, now) => deleteGrantsOfDeletedClients(sql, now, limit) },
-  { name: 'deleted_clients', purge: (limit, now) => deleteDeletedClients(sql, now, limit) },
+  // A minute later: what was under way at the deletion locks a token first and its grant afterwards, and is over by then.
+  {
+    name: 'grants_of_deleted_clients',
+    purge: (limit, now) => deleteGrantsOfDeletedClients(sql, ago(now, MINUTE_MS), limit),
+  },
+  { name: 'deleted_clients', purge: (limit, now) => deleteDeletedClients(sql, ago(now, MINUTE_MS), limit) },
   { name: 'client_secrets', purge: (limit, now) => deleteClientSecrets(sql, now, limit) },
   { name: 'unused_clients', purge: (limit, now) => purgeUnusedClients(sql, limit, now) },
   { name: 'registration_tokens', purge: (limit, now) => deleteRegistrationTokens(sql, now, limit) },

@@ -35,7 +35,7 @@ export const touchClient = async (
   const { count } = await sql`
     update client
     set date_modified = ${now}, is_verified = is_verified and not coalesce(owner = ${userId}, false)
-    where id = ${client}
+    where id = ${client} and date_deleted is null
   `;
   return count === 1;
 };

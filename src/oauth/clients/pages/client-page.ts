@@ -15,18 +15,21 @@ export type ClientView = {
   secrets: readonly Secret[];
   overlapHours: number;
   typed: Typed;
+  /** Which settings were seen by whoever typed these; the present ones where absent. */
+  saw?: string | undefined;
   faults: readonly Fault[];
   alert?: string | undefined;
   good?: string | undefined;
   nonce: (form: string, ...rest: readonly string[]) => string;
 };
 
-const settings = ({ root, client, typed, faults, nonce }: ClientView): Markup =>
+const settings = ({ root, client, typed, saw, faults, nonce }: ClientView): Markup =>
   html`<div class="card">
     <h2>Settings</h2>
     ${refusedAlert(faults.filter(({ field }) => field !== 'logo'))}
     <form method="post" action="${pathOf(root, client.clientId)}">
-      ${nonceField(nonce('change client'))}<input type="hidden" name="saw" value="${settingsMark(client)}" />
+      ${nonceField(nonce('change client'))}
+      <input type="hidden" name="saw" value="${saw ?? settingsMark(client)}" />
       ${detailFields(typed, faults)} ${!client.isPublic && rotationField(typed)}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>

@@ -10,7 +10,7 @@ import { typedOf, type Typed } from './form.ts';
 import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './visit.ts';
 
 export type Handle = (request: DoorRequest, session: Session, client: Client) => Promise<DoorAnswer>;
-type Shown = { status: number; typed?: Typed; faults?: readonly Fault[]; alert?: string };
+type Shown = { status: number; typed?: Typed; saw?: string; faults?: readonly Fault[]; alert?: string };
 
 /** What was done, as the address that is come back to says it. */
 const done = new Map([
@@ -36,12 +36,13 @@ export const createOwnClient = (deps: PagesDeps) => {
 
     /** The app's page; `typed` stands in its settings instead of what is stored. */
     answer: async (request: DoorRequest, session: Session, client: Client, shown: Shown): Promise<DoorAnswer> => {
-      const { status, typed = typedOf(client), faults = [], alert } = shown;
+      const { status, typed = typedOf(client), saw, faults = [], alert } = shown;
       const secrets = await secretsOf(sql, client.id, request.now);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
-      return htmlAnswer(status, clientPage({ root, client, secrets, overlapHours, typed, faults, alert, good, nonce }));
+      const view = { root, client, secrets, overlapHours, typed, saw, faults, alert, good, nonce };
+      return htmlAnswer(status, clientPage(view));
     },
 
     backTo: (client: Client, what: 'saved' | 'ended'): DoorAnswer =>

@@ -25,11 +25,11 @@ const createChange =
   ({ sql }: PagesDeps, { answer, backTo }: ReturnType<typeof createOwnClient>): Handle =>
   async (request, session, client) => {
     const typed = { ...readTyped(request.form), isPublic: client.isPublic };
+    const saw = request.form.get('saw') ?? '';
     const faults = changeFaults(client, changeOf(typed), WORDS);
-    if (faults.length > 0) return answer(request, session, client, { status: 422, typed, faults });
-    const doer = { ...doerOf(request, session), saw: request.form.get('saw') ?? '' };
+    if (faults.length > 0) return answer(request, session, client, { status: 422, typed, saw, faults });
     try {
-      await changeClient(sql, client, changeOf(typed), doer);
+      await changeClient(sql, client, changeOf(typed), { ...doerOf(request, session), saw });
       return backTo(client, 'saved');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
