@@ -56,7 +56,7 @@ alter table client
   add column contact text check (length(contact) <= 254),
   -- A public client has no secret (RFC 6749 §2.1): PKCE and rotation stand in for it.
   add column is_public boolean not null default false,
-  -- False where it registered itself and nobody has looked: the consent page says so.
+  -- False where others made or changed it and the operator has not looked since: the consent page says so.
   add column is_verified boolean not null default true,
   add column rotates_refresh_tokens boolean not null default false,
   -- May leave redirect_uri out at the token endpoint; it is then taken as the only registered one.

@@ -108,7 +108,8 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   if (deps.roles.includes('serve')) {
     running.push(keepHouse(deps, registry));
     const { secretKey } = deps;
-    const rooms = createRooms({ config, sql, secretKey, log, mailer, sealer, guard, worker, announcer });
+    const bearer = createBearer({ sql });
+    const rooms = createRooms({ config, sql, secretKey, log, bearer, mailer, sealer, guard, worker, announcer });
     const services = {
       settings: {
         ...config.http,
@@ -120,7 +121,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       naming: { baseUrl: config.baseUrl, relationPrefix: config.naming.relationPrefix },
       clock,
       log,
-      authenticate: createBearer({ sql }),
+      authenticate: bearer,
       isUnavailable,
     };
     const server = createServer(services, routesOf(rooms, config));

@@ -17,7 +17,7 @@ import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { appSections, createApps } from '#oauth/apps.ts';
 import { createAuthorize } from '#oauth/authorize/authorize.ts';
-import { createBearer } from '#oauth/bearer.ts';
+import type { Bearer } from '#oauth/bearer.ts';
 import { createClientAuthentication } from '#oauth/client-auth.ts';
 import { revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { createIntrospect } from '#oauth/introspect.ts';
@@ -42,6 +42,7 @@ export type RoomsDeps = {
   guard: ReturnType<typeof createGuard>;
   worker: Worker | undefined;
   announcer: ReturnType<typeof createAnnouncer>;
+  bearer: Bearer;
 };
 
 const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
@@ -78,7 +79,7 @@ const openEvents = (deps: RoomsDeps) =>
   });
 
 export const createRooms = (deps: RoomsDeps): Rooms => {
-  const { config, sql, secretKey, log, mailer, sealer, guard, worker, announcer } = deps;
+  const { config, sql, secretKey, log, bearer, mailer, sealer, guard, worker, announcer } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
@@ -86,7 +87,6 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
   const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
   const throttle = createThrottle({ sql });
   const authenticate = createClientAuthentication({ throttle });
-  const bearer = createBearer({ sql });
   return {
     home: createHome({ baseUrl, authUrl }),
     stores: createStoreOperations({ sql, baseUrl }),

@@ -1,11 +1,12 @@
 /** What the demo does over the API like anybody else: get a fresh token, make a webhook. */
+import { rootOf } from '#http/root.ts';
 import { isIPv6 } from 'node:net';
 import type { Config } from '#config.ts';
 import type { DemoFile } from './demo.ts';
 
 /** The API as this machine reaches it, whatever its public address is. */
 const localAddress = ({ host, port, baseUrl }: Config): string =>
-  `http://${isIPv6(host) ? `[${host}]` : host}:${port}${new URL(baseUrl).pathname.replace(/\/$/, '')}`;
+  `http://${isIPv6(host) ? `[${host}]` : host}:${port}${rootOf(baseUrl)}`;
 
 const answerOf = async <T>(response: Response, what: string): Promise<T> => {
   if (!response.ok) throw new Error(`${what}: ${response.status} ${await response.text()}`);

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { json, type Document } from '#hypermedia/document.ts';
 import { invalid, Problem } from '#kernel/problem.ts';
 import { requirePlatform, type Principal } from '#kernel/principal.ts';
+import { bearerTokenOf } from './bearer-token.ts';
 import { preflightHeaders } from './cors.ts';
 import { parseBody } from './body.ts';
 import { negotiate } from './negotiate.ts';
@@ -25,7 +26,7 @@ const requireVersion = (header: string | string[] | undefined, name: string): vo
   throw new Problem(400, { code: 'version_unsupported', message, field: name });
 };
 
-/** The bearer token of the header (RFC 6750 §2.1); one in the query is refused, whatever the header says. */
+/** The bearer token of the header; one in the query is refused, whatever the header says (RFC 6750 §2.3). */
 const bearerOf = (request: FastifyRequest): string | undefined => {
   if (queryOf(request).has('access_token')) {
     throw new Problem(400, {
@@ -34,7 +35,7 @@ const bearerOf = (request: FastifyRequest): string | undefined => {
       field: 'access_token',
     });
   }
-  return /^Bearer +([^\s]+) *$/i.exec(request.headers.authorization ?? '')?.[1];
+  return bearerTokenOf(request.headers.authorization);
 };
 
 const principalOf = async (

@@ -2,6 +2,6 @@
 export type Purge = {
   /** What they are, in the plural: the label of their counter. */
   name: string;
-  /** Deletes at most `limit` of them, by an index and without waiting for anybody; answers how many it were. */
+  /** Deletes at most `limit` of them, by an index, and leaves for the next time a row that somebody holds; answers how many it were. */
   purge: (limit: number, now: Date) => Promise<number>;
 };

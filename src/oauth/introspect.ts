@@ -1,6 +1,7 @@
 /** POST /introspect (RFC 7662): what a token is worth at this moment. */
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
+import { bearerTokenOf } from '#http/bearer-token.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
 import { requirePlatform } from '#kernel/principal.ts';
 import { stands, type Bearer } from './bearer.ts';
@@ -18,7 +19,7 @@ type Sight = number | 'all';
 
 /** A public client proves nothing by its client_id, which anybody knows, so it may not ask (RFC 7662 §2.1). */
 const sightOf = async ({ sql, authenticate, bearer }: Deps, request: DoorRequest, form: Form): Promise<Sight> => {
-  const token = /^Bearer +(\S+) *$/i.exec(request.headers['authorization'] ?? '')?.[1];
+  const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
     requirePlatform(await bearer(token, request.now));

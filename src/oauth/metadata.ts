@@ -1,11 +1,12 @@
 /** The authorization server's metadata (RFC 8414): where everything is, and what it can do. */
 import { jsonAnswer } from '#http/answers.ts';
+import { rootOf } from '#http/root.ts';
 import type { DoorHandler } from '#http/route.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 /** Before the issuer's own path, where it has one (RFC 8414 §3.1). */
-export const metadataPath = (issuer: string): string => WELL_KNOWN + new URL(issuer).pathname.replace(/\/$/, '');
+export const metadataPath = (issuer: string): string => WELL_KNOWN + rootOf(issuer);
 
 const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
 const ANY_CLIENT = [...BY_SECRET, 'none'];

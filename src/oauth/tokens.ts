@@ -1,4 +1,4 @@
-/** Everything secret that this server hands out: 32 random bytes behind a prefix that says what it is. */
+/** Everything secret that clients are handed: 32 random bytes behind a prefix that says what it is. */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 const TOKEN_BYTES = 32;

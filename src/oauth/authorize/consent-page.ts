@@ -99,8 +99,8 @@ const decision = (view: ConsentView): Markup =>
   </form>`;
 
 const UNVERIFIED = html`<p>
-  <span class="badge">Unverified</span> This app registered itself, and nobody here has looked at who is behind it. Go
-  on only if you were just using it and know the address that it sends you to.
+  <span class="badge">Unverified</span> Nobody here has looked at who is behind this app. Go on only if you were just
+  using it and know the address that it sends you to.
 </p>`;
 
 const facts = ({ request, email, switchUser }: ConsentView): Markup => {

@@ -14,7 +14,7 @@ export type Client = {
   trusted: boolean;
   isLegacy: boolean;
   rotatesRefreshTokens: boolean;
-  /** False: it registered itself, and nobody has looked. */
+  /** False: somebody else than the operator made it or changed it, and the operator has not looked since. */
   isVerified: boolean;
   /** Whose app it is; null where the operator made it. */
   ownerId: number | null;

@@ -3,6 +3,7 @@ import type { Sessions } from '#accounts/sessions.ts';
 import { addressPrefix } from '#accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#accounts/throttle/throttle.ts';
 import type { Sql } from '#database/pool.ts';
+import { bearerTokenOf } from '#http/bearer-token.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { isSameOrigin } from '#http/same-origin.ts';
 import { Problem } from '#kernel/problem.ts';
@@ -70,7 +71,7 @@ const asStranger = async (deps: RegistrarDeps, { address, now }: DoorRequest): P
 
 /** Throws a 401 or 403 with a challenge where they may not, and a 429 where they have registered too many. */
 export const registrarOf = async (deps: RegistrarDeps, request: DoorRequest): Promise<Registrar> => {
-  const token = /^Bearer +(\S+) *$/i.exec(request.headers['authorization'] ?? '')?.[1];
+  const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) return byToken(deps, token, request.now);
   // A cookie comes along with whatever page sends the request, so it counts from our own pages only.
   const session = isSameOrigin(request.headers, deps.authOrigin) ? await deps.sessions.find(request) : null;

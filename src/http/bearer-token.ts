@@ -1,0 +1,3 @@
+/** The bearer token of an `Authorization` header (RFC 6750 §2.1); undefined where there is none, or another scheme. */
+export const bearerTokenOf = (authorization: string | undefined): string | undefined =>
+  /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
