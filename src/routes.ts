@@ -1,7 +1,8 @@
 /** Every address that the service answers, one line each. */
 import type { Accounts } from '#accounts/accounts.ts';
 import { rootOf } from '#http/root.ts';
-import { endpoint, page, resource, type DoorHandler, type Operation, type Route } from '#http/route.ts';
+import { type Operation } from '#http/operation.ts';
+import { endpoint, page, resource, type DoorHandler, type Route } from '#http/route.ts';
 import type { Apps } from '#oauth/apps.ts';
 import { protocolProblem } from '#oauth/errors.ts';
 import { metadataPath } from '#oauth/metadata.ts';

@@ -1,7 +1,8 @@
 /** The addresses of this room, put together: which page and which operation gets what. */
 import type { Sql } from '#database/pool.ts';
 import { rootOf } from '#http/root.ts';
-import type { DoorHandler, Operation } from '#http/route.ts';
+import type { Operation } from '#http/operation.ts';
+import type { DoorHandler } from '#http/route.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';

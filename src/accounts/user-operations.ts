@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
 import { transaction, type Sql } from '#database/pool.ts';
-import { accepting, guarded, type Operation } from '#http/route.ts';
+import { accepting, guarded, type Operation } from '#http/operation.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';

@@ -1,6 +1,6 @@
 /** Commerce resources as the API reads them: the latest version, and one relation of it. */
 import type { Sql } from '#database/pool.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { collection, readPage } from '#hypermedia/page.ts';
 import { parseId, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';

@@ -2,7 +2,7 @@
 import { resourceDocument } from '#commerce/document.ts';
 import { readShape } from '#commerce/shape.ts';
 import type { Sql } from '#database/pool.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';

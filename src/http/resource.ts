@@ -7,7 +7,8 @@ import { bearerTokenOf } from './bearer-token.ts';
 import { preflightHeaders } from './cors.ts';
 import { parseBody } from './body.ts';
 import { negotiate } from './negotiate.ts';
-import { METHODS, type Answer, type Method, type Operation, type Params, type Resource } from './route.ts';
+import { type Answer, type Operation } from './operation.ts';
+import { METHODS, type Method, type Params, type Resource } from './route.ts';
 import { headersOf, queryOf, refuseOtherMethods, type Services } from './services.ts';
 import { arraysOf, createValidator } from './validate.ts';
 

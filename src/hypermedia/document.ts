@@ -15,9 +15,11 @@ export type Kind =
   | 'code'
   | 'secret'
   | 'enumeration'
+  | 'money'
   | 'json';
 
-export type Property = { name: string; value: Value; kind: Kind };
+/** `currency` (ISO 4217) belongs to a value of the kind `money`. */
+export type Property = { name: string; value: Value; kind: Kind; currency?: string };
 
 /** `rel` is an IANA name (`self`, `next`) or one of ours without its prefix (`store`, `webhooks`). */
 export type Link = { rel: string; href: string; title?: string; type?: string; templated?: true };
@@ -25,11 +27,49 @@ export type Link = { rel: string; href: string; title?: string; type?: string; t
 /** `single` embeds one object where the relation has one target, else an array. */
 export type Embedded = { rel: string; documents: readonly Document[]; single?: boolean };
 
-export type Document = {
+/** One thing that an action takes: what the schema that judges it says of it. */
+export type Field = {
   name: string;
+  kind: Kind;
+  isRequired: boolean;
+  /** Several values under one name. */
+  isMultiple: boolean;
+  /** What may be chosen; where `isOpen`, only what is suggested. */
+  choices?: readonly string[];
+  isOpen?: true;
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  /** One sentence for whoever fills it in. */
+  hint?: string;
+  /** A good new value is made up for it where it has none: a key. */
+  isGenerated?: true;
+  /** What stands there now; absent where nothing does. */
+  value?: Value;
+};
+
+/** Something that can be done beside reading. `fields` is empty where no body is wanted. */
+export type Action = {
+  name: string;
+  title: string;
+  method: 'POST' | 'PATCH' | 'PUT' | 'DELETE';
+  href: string;
+  fields: readonly Field[];
+};
+
+export type Document = {
+  /** What it is, also the name of the relation that is explained under /rels: `webhook`, `webhooks`. */
+  name: string;
+  /** What people call this one; the title of its self link where it has no name of its own. */
+  title?: string;
+  /** Another one with each change: what `If-Match` is compared with. */
+  version?: number | string;
   properties: readonly Property[];
   links: readonly Link[];
   embedded: readonly Embedded[];
+  /** What the reader may do here. Embedded documents have theirs at their own address. */
+  actions?: readonly Action[];
 };
 
 /** What the addresses in a representation are made of; frozen with an event, the process' own for everything else. */

@@ -61,6 +61,8 @@ export const collection = (input: {
   page: Page;
   total: number;
   items: readonly Document[];
+  /** The properties that are shown of each item; null for all. */
+  fields?: ReadonlySet<string> | null;
 }): Document => {
   const at = (offset: number): string => {
     const query = new URLSearchParams(input.query);
@@ -78,7 +80,12 @@ export const collection = (input: {
     { rel: 'next', href: isLast ? self : at(next), title: 'Next page' },
     { rel: 'last', href: at(last), title: 'Last page' },
   ];
-  const embedded: Embedded[] = [{ rel: input.rel, documents: input.items }];
+  const { fields = null } = input;
+  const documents =
+    fields === null
+      ? input.items
+      : input.items.map((item) => ({ ...item, properties: item.properties.filter(({ name }) => fields.has(name)) }));
+  const embedded: Embedded[] = [{ rel: input.rel, documents }];
   return {
     name: input.name,
     links,

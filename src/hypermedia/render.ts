@@ -1,10 +1,15 @@
 /** The formats there are. A new one is a line here and a file beside it. */
 import type { Document, Naming } from './document.ts';
 import { renderHal } from './hal.ts';
+import type { View } from './view.ts';
 
 export type Format = {
   mediaTypes: readonly [string, ...string[]];
-  render: (document: Document, naming: Naming) => string;
+  /** Appended to the media type in Content-Type. */
+  charset?: string;
+  /** For people: it needs a session or a token, and no version header; `view` is always given. */
+  isPage?: true;
+  render: (document: Document, naming: Naming, view?: View) => string;
 };
 
 /** The first one is the default, also for Accept: *\/*. */

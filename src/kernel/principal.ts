@@ -12,6 +12,8 @@ export type Principal = {
   grantId: number | null;
   scope: Scope;
   stores: readonly number[] | 'all';
+  /** The stores whose owner is here in person, signed in; empty for whoever shows a token. */
+  owned: readonly number[];
 };
 
 export const reachesStore = (principal: Principal, storeId: number): boolean =>

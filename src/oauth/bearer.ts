@@ -52,5 +52,5 @@ export const createBearer =
     if (now >= row.expires) throw refused(EXPIRED);
     await touch(sql, row, now);
     const { userId, clientId, grantId, scope } = row;
-    return { userId, clientId, grantId, scope, stores: scope === 'platform' ? 'all' : row.stores };
+    return { userId, clientId, grantId, scope, stores: scope === 'platform' ? 'all' : row.stores, owned: [] };
   };

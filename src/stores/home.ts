@@ -1,5 +1,5 @@
 /** The API's front door: from here every client finds its way by links. */
-import { open, type Operation } from '#http/route.ts';
+import { open, type Operation } from '#http/operation.ts';
 import type { Link } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import type { Principal } from '#kernel/principal.ts';

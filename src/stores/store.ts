@@ -1,6 +1,6 @@
 /** Stores: how they come to be, who belongs to them, and how the API reads them. */
 import type { Queryable, Sql } from '#database/pool.ts';
-import { guarded, type Operation } from '#http/route.ts';
+import { guarded, type Operation } from '#http/operation.ts';
 import { collection, readPage } from '#hypermedia/page.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import { idOf, parseId, shardOf } from '#kernel/ids.ts';

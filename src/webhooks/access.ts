@@ -1,7 +1,7 @@
 /** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
-import type { ApiRequest } from '#http/route.ts';
+import type { ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';

@@ -1,6 +1,6 @@
 /** The webhooks of a store: read a page of them, make one. */
 import { transaction } from '#database/pool.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { collection, readPage } from '#hypermedia/page.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';

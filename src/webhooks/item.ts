@@ -1,6 +1,6 @@
 /** One webhook: read, change in part, replace, delete. */
 import { transaction } from '#database/pool.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
 import { judge, keyOf, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';

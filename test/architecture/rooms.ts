@@ -8,7 +8,8 @@ const MAY_LOOK_INTO: Readonly<Record<string, readonly string[] | typeof EVERYTHI
   kernel: [],
   database: ['kernel'],
   hypermedia: ['kernel'],
-  http: ['kernel', 'hypermedia'],
+  // Idempotency keys are the machinery's own, and stand in the transaction of what they are about.
+  http: ['kernel', 'database', 'hypermedia'],
   commerce: ['kernel', 'database', 'hypermedia', 'http'],
   events: ['kernel', 'database', 'hypermedia', 'http', 'commerce'],
   changelog: ['kernel', 'database', 'events'],
@@ -18,6 +19,8 @@ const MAY_LOOK_INTO: Readonly<Record<string, readonly string[] | typeof EVERYTHI
   oauth: ['kernel', 'database', 'hypermedia', 'http', 'changelog', 'accounts', 'stores'],
   webhooks: ['kernel', 'database', 'hypermedia', 'http', 'commerce', 'events', 'changelog'],
   delivery: ['kernel', 'database', 'hypermedia', 'commerce', 'changelog'],
+  // Explains the routes and the documents of all others, which it is handed.
+  reference: ['kernel', 'hypermedia', 'http'],
   cli: EVERYTHING,
 };
 

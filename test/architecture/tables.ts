@@ -12,6 +12,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   throttle: 'accounts',
   audit: 'accounts',
   store: 'stores',
+  erased_store: 'stores',
+  idempotency_key: 'http',
   membership: 'stores',
   client: 'oauth',
   client_secret: 'oauth',

@@ -1,5 +1,5 @@
 /** What became of a webhook's events: its deliveries (`statuses`) and the attempts at them (`logs`), newest first. */
-import { guarded, type ApiRequest, type Operation } from '#http/route.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { collection, readPage, type Page } from '#hypermedia/page.ts';
 import { shardOf } from '#kernel/ids.ts';

@@ -2,7 +2,8 @@
 import { Type, type Static } from 'typebox';
 import { originOf } from '#accounts/audit/audit.ts';
 import type { Sql } from '#database/pool.ts';
-import { accepting, guarded, type ApiRequest, type Operation, type Params } from '#http/route.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { type Params } from '#http/route.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import { notFound } from '#kernel/problem.ts';
 import { removeClient } from '../change.ts';

@@ -1,0 +1,39 @@
+/** Conditional requests (RFC 9110 §13): answers that need not be sent again, and changes that must not meet others'. */
+import { hash } from 'node:crypto';
+import type { Document } from '#hypermedia/document.ts';
+import { Problem } from '#kernel/problem.ts';
+
+/**
+ * A strong tag of these bytes: the version where the document has one, then a hash over media type and bytes. The bytes
+ * count because more than a version shows in them: how a webhook fares, the store's time zone, who looks.
+ */
+export const etagOf = ({ version }: Document, mediaType: string, bytes: Uint8Array | string): string => {
+  const digest = hash('sha1', Buffer.concat([Buffer.from(`${mediaType}\n`), Buffer.from(bytes)]), 'base64url');
+  return version === undefined ? `"${digest}"` : `"${version}-${digest}"`;
+};
+
+const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\u{ffff}]*)"/gu;
+
+const tagsOf = (header: string): { isWeak: boolean; tag: string }[] =>
+  [...header.matchAll(TAG)].map(([, weak, tag = '']) => ({ isWeak: weak !== undefined, tag }));
+
+/** Whether `If-None-Match` names the tag: weak comparison (RFC 9110 §13.1.2). */
+export const isKnown = (ifNoneMatch: string | undefined, etag: string): boolean =>
+  ifNoneMatch !== undefined &&
+  (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => `"${tag}"` === etag));
+
+/** The version that a tag of ours was made of: it is the same in every format and for every query. */
+const versionIn = (tag: string): string | undefined => /^([^-]+)-/.exec(tag)?.[1];
+
+/**
+ * What an operation asks before it changes version `present`: throws a 412 unless `If-Match` is absent, `*`, or names it
+ * with a strong tag (RFC 9110 §13.1.1).
+ */
+export const unmodifiedSince =
+  (ifMatch: string | undefined) =>
+  (present: number | string): void => {
+    if (ifMatch === undefined || ifMatch.trim() === '*') return;
+    if (tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && versionIn(tag) === String(present))) return;
+    const message = 'It has changed since you read it: read it again, and send the change with the ETag of that answer';
+    throw new Problem(412, { code: 'precondition_failed', message, field: 'If-Match' });
+  };

@@ -1,0 +1,202 @@
+/**
+ * What a resource can do: reads (`open`, `guarded`, `listing`), changes (`accepting`, `guarded`) and makes (`creating`).
+ * Each is a description that the machinery obeys and from which documentation and forms are made.
+ */
+import type { Static, TSchema } from 'typebox';
+import type { Tx } from '#database/pool.ts';
+import type { Document, Link, Naming } from '#hypermedia/document.ts';
+import { readListing } from '#hypermedia/listing.ts';
+import { collection } from '#hypermedia/page.ts';
+import { refuseParameters } from '#hypermedia/parameters.ts';
+import type { Relations } from '#hypermedia/zoom.ts';
+import type { Comparisons, Listing } from '#kernel/listing.ts';
+import type { Principal } from '#kernel/principal.ts';
+import type { Fault } from '#kernel/problem.ts';
+import type { Params } from './route.ts';
+
+export type ApiRequest<Body = unknown, Who = Principal> = {
+  principal: Who;
+  params: Params;
+  query: URLSearchParams;
+  /** Validated against the operation's `input`. */
+  body: Body;
+  /** Those that came once; names in lower case. */
+  headers: Readonly<Record<string, string | undefined>>;
+  /** The peer's address; what a proxy says of it counts only where the operator trusts the proxy. */
+  address: string;
+  now: Date;
+  /**
+   * To be called with the version that is about to be changed, under its lock: throws a 412 where the caller wants to
+   * change another one (If-Match, RFC 9110 §13.1.1).
+   */
+  unmodified: (version: number | string) => void;
+};
+
+/** `isSecret` where something stands in it that is shown this once: no cache may keep it (RFC 6749 §5.1). */
+export type Made = { document: Document; location: string; isSecret?: true };
+
+/**
+ * `naming` where the representation was frozen with its own; else the process' own counts. `next` is where a person goes on
+ * when what they looked at is gone.
+ */
+export type Answer =
+  | { status: 200 | 202; document: Document; naming?: Naming }
+  | ({ status: 201 } & Made)
+  | { status: 204; next?: string };
+
+/** How something is made once though it is asked for twice (Idempotency-Key). */
+export type Once = {
+  /** What was made when the same request came before. */
+  before: () => Promise<Made | undefined>;
+  /** Makes it in one transaction with the memory of it. */
+  make: (make: (tx: Tx) => Promise<Made>) => Promise<Made>;
+};
+
+type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
+
+export type Operation = {
+  /** One sentence: what it does. OPTIONS, forms and the reference say it. */
+  summary: string;
+  access: 'anyone' | 'token' | 'platform';
+  input: TSchema | undefined;
+  bodyLimitBytes: number | undefined;
+  /** The words its query may use; those of a listing come with `properties`. */
+  modifiers: readonly string[];
+  /** Of a listing: how each property of its items is compared. */
+  properties: Comparisons | undefined;
+  /** Called when `input` finds faults, with the members that have none: so that all faults of a body leave together. */
+  review: Review | undefined;
+  handle: (request: ApiRequest<unknown, Principal | null>, once: Once) => Promise<Answer>;
+};
+
+type Described = { summary: string; access?: 'platform'; bodyLimitBytes?: number; modifiers?: readonly string[] };
+
+const operation = (
+  { summary, bodyLimitBytes, modifiers = [] }: Described,
+  rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
+): Operation => ({
+  summary,
+  bodyLimitBytes,
+  modifiers,
+  input: undefined,
+  review: undefined,
+  properties: undefined,
+  ...rest,
+  handle: async (request, once) => {
+    if (rest.properties === undefined) refuseParameters(request.query, modifiers);
+    return rest.handle(request, once);
+  },
+});
+
+const known = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
+  const { principal, body, ...rest } = request;
+  if (principal === null) throw new TypeError('The machinery let a request without a principal through');
+  return { ...rest, principal, body: body as Body };
+};
+
+/** Reads something; `anyone` may ask without a token, and then has no principal. */
+export const open = (
+  described: Described & { handle: (request: ApiRequest<undefined, Principal | null>) => Promise<Answer> },
+): Operation =>
+  operation(described, {
+    access: 'anyone',
+    handle: (request) => described.handle({ ...request, body: undefined }),
+  });
+
+/** Needs a bearer token (of the platform where `access` says so), takes no body. */
+export const guarded = (
+  described: Described & { handle: (request: ApiRequest<undefined>) => Promise<Answer> },
+): Operation =>
+  operation(described, { access: described.access ?? 'token', handle: (request) => described.handle(known(request)) });
+
+/** A page of what a query found. `path` is the collection's address; `links` stand beside those of paging. */
+export type Listed = { path: string; items: readonly Document[]; total: number; links?: readonly Link[] };
+
+/**
+ * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
+ * alike, from what `properties` says of its items. `isOpen` where items may have other properties, too.
+ */
+export const listing = (
+  described: Described & {
+    /** The relation the items stand under, and the collection's name. */
+    rel: string;
+    title: string;
+    properties: Comparisons;
+    isOpen?: true;
+    /** What `zoom` may name, where it may name anything. */
+    relations?: (request: ApiRequest<undefined>) => Relations;
+    handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
+  },
+): Operation =>
+  operation(described, {
+    access: described.access ?? 'token',
+    properties: described.properties,
+    modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
+    handle: async (asked) => {
+      const request = known<undefined>(asked);
+      const { query } = request;
+      const { rel, title, properties, isOpen = false } = described;
+      const { listing: wanted, fields, zoom } = readListing(query, {
+        properties,
+        isOpen,
+        relations: described.relations?.(request),
+      });
+      const { links = [], ...listed } = await described.handle({ ...request, listing: wanted, zoom });
+      const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
+      return { status: 200, document: { ...document, links: [...document.links, ...links] } };
+    },
+  });
+
+/**
+ * Needs a bearer token and a body that `input` describes. `review` finds what a schema cannot say, for a body that the
+ * schema has refused already.
+ */
+export const accepting = <Schema extends TSchema>(
+  described: Described & {
+    input: Schema;
+    review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
+    handle: (request: ApiRequest<Static<Schema>>) => Promise<Answer>;
+  },
+): Operation =>
+  operation(described, {
+    access: described.access ?? 'token',
+    input: described.input,
+    review: async (request) => described.review?.(known(request)) ?? [],
+    handle: (request) => described.handle(known(request)),
+  });
+
+/**
+ * A POST that makes something: 201, and with an Idempotency-Key at most once. `prepare` says whether the caller may ask at
+ * all and does what takes long (names, password hashes); `make` does everything else in the transaction it is given;
+ * `made` runs after the commit and not for a repetition.
+ */
+export const creating = <Schema extends TSchema, Prepared>(
+  described: Described & {
+    input: Schema;
+    /** Throws a 404 where the caller does not reach the place; asked before an answer is given again. */
+    admit?: (request: ApiRequest<unknown>) => void;
+    review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
+    prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
+    make: (tx: Tx, request: ApiRequest<Static<Schema>>, prepared: Prepared) => Promise<Made & { made?: () => Promise<void> }>;
+  },
+): Operation =>
+  operation(described, {
+    access: described.access ?? 'token',
+    input: described.input,
+    review: async (request) => described.review?.(known(request)) ?? [],
+    handle: async (asked, once) => {
+      const request = known<Static<Schema>>(asked);
+      described.admit?.(request);
+      const before = await once.before();
+      if (before !== undefined) return { status: 201, ...before };
+      const prepared = await described.prepare(request);
+      let made: (() => Promise<void>) | undefined;
+      const thing = await once.make(async (tx) => {
+        const { made: after, ...rest } = await described.make(tx, request, prepared);
+        made = after;
+        return rest;
+      });
+      await made?.();
+      return { status: 201, ...thing };
+    },
+  });

@@ -1,0 +1,22 @@
+/** What a page needs to know beside the Document: who looks at it, and what has just happened. Formats for programs ignore it. */
+import type { Fault } from '#kernel/problem.ts';
+import type { Action } from './document.ts';
+import type { Markup } from './markup.ts';
+
+/** A form that was sent and refused: nothing of what somebody has typed is lost. */
+export type Refused = {
+  /** The name of the action. */
+  action: string;
+  values: Readonly<Record<string, string | readonly string[]>>;
+  faults: readonly Fault[];
+};
+
+export type View = {
+  /** The way around, for the shell's header. */
+  nav: Markup;
+  /** The hidden field of a form; undefined where the reader has no session, and then there are no forms. */
+  nonceOf: ((action: Action) => string) | undefined;
+  refused?: Refused;
+  /** What was just done, as a sentence. */
+  done?: string;
+};
