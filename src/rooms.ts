@@ -25,7 +25,7 @@ import { createMetadata } from '#oauth/metadata.ts';
 import { createRevoke } from '#oauth/revocation/revoke.ts';
 import { createTokenEndpoint } from '#oauth/token.ts';
 import { createHome } from '#stores/home.ts';
-import { createStoreOperations } from '#stores/store.ts';
+import { createStoreOperations } from '#stores/operations.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import type { Config } from './config.ts';
 import type { Rooms } from './routes.ts';

@@ -13,7 +13,8 @@ import { createLog } from '#kernel/log.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { Problem } from '#kernel/problem.ts';
 import { createHome } from '#stores/home.ts';
-import { createStore, createStoreOperations } from '#stores/store.ts';
+import { createStoreOperations } from '#stores/operations.ts';
+import { createStore } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { testDatabase } from './database.ts';
 
