@@ -50,6 +50,13 @@ for (const [name, body, message, field] of refused) {
   });
 }
 
+test('a member that its namesake hides is refused, however deep it is', () => {
+  for (const deep of [`${'['.repeat(20_000)}${']'.repeat(20_000)}`, `${'{"a":'.repeat(101)}1${'}'.repeat(101)}`]) {
+    const fault = faultOf(() => parseJson(bytes(`{"a":${deep},"a":1}`)));
+    assert.deepEqual([fault?.status, fault?.code], [400, 'malformed_body']);
+  }
+});
+
 test('a surrogate pair that is whole is a character', () => {
   assert.deepEqual(parseJson(bytes('{"\\ud83d\\ude80":"\\ud83d\\ude80"}')), { '\u{1f680}': '\u{1f680}' });
 });

@@ -20,6 +20,7 @@ const decode = (bytes: Uint8Array): string => {
 
 /** Nobody needs more; what walks the text again is recursive, and must not run out of stack. */
 const DEPTH_MAX = 100;
+const tooDeep = (): Problem => malformed(`The body is nested more than ${DEPTH_MAX} levels deep`);
 
 /**
  * What PostgreSQL cannot store of a text: JSON may spell half of a surrogate pair (RFC 8259 §8.2), which is no character.
@@ -39,7 +40,7 @@ const countKeys = (root: unknown): number => {
     const inString = typeof value === 'string' ? unstorable(value) : undefined;
     if (inString !== undefined) throw malformed(`A string contains ${inString}`, path);
     if (typeof value !== 'object' || value === null) continue;
-    if (depth === DEPTH_MAX) throw malformed(`The body is nested more than ${DEPTH_MAX} levels deep`);
+    if (depth === DEPTH_MAX) throw tooDeep();
     const isArray = Array.isArray(value);
     for (const [key, child] of Object.entries(value)) {
       if (!isArray) keys += 1;
@@ -62,13 +63,18 @@ const countNames = (text: string): number => {
   return names;
 };
 
-/** The path of the first member that is named twice in its object. */
+/** The path of the first member that is named twice in its object. What it hides from the value may be as deep as it likes. */
 const findDuplicate = (text: string): string | undefined => {
-  const seen: Set<string>[] = [];
+  const seen: (Set<string> | undefined)[] = [];
+  const begin = (names?: Set<string>): void => {
+    if (seen.push(names) > DEPTH_MAX) throw tooDeep();
+  };
   let duplicate: string | undefined;
   visit(text, {
-    onObjectBegin: () => void seen.push(new Set()),
+    onObjectBegin: () => begin(new Set()),
     onObjectEnd: () => void seen.pop(),
+    onArrayBegin: () => begin(),
+    onArrayEnd: () => void seen.pop(),
     onObjectProperty: (name, _offset, _length, _line, _character, path) => {
       const names = seen.at(-1);
       if (names?.has(name) === true) duplicate ??= [...path(), name].join('.');
