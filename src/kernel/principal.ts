@@ -19,6 +19,16 @@ export type Principal = {
 export const reachesStore = (principal: Principal, storeId: number): boolean =>
   principal.stores === 'all' || principal.stores.includes(storeId);
 
+/** The platform reaches everybody; whoever else, the person that they are or act for. */
+export const reachesUser = ({ scope, userId }: Principal, id: number): boolean => scope === 'platform' || userId === id;
+
+/** What a person has besides their stores: an app that was let into one store reaches none of it. */
+export const reachesAccount = (principal: Principal, id: number): boolean =>
+  principal.scope !== 'store_full_access' && reachesUser(principal, id);
+
+/** Whether somebody is here in person, by their session, and not an app that they let in. */
+export const isInPerson = ({ grantId, userId }: Principal): boolean => grantId === null && userId !== null;
+
 /** 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the principal holds the platform's scope. */
 export const requirePlatform = (principal: Principal): void => {
   if (principal.scope === 'platform') return;

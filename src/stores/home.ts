@@ -1,23 +1,29 @@
 /** The API's front door: from here every client finds its way by links. */
 import { open, type Operation } from '#http/operation.ts';
 import type { Link } from '#hypermedia/document.ts';
-import { refuseParameters } from '#hypermedia/parameters.ts';
 import type { Principal } from '#kernel/principal.ts';
 
-/** Where a token leads: to its one store, or to the list of those it reaches. */
-const ownLinks = (principal: Principal, baseUrl: string): Link[] => {
-  const [only] = principal.stores;
-  if (principal.scope === 'store_full_access' && typeof only === 'number') {
-    return [{ rel: 'store', href: `${baseUrl}/stores/${only}`, title: 'Your store' }];
-  }
-  return [{ rel: 'stores', href: `${baseUrl}/stores`, title: 'Your stores' }];
+/** Where a token or a session leads: to whom it stands for, and to the one store or the list of those it reaches. */
+const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[] => {
+  const [only] = stores;
+  const user: Link[] =
+    userId === null ? [] : [{ rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'Your account' }];
+  if (scope === 'store_full_access' && typeof only === 'number')
+    return [...user, { rel: 'store', href: `${baseUrl}/stores/${only}`, title: 'Your store' }];
+  const isPlatform = scope === 'platform';
+  const all = { rel: 'stores', href: `${baseUrl}/stores`, title: isPlatform ? 'All stores' : 'Your stores' };
+  if (!isPlatform) return [...user, all];
+  return [
+    all,
+    { rel: 'users', href: `${baseUrl}/users`, title: 'All users' },
+    { rel: 'clients', href: `${baseUrl}/clients`, title: 'All OAuth clients' },
+  ];
 };
 
 export const createHome = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): Operation =>
   open({
     summary: 'Where everything begins: how to get a token, and with one, what it reaches',
-    handle: async ({ principal, query }) => {
-      refuseParameters(query, []);
+    handle: async ({ principal }) => {
       const links: Link[] = [
         { rel: 'self', href: `${baseUrl}/`, title: 'The API home' },
         {
@@ -33,8 +39,9 @@ export const createHome = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: str
           title: 'Register an OAuth client',
           type: 'application/json',
         },
+        { rel: 'docs', href: `${baseUrl}/docs`, title: 'What this API can do, and how', type: 'text/html' },
         ...(principal === null ? [] : ownLinks(principal, baseUrl)),
       ];
-      return { status: 200, document: { name: 'home', links, embedded: [], properties: [] } };
+      return { status: 200, document: { name: 'home', title: 'Home', links, embedded: [], properties: [] } };
     },
   });
