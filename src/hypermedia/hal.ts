@@ -1,21 +1,19 @@
 /** HAL JSON (draft-kelly-json-hal): pure, and knows no resource. */
 import type { Document, Link, Naming, Property, Value } from './document.ts';
-import { isRegistered } from './relations.ts';
+import { nameOf, templateOf } from './relations.ts';
 
 type Json = { [name: string]: unknown };
 
 const curies = (naming: Naming): Json[] => [
-  { name: naming.relationPrefix, href: `${naming.baseUrl}/rels/{rel}`, templated: true },
+  { name: naming.relationPrefix, href: templateOf(naming), templated: true },
 ];
-
-const key = (rel: string, naming: Naming): string => (isRegistered(rel) ? rel : `${naming.relationPrefix}:${rel}`);
 
 const linkObject = ({ rel: _rel, ...link }: Link): Json => link;
 
 const linksOf = (document: Document, naming: Naming): Json => {
   const links: Json = { curies: curies(naming) };
   for (const link of document.links) {
-    const name = key(link.rel, naming);
+    const name = nameOf(link.rel, naming);
     const present = links[name];
     if (present === undefined) links[name] = linkObject(link);
     else links[name] = [...(Array.isArray(present) ? present : [present]), linkObject(link)];
@@ -33,7 +31,7 @@ const toObject = (document: Document, naming: Naming, root: boolean): Json => {
     const embedded: Json = {};
     for (const { rel, documents, single } of document.embedded) {
       const objects = documents.map((child) => toObject(child, naming, false));
-      embedded[key(rel, naming)] = single === true ? (objects[0] ?? null) : objects;
+      embedded[nameOf(rel, naming)] = single === true ? (objects[0] ?? null) : objects;
     }
     object['_embedded'] = embedded;
   }
