@@ -8,6 +8,8 @@ import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker } from '#delivery/worker.ts';
+import { createIdempotencyPurge } from '#http/idempotency/once.ts';
+import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Clock } from '#kernel/clock.ts';
@@ -79,6 +81,7 @@ const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry): Ru
     settings: config.housekeeping,
     purges: [
       ...createOAuthPurges({ sql, kept: config.housekeeping }),
+      createIdempotencyPurge({ sql }),
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
     ],
   });
@@ -109,7 +112,18 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     running.push(keepHouse(deps, registry));
     const { secretKey } = deps;
     const bearer = createBearer({ sql });
-    const rooms = createRooms({ config, sql, secretKey, log, bearer, mailer, sealer, guard, worker, announcer });
+    const { rooms, pages, once } = createRooms({
+      config,
+      sql,
+      secretKey,
+      log,
+      bearer,
+      mailer,
+      sealer,
+      guard,
+      worker,
+      announcer,
+    });
     const services = {
       settings: {
         ...config.http,
@@ -122,6 +136,9 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       clock,
       log,
       authenticate: bearer,
+      pages,
+      once,
+      rateLimit: createRateLimit(config.rate, clock),
       isUnavailable,
     };
     const server = createServer(services, routesOf(rooms, config));

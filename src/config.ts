@@ -59,6 +59,7 @@ export const readConfig = (env: Env, cwd: string) => {
   const url = databaseUrl(env);
   const port = integer(env, 'PORT', 8080, 1, 65_535);
   const baseUrl = origin(env, 'BASE_URL', `http://localhost:${port}`);
+  const requestsPerSecond = integer(env, 'API_RATE_PER_SECOND', 100, 0, 100_000);
   return Object.freeze({
     host: env['HOST'] || '127.0.0.1',
     port,
@@ -85,6 +86,8 @@ export const readConfig = (env: Env, cwd: string) => {
       stopTimeoutMs: 4_000,
       trustedProxies: networks(env, 'TRUSTED_PROXIES'),
     }),
+    /** For each grant; 0: no limit. */
+    rate: Object.freeze({ requestsPerSecond, burstRequests: 2 * requestsPerSecond }),
     mail: mailServer(env),
     /** 0: no metrics are served. */
     metricsPort: integer(env, 'METRICS_PORT', 0, 0, 65_535),

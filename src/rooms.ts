@@ -5,6 +5,7 @@ import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
 import { createThrottle } from '#accounts/throttle/throttle.ts';
+import { createPages } from '#accounts/visitor.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
@@ -13,6 +14,8 @@ import type { createGuard } from '#delivery/guard.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createEventOperations } from '#events/operations.ts';
 import { createPublisher, type Committed } from '#events/publish.ts';
+import type { Pages } from '#http/caller.ts';
+import { createOnce } from '#http/idempotency/once.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { appSections, createApps } from '#oauth/apps.ts';
@@ -26,6 +29,7 @@ import { createRevoke } from '#oauth/revocation/revoke.ts';
 import { createTokenEndpoint } from '#oauth/token.ts';
 import { createHome } from '#stores/home.ts';
 import { createStoreOperations } from '#stores/operations.ts';
+import { membershipsOf } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import type { Config } from './config.ts';
 import type { Rooms } from './routes.ts';
@@ -78,7 +82,8 @@ const openEvents = (deps: RoomsDeps) =>
     bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
   });
 
-export const createRooms = (deps: RoomsDeps): Rooms => {
+/** What answers requests, and what the machinery before it needs of the rooms. */
+export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
   const { config, sql, secretKey, log, bearer, mailer, sealer, guard, worker, announcer } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
@@ -87,7 +92,14 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
   const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
   const throttle = createThrottle({ sql });
   const authenticate = createClientAuthentication({ throttle });
-  return {
+  const pages = createPages({
+    sessions,
+    nonce: signedIn.nonce,
+    membershipsOf: (userId) => membershipsOf(sql, userId),
+    authUrl,
+  });
+  const once = createOnce({ sql, sealer, fingerprintKey: derive('idempotency fingerprint') });
+  const rooms: Rooms = {
     home: createHome({ baseUrl, authUrl }),
     stores: createStoreOperations({ sql, baseUrl }),
     webhooks: createWebhookOperations({
@@ -141,4 +153,5 @@ export const createRooms = (deps: RoomsDeps): Rooms => {
     ...createApps({ ...oauth, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
   };
+  return { rooms, pages, once };
 };

@@ -8,7 +8,7 @@ type Headers = DoorAnswer['headers'];
  * `form-action` must list every origin a form's answer may redirect to, or Chromium drops the redirect without a word:
  * that is how consent buttons die. `formTargets` are origins that were checked against the client's registration.
  */
-const pageHeaders = (formTargets: readonly string[]): Record<string, string> => ({
+export const pageHeaders = (formTargets: readonly string[] = []): Record<string, string> => ({
   'Content-Type': 'text/html; charset=utf-8',
   'Content-Security-Policy': [
     "default-src 'none'",

@@ -1,52 +1,11 @@
 /** Pages, their forms and protocol endpoints: the raw request in, the raw answer out, the same safety for all. */
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { Problem } from '#kernel/problem.ts';
 import { parseForm } from './body.ts';
 import { preflightHeaders } from './cors.ts';
+import { leaveForeignHost, requireSameOrigin } from './own-pages.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
-import { isSameOrigin } from './same-origin.ts';
-import {
-  headersOf,
-  queryOf,
-  rawQueryOf,
-  refuseOtherMethods,
-  reportProblem,
-  type HttpSettings,
-  type Services,
-} from './services.ts';
-
-/** A form may be posted by our own pages only. */
-const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {
-  if (isSameOrigin(headers, ownOrigin)) return;
-  // Over plain http a browser says nothing of the site, and of the origin `null`, since our pages send no referrer.
-  const isMute = headers['sec-fetch-site'] === undefined && headers.origin === 'null';
-  throw new Problem(403, {
-    code: 'cross_site_request',
-    message: isMute
-      ? 'Your browser does not say where this form came from, as it is over http: open this site by https, or at localhost'
-      : 'This form was not sent from a page of this site; open the page here and send it again',
-  });
-};
-
-/**
- * Pages and their cookie live on the host of AUTH_URL: on the API's, where that is another, a look is sent over and a form
- * refused. Any other name that leads here may be a proxy's, and is let be.
- */
-const leaveForeignHost = async (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { authOrigin, apiOrigin }: HttpSettings,
-) => {
-  const [own, foreign] = [new URL(authOrigin).host, new URL(apiOrigin).host];
-  if (own === foreign || request.host !== foreign) return;
-  if (request.method !== 'POST') {
-    reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    return reply.redirect(authOrigin + request.url, 302);
-  }
-  const message = `Forms are taken at ${authOrigin} only: open the page there and send it again`;
-  throw new Problem(403, { code: 'cross_site_request', message });
-};
+import { headersOf, queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
 
 const formOf = (request: FastifyRequest): URLSearchParams => {
   const isForm = /^application\/x-www-form-urlencoded\s*(;|$)/i.test(request.headers['content-type'] ?? '');

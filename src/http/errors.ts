@@ -12,8 +12,16 @@ const oauthMembers = (problem: Problem) => {
   return first === undefined ? [] : [text('error', first.code), text('error_description', first.message)];
 };
 
+/** A heading for people. */
+export const titleOf = (status: number): string => {
+  if (status === 404) return 'There is nothing here';
+  if (status === 429) return 'Too many tries';
+  return status >= 500 ? 'This did not work' : 'This request cannot be used';
+};
+
 export const errorDocument = (problem: Problem, logref: string): Document => ({
   name: 'errors',
+  title: titleOf(problem.status),
   links: [],
   properties: [number('total', problem.faults.length), ...oauthMembers(problem)],
   embedded: [

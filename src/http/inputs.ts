@@ -25,6 +25,8 @@ export type Flag = '1' | '0' | 1 | 0 | boolean | 'true' | 'false';
 
 /** A form has no booleans, so their texts count too. */
 export const flag = (options: Hints = {}) =>
-  Type.Optional(Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false'], kind: 'boolean', ...options }));
+  Type.Optional(
+    Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false'], kind: 'boolean', ...options }),
+  );
 
 export const isSet = (value: Flag | undefined): boolean => ['1', 'true'].includes(String(value));

@@ -2,13 +2,17 @@
 import { formats, type Format } from '#hypermedia/render.ts';
 import { Problem } from '#kernel/problem.ts';
 
-export type Representation = { mediaType: string; render: Format['render'] };
+export type Representation = { mediaType: string; format: Format };
 
 type Range = { type: string; q: number };
 
-const offered: readonly Representation[] = formats.flatMap(({ mediaTypes, render }) =>
-  mediaTypes.map((mediaType) => ({ mediaType, render })),
+const offered: readonly Representation[] = formats.flatMap((format) =>
+  format.mediaTypes.map((mediaType) => ({ mediaType, format })),
 );
+
+/** What `Content-Type` says. */
+export const contentTypeOf = ({ mediaType, format: { charset } }: Representation): string =>
+  charset === undefined ? mediaType : `${mediaType}; charset=${charset}`;
 
 const parseAccept = (accept: string): Range[] =>
   accept.split(',').flatMap((part) => {
@@ -32,7 +36,7 @@ const weightOf = (mediaType: string, ranges: readonly Range[]): number => {
 /** The representation to answer with when nothing better is known: for errors about `Accept` itself. */
 export const defaultRepresentation: Representation = {
   mediaType: formats[0].mediaTypes[0],
-  render: formats[0].render,
+  format: formats[0],
 };
 
 /** The best of what is offered, the first one at equal weight; throws a 406 that lists what there is. */

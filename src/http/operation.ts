@@ -55,6 +55,8 @@ export type Once = {
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
 
 export type Operation = {
+  /** A few words for a button: "Create a webhook". */
+  title: string;
   /** One sentence: what it does. OPTIONS, forms and the reference say it. */
   summary: string;
   access: 'anyone' | 'token' | 'platform';
@@ -69,13 +71,21 @@ export type Operation = {
   handle: (request: ApiRequest<unknown, Principal | null>, once: Once) => Promise<Answer>;
 };
 
-type Described = { summary: string; access?: 'platform'; bodyLimitBytes?: number; modifiers?: readonly string[] };
+type Described = {
+  summary: string;
+  /** The summary where it is short enough itself. */
+  title?: string;
+  access?: 'platform';
+  bodyLimitBytes?: number;
+  modifiers?: readonly string[];
+};
 
 const operation = (
-  { summary, bodyLimitBytes, modifiers = [] }: Described,
+  { summary, title = summary, bodyLimitBytes, modifiers = [] }: Described,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation => ({
   summary,
+  title,
   bodyLimitBytes,
   modifiers,
   input: undefined,
@@ -136,7 +146,11 @@ export const listing = (
       const request = known<undefined>(asked);
       const { query } = request;
       const { rel, title, properties, isOpen = false } = described;
-      const { listing: wanted, fields, zoom } = readListing(query, {
+      const {
+        listing: wanted,
+        fields,
+        zoom,
+      } = readListing(query, {
         properties,
         isOpen,
         relations: described.relations?.(request),
@@ -177,7 +191,11 @@ export const creating = <Schema extends TSchema, Prepared>(
     admit?: (request: ApiRequest<unknown>) => void;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
-    make: (tx: Tx, request: ApiRequest<Static<Schema>>, prepared: Prepared) => Promise<Made & { made?: () => Promise<void> }>;
+    make: (
+      tx: Tx,
+      request: ApiRequest<Static<Schema>>,
+      prepared: Prepared,
+    ) => Promise<Made & { made?: () => Promise<void> }>;
   },
 ): Operation =>
   operation(described, {

@@ -3,13 +3,8 @@ import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Problem } from '#kernel/problem.ts';
 import { htmlAnswer } from './answers.ts';
+import { titleOf } from './errors.ts';
 import type { DoorAnswer } from './route.ts';
-
-const titleOf = (status: number): string => {
-  if (status === 404) return 'There is nothing here';
-  if (status === 429) return 'Too many tries';
-  return status >= 500 ? 'This did not work' : 'This request cannot be used';
-};
 
 /** `logref` is shown where the fault is ours: it finds the line in the operator's log. `home` is the path of the way out. */
 export const problemPage = (problem: Problem, logref: string, home: string): DoorAnswer => {

@@ -11,7 +11,13 @@ export type Params = Readonly<Record<string, string>>;
 export const METHODS = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 export type Method = (typeof METHODS)[number];
 
-export type Resource = { kind: 'resource'; path: string; operations: Partial<Record<Method, Operation>> };
+export type Resource = {
+  kind: 'resource';
+  path: string;
+  operations: Partial<Record<Method, Operation>>;
+  /** Explains the API: wants neither the version header nor a token. */
+  isDocumentation: boolean;
+};
 
 export type DoorRequest = {
   method: string;
@@ -57,11 +63,11 @@ export type Door = {
 
 export type Route = Resource | Door;
 
-export const resource = (path: string, operations: Resource['operations']): Resource => ({
-  kind: 'resource',
-  path,
-  operations,
-});
+export const resource = (
+  path: string,
+  operations: Resource['operations'],
+  { isDocumentation = false }: { isDocumentation?: boolean } = {},
+): Resource => ({ kind: 'resource', path, operations, isDocumentation });
 
 /** A page or its form: same-origin posts only, no CORS, errors for people. */
 export const page = (path: string, operations: Door['operations']): Door => ({

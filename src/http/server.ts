@@ -3,10 +3,12 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem } from '#kernel/problem.ts';
+import { callerIn } from './caller.ts';
 import { corsHeaders } from './cors.ts';
 import { mountDoor } from './door.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
+import { representationHeaders, viewOf } from './reply.ts';
 import { mountResource } from './resource.ts';
 import type { Route } from './route.ts';
 import { reportProblem, type Services } from './services.ts';
@@ -19,12 +21,11 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
   } catch {
     // Nothing acceptable: an error in the default format tells more than an empty answer.
   }
-  const body = representation.render(errorDocument(problem, logref), services.naming);
-  return reply
-    .code(problem.status)
-    .headers({ 'Cache-Control': 'private, no-cache', Vary: 'Accept, Authorization', ...problem.headers })
-    .header('Content-Type', representation.mediaType)
-    .send(Buffer.from(body));
+  const { format } = representation;
+  const view = format.isPage === true ? viewOf(services, { visitor: callerIn(request)?.visitor ?? null }) : undefined;
+  const body = format.render(errorDocument(problem, logref), services.naming, view);
+  representationHeaders(reply, representation);
+  return reply.code(problem.status).headers(problem.headers).send(Buffer.from(body));
 };
 
 /** What is not HTTP gets an answer in the one shape, as far as there is anybody to read it. */
@@ -32,7 +33,7 @@ const refuseConnection = (services: Services, error: Error & { code?: string }, 
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
   const problem = toProblem({ statusCode: status }, () => false);
-  const body = defaultRepresentation.render(errorDocument(problem, newLogref()), services.naming);
+  const body = defaultRepresentation.format.render(errorDocument(problem, newLogref()), services.naming);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
   socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
 };

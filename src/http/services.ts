@@ -5,7 +5,10 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
+import type { Pages } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
+import type { createOnce } from './idempotency/once.ts';
+import type { RateLimit } from './rate-limit.ts';
 import type { Params } from './route.ts';
 
 export type ErrorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => void;
@@ -30,6 +33,9 @@ export type Services = {
   naming: Naming;
   clock: Clock;
   log: Log;
+  pages: Pages;
+  rateLimit: RateLimit;
+  once: ReturnType<typeof createOnce>;
   /** A bearer token → who it stands for; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
   isUnavailable: (error: unknown) => boolean;
@@ -80,20 +86,33 @@ export const reportProblem = (
   return { problem, logref };
 };
 
-/** Every method that the route does not serve: 405, and `Allow` says what is possible (RFC 9110 §15.5.6). */
+/** The address as it was asked for, without the query. */
+export const pathOf = ({ url }: FastifyRequest): string => url.split('?', 1)[0] ?? '/';
+
+/** The same at the public address. */
+export const addressOf = (request: FastifyRequest, { naming }: Services): string =>
+  new URL(pathOf(request), naming.baseUrl).href;
+
+/** 405, and `Allow` says what is possible (RFC 9110 §15.5.6). */
+export const methodNotAllowed = ({ method }: FastifyRequest, allow: string): Problem => {
+  const message = `${method} is not possible here; possible are ${allow}`;
+  return new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
+};
+
+/** Refuses every method that the route does not serve; `alsoServed` are those that are not talked of. */
 export const refuseOtherMethods = (
   app: FastifyInstance,
-  { path, allow, cors, errorHandler }: { path: string; allow: string; cors: boolean; errorHandler?: ErrorHandler },
+  route: { path: string; allow: string; alsoServed?: readonly string[]; cors: boolean; errorHandler?: ErrorHandler },
 ): void => {
-  const served = new Set(allow.split(', '));
+  const { path, allow, alsoServed = [], cors, errorHandler } = route;
+  const served = new Set([...allow.split(', '), ...alsoServed]);
   app.route({
     method: app.supportedMethods.filter((method) => !served.has(method)),
     url: path,
     config: { cors },
     ...(errorHandler && { errorHandler }),
     onRequest: async (request) => {
-      const message = `${request.method} is not possible here; possible are ${allow}`;
-      throw new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
+      throw methodNotAllowed(request, allow);
     },
     handler: async () => undefined,
   });

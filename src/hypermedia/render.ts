@@ -7,6 +7,8 @@ export type Format = {
   mediaTypes: readonly [string, ...string[]];
   /** Appended to the media type in Content-Type. */
   charset?: string;
+  /** Says what can be done: others leave that to OPTIONS. */
+  showsActions?: true;
   /** For people: it needs a session or a token, and no version header; `view` is always given. */
   isPage?: true;
   render: (document: Document, naming: Naming, view?: View) => string;

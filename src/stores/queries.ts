@@ -9,6 +9,8 @@ export type StoreRow = {
   domain: string;
   email: string;
   timeZone: string;
+  /** Rises with each change. */
+  revision: number;
   dateCreated: Date;
   dateModified: Date;
 };
@@ -57,10 +59,36 @@ export const deleteMember = async (
 };
 
 const columns = (sql: Queryable) =>
-  sql`id, name, domain, email, time_zone as "timeZone", date_created as "dateCreated", date_modified as "dateModified"`;
+  sql`id, name, domain, email, time_zone as "timeZone", revision, date_created as "dateCreated",
+    date_modified as "dateModified"`;
 
 export const findStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
   const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
+  return row;
+};
+
+/** The store, its row kept from other writers until the transaction ends. */
+export const lockStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
+  const [row] = await sql<StoreRow[]>`
+    select ${columns(sql)} from store where shard = ${shard} and id = ${id} for no key update`;
+  return row;
+};
+
+/** Writes every detail of a locked store. */
+export const updateStore = async (
+  sql: Queryable,
+  store: { shard: number; id: number; name: string; domain: string; email: string; timeZone: string; now: Date },
+): Promise<StoreRow | undefined> => {
+  const [row] = await sql<StoreRow[]>`
+    update store set
+      name          = ${store.name},
+      domain        = ${store.domain},
+      email         = ${store.email},
+      time_zone     = ${store.timeZone},
+      revision      = revision + 1,
+      date_modified = ${store.now}
+    where shard = ${store.shard} and id = ${store.id}
+    returning ${columns(sql)}`;
   return row;
 };
 
@@ -82,3 +110,9 @@ export const countStores = async (sql: Queryable, reach: Reach): Promise<number>
   const [row] = await sql<{ total: number }[]>`select count(*) as total from store where ${reached(sql, reach)}`;
   return row?.total ?? 0;
 };
+
+export type MembershipRow = { storeId: number; role: Role };
+
+/** The stores that a user is a member of. */
+export const listMemberships = async (sql: Queryable, userId: number): Promise<MembershipRow[]> =>
+  sql<MembershipRow[]>`select store_id as "storeId", role from membership where user_id = ${userId} order by store_id`;

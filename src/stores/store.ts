@@ -2,7 +2,7 @@
 import type { Queryable } from '#database/pool.ts';
 import { idOf, shardOf } from '#kernel/ids.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
-import { deleteMember, insertStore, nextNumber, upsertMember, type Role } from './queries.ts';
+import { deleteMember, insertStore, listMemberships, nextNumber, upsertMember, type Role } from './queries.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
 /** A new store on a shard of its own choosing. Throws a 400 with one entry for each detail that cannot be. */
@@ -31,4 +31,11 @@ export const addMember = async (
  */
 export const removeMember = async (sql: Queryable, member: { storeId: number; userId: number }): Promise<void> => {
   if (!(await deleteMember(sql, { ...member, shard: shardOf(member.storeId) }))) throw notFound('member');
+};
+
+/** The stores somebody is a member of, and those of them that they own. */
+export const membershipsOf = async (sql: Queryable, userId: number): Promise<{ stores: number[]; owned: number[] }> => {
+  const rows = await listMemberships(sql, userId);
+  const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
+  return { stores: rows.map(({ storeId }) => storeId), owned };
 };

@@ -48,8 +48,9 @@ export const webhookOf = async (sql: Sql, asked: Asked): Promise<WebhookRow> => 
   return row;
 };
 
-/** The client that made a webhook sees its key; where a person made it, persons do. */
-export const seesKey = (principal: Principal, webhook: WebhookRow): boolean => principal.clientId === webhook.client;
+/** The client that made a webhook sees its key, and so does the store's owner in person. */
+export const seesKey = ({ clientId, owned }: Principal, webhook: WebhookRow): boolean =>
+  (clientId !== null && clientId === webhook.client) || owned.includes(webhook.storeId);
 
 /** What an encryption key is sealed to: a sealed key copied into another row does not open there. */
 export const sealedTo = (id: number): string => `webhook:${id}`;

@@ -1,6 +1,6 @@
 /** The webhooks of a store: read a page of them, make one. */
-import { transaction } from '#database/pool.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import type { Tx } from '#database/pool.ts';
+import { creating, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { collection, readPage } from '#hypermedia/page.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
@@ -43,50 +43,54 @@ const weigh = async (deps: WebhookDeps, body: WebhookPart) => {
 };
 
 /** Writes a new webhook, unless the store has as many as it may: exact, because creators of one store wait in line. */
-const add = (
-  { sql, sealer, webhooksPerStore }: WebhookDeps,
+const add = async (
+  tx: Tx,
+  { sealer, webhooksPerStore }: WebhookDeps,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
   store: { shard: number; storeId: number },
   settings: Settings,
   encryptionKey: string | null,
-) =>
-  transaction(sql, async (tx) => {
-    await lockStore(tx, store);
-    const present = await countWebhooks(tx, store);
-    if (present === undefined) throw notFound('store');
-    if (present >= webhooksPerStore) {
-      const message = `A store has at most ${webhooksPerStore} webhooks; delete one first`;
-      throw new Problem(409, { code: 'limit_reached', message });
-    }
-    const id = idOf(await nextNumber(tx), store.shard);
-    const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
-    const { clientId: client } = principal;
-    await insertWebhook(tx, { ...settings, ...store, id, client, encryptionKey: sealed, now });
-    const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
-    if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
-    return row;
-  });
+) => {
+  await lockStore(tx, store);
+  const present = await countWebhooks(tx, store);
+  if (present === undefined) throw notFound('store');
+  if (present >= webhooksPerStore) {
+    const message = `A store has at most ${webhooksPerStore} webhooks; delete one first`;
+    throw new Problem(409, { code: 'limit_reached', message });
+  }
+  const id = idOf(await nextNumber(tx), store.shard);
+  const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
+  const { clientId: client } = principal;
+  await insertWebhook(tx, { ...settings, ...store, id, client, encryptionKey: sealed, now });
+  const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
+  if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
+  return row;
+};
 
 const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
-  accepting({
+  creating({
     summary: 'Creates a webhook; name and format are required, encryption_key too when format is json',
+    title: 'Create a webhook',
     input: whole,
+    admit: (request) => void storeOf(request),
     review: async (request) => {
       storeOf(request);
       const { faults } = await weigh(deps, request.body);
       return faults;
     },
-    handle: async (request) => {
-      const store = storeOf(request);
+    prepare: async (request) => {
       const { wish, settings, faults } = await weigh(deps, request.body);
       if (faults.length > 0) throw invalid(...faults);
       const { name, format } = request.body;
-      const row = await add(deps, request, store, { ...settings, name, format }, wish.encryptionKey ?? null);
-      await deps.onChanged({ shard: store.shard, id: row.id });
+      return { settings: { ...settings, name, format }, encryptionKey: wish.encryptionKey ?? null };
+    },
+    make: async (tx, request, { settings, encryptionKey }) => {
+      const store = storeOf(request);
+      const row = await add(tx, deps, request, store, settings, encryptionKey);
       return {
-        status: 201,
         document: show(deps, row, request),
         location: addressOfWebhook(row.id, deps.baseUrl),
+        made: () => deps.onChanged({ shard: store.shard, id: row.id }),
       };
     },
   });

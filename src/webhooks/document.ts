@@ -27,13 +27,15 @@ export const stateOf = (
 
 export const addressOfWebhook = (id: number, baseUrl: string): string => `${baseUrl}/webhooks/${id}`;
 
+export const addressOfWebhooks = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}/webhooks`;
+
 const linksOf = (webhook: WebhookRow, baseUrl: string): Link[] => {
   const self = addressOfWebhook(webhook.id, baseUrl);
   const store = `${baseUrl}/stores/${webhook.storeId}`;
   return [
     { rel: 'self', href: self, title: 'This webhook' },
     { rel: 'store', href: store, title: 'The store of this webhook' },
-    { rel: 'webhooks', href: `${store}/webhooks`, title: 'All webhooks of the store' },
+    { rel: 'webhooks', href: addressOfWebhooks(webhook.storeId, baseUrl), title: 'All webhooks of the store' },
     { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
     { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
   ];
@@ -45,6 +47,8 @@ export const webhookDocument = (
   shown: { baseUrl: string; now: Date; encryptionKey: string | null },
 ): Document => ({
   name: 'webhook',
+  title: webhook.name,
+  version: webhook.revision,
   links: linksOf(webhook, shown.baseUrl),
   embedded: [],
   properties: [

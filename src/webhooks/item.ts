@@ -1,8 +1,8 @@
 /** One webhook: read, change in part, replace, delete. */
 import { transaction } from '#database/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { refuseParameters } from '#hypermedia/parameters.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
+import { addressOfWebhooks } from './document.ts';
 import { judge, keyOf, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './queries.ts';
 import type { Schemas, WebhookPart } from './schema.ts';
@@ -44,6 +44,7 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
   const row = await transaction(sql, async (tx) => {
     const stored = await lockWebhook(tx, key);
     if (stored === undefined) throw notFound('webhook');
+    request.unmodified(stored.revision);
     const { wish, keeps, settings: draft, faults } = weigh(deps, request, kind, stored, forbidden);
     if (faults.length > 0) throw invalid(...faults);
     const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
@@ -77,12 +78,12 @@ export const createItem = (
   read: guarded({
     summary: 'One webhook',
     handle: async (request) => {
-      refuseParameters(request.query, []);
       return { status: 200, document: show(deps, await webhookOf(deps.sql, request), request) };
     },
   }),
   patch: accepting({
     summary: 'Changes the properties that are sent and leaves the others as they are',
+    title: 'Change this webhook',
     input: part,
     review: (request) => review(deps, request, 'part'),
     handle: async (request) => ({
@@ -91,6 +92,7 @@ export const createItem = (
     }),
   }),
   replace: accepting({
+    title: 'Replace this webhook',
     summary: 'Replaces the webhook; optional properties that are not sent return to their defaults',
     input: whole,
     review: (request) => review(deps, request, 'whole'),
@@ -101,11 +103,18 @@ export const createItem = (
   }),
   remove: guarded({
     summary: 'Deletes the webhook; what is pending for it is not attempted any more',
+    title: 'Delete this webhook',
     handle: async (request) => {
       const key = keyOf(request);
-      if (!(await deleteWebhook(deps.sql, key))) throw notFound('webhook');
+      const { storeId } = await transaction(deps.sql, async (tx) => {
+        const stored = await lockWebhook(tx, key);
+        if (stored === undefined) throw notFound('webhook');
+        request.unmodified(stored.revision);
+        await deleteWebhook(tx, key);
+        return stored;
+      });
       await deps.onChanged({ shard: key.shard, id: key.id });
-      return { status: 204 };
+      return { status: 204, next: addressOfWebhooks(storeId, deps.baseUrl) };
     },
   }),
 });

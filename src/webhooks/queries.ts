@@ -10,6 +10,8 @@ export type WebhookRow = Settings & {
   /** Sealed. */
   encryptionKey: Buffer | null;
   epoch: number;
+  /** Rises with each change. */
+  revision: number;
   dateCreated: Date;
   dateModified: Date;
   /** The store's. */
@@ -24,7 +26,7 @@ export type Key = { shard: number; id: number; stores: readonly number[] | null 
 const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.client, w.name, w.format, w.version, w.url, w.query,
     w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
-    w.epoch, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.epoch, w.revision, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil"
   from webhook w

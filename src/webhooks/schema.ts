@@ -1,6 +1,7 @@
 /** What a body of a webhook may say: the shape of PUT and POST (`whole`) and of PATCH (`part`). */
 import { Type, type Static } from 'typebox';
-import { resourceTypes } from '#commerce/catalogue.ts';
+import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
+import { clearableChoice, clearableText, flag, readOnly } from '#http/inputs.ts';
 
 export const FORMATS = ['json', 'partner_automation', 'partner_sitebuilder'] as const;
 export const RETRY_PROFILES = ['hour', 'long'] as const;
@@ -13,20 +14,6 @@ const HEADERS_MAX = 20;
 const HEADER_VALUE_LENGTH_MAX = 1_000;
 const RATE_PER_SECOND_MAX = 1_000;
 
-/** `null` and `""` clear it. Lengths count code points. */
-const clearableText = () =>
-  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], maxLength: TEXT_LENGTH_MAX }));
-
-const clearableChoice = <Choice extends string>(choices: readonly Choice[]) =>
-  Type.Optional(Type.Unsafe<Choice | '' | null>({ enum: [...choices, '', null] }));
-
-/** Taken back with whatever value it was read, and ignored. */
-const readOnly = () => Type.Optional(Type.Unknown({ readOnly: true }));
-
-/** A form has no booleans and no numbers, so their texts count too. */
-const flag = () => Type.Optional(Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false'] }));
-export type Flag = '1' | '0' | 1 | 0 | boolean | 'true' | 'false';
-
 /** Each version as text, and as the number it spells. */
 const versionChoices = (versions: readonly string[]): (string | number)[] =>
   versions.flatMap((version) => (String(Number(version)) === version ? [version, Number(version)] : [version]));
@@ -34,28 +21,64 @@ const versionChoices = (versions: readonly string[]): (string | number)[] =>
 /** The schemas for the payload versions that the operator's setting allows. */
 export const createSchemas = (versions: readonly string[]) => {
   const required = {
-    name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX }),
-    format: Type.Unsafe<(typeof FORMATS)[number]>({ enum: FORMATS }),
+    name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What you call it.' }),
+    format: Type.Unsafe<(typeof FORMATS)[number]>({
+      enum: FORMATS,
+      description: 'What is sent: the whole representation as JSON, or the form that one of the partners takes.',
+    }),
   };
   const optional = {
-    version: Type.Optional(Type.Unsafe<string | number | null>({ enum: [...versionChoices(versions), '', null] })),
-    url: clearableText(),
-    query: clearableText(),
-    encryption_key: clearableText(),
-    event_resource: clearableChoice(resourceTypes),
-    events: Type.Optional(Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX }), { maxItems: EVENTS_MAX })),
-    is_active: flag(),
+    url: clearableText({
+      maxLength: TEXT_LENGTH_MAX,
+      kind: 'url',
+      description: 'Where it is sent: an http or https address. Without one nothing is sent.',
+    }),
+    event_resource: clearableChoice(resourceTypes, {
+      description: 'What it is about. Alone it means every event of that resource.',
+    }),
+    events: Type.Optional(
+      Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, examples: resourceTypes.flatMap(eventsOf) }), {
+        maxItems: EVENTS_MAX,
+        description: 'Which events it is sent for, all of one resource.',
+      }),
+    ),
+    is_active: flag({ description: 'While it is not, nothing is sent.' }),
+    encryption_key: clearableText({
+      maxLength: TEXT_LENGTH_MAX,
+      kind: 'secret',
+      isGenerated: true,
+      description: 'What deliveries are signed with, and encrypted over plain http. The format json requires it.',
+    }),
+    query: clearableText({
+      maxLength: TEXT_LENGTH_MAX,
+      kind: 'code',
+      description: 'The shape of what is sent, such as zoom=items,customer&fields=id,total_order.',
+    }),
+    version: Type.Optional(
+      Type.Unsafe<string | number | null>({
+        enum: [...versionChoices(versions), '', null],
+        description: 'The version of what is sent. Leave it as it is.',
+      }),
+    ),
     headers: Type.Optional(
       Type.Unsafe<Record<string, string> | null>({
         type: ['object', 'null'],
         patternProperties: { '^': { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX } },
         maxProperties: HEADERS_MAX,
+        description: 'Headers that are sent along: a name and a value each.',
       }),
     ),
     rate_per_second: Type.Optional(
-      Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 1, maximum: RATE_PER_SECOND_MAX }),
+      Type.Unsafe<number | null>({
+        type: ['integer', 'null'],
+        minimum: 1,
+        maximum: RATE_PER_SECOND_MAX,
+        description: 'At most so many deliveries a second.',
+      }),
     ),
-    retry_profile: clearableChoice(RETRY_PROFILES),
+    retry_profile: clearableChoice(RETRY_PROFILES, {
+      description: 'How long it is tried again: for an hour, or for days.',
+    }),
     id: readOnly(),
     state: readOnly(),
     date_created: readOnly(),

@@ -77,7 +77,13 @@ export const startTestApp = async (
   const sql = options.sql ?? (await testDatabase(ends)).sql;
   const clock = options.clock ?? testClock();
   const port = await freePort();
-  const env = { PORT: String(port), OUTBOUND_ALLOW: '127.0.0.0/8,::1', LOG_LEVEL: 'error', ...options.env };
+  const env = {
+    PORT: String(port),
+    OUTBOUND_ALLOW: '127.0.0.0/8,::1',
+    LOG_LEVEL: 'error',
+    API_RATE_PER_SECOND: '0',
+    ...options.env,
+  };
   const config = readConfig(env, process.cwd());
   const running = await startApp({
     config,

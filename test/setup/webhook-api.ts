@@ -7,8 +7,10 @@ import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
 import { isUnavailable } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
+import { createOnce } from '#http/idempotency/once.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
+import { html } from '#hypermedia/markup.ts';
 import { createLog } from '#kernel/log.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { Problem } from '#kernel/problem.ts';
@@ -88,10 +90,11 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   };
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
+  const sealer = createSealer(randomBytes(32));
   const stores = createStoreOperations({ sql, baseUrl: BASE_URL });
   const webhooks = createWebhookOperations({
     sql,
-    sealer: createSealer(randomBytes(32)),
+    sealer,
     baseUrl: BASE_URL,
     versions: settings.versions ?? ['2'],
     webhooksPerStore: 100,
@@ -101,6 +104,10 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   });
   const app = createServer(
     {
+      // Nobody is signed in here.
+      pages: { visitorOf: async () => null, nav: () => html``, signInAt: (path) => `/sign-in?return_to=${path}` },
+      rateLimit: () => ({}),
+      once: createOnce({ sql, sealer, fingerprintKey: randomBytes(32) }),
       settings: {
         bodyLimitBytes: 1024 * 1024,
         headersLimitBytes: 32 * 1024,

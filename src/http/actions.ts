@@ -1,0 +1,119 @@
+/** What can be done with a resource, as actions with fields: from the schemas that judge what is sent. */
+import { randomBytes } from 'node:crypto';
+import type { TSchema } from 'typebox';
+import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
+import type { Principal } from '#kernel/principal.ts';
+import type { Operation } from './operation.ts';
+import type { Method, Resource } from './route.ts';
+
+/** JSON Schema's own words and those of inputs.ts. */
+type Schema = {
+  type?: string | readonly string[];
+  enum?: readonly unknown[];
+  examples?: readonly unknown[];
+  items?: Schema;
+  readOnly?: boolean;
+  kind?: Kind;
+  isGenerated?: true;
+  description?: string;
+  default?: Value;
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+};
+
+const NAMES = { POST: 'create', PATCH: 'change', PUT: 'replace', DELETE: 'delete' } as const;
+
+/** 192 bits as Standard Webhooks writes its keys. */
+const newKey = (): string => `whsec_${randomBytes(24).toString('base64')}`;
+
+/** Two spellings of one choice are one; what clears it is none. */
+const choicesOf = (values: readonly unknown[]): string[] => [
+  ...new Set(values.filter((value) => value !== null && value !== '').map(String)),
+];
+
+const kindOf = (schema: Schema): Kind => {
+  if (schema.kind !== undefined) return schema.kind;
+  if (schema.enum !== undefined) return 'enumeration';
+  const types = [schema.type].flat();
+  if (types.includes('integer') || types.includes('number')) return 'number';
+  if (types.includes('boolean')) return 'boolean';
+  if (types.includes('string')) return 'text';
+  return 'json';
+};
+
+const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
+  const isMultiple = schema.type === 'array';
+  const one = isMultiple ? (schema.items ?? {}) : schema;
+  const { minLength, maxLength, minimum, maximum } = one;
+  const kind = kindOf({ ...one, ...(schema.kind && { kind: schema.kind }) });
+  const choices = kind === 'boolean' ? undefined : (one.enum ?? one.examples);
+  return {
+    name,
+    kind,
+    isRequired,
+    isMultiple,
+    ...(choices !== undefined && { choices: choicesOf(choices) }),
+    ...(one.enum === undefined && one.examples !== undefined && { isOpen: true as const }),
+    ...(minLength !== undefined && { minLength }),
+    ...(maxLength !== undefined && { maxLength }),
+    ...(minimum !== undefined && { minimum }),
+    ...(maximum !== undefined && { maximum }),
+    ...(schema.description !== undefined && { hint: schema.description }),
+    ...(schema.isGenerated && { isGenerated: true as const }),
+    ...(schema.default !== undefined && { value: schema.default }),
+  };
+};
+
+/** What a body may say, field by field; nothing of what is only read. */
+export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
+  const { properties = {}, required = [] } = (schema ?? {}) as {
+    properties?: Readonly<Record<string, Schema>>;
+    required?: readonly string[];
+  };
+  return Object.entries(properties)
+    .filter(([, property]) => property.readOnly !== true)
+    .map(([name, property]) => fieldOf(name, property, required.includes(name)));
+};
+
+type Doing = { method: Exclude<Method, 'GET'>; operation: Operation; fields: readonly Field[] };
+
+const filled = ({ method, fields }: Doing, document: Document): readonly Field[] => {
+  if (method === 'POST') return fields.map((field) => (field.isGenerated ? { ...field, value: newKey() } : field));
+  const present = new Map(document.properties.map(({ name, value }) => [name, value]));
+  return fields.map((field) => {
+    const value = present.get(field.name);
+    return value === undefined || value === null ? field : { ...field, value };
+  });
+};
+
+/** Adds the actions of a route to its document: those that the reader may use, at the address that was asked for. */
+export type WithActions = (document: Document, principal: Principal | null, href: string) => Document;
+
+/**
+ * Makes what adds a route's actions to its document: with what stands there now filled in.
+ * The schemas are read once, when the route is mounted.
+ */
+export const createActions = ({ operations }: Resource): WithActions => {
+  const doings = Object.entries(NAMES).flatMap(([method]): Doing[] => {
+    const doing = method as Doing['method'];
+    const operation = operations[doing];
+    return operation === undefined ? [] : [{ method: doing, operation, fields: fieldsOf(operation.input) }];
+  });
+  return (document, principal, href) => {
+    const possible = doings.filter(
+      ({ operation: { access } }) =>
+        access === 'anyone' || (principal !== null && (access === 'token' || principal.scope === 'platform')),
+    );
+    if (possible.length === 0) return document;
+    const actions = possible.map((doing): Action => ({
+      name: NAMES[doing.method],
+      title: doing.operation.title,
+      method: doing.method,
+      href,
+      fields: filled(doing, document),
+    }));
+    return { ...document, actions };
+  };
+};

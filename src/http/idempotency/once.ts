@@ -1,0 +1,80 @@
+/**
+ * `Idempotency-Key`: what is asked for twice is made once, also when both ask at the same moment, in two processes, or when
+ * the process dies between the commit and the answer. The memory stands in the transaction of what was made.
+ */
+import { createHash, createHmac } from 'node:crypto';
+import { transaction, type Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import type { Purge } from '#kernel/purge.ts';
+import { invalid, Problem } from '#kernel/problem.ts';
+import type { Principal } from '#kernel/principal.ts';
+import type { Made, Once } from '../operation.ts';
+import { claimKey, findAnswer, keepAnswer, purgeKeys, type Kept } from './queries.ts';
+
+const KEPT_MS = 24 * 3_600_000;
+
+/** `fingerprintKey`: bodies may hold secrets that can be guessed, so what is kept of them is an HMAC. */
+export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKey: Buffer };
+
+type Asked = {
+  key: string | undefined;
+  principal: Principal | null;
+  method: string;
+  path: string;
+  contentType: string;
+  bytes: Uint8Array;
+  now: Date;
+};
+
+const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/;
+
+const readKey = (key: string): string => {
+  if (KEY.test(key)) return key;
+  const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters';
+  throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
+};
+
+/** Who asks for what under which name: one caller never meets the answer of another. */
+const scopeOf = (key: string, { principal, method, path }: Asked): Buffer =>
+  createHash('sha256')
+    .update(JSON.stringify([principal?.clientId, principal?.userId, method, path, key]))
+    .digest();
+
+export const createOnce =
+  ({ sql, sealer, fingerprintKey }: IdempotencyDeps) =>
+  (asked: Asked): Once => {
+    const { key, now, contentType, bytes } = asked;
+    if (key === undefined) return { before: async () => undefined, make: (make) => transaction(sql, make) };
+    const scope = scopeOf(readKey(key), asked);
+    const boundTo = `idempotency:${scope.toString('hex')}`;
+    const bodyHash = createHmac('sha256', fingerprintKey).update(`${contentType}\n`).update(bytes).digest();
+    const staleAt = new Date(now.getTime() - KEPT_MS);
+
+    const again = (kept: Kept | undefined): Made | undefined => {
+      if (kept === undefined) return undefined;
+      if (kept.bodyHash.equals(bodyHash)) return JSON.parse(sealer.open(kept.answer, boundTo)) as Made;
+      const message = 'This Idempotency-Key was used for another body: take a new one for a new request';
+      throw new Problem(422, { code: 'idempotency_key_reused', message, field: 'Idempotency-Key' });
+    };
+
+    return {
+      before: async () => again(await findAnswer(sql, scope, staleAt)),
+      make: (make) =>
+        transaction(sql, async (tx) => {
+          if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
+            const present = again(await findAnswer(tx, scope, staleAt));
+            if (present !== undefined) return present;
+            throw new Error('An idempotency key that is taken has no answer');
+          }
+          const made = await make(tx);
+          await keepAnswer(tx, scope, sealer.seal(JSON.stringify(made), boundTo));
+          return made;
+        }),
+    };
+  };
+
+/** Keys that have had their day. */
+export const createIdempotencyPurge = ({ sql }: { sql: Sql }): Purge => ({
+  name: 'idempotency_keys',
+  purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - KEPT_MS)),
+});

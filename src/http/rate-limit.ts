@@ -1,0 +1,57 @@
+/**
+ * How many requests a grant may make: a token bucket, one for each process, in memory. In the database it would cost every
+ * request a write; with several processes a grant gets as many buckets.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '#kernel/clock.ts';
+import type { Principal } from '#kernel/principal.ts';
+import { Problem } from '#kernel/problem.ts';
+
+const GRANTS_MAX = 100_000;
+
+export type RateLimitSettings = {
+  /** 0: no limit. */
+  requestsPerSecond: number;
+  burstRequests: number;
+};
+
+/** Takes one request from the bucket and answers the headers to send; throws a 429 that carries them where it is empty. */
+export type RateLimit = (principal: Principal | null) => Readonly<Record<string, string>>;
+
+const NONE = {};
+
+/**
+ * The one value of a bucket is when it will be full again (the generic cell rate algorithm). The headers are those of
+ * draft-ietf-httpapi-ratelimit-headers: `r` requests are left, `t` seconds until the bucket is full.
+ */
+export const createRateLimit = (
+  { requestsPerSecond, burstRequests }: RateLimitSettings,
+  clock: Pick<Clock, 'monotonicMs'>,
+): RateLimit => {
+  if (requestsPerSecond === 0) return () => NONE;
+  const fullAtMs = new LRUCache<string, number>({ max: GRANTS_MAX });
+  const costMs = 1_000 / requestsPerSecond;
+  const policy = `"default";q=${burstRequests};w=${Math.ceil(burstRequests / requestsPerSecond)}`;
+  return (principal) => {
+    if (principal === null || principal.scope === 'platform') return NONE;
+    const key = principal.grantId === null ? `user ${principal.userId}` : `grant ${principal.grantId}`;
+    const nowMs = clock.monotonicMs();
+    const before = Math.max(fullAtMs.get(key) ?? nowMs, nowMs);
+    const after = before + costMs;
+    const left = Math.floor(burstRequests - (after - nowMs) / costMs + 1e-6);
+    const headers = (r: number, fullMs: number) => ({
+      'RateLimit-Policy': policy,
+      RateLimit: `"default";r=${r};t=${Math.ceil((fullMs - nowMs) / 1_000)}`,
+    });
+    if (left >= 0) {
+      fullAtMs.set(key, after);
+      return headers(left, after);
+    }
+    const waitSeconds = Math.ceil((after - nowMs - burstRequests * costMs) / 1_000);
+    throw new Problem(
+      429,
+      { code: 'too_many_requests', message: `More than ${requestsPerSecond} requests a second; wait ${waitSeconds} s` },
+      { headers: { ...headers(0, before), 'Retry-After': String(waitSeconds) } },
+    );
+  };
+};

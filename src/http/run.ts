@@ -1,0 +1,60 @@
+/** An operation made ready to run: what came is judged by its schema, what it needs to know is put together. */
+import type { FastifyRequest } from 'fastify';
+import { invalid } from '#kernel/problem.ts';
+import { requirePlatform } from '#kernel/principal.ts';
+import { parseBody } from './body.ts';
+import type { Caller } from './caller.ts';
+import { unmodifiedSince } from './conditional.ts';
+import { DONE } from './done.ts';
+import type { Answer, ApiRequest, Operation } from './operation.ts';
+import type { Method, Params } from './route.ts';
+import { headersOf, pathOf, queryOf, type Services } from './services.ts';
+import { arraysOf, createValidator } from './validate.ts';
+
+/** `given` is what a form says in place of the body and the headers of a program. */
+export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;
+export type Given = { body: unknown; ifMatch: string | undefined };
+
+/** `method` is what is done, which the POST of a form hides. */
+export const createRun = (services: Services, method: Method, operation: Operation): Run => {
+  const { input } = operation;
+  const arrays = input === undefined ? undefined : arraysOf(input);
+  const validate = input === undefined ? undefined : createValidator(input);
+  return async (request, caller, given) => {
+    const { principal } = caller;
+    if (operation.access === 'platform' && principal !== null) requirePlatform(principal);
+    const headers = headersOf(request);
+    const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
+    const query = queryOf(request);
+    if (caller.isBrowser) query.delete(DONE);
+    const asked: Omit<ApiRequest, 'body' | 'principal'> = {
+      params: request.params as Params,
+      query,
+      headers,
+      address: request.ip,
+      now: services.clock.now(),
+      unmodified: unmodifiedSince(given === undefined ? headers['if-match'] : given.ifMatch),
+    };
+    const handle = (body: unknown) => {
+      const once = services.once({
+        key: method === 'POST' && principal !== null ? headers['idempotency-key'] : undefined,
+        principal,
+        method,
+        path: pathOf(request),
+        contentType: headers['content-type'] ?? '',
+        bytes,
+        now: asked.now,
+      });
+      return operation.handle({ ...asked, principal, body }, once);
+    };
+    if (arrays === undefined || validate === undefined) return handle(undefined);
+    const { value, faults, sound } = validate(
+      given === undefined ? parseBody(bytes, headers['content-type'] ?? '', arrays) : given.body,
+    );
+    if (faults.length === 0) return handle(value);
+    const further = (await operation.review?.({ ...asked, principal, body: sound })) ?? [];
+    // A member that the schema refused is missing for the review: what it says of that one is not true.
+    const refused = new Set(faults.map(({ field }) => field?.split('.', 1)[0]));
+    throw invalid(...faults, ...further.filter(({ field }) => !refused.has(field?.split('.', 1)[0])));
+  };
+};

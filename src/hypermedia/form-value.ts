@@ -1,0 +1,23 @@
+/** A value as a form writes it: what stands in a field, and what a form that was not touched sends back. */
+import type { Value } from './document.ts';
+
+const isTexts = (value: Value): value is { readonly [name: string]: string } =>
+  typeof value === 'object' &&
+  value !== null &&
+  !Array.isArray(value) &&
+  Object.values(value).every((member) => typeof member === 'string');
+
+/**
+ * One text for a single field, a list for one that takes several. Booleans are `1` and `0`, nothing is the empty text, an
+ * object of texts is lines of `Name: value`, and any other one its JSON.
+ */
+export const formValue = (value: Value | undefined): string | readonly string[] => {
+  if (value === undefined || value === null) return '';
+  if (Array.isArray(value)) return value.map((item: Value) => String(formValue(item)));
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  if (typeof value !== 'object') return String(value);
+  if (!isTexts(value)) return JSON.stringify(value);
+  return Object.entries(value)
+    .map(([name, text]) => `${name}: ${text}`)
+    .join('\n');
+};
