@@ -8,6 +8,7 @@ import type { Document, Link, Naming } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
+import type { View } from '#hypermedia/view.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#kernel/listing.ts';
 import type { Principal } from '#kernel/principal.ts';
@@ -36,11 +37,11 @@ export type ApiRequest<Body = unknown, Who = Principal> = {
 export type Made = { document: Document; location: string; isSecret?: true };
 
 /**
- * `naming` where the representation was frozen with its own; else the process' own counts. `next` is where a person goes on
- * when what they looked at is gone.
+ * `naming` where the representation was frozen with its own; else the process' own counts. `page` where people are told the
+ * same better than by the page that every document has. `next` is where a person goes on when what they looked at is gone.
  */
 export type Answer =
-  | { status: 200 | 202; document: Document; naming?: Naming }
+  | { status: 200 | 202; document: Document; naming?: Naming; page?: (view: View) => string }
   | ({ status: 201 } & Made)
   | { status: 204; next?: string };
 
@@ -60,6 +61,8 @@ export type Operation = {
   /** One sentence: what it does. OPTIONS, forms and the reference say it. */
   summary: string;
   access: 'anyone' | 'token' | 'platform';
+  /** Makes something: 201, and at most once with an Idempotency-Key. */
+  isCreating: boolean;
   input: TSchema | undefined;
   bodyLimitBytes: number | undefined;
   /** The words its query may use; those of a listing come with `properties`. */
@@ -88,6 +91,7 @@ const operation = (
   title,
   bodyLimitBytes,
   modifiers,
+  isCreating: false,
   input: undefined,
   review: undefined,
   properties: undefined,
@@ -200,6 +204,7 @@ export const creating = <Schema extends TSchema, Prepared>(
 ): Operation =>
   operation(described, {
     access: described.access ?? 'token',
+    isCreating: true,
     input: described.input,
     review: async (request) => described.review?.(known(request)) ?? [],
     handle: async (asked, once) => {

@@ -34,15 +34,23 @@ export const representationHeaders = (reply: FastifyReply, representation: Repre
   reply.header('Content-Type', contentTypeOf(representation));
 };
 
-type Outgoing = { status: number; document: Document; naming: Naming; isSecret: boolean; view: View | undefined };
+type Outgoing = {
+  status: number;
+  document: Document;
+  naming: Naming;
+  isSecret: boolean;
+  view: View | undefined;
+  /** In place of what the format makes of the document. */
+  page?: string;
+};
 
 export const sendDocument = (
   reply: FastifyReply,
   request: FastifyRequest,
   representation: Representation,
-  { status, document, naming, isSecret, view }: Outgoing,
+  { status, document, naming, isSecret, view, page }: Outgoing,
 ) => {
-  const bytes = Buffer.from(representation.format.render(document, naming, view));
+  const bytes = Buffer.from(page ?? representation.format.render(document, naming, view));
   representationHeaders(reply, representation);
   const links = linkHeader(document);
   if (links !== undefined) reply.header('Link', links);

@@ -47,7 +47,9 @@ const send = (services: Services, { request, reply, caller, withActions }: Way, 
     : answer.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const view = format.isPage === true ? viewOf(services, caller, done === undefined ? {} : { done }) : undefined;
-  return sendDocument(reply, request, representation, { status: answer.status, document, naming, isSecret, view });
+  const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
+  const outgoing = { status: answer.status, document, naming, isSecret, view };
+  return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
 };
 
 export const mountResource = (app: FastifyInstance, services: Services, route: Resource): void => {
