@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { etagOf, isKnown, unmodifiedSince } from './conditional.ts';
+
+const document = { name: 'thing', version: 7, properties: [], links: [], embedded: [] };
+
+test('a tag differs with the bytes, the media type and the version', () => {
+  const tag = etagOf(document, 'a/b', 'bytes');
+  assert.match(tag, /^"7-[\w-]+"$/);
+  assert.equal(etagOf(document, 'a/b', Buffer.from('bytes')), tag);
+  assert.notEqual(etagOf(document, 'a/b', 'byte'), tag);
+  assert.notEqual(etagOf(document, 'a/c', 'bytes'), tag);
+  assert.notEqual(etagOf({ ...document, version: 8 }, 'a/b', 'bytes'), tag);
+});
+
+const known: [ifNoneMatch: string | undefined, isIt: boolean][] = [
+  [undefined, false],
+  ['*', true],
+  ['"7-x"', true],
+  ['W/"7-x"', true],
+  ['"a", "7-x"', true],
+  ['"7-y"', false],
+  ['7-x', false],
+  ['', false],
+];
+for (const [header, isIt] of known) {
+  test(`If-None-Match: ${header} ${isIt ? 'knows' : 'does not know'} the tag "7-x"`, () => {
+    assert.equal(isKnown(header, '"7-x"'), isIt);
+  });
+}
+
+const matching: [ifMatch: string | undefined, mayGoOn: boolean][] = [
+  [undefined, true],
+  ['*', true],
+  ['"7-anything"', true],
+  ['"6-x", "7-x"', true],
+  ['W/"7-x"', false],
+  ['"6-x"', false],
+  ['"77-x"', false],
+  ['"-7"', false],
+  ['"7"', false],
+  ['garbage', false],
+  ['', false],
+];
+for (const [header, mayGoOn] of matching) {
+  test(`If-Match: ${header} ${mayGoOn ? 'lets' : 'keeps'} version 7 ${mayGoOn ? 'be changed' : 'as it is'}`, () => {
+    const change = () => unmodifiedSince(header)(7);
+    if (mayGoOn) assert.doesNotThrow(change);
+    else assert.throws(change, { status: 412 });
+  });
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Field, Kind, Value } from '#hypermedia/document.ts';
+import { bodyOf, readFormPost } from './form-post.ts';
+
+const field = (name: string, kind: Kind, value?: Value, isMultiple = false): Field => ({
+  name,
+  kind,
+  isRequired: false,
+  isMultiple,
+  ...(value === undefined ? {} : { value }),
+});
+
+const visitor = {
+  principal: { userId: 1, clientId: null, grantId: null, scope: 'user_full_access', stores: [], owned: [] },
+  nonceOf: () => '',
+  isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
+} as const;
+
+const posted = (fields: [string, string][], method = 'PATCH') =>
+  readFormPost(
+    Buffer.from(new URLSearchParams([['_method', method], ['nonce', `${method} /x`], ...fields]).toString()),
+    '/x',
+    visitor,
+  );
+
+const changes: [what: string, fields: Field[], sent: [string, string][], body: Record<string, unknown>][] = [
+  ['a text that stands there already', [field('name', 'text', 'Shop')], [['name', 'Shop']], {}],
+  ['another text', [field('name', 'text', 'Shop')], [['name', 'Store']], { name: 'Store' }],
+  ['a text that is cleared', [field('url', 'url', 'http://a')], [['url', '']], { url: '' }],
+  ['lines that only a browser has ended otherwise', [field('note', 'text', 'a\nb')], [['note', 'a\r\nb']], {}],
+  ['a flag as it was', [field('is_active', 'boolean', '1')], [['is_active', '1']], {}],
+  ['a flag that is turned', [field('is_active', 'boolean', '1')], [['is_active', '0']], { is_active: '0' }],
+  ['a secret that was left empty', [field('key', 'secret', 'old')], [['key', '']], {}],
+  ['a new secret', [field('key', 'secret', 'old')], [['key', 'new']], { key: 'new' }],
+  [
+    'the same boxes',
+    [field('events', 'text', ['a', 'b'], true)],
+    [
+      ['events', 'a'],
+      ['events', 'b'],
+    ],
+    {},
+  ],
+  ['fewer boxes', [field('events', 'text', ['a', 'b'], true)], [['events', 'b']], { events: ['b'] }],
+  ['no box at all', [field('events', 'text', ['a'], true)], [], { events: [] }],
+  ['lines', [field('uris', 'url', ['a'], true)], [['uris', 'a\r\nb\r\n\r\n']], { uris: ['a', 'b'] }],
+  ['an object as it was', [field('headers', 'json', { A: '1' })], [['headers', 'A: 1']], {}],
+  ['a field of nobody', [field('name', 'text', 'Shop')], [['colour', 'red']], { colour: 'red' }],
+];
+for (const [what, fields, sent, body] of changes) {
+  test(`a change sends, of ${what}: ${JSON.stringify(body)}`, () => {
+    assert.deepEqual(bodyOf(posted(sent), { fields }), body);
+  });
+}
+
+test('something new is told what was filled in', () => {
+  const fields = [
+    field('name', 'text'),
+    field('url', 'url'),
+    field('key', 'secret', 'made up'),
+    field('events', 'text', undefined, true),
+  ];
+  const sent: [string, string][] = [
+    ['name', 'Shop'],
+    ['url', ''],
+    ['key', 'made up'],
+  ];
+  assert.deepEqual(bodyOf(posted(sent, 'POST'), { fields }), { name: 'Shop', key: 'made up' });
+});
+
+test('a form of another session, address or deed is refused', () => {
+  const form = (nonce: string) => Buffer.from(new URLSearchParams({ _method: 'DELETE', nonce }).toString());
+  for (const nonce of ['', 'PATCH /x', 'DELETE /y']) {
+    assert.throws(() => readFormPost(form(nonce), '/x', visitor), { status: 403 });
+  }
+  assert.equal(readFormPost(form('DELETE /x'), '/x', visitor).method, 'DELETE');
+});
+
+test('a method that no form has is refused', () => {
+  for (const method of ['GET', 'HEAD', 'patch', 'TRACE', '__proto__']) {
+    assert.throws(() => posted([], method), { status: 400 }, method);
+  }
+});

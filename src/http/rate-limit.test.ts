@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Principal } from '#kernel/principal.ts';
+import { createRateLimit } from './rate-limit.ts';
+
+const settings = { requestsPerSecond: 10, burstRequests: 20 };
+const grant = (grantId: number): Principal => ({
+  userId: 1,
+  clientId: 2,
+  grantId,
+  scope: 'store_full_access',
+  stores: [256],
+  owned: [],
+});
+
+const start = () => {
+  const time = { ms: 1_000 };
+  const limit = createRateLimit(settings, { monotonicMs: () => time.ms });
+  const allowed = (tries: number, principal = grant(1)): number => {
+    let through = 0;
+    for (let i = 0; i < tries; i += 1) {
+      try {
+        limit(principal);
+        through += 1;
+      } catch {
+        // The bucket is empty.
+      }
+    }
+    return through;
+  };
+  return { time, limit, allowed };
+};
+
+test('a full bucket lets the burst through, then as many as it is filled with', () => {
+  const { time, allowed } = start();
+  assert.equal(allowed(50), 20);
+  time.ms += 500;
+  assert.equal(allowed(50), 5);
+  time.ms += 60_000;
+  assert.equal(allowed(50), 20);
+});
+
+test('the headers say what is left, and until when it is full', () => {
+  const { limit } = start();
+  assert.deepEqual(limit(grant(1)), { 'RateLimit-Policy': '"default";q=20;w=2', RateLimit: '"default";r=19;t=1' });
+});
+
+test('an empty bucket is a 429 that says when to come again', () => {
+  const { limit, allowed, time } = start();
+  allowed(20);
+  assert.throws(
+    () => limit(grant(1)),
+    (error: { status: number; headers: Record<string, string> }) => {
+      assert.equal(error.status, 429);
+      assert.equal(error.headers['Retry-After'], '1');
+      assert.equal(error.headers['RateLimit'], '"default";r=0;t=2');
+      return true;
+    },
+  );
+  time.ms += 1_000;
+  assert.equal(allowed(1), 1);
+});
+
+test('a grant does not feel another one, and a person is not a grant', () => {
+  const { allowed } = start();
+  allowed(30);
+  assert.equal(allowed(30, grant(2)), 20);
+  assert.equal(allowed(30, { ...grant(1), grantId: null, clientId: null }), 20);
+});
+
+test('the platform, who has no token, and everybody where it is off, are not counted', () => {
+  const { limit } = start();
+  const platform: Principal = { ...grant(1), userId: null, scope: 'platform', stores: 'all' };
+  const off = createRateLimit({ ...settings, requestsPerSecond: 0 }, { monotonicMs: () => 0 });
+  for (let i = 0; i < 50; i += 1) {
+    assert.deepEqual(limit(platform), {});
+    assert.deepEqual(limit(null), {});
+    assert.deepEqual(off(grant(1)), {});
+  }
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { startAuthorizationServer } from './oauth-server.ts';
+
+type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
+type Ask = { key?: string; body?: unknown; token?: string; path?: string; origin?: string; accept?: string };
+
+const WEBHOOK = { name: 'Orders', format: 'json', encryption_key: 'a secret that must not lie around' };
+
+let server: Server;
+let second: string;
+let token: string;
+let other: string;
+
+before(async () => {
+  server = await startAuthorizationServer({ API_RATE_PER_SECOND: '0' });
+  second = await server.startSecond();
+  const issue = async (changes: Record<string, string> = {}, client: Record<string, string> = {}) =>
+    String((await server.redeem(await server.newCode(changes), client)).body['access_token']);
+  token = await issue();
+  const redirect_uri = 'https://other.example.com/cb';
+  other = await issue({ client_id: server.other.client_id, redirect_uri }, { ...server.other, redirect_uri });
+});
+
+const post = async ({ key, body = WEBHOOK, token: bearer = token, path, origin = server.origin, accept }: Ask) => {
+  const response = await fetch(origin + (path ?? `/stores/${server.alpha}/webhooks`), {
+    method: 'POST',
+    headers: {
+      'SERVICE-API-VERSION': '1',
+      Authorization: `Bearer ${bearer}`,
+      'Content-Type': 'application/json',
+      ...(key === undefined ? {} : { 'Idempotency-Key': key }),
+      ...(accept === undefined ? {} : { Accept: accept }),
+    },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+};
+
+const webhooks = async (): Promise<number> => {
+  const [row] = await server.sql<{ n: number }[]>`select count(*) as n from webhook`;
+  return row?.n ?? NaN;
+};
+
+test('the same request under one key makes one thing and answers the same bytes', async () => {
+  const present = await webhooks();
+  const first = await post({ key: 'one' });
+  const again = await post({ key: 'one' });
+  assert.deepEqual([first.status, again.status], [201, 201]);
+  assert.equal(again.text, first.text);
+  for (const name of ['location', 'etag', 'content-type'])
+    assert.equal(again.headers.get(name), first.headers.get(name));
+  assert.equal(await webhooks(), present + 1);
+});
+
+test('without a key, each request makes its own', async () => {
+  const present = await webhooks();
+  await post({});
+  await post({});
+  assert.equal(await webhooks(), present + 2);
+});
+
+test('fifty at once over two processes make one thing, and all hear of it', async () => {
+  const present = await webhooks();
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => post({ key: 'at once', origin: i % 2 === 0 ? server.origin : second })),
+  );
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [201]);
+  assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+  assert.equal(await webhooks(), present + 1);
+});
+
+test('another body under the same key is a 422 and changes nothing', async () => {
+  await post({ key: 'two' });
+  const present = await webhooks();
+  const { status, text } = await post({ key: 'two', body: { ...WEBHOOK, name: 'Other' } });
+  assert.equal(status, 422);
+  assert.match(text, /"code":"idempotency_key_reused"/);
+  assert.equal(await webhooks(), present);
+});
+
+test('a refused request leaves the key free', async () => {
+  const refused = await post({ key: 'three', body: { name: 'No format' } });
+  assert.equal(refused.status, 400);
+  assert.equal((await post({ key: 'three' })).status, 201);
+});
+
+test('keys are each client’s own', async () => {
+  const mine = await post({ key: 'four' });
+  const theirs = await post({ key: 'four', token: other });
+  assert.equal(theirs.status, 201);
+  assert.notEqual(theirs.headers.get('location'), mine.headers.get('location'));
+});
+
+test('an answer is not given again to who no longer reaches the store', async () => {
+  await post({ key: 'five' });
+  const { status } = await post({ key: 'five', path: `/stores/${server.foreign}/webhooks` });
+  assert.equal(status, 404);
+});
+
+test('the answer comes again in the format that is asked for', async () => {
+  const first = await post({ key: 'six' });
+  const again = await post({ key: 'six', accept: 'application/json' });
+  assert.equal(again.headers.get('content-type'), 'application/json');
+  assert.equal(again.text, first.text);
+});
+
+for (const key of ['', 'ä', 'x'.repeat(256)]) {
+  test(`a key of ${key.length} characters such as "${key.slice(0, 3)}" is refused`, async () => {
+    assert.equal((await post({ key })).status, 400);
+  });
+}
+
+test('after a day the key is free again, whether or not it was purged', async () => {
+  const first = await post({ key: 'seven' });
+  server.wait(24 * 3_600_000 + 1_000);
+  const fresh = await server.redeem(await server.newCode());
+  const later = await post({ key: 'seven', token: String(fresh.body['access_token']) });
+  assert.equal(later.status, 201);
+  assert.notEqual(later.headers.get('location'), first.headers.get('location'));
+});
+
+test('what is kept of an answer is sealed', async () => {
+  const rows = await server.sql<{ row: string }[]>`
+    select encode(scope, 'escape') || encode(body_hash, 'escape') || encode(answer, 'escape') as row from idempotency_key`;
+  assert.ok(rows.length > 5);
+  for (const { row } of rows) assert.doesNotMatch(row, /secret that|Orders|webhook/);
+});
