@@ -27,6 +27,11 @@ create table erased_store (
   primary key (shard, id)
 );
 
+-- oauth ---------------------------------------------------------------------------------------------------------------
+
+-- What ends with a store. Neither column changes while a grant lives, so "last used" stays a HOT update.
+create index access_grant_store on access_grant (store_id) where store_id is not null and date_revoked is null;
+
 -- commerce ------------------------------------------------------------------------------------------------------------
 
 -- The order in which people count: 9 before 10, though ids are texts. Neither column changes after the insert, so updates

@@ -8,6 +8,7 @@ import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker } from '#delivery/worker.ts';
+import { createEventPurges } from '#events/housekeeping/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
@@ -18,6 +19,7 @@ import type { Log } from '#kernel/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#oauth/bearer.ts';
 import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
+import { createStorePurges } from '#stores/erasure/purges.ts';
 import type { Config } from './config.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { serveMetrics } from './metrics.ts';
@@ -82,6 +84,9 @@ const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry): Ru
     purges: [
       ...createOAuthPurges({ sql, kept: config.housekeeping }),
       createIdempotencyPurge({ sql }),
+      // What erased stores have left, and last their names.
+      ...createEventPurges({ sql }),
+      ...createStorePurges({ sql }),
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
     ],
   });

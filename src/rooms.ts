@@ -1,11 +1,13 @@
 /** The composition root of what answers requests: which room gets what from which. */
 import { createHmac } from 'node:crypto';
 import { createAccounts } from '#accounts/accounts.ts';
+import { originOf } from '#accounts/audit/audit.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
 import { createThrottle } from '#accounts/throttle/throttle.ts';
 import { createPages } from '#accounts/visitor.ts';
+import { collectionOf, resourceTypes } from '#commerce/catalogue.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
@@ -22,15 +24,17 @@ import { appSections, createApps } from '#oauth/apps.ts';
 import { createAuthorize } from '#oauth/authorize/authorize.ts';
 import type { Bearer } from '#oauth/bearer.ts';
 import { createClientAuthentication } from '#oauth/client-auth.ts';
-import { revokeGrantsOf } from '#oauth/connected/connected.ts';
+import { revokeGrantsForStore, revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { createIntrospect } from '#oauth/introspect.ts';
 import { createMetadata } from '#oauth/metadata.ts';
 import { createRevoke } from '#oauth/revocation/revoke.ts';
 import { createTokenEndpoint } from '#oauth/token.ts';
 import { createHome } from '#stores/home.ts';
+import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
 import { membershipsOf } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
+import { createWebhooksOfStore } from '#webhooks/of-store/of-store.ts';
 import type { Config } from './config.ts';
 import type { Rooms } from './routes.ts';
 
@@ -82,9 +86,45 @@ const openEvents = (deps: RoomsDeps) =>
     bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
   });
 
+/** Stores know nothing of what hangs on them: how it follows them is said here. */
+const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps) => {
+  const { baseUrl, naming, webhooks } = config;
+  const onChanged = async ({ shard, id }: { shard: number; id: number }) => {
+    worker?.webhookChanged({ shard, webhookId: id });
+    await announcer.webhook({ shard, webhookId: id });
+  };
+  const webhooksOfStore = createWebhooksOfStore({ sql, onChanged });
+  return {
+    stores: createStoreOperations({
+      sql,
+      baseUrl,
+      collections: resourceTypes.map(collectionOf),
+      onMoved: webhooksOfStore.renew,
+      eraseTheirs: [
+        webhooksOfStore.erase,
+        async (tx, { storeId }, request) => {
+          await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
+          return undefined;
+        },
+      ],
+    }),
+    members: createMemberOperations({ sql, baseUrl }),
+    webhooks: createWebhookOperations({
+      sql,
+      sealer,
+      baseUrl,
+      versions: webhooks.versions,
+      webhooksPerStore: webhooks.webhooksPerStore,
+      headerPrefix: naming.webhookHeaderPrefix,
+      judgeUrl: guard.judgeUrl,
+      onChanged,
+    }),
+  };
+};
+
 /** What answers requests, and what the machinery before it needs of the rooms. */
 export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
-  const { config, sql, secretKey, log, bearer, mailer, sealer, guard, worker, announcer } = deps;
+  const { config, sql, secretKey, log, bearer, mailer, sealer } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
@@ -101,20 +141,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
   const once = createOnce({ sql, sealer, fingerprintKey: derive('idempotency fingerprint') });
   const rooms: Rooms = {
     home: createHome({ baseUrl, authUrl }),
-    stores: createStoreOperations({ sql, baseUrl }),
-    webhooks: createWebhookOperations({
-      sql,
-      sealer,
-      baseUrl,
-      versions: config.webhooks.versions,
-      webhooksPerStore: config.webhooks.webhooksPerStore,
-      headerPrefix: naming.webhookHeaderPrefix,
-      judgeUrl: guard.judgeUrl,
-      onChanged: async ({ shard, id }) => {
-        worker?.webhookChanged({ shard, webhookId: id });
-        await announcer.webhook({ shard, webhookId: id });
-      },
-    }),
+    ...openStores(deps),
     events: openEvents(deps),
     commerce: createCommerceOperations({ sql, relationPrefix: naming.relationPrefix }),
     ...createAccounts({

@@ -10,7 +10,8 @@ import { metadataPath } from '#oauth/metadata.ts';
 export type Rooms = Accounts &
   Apps & {
     home: Operation;
-    stores: { list: Operation; read: Operation };
+    stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
+    members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
     webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
     events: Record<'publish' | 'read' | 'payload', Operation>;
     commerce: Record<'read' | 'relation', Operation>;
@@ -45,13 +46,19 @@ const clientRoutes = (
 export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
-  const { users, account, password, stores, webhooks, events, commerce, signIn, authorize } = rooms;
+  const { users, account, password, stores, members, webhooks, events, commerce, signIn, authorize } = rooms;
   return [
     resource(api || '/', { GET: rooms.home }),
     resource(`${api}/users`, { POST: users.create }),
     resource(`${api}/users/:user_id`, { GET: users.read }),
-    resource(`${api}/stores`, { GET: stores.list }),
-    resource(`${api}/stores/:store_id`, { GET: stores.read }),
+    resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
+    resource(`${api}/stores/:store_id`, { GET: stores.read, PATCH: stores.patch, DELETE: stores.remove }),
+    resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),
+    resource(`${api}/stores/:store_id/members/:user_id`, {
+      GET: members.read,
+      PATCH: members.patch,
+      DELETE: members.remove,
+    }),
     resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
     resource(`${api}/webhooks/:webhook_id`, {
       GET: webhooks.read,

@@ -2,14 +2,29 @@ import { formatDate } from '#hypermedia/date.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
 import type { StoreRow } from './queries.ts';
 
-/** A store, its dates shown in its own time zone. */
-export const storeDocument = (store: StoreRow, baseUrl: string): Document => {
-  const self = `${baseUrl}/stores/${store.id}`;
+export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
+
+/**
+ * A store, its dates shown in its own time zone. `collections` are the names of what the platform publishes, each an
+ * address below the store's and a relation that leads there.
+ */
+export const storeDocument = (
+  store: StoreRow,
+  shown: { baseUrl: string; collections: readonly string[] },
+): Document => {
+  const self = addressOfStore(store.id, shown.baseUrl);
+  const below = (rel: string) => ({
+    rel,
+    href: `${self}/${rel}`,
+    title: `All ${rel.replaceAll('_', ' ')} of this store`,
+  });
   return {
     name: 'store',
+    title: store.name,
+    version: store.revision,
     links: [
       { rel: 'self', href: self, title: 'This store' },
-      { rel: 'webhooks', href: `${self}/webhooks`, title: 'All webhooks of this store' },
+      ...['webhooks', 'events', 'members', ...shown.collections].map(below),
     ],
     embedded: [],
     properties: [

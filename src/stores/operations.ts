@@ -1,54 +1,112 @@
 /** Stores over the API: {base_url}/stores. */
-import type { Sql } from '#database/pool.ts';
-import { guarded, type Operation } from '#http/operation.ts';
+import { transaction, type Sql } from '#database/pool.ts';
+import { accepting, creating, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { collection, readPage } from '#hypermedia/page.ts';
-import { refuseParameters } from '#hypermedia/parameters.ts';
-import { parseId, shardOf } from '#kernel/ids.ts';
-import { notFound } from '#kernel/problem.ts';
-import { reachesStore, type Principal } from '#kernel/principal.ts';
-import { storeDocument } from './document.ts';
-import { countStores, findStore, listStores, type Reach } from './queries.ts';
+import { shardOf } from '#kernel/ids.ts';
+import { invalid, notFound } from '#kernel/problem.ts';
+import type { Principal } from '#kernel/principal.ts';
+import { keyOf, storeOf } from './access.ts';
+import { addressOfStore, storeDocument } from './document.ts';
+import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
+import { countStores, findStore, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
+import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
+import { detailsOf, partOfStore, wholeStore, type StorePart } from './schema.ts';
+import { createStore } from './store.ts';
+
+export type StoreDeps = {
+  sql: Sql;
+  baseUrl: string;
+  /** The names of the collections that the platform publishes into. */
+  collections: readonly string[];
+  /** Called after the commit where the domain is another than before. */
+  onMoved: (store: { shard: number; storeId: number }) => Promise<void>;
+  eraseTheirs: readonly EraseTheirs[];
+};
+
+/** Stands in for what the schema has refused, which has its fault already. */
+const SOUND: StoreDetails = { name: 'Store', domain: 'store.example.com', email: 'store@example.com', timeZone: 'UTC' };
 
 const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
-export const createStoreOperations = ({
-  sql,
-  baseUrl,
-}: {
-  sql: Sql;
-  baseUrl: string;
-}): { read: Operation; list: Operation } => ({
-  read: guarded({
-    summary: 'One store',
-    handle: async ({ params, principal, query }) => {
-      refuseParameters(query, []);
-      const id = parseId(params['store_id'] ?? '');
-      const reached = id !== undefined && reachesStore(principal, id);
-      const store = reached ? await findStore(sql, shardOf(id), id) : undefined;
-      if (store === undefined) throw notFound('store');
-      return { status: 200, document: storeDocument(store, baseUrl) };
-    },
-  }),
-  list: guarded({
-    summary: 'The stores this token reaches, a page at a time',
-    handle: async ({ principal, query }) => {
-      const page = readPage(query);
-      const reach = reachOf(principal);
-      const [stores, total] = await Promise.all([listStores(sql, reach, page), countStores(sql, reach)]);
-      const items = stores.map((store) => storeDocument(store, baseUrl));
-      const path = `${baseUrl}/stores`;
-      const document = collection({
-        name: 'stores',
-        rel: 'stores',
-        title: 'Your stores',
-        path,
-        query,
-        page,
-        total,
-        items,
-      });
-      return { status: 200, document };
-    },
-  }),
-});
+/** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
+const change = async ({ sql, onMoved }: StoreDeps, request: ApiRequest<StorePart>): Promise<StoreRow> => {
+  const { shard, storeId } = keyOf(request);
+  const { before, after } = await transaction(sql, async (tx) => {
+    const stored = await lockStore(tx, shard, storeId);
+    if (stored === undefined) throw notFound('store');
+    request.unmodified(stored.revision);
+    const details = detailsOf(stored, request.body);
+    const faults = storeFaults(details);
+    if (faults.length > 0) throw invalid(...faults);
+    const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
+    const domain = details.domain.toLowerCase();
+    const changed = await updateStore(tx, { ...details, domain, timeZone, shard, id: storeId, now: request.now });
+    return { before: stored, after: changed ?? stored };
+  });
+  if (before.domain !== after.domain) await onMoved({ shard, storeId });
+  return after;
+};
+
+export const createStoreOperations = (
+  deps: StoreDeps,
+): Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation> => {
+  const { sql, baseUrl } = deps;
+  return {
+    list: guarded({
+      summary: 'The stores this token reaches, a page at a time',
+      handle: async ({ principal, query }) => {
+        const page = readPage(query);
+        const reach = reachOf(principal);
+        const [stores, total] = await Promise.all([listStores(sql, reach, page), countStores(sql, reach)]);
+        const items = stores.map((store) => storeDocument(store, deps));
+        const path = `${baseUrl}/stores`;
+        const document = collection({
+          name: 'stores',
+          rel: 'stores',
+          title: 'Your stores',
+          path,
+          query,
+          page,
+          total,
+          items,
+        });
+        return { status: 200, document };
+      },
+    }),
+    create: creating({
+      title: 'Make a store',
+      summary: 'Makes a store, which has no members yet; needs the scope platform',
+      access: 'platform',
+      input: wholeStore,
+      review: async ({ body }) => storeFaults(detailsOf(SOUND, body)),
+      prepare: async ({ body }) => detailsOf(SOUND, body),
+      make: async (tx, { now }, details) => {
+        const { id } = await createStore(tx, { ...details, now });
+        const store = await findStore(tx, shardOf(id), id);
+        if (store === undefined) throw new Error('A store that was just made is not there');
+        return { document: storeDocument(store, deps), location: addressOfStore(id, baseUrl) };
+      },
+    }),
+    read: guarded({
+      summary: 'One store',
+      handle: async (request) => ({ status: 200, document: storeDocument(await storeOf(sql, request), deps) }),
+    }),
+    patch: accepting({
+      title: 'Change the store',
+      summary: 'Changes the properties that are sent and leaves the others as they are',
+      input: partOfStore,
+      review: async (request) => storeFaults(detailsOf(await storeOf(sql, request), request.body)),
+      handle: async (request) => ({ status: 200, document: storeDocument(await change(deps, request), deps) }),
+    }),
+    remove: guarded({
+      title: 'Erase the store',
+      summary: 'Erases the store with everything in it, at once and for good; needs the scope platform',
+      access: 'platform',
+      handle: async (request) => {
+        await eraseStore(sql, { ...keyOf(request), eraseTheirs: deps.eraseTheirs }, request);
+        return { status: 204, next: `${baseUrl}/stores` };
+      },
+    }),
+  };
+};

@@ -4,8 +4,8 @@ import type { Fault } from '#kernel/problem.ts';
 
 export type StoreDetails = { name: string; domain: string; email: string; timeZone: string };
 
-const NAME_LENGTH_MAX = 255;
-const DOMAIN_LENGTH_MAX = 253;
+export const NAME_LENGTH_MAX = 255;
+export const DOMAIN_LENGTH_MAX = 253;
 
 /** Labels of letters, digits and inner hyphens, at most 63 each (RFC 1123 §2.1). */
 const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*$/i;

@@ -91,7 +91,13 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
   const sealer = createSealer(randomBytes(32));
-  const stores = createStoreOperations({ sql, baseUrl: BASE_URL });
+  const stores = createStoreOperations({
+    sql,
+    baseUrl: BASE_URL,
+    collections: [],
+    onMoved: async () => {},
+    eraseTheirs: [],
+  });
   const webhooks = createWebhookOperations({
     sql,
     sealer,

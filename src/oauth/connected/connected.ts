@@ -6,7 +6,7 @@ import { redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
-import { findOwnGrant, revokeGrants } from './queries.ts';
+import { findOwnGrant, revokeGrants, revokeGrantsFor } from './queries.ts';
 import { boundToRevoke } from './section.ts';
 
 /**
@@ -21,6 +21,15 @@ export const revokeGrantsOf = async (
   const revoked = await revokeGrants(sql, { userId, client: clientId, storeId }, now);
   for (const ended of revoked) await recordDeed(sql, { action: 'grant_revoked', userId, ...ended, origin, now });
   return revoked.length;
+};
+
+/** Ends what anybody has allowed for a store that is being erased, and writes down each; in the transaction of that. */
+export const revokeGrantsForStore = async (
+  sql: Queryable,
+  { storeId, origin, now }: { storeId: number; origin: Origin | null; now: Date },
+): Promise<void> => {
+  for (const ended of await revokeGrantsFor(sql, storeId, now))
+    await recordDeed(sql, { action: 'grant_revoked', ...ended, origin, now });
 };
 
 const grantIdOf = ({ params }: DoorRequest): number => parseId(params['grant_id'] ?? '') ?? 0;

@@ -65,3 +65,14 @@ export const revokeGrants = (
     and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}
   returning client, store_id as "storeId"
 `;
+
+/** Ends what anybody has allowed for one store. */
+export const revokeGrantsFor = (
+  sql: Queryable,
+  storeId: number,
+  now: Date,
+): Promise<(RevokedRow & { userId: number | null })[]> => sql<(RevokedRow & { userId: number | null })[]>`
+  update access_grant set date_revoked = ${now}
+  where store_id = ${storeId} and date_revoked is null
+  returning client, store_id as "storeId", user_id as "userId"
+`;

@@ -1,0 +1,118 @@
+/** The people of a store over the API: {base_url}/stores/<id>/members. Whoever reaches the store sees them, the platform says who they are. */
+import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import { accepting, creating, guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId } from '#kernel/ids.ts';
+import { invalid, notFound, Problem } from '#kernel/problem.ts';
+import { keyOf, storeOf } from '../access.ts';
+import { deleteMember } from '../queries.ts';
+import { addressOfMembers, memberDocument } from './document.ts';
+import {
+  countMembers,
+  findMember,
+  holdStore,
+  holdUser,
+  insertMember,
+  listMembers,
+  lockMember,
+  updateRole,
+  type MemberRow,
+} from './queries.ts';
+import { changedMember, newMember } from './schema.ts';
+
+type Deps = { sql: Sql; baseUrl: string };
+type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+
+const memberKeyOf = (request: Asked) => {
+  const userId = parseId(request.params['user_id'] ?? '');
+  if (userId === undefined) throw notFound('member');
+  return { ...keyOf(request), userId };
+};
+
+/** The member of the address, locked; and the one that the caller means. */
+const lockedMember = async (tx: Tx, request: Asked & Pick<ApiRequest, 'unmodified'>): Promise<MemberRow> => {
+  const member = await lockMember(tx, memberKeyOf(request));
+  if (member === undefined) throw notFound('member');
+  request.unmodified(member.role);
+  return member;
+};
+
+const ALREADY = 'This person is a member of the store already: change what they are at their own address';
+
+/** A second time is refused, so that nobody takes an owner down by adding them again. */
+const addition = ({ baseUrl }: Deps): Operation =>
+  creating({
+    title: 'Add a member',
+    summary: 'Makes a person a member of the store; needs the scope platform',
+    access: 'platform',
+    input: newMember,
+    prepare: async () => {},
+    make: async (tx, request) => {
+      const { user: userId, role } = request.body;
+      const key = { ...keyOf(request), userId };
+      if (!(await holdStore(tx, key))) throw notFound('store');
+      if (!(await holdUser(tx, userId)))
+        throw invalid({ code: 'invalid_value', message: 'user must be the id of a user', field: 'user' });
+      if (!(await insertMember(tx, { ...key, role, now: request.now })))
+        throw new Problem(409, { code: 'already_member', message: ALREADY, field: 'user' });
+      const member = await findMember(tx, key);
+      if (member === undefined) throw new Error('A member who was just made is not there');
+      const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
+      return { document: memberDocument(member, { ...request, baseUrl }), location };
+    },
+  });
+
+export const createMemberOperations = ({
+  sql,
+  baseUrl,
+}: Deps): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> => ({
+  list: listing({
+    summary: 'The members of the store, a page at a time',
+    rel: 'members',
+    title: 'The members of this store',
+    properties: { user_id: 'number', role: 'text', date_created: 'date' },
+    handle: async (request) => {
+      const key = keyOf(request);
+      await storeOf(sql, request);
+      const [rows, total] = await Promise.all([listMembers(sql, key, request.listing), countMembers(sql, key)]);
+      const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
+      return { path: addressOfMembers(key.storeId, baseUrl), items, total };
+    },
+  }),
+  add: addition({ sql, baseUrl }),
+  read: guarded({
+    summary: 'One member of the store',
+    handle: async (request) => {
+      const member = await findMember(sql, memberKeyOf(request));
+      if (member === undefined) throw notFound('member');
+      return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
+    },
+  }),
+  patch: accepting({
+    title: 'Change what they are',
+    summary: 'Makes an owner of a member, or a member of an owner; needs the scope platform',
+    access: 'platform',
+    input: changedMember,
+    handle: async (request) => {
+      const { role } = request.body;
+      const member = await transaction(sql, async (tx) => {
+        const present = await lockedMember(tx, request);
+        await updateRole(tx, { ...memberKeyOf(request), role });
+        return { ...present, role };
+      });
+      return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
+    },
+  }),
+  remove: guarded({
+    title: 'Remove the member',
+    summary: 'Takes a person out of the store; the apps that they let into it stop at once; needs the scope platform',
+    access: 'platform',
+    handle: async (request) => {
+      const key = memberKeyOf(request);
+      await transaction(sql, async (tx) => {
+        await lockedMember(tx, request);
+        await deleteMember(tx, key);
+      });
+      return { status: 204, next: addressOfMembers(key.storeId, baseUrl) };
+    },
+  }),
+});

@@ -1,0 +1,70 @@
+/** The statements of members, as the API reads and changes them. */
+import type { Queryable } from '#database/pool.ts';
+import type { Listing } from '#kernel/listing.ts';
+import type { Role } from '../queries.ts';
+
+export type MemberRow = {
+  storeId: number;
+  userId: number;
+  role: Role;
+  dateCreated: Date;
+  /** The store's. */
+  timeZone: string;
+};
+
+type Store = { shard: number; storeId: number };
+type Key = Store & { userId: number };
+
+const members = (sql: Queryable, { shard, storeId }: Store) => sql`
+  select m.store_id as "storeId", m.user_id as "userId", m.role, m.date_created as "dateCreated",
+    s.time_zone as "timeZone"
+  from membership m join store s on s.shard = m.shard and s.id = m.store_id
+  where m.shard = ${shard} and m.store_id = ${storeId}`;
+
+export const findMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
+  const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId}`;
+  return row;
+};
+
+/** The member, their row kept from other writers until the transaction ends. */
+export const lockMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
+  const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId} for no key update of m`;
+  return row;
+};
+
+export const listMembers = (sql: Queryable, store: Store, { offset, limit }: Listing): Promise<MemberRow[]> =>
+  sql<MemberRow[]>`${members(sql, store)} order by m.user_id limit ${limit} offset ${offset}`;
+
+export const countMembers = async (sql: Queryable, { shard, storeId }: Store): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from membership where shard = ${shard} and store_id = ${storeId}`;
+  return row?.total ?? 0;
+};
+
+/** Whether the store is there, and is not erased until the transaction ends. */
+export const holdStore = async (sql: Queryable, { shard, storeId }: Store): Promise<boolean> => {
+  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for key share`;
+  return rows.length === 1;
+};
+
+/** Whether the user is there, and is not erased until the transaction ends. */
+export const holdUser = async (sql: Queryable, userId: number): Promise<boolean> => {
+  const rows = await sql`select from users where id = ${userId} for key share`;
+  return rows.length === 1;
+};
+
+/** False where they are a member already. */
+export const insertMember = async (sql: Queryable, member: Key & { role: Role; now: Date }): Promise<boolean> => {
+  const rows = await sql`
+    insert into membership (shard, store_id, user_id, role, date_created)
+    values (${member.shard}, ${member.storeId}, ${member.userId}, ${member.role}, ${member.now})
+    on conflict (shard, store_id, user_id) do nothing
+    returning user_id`;
+  return rows.length === 1;
+};
+
+export const updateRole = async (sql: Queryable, member: Key & { role: Role }): Promise<void> => {
+  await sql`
+    update membership set role = ${member.role}
+    where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}`;
+};

@@ -1,0 +1,45 @@
+/** What a body may say of a store: all of it when it is made, any part when it is changed. */
+import { Type, type Static } from 'typebox';
+import { readOnly } from '#http/inputs.ts';
+import { EMAIL_LENGTH_MAX } from '#kernel/email.ts';
+import { DOMAIN_LENGTH_MAX, NAME_LENGTH_MAX, type StoreDetails } from './rules.ts';
+
+const name = Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What the store is called.' });
+const domain = Type.String({
+  minLength: 1,
+  maxLength: DOMAIN_LENGTH_MAX,
+  description: 'The host name under which people shop, such as shop.example.com.',
+});
+const email = Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'Where mails about the store go.' });
+const timeZone = Type.String({
+  minLength: 1,
+  description: 'The IANA time zone, such as Europe/Berlin, in which the dates of the store are shown.',
+});
+
+const taken = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
+
+export const wholeStore = Type.Object(
+  { name, domain, email, time_zone: timeZone, ...taken },
+  { additionalProperties: false },
+);
+
+export const partOfStore = Type.Object(
+  {
+    name: Type.Optional(name),
+    domain: Type.Optional(domain),
+    email: Type.Optional(email),
+    time_zone: Type.Optional(timeZone),
+    ...taken,
+  },
+  { additionalProperties: false },
+);
+
+export type StorePart = Static<typeof partOfStore>;
+
+/** What a body makes of the details that are there. */
+export const detailsOf = (present: StoreDetails, body: StorePart): StoreDetails => ({
+  name: body.name ?? present.name,
+  domain: body.domain ?? present.domain,
+  email: body.email ?? present.email,
+  timeZone: body.time_zone ?? present.timeZone,
+});
