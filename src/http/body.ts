@@ -154,6 +154,13 @@ const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Recor
   return object;
 };
 
+/** What a body may come in; the reference says it, too. */
+export const bodyMediaTypes = [
+  'application/json',
+  'application/hal+json',
+  'application/x-www-form-urlencoded',
+] as const;
+
 /** The body as the operation's schema wants it, by content type; throws 400 and 415. */
 export const parseBody = (bytes: Uint8Array, contentType: string, arrays: ReadonlySet<string>): unknown => {
   const [mediaType = ''] = contentType.toLowerCase().split(';', 1);
@@ -166,7 +173,7 @@ export const parseBody = (bytes: Uint8Array, contentType: string, arrays: Readon
     default:
       throw new Problem(415, {
         code: 'unsupported_media_type',
-        message: 'Send application/json, application/hal+json or application/x-www-form-urlencoded',
+        message: `Send ${bodyMediaTypes.join(', ').replace(/, (?=[^,]*$)/, ' or ')}`,
         field: 'Content-Type',
       });
   }
