@@ -1,5 +1,8 @@
 /** The addresses of src/routes.ts, without anybody behind them: tests that go over all of them miss no new one. */
-import type { Route } from '#http/route.ts';
+import type { Operation } from '#http/operation.ts';
+import type { Method, Resource, Route } from '#http/route.ts';
+import { readConfig } from '../../src/config.ts';
+import { createRooms, type RoomsDeps } from '../../src/rooms.ts';
 import { routesOf, type Rooms } from '../../src/routes.ts';
 
 const nobody: unknown = new Proxy({}, { get: () => nobody });
@@ -7,6 +10,23 @@ const nobody: unknown = new Proxy({}, { get: () => nobody });
 /** `baseUrl` is where both the API and the pages are. */
 export const routeTable = (baseUrl: string): readonly Route[] =>
   routesOf(nobody as Rooms, { baseUrl, authUrl: baseUrl });
+
+/** Its resources with the operations as the rooms describe them: who may ask, what they take. They cannot be called. */
+export const resourceTable = (baseUrl: string): readonly Resource[] => {
+  const known = { config: readConfig({ BASE_URL: baseUrl }, '/'), secretKey: Buffer.alloc(32) };
+  const deps: unknown = new Proxy(known, {
+    get: (at, name) => (Reflect.has(at, name) ? Reflect.get(at, name) : nobody),
+  });
+  return routesOf(createRooms(deps as RoomsDeps).rooms, known.config).filter((route) => route.kind === 'resource');
+};
+
+export type Described = { path: string; method: Method; operation: Operation };
+
+/** Every operation of the resources, one by one. */
+export const operationTable = (baseUrl: string): readonly Described[] =>
+  resourceTable(baseUrl).flatMap(({ path, operations }) =>
+    Object.entries(operations).map(([method, operation]) => ({ path, method: method as Method, operation })),
+  );
 
 /** The path with each parameter filled in; throws where the table has one that `named` does not know. */
 export const fillIn = ({ path }: Pick<Route, 'path'>, named: Readonly<Record<string, string>>): string =>

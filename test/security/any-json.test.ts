@@ -1,0 +1,77 @@
+/** Any JSON to any operation that takes a body: it is taken, or refused in the one shape. The table of routes is walked. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { Type, type TSchema } from 'typebox';
+import { startFurnishedApp } from '../setup/furnished.ts';
+import { faultsOf, wrongInError } from './error-shape.ts';
+import { bodiesFor } from './json-texts.ts';
+import { fillIn, operationTable } from './route-table.ts';
+
+const RUNS = 60;
+
+const app = await startFurnishedApp();
+const takers = operationTable(app.baseUrl).flatMap(({ operation, ...at }) =>
+  operation.input === undefined ? [] : [{ ...at, input: operation.input }],
+);
+
+/** An operation that judges its body by itself takes events. */
+const EVENT = Type.Object({ event: Type.String(), resource: Type.Object({}) });
+const schemaOf = (input: TSchema): TSchema => ('properties' in input ? input : EVENT);
+
+const isObject = (text: string): boolean => {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+};
+
+const ask = (method: string, address: string, token: string, body?: string): Promise<Response> =>
+  fetch(address, {
+    method,
+    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body }),
+  });
+
+/** What one body made is taken away again, so that no limit is met and the next one gets as far. */
+const assertMade = async (response: Response, token: string): Promise<void> => {
+  const location = response.headers.get('location') ?? '';
+  assert.equal((await ask('GET', location, token)).status, 200, `${location} was made`);
+  const removed = await ask('DELETE', location, token);
+  assert.ok([202, 204, 403, 404, 405].includes(removed.status), `${removed.status} to DELETE ${location}`);
+};
+
+const assertRefused = (status: number, answer: string, body: string): void => {
+  assert.ok(status >= 400 && status < 500, `${status}: ${answer}`);
+  assert.equal(wrongInError(status, answer), undefined, answer);
+  if (status !== 400 || !isObject(body)) return;
+  const nameless = faultsOf(answer).find(({ code, field }) => code !== 'malformed_body' && field === undefined);
+  assert.equal(nameless, undefined, 'a fault of a member that is not named');
+};
+
+test('there are operations that take a body', () => assert.ok(takers.length >= 6, String(takers.length)));
+
+for (const { method, path, input } of takers) {
+  test(`any JSON is taken or refused in the one shape: ${method} ${path}`, async () => {
+    const address = app.baseUrl + fillIn({ path }, app.named);
+    const callers = fc.oneof(
+      { weight: 1, arbitrary: fc.constant(app.token) },
+      { weight: 3, arbitrary: fc.constant(app.platformToken) },
+    );
+    const statuses = new Set<number>();
+    await fc.assert(
+      fc.asyncProperty(bodiesFor(schemaOf(input)), callers, async (body, token) => {
+        const response = await ask(method, address, token, body);
+        statuses.add(response.status);
+        if (response.status === 201) await assertMade(response, token);
+        const answer = await response.text();
+        if (!response.ok) assertRefused(response.status, answer, body);
+      }),
+      { numRuns: RUNS },
+    );
+    // Whoever is always sent away has had no body looked at.
+    assert.ok(statuses.has(400), `only ${[...statuses].join(', ')}`);
+  });
+}

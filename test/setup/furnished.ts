@@ -1,0 +1,50 @@
+/** The real house with one of everything in it, so that every address of the table leads to something. */
+import { startTestApp, type TestApp } from './app.ts';
+
+export type FurnishedApp = TestApp & {
+  /** What each parameter of the route table stands for here. */
+  named: Readonly<Record<string, string>>;
+};
+
+const order = {
+  id: 1,
+  total: 5,
+  date_created: '2026-11-20T16:05:03+0000',
+  _embedded: { 'svc:items': [{ id: 2, name: 'Shirt' }], 'svc:customer': { id: 3, email: 'buyer@example.com' } },
+};
+
+const lastOf = (address: string): string => address.split('/').at(-1) ?? '';
+
+const made = async (response: Response): Promise<{ location: string; body: Record<string, unknown> }> => {
+  const body = (await response.json()) as Record<string, unknown>;
+  const location = response.headers.get('location');
+  if (location === null) throw new Error(`Nothing was made: ${response.status} ${JSON.stringify(body)}`);
+  return { location, body };
+};
+
+/** A webhook with a delivery, a published order, an app of the platform's and a grant, beside what every test app has. */
+export const startFurnishedApp = async (options: Parameters<typeof startTestApp>[0] = {}): Promise<FurnishedApp> => {
+  const app = await startTestApp({ roles: ['serve'], ...options });
+  const { api, storeId, userId, platformToken: token, sql } = app;
+  const url = 'http://127.0.0.1:9/hook';
+  const hook = { name: 'Orders', format: 'json', encryption_key: 'a key of mine', url, event_resource: 'transaction' };
+  const webhook = await made(await api('POST', `/stores/${storeId}/webhooks`, { body: hook }));
+  const published = { event: 'transaction/created', resource: order };
+  const event = await made(await api('POST', `/stores/${storeId}/events`, { token, body: published }));
+  const details = { name: 'Another app', redirect_uris: ['https://other.example.com/cb'], owner: userId };
+  const client = await made(await api('POST', '/clients', { token, body: details }));
+  const [grant] = await sql<{ id: number }[]>`select id from access_grant where user_id = ${userId} limit 1`;
+  const named = {
+    store_id: String(storeId),
+    user_id: String(userId),
+    webhook_id: lastOf(webhook.location),
+    event_id: lastOf(event.location),
+    client_id: String(client.body['client_id']),
+    grant_id: String(grant?.id),
+    collection: 'transactions',
+    id: '1',
+    relation: 'items',
+    rel: 'webhooks',
+  };
+  return { ...app, named };
+};
