@@ -2,6 +2,7 @@
 import type { Document, Naming } from './document.ts';
 import { renderHal } from './hal.ts';
 import type { View } from './view.ts';
+import { renderXml } from './xml.ts';
 
 export type Format = {
   mediaTypes: readonly [string, ...string[]];
@@ -17,4 +18,6 @@ export type Format = {
 /** The first one is the default, also for Accept: *\/*. */
 export const formats: readonly [Format, ...Format[]] = [
   { mediaTypes: ['application/hal+json', 'application/json'], render: renderHal },
+  // RFC 7303 §3.2 makes the parameter the authority: whoever reads the text without a parser knows its encoding, too.
+  { mediaTypes: ['application/hal+xml', 'application/xml'], charset: 'utf-8', render: renderXml },
 ];
