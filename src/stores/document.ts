@@ -1,8 +1,20 @@
 import { formatDate } from '#hypermedia/date.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
+import type { Comparisons } from '#kernel/listing.ts';
 import type { StoreRow } from './queries.ts';
 
 export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
+
+/** How each property of a store is compared. */
+export const STORE_PROPERTIES = {
+  id: 'number',
+  name: 'text',
+  domain: 'text',
+  email: 'text',
+  time_zone: 'text',
+  date_created: 'date',
+  date_modified: 'date',
+} as const satisfies Comparisons;
 
 /**
  * A store, its dates shown in its own time zone. `collections` are the names of what the platform publishes, each an

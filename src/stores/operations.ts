@@ -1,12 +1,11 @@
 /** Stores over the API: {base_url}/stores. */
 import { transaction, type Sql } from '#database/pool.ts';
-import { accepting, creating, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { collection, readPage } from '#hypermedia/page.ts';
+import { accepting, creating, guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#kernel/ids.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { keyOf, storeOf } from './access.ts';
-import { addressOfStore, storeDocument } from './document.ts';
+import { addressOfStore, STORE_PROPERTIES, storeDocument } from './document.ts';
 import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
 import { countStores, findStore, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
@@ -53,25 +52,15 @@ export const createStoreOperations = (
 ): Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation> => {
   const { sql, baseUrl } = deps;
   return {
-    list: guarded({
+    list: listing({
       summary: 'The stores this token reaches, a page at a time',
-      handle: async ({ principal, query }) => {
-        const page = readPage(query);
+      rel: 'stores',
+      title: 'Your stores',
+      properties: STORE_PROPERTIES,
+      handle: async ({ principal, listing: wanted }) => {
         const reach = reachOf(principal);
-        const [stores, total] = await Promise.all([listStores(sql, reach, page), countStores(sql, reach)]);
-        const items = stores.map((store) => storeDocument(store, deps));
-        const path = `${baseUrl}/stores`;
-        const document = collection({
-          name: 'stores',
-          rel: 'stores',
-          title: 'Your stores',
-          path,
-          query,
-          page,
-          total,
-          items,
-        });
-        return { status: 200, document };
+        const [stores, total] = await Promise.all([listStores(sql, reach, wanted), countStores(sql, reach)]);
+        return { path: `${baseUrl}/stores`, items: stores.map((store) => storeDocument(store, deps)), total };
       },
     }),
     create: creating({

@@ -9,7 +9,8 @@ const { call, sql, a, b } = await startWebhookApi();
 test('home without a token says how to get one', async () => {
   const { status, body } = await call('GET', '/', { token: null });
   assert.equal(status, 200);
-  assert.deepEqual(Object.keys(body._links), ['curies', 'self', 'svc:token', 'svc:authorize', 'svc:register']);
+  const links = ['curies', 'self', 'svc:token', 'svc:authorize', 'svc:register', 'svc:docs'];
+  assert.deepEqual(Object.keys(body._links), links);
   assert.equal(body._links['self']?.href, `${BASE_URL}/`);
   const token = body._links['svc:token'];
   assert.deepEqual([token?.href, token?.type], [`${BASE_URL}/token`, 'application/json']);
@@ -23,6 +24,28 @@ test('home with a token leads to what the token reaches', async () => {
     const { body } = await call('GET', '/', { token });
     assert.equal(body._links['svc:stores']?.href, `${BASE_URL}/stores`);
     assert.equal(body._links['svc:store'], undefined);
+  }
+});
+
+test('home leads to the person that a token stands for, and the platform to all it makes things in', async () => {
+  for (const [token, user] of [
+    ['a', 1],
+    ['user', 3],
+  ] as const) {
+    const { _links: links } = (await call('GET', '/', { token })).body;
+    assert.equal(links['svc:user']?.href, `${BASE_URL}/users/${user}`);
+    assert.deepEqual([links['svc:users'], links['svc:clients']], [undefined, undefined]);
+  }
+  const { _links: links } = (await call('GET', '/', { token: 'platform' })).body;
+  assert.equal(links['svc:user'], undefined);
+  const hrefs = ['svc:stores', 'svc:users', 'svc:clients'].map((rel) => links[rel]?.href);
+  assert.deepEqual(hrefs, [`${BASE_URL}/stores`, `${BASE_URL}/users`, `${BASE_URL}/clients`]);
+});
+
+test('home leads to the documentation, with a token or without', async () => {
+  for (const token of [null, 'a'] as const) {
+    const docs = (await call('GET', '/', { token })).body._links['svc:docs'];
+    assert.deepEqual([docs?.href, docs?.type], [`${BASE_URL}/docs`, 'text/html']);
   }
 });
 
