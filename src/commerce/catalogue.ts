@@ -36,6 +36,12 @@ export const isResourceId = (id: string): boolean =>
 export const isNative = (type: ResourceType): boolean =>
   type === 'changelog' || type === 'subscription_event' || type === 'subscription_mrr_snapshot';
 
+/** What people call a resource or a relation: `Subscription MRR snapshot`. */
+export const titleOf = (name: string): string => {
+  const words = name.replaceAll('_', ' ').replace('mrr', 'MRR');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
+
 /** The last part of a collection's address: the resource's plural. */
 export const collectionOf = (type: ResourceType): string => `${type}s`;
 
@@ -47,3 +53,6 @@ export const typeOfCollection = (name: string): ResourceType | undefined => {
 
 /** The relations of a resource, as a tree: what `zoom` may name. */
 export const relationsOf = (type: ResourceType): Relations => relations[type];
+
+/** Whether a relation leads to many: its name is a plural then (`items`; not `customer`, not `default_billing_address`). */
+export const isMany = (rel: string): boolean => /[^s]s$/.test(rel);

@@ -3,9 +3,9 @@
  * version: the published JSON, the base URL, and the relation prefix the reader was told.
  */
 import type { Document, Embedded, Link, Value } from '#hypermedia/document.ts';
-import { json } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import { collectionOf, relationsOf, type ResourceType } from './catalogue.ts';
+import { collectionOf, relationsOf, titleOf, type ResourceType } from './catalogue.ts';
+import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
 
 type JsonObject = { readonly [name: string]: Value };
@@ -37,29 +37,36 @@ const embeddedUnder = (resource: JsonObject, relation: string): Value | undefine
   return name === undefined ? undefined : all[name];
 };
 
-const propertiesOf = (resource: JsonObject, fields: ReadonlySet<string> | null) =>
-  Object.entries(resource)
-    .filter(([name]) => name !== '_links' && name !== '_embedded' && (fields === null || fields.has(name)))
-    .map(([name, value]) => json(name, value));
+type Path = { currency: string | undefined; zoom: Relations };
 
-const embed = (resource: JsonObject, zoom: Relations): Embedded[] =>
+const embed = (resource: JsonObject, { currency, zoom }: Path): Embedded[] =>
   Object.entries(zoom).flatMap(([rel, below]) => {
     const value = embeddedUnder(resource, rel);
-    if (isObject(value)) return [{ rel, single: true, documents: [child(rel, value, below)] }];
+    const path = { currency, zoom: below };
+    if (isObject(value)) return [{ rel, single: true, documents: [embeddedDocument(rel, value, path)] }];
     if (!Array.isArray(value)) return [];
-    return [{ rel, documents: (value as readonly Value[]).filter(isObject).map((item) => child(rel, item, below)) }];
+    const items = (value as readonly Value[]).filter(isObject);
+    return [{ rel, documents: items.map((item) => embeddedDocument(rel, item, path)) }];
   });
 
 /** An embedded copy: it belongs to the version it came with and has no address of its own. */
-const child = (name: string, resource: JsonObject, zoom: Relations): Document => ({
-  name,
-  links: [],
-  properties: propertiesOf(resource, null),
-  embedded: embed(resource, zoom),
-});
+const embeddedDocument = (name: string, resource: JsonObject, { currency: outer, zoom }: Path): Document => {
+  const currency = currencyOf(resource) ?? outer;
+  return {
+    name,
+    links: [],
+    properties: propertiesOf(resource, null, currency),
+    embedded: embed(resource, { currency, zoom }),
+  };
+};
 
-export const addressOf = ({ baseUrl, storeId, type, id }: Omit<Frozen, 'body'>): string =>
+type Address = Omit<Frozen, 'body'>;
+
+export const addressOf = ({ baseUrl, storeId, type, id }: Address): string =>
   `${baseUrl}/stores/${storeId}/${collectionOf(type)}/${encodeURIComponent(id)}`;
+
+/** What people call it: `Transaction 4711`. */
+export const nameOf = ({ type, id }: Pick<Address, 'type' | 'id'>): string => `${titleOf(type)} ${id}`;
 
 const linksOf = (frozen: Frozen): Link[] => {
   const self = addressOf(frozen);
@@ -71,16 +78,16 @@ const linksOf = (frozen: Frozen): Link[] => {
   ];
 };
 
-const parse = (frozen: Frozen): JsonObject => JSON.parse(frozen.body) as JsonObject;
-
 /** The representation of a version in the shape asked for. */
-export const resourceDocument = (frozen: Frozen, shape: Shape): Document => {
-  const resource = parse(frozen);
+export const resourceDocument = (frozen: Frozen, { zoom, fields }: Shape): Document => {
+  const resource = JSON.parse(frozen.body) as JsonObject;
+  const currency = currencyOf(resource);
   return {
     name: frozen.type,
+    title: nameOf(frozen),
     links: linksOf(frozen),
-    properties: propertiesOf(resource, shape.fields),
-    embedded: embed(resource, shape.zoom),
+    properties: propertiesOf(resource, fields, currency),
+    embedded: embed(resource, { currency, zoom }),
   };
 };
 
@@ -89,7 +96,8 @@ export const relationDocuments = (
   frozen: Frozen,
   rel: string,
 ): { single: boolean; documents: Document[] } | undefined => {
-  const [embedded] = embed(parse(frozen), { [rel]: {} });
+  const resource = JSON.parse(frozen.body) as JsonObject;
+  const [embedded] = embed(resource, { currency: currencyOf(resource), zoom: { [rel]: {} } });
   if (embedded === undefined) return undefined;
   return { single: embedded.single === true, documents: [...embedded.documents] };
 };
