@@ -1,11 +1,18 @@
 /**
- * Posts forms over kept-alive connections, in a process of its own: a client inside the measured process would be measured
+ * Posts forms, or gets what it is told, over kept-alive connections, in a process of its own: a client inside the measured process would be measured
  * with it. It looks at the status of an answer and parses none.
  */
 import { Pool } from 'undici';
 import { answer } from './child.ts';
 
-export type Target = { origin: string; path: string; authorization: string };
+/** `headers` beside the two that every request has; a `GET` sends no body, whatever there is to send. */
+export type Target = {
+  origin: string;
+  path: string;
+  authorization: string;
+  method?: 'GET';
+  headers?: Readonly<Record<string, string>>;
+};
 
 export type Loaded = {
   ms: number;
@@ -33,12 +40,14 @@ const poolTo = (origin: string, connections: number): Pool => {
 const exchanging = (target: Target, connections: number, keeps: boolean): { loaded: Loaded; exchange: Exchange } => {
   const pool = poolTo(target.origin, connections);
   const loaded: Loaded = { ms: 0, latencies: [], failures: [], answers: [] };
-  const headers = { authorization: target.authorization, 'content-type': 'application/x-www-form-urlencoded' };
+  const { method = 'POST', authorization } = target;
+  const type = method === 'GET' ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
+  const headers = { authorization, ...type, ...target.headers };
   const exchange: Exchange = (n, body, since, done) => {
     let status = 0;
     let text = '';
     pool.dispatch(
-      { method: 'POST', path: target.path, headers, body },
+      { method, path: target.path, headers, ...(method === 'POST' && { body }) },
       {
         onRequestStart: () => {},
         onResponseStart: (_controller, code) => void (status = code),

@@ -26,7 +26,7 @@ const handlers = {
     counts: boolean;
   }): Promise<string> => {
     const origin = `http://127.0.0.1:${given.port}`;
-    const config = readConfig({ PORT: String(given.port), BASE_URL: origin }, '/');
+    const config = readConfig({ PORT: String(given.port), BASE_URL: origin, API_RATE_PER_SECOND: '0' }, '/');
     const { connections } = config.database;
     sql = openPool(given.address, {
       connections,
