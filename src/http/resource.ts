@@ -1,6 +1,5 @@
 /** The way of an API request: format → version → caller → body → handler → format. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { json, type Document } from '#hypermedia/document.ts';
 import { createActions, type WithActions } from './actions.ts';
 import { callerIn, callerOf, isBrowsing, keepCaller, type Caller } from './caller.ts';
 import { preflightHeaders } from './cors.ts';
@@ -8,24 +7,11 @@ import { doneSentence } from './done.ts';
 import { answerForm } from './form-answer.ts';
 import { negotiate } from './negotiate.ts';
 import type { Answer, Operation } from './operation.ts';
+import { optionsDocument } from './options.ts';
 import { sendDocument, viewOf } from './reply.ts';
 import { METHODS, type Method, type Resource } from './route.ts';
 import { createRun, type Run } from './run.ts';
 import { addressOf, methodNotAllowed, queryOf, refuseOtherMethods, type Services } from './services.ts';
-
-const options = (route: Resource, address: string, allow: string): Document => ({
-  name: 'options',
-  links: [{ rel: 'self', href: address, title: 'What can be done here' }],
-  embedded: [],
-  properties: [
-    json('allow', allow.split(', ')),
-    json('methods', {
-      ...Object.fromEntries(Object.entries(route.operations).map(([method, operation]) => [method, operation.summary])),
-      ...(route.operations.GET === undefined ? {} : { HEAD: 'The headers of GET, without its body' }),
-      OPTIONS: 'This document',
-    }),
-  ],
-});
 
 export const addressOfRequest = ({ url }: FastifyRequest, { naming }: Services): string =>
   new URL(url.split('?', 1)[0] ?? '/', naming.baseUrl).href;
@@ -103,7 +89,7 @@ export const mountResource = (app: FastifyInstance, services: Services, route: R
       if (request.headers['access-control-request-method'] !== undefined) {
         return reply.code(204).headers(preflightHeaders(allow, services.settings.versionHeader)).send();
       }
-      const document = options(route, addressOf(request, services), allow);
+      const document = optionsDocument(route, addressOf(request, services), allow);
       const representation = negotiate(request.headers.accept);
       const caller = { representation, principal: null, visitor: null, isBrowser: false };
       return send(services, { request, reply, caller, withActions: (plain) => plain }, { status: 200, document });
