@@ -27,3 +27,22 @@ export const formatDate = (at: Date, timeZone: string): string => {
   const offset = (parts['timeZoneName'] ?? '').replace('GMT', '').replace(':', '') || '+0000';
   return `${parts['year']}-${parts['month']}-${parts['day']}T${parts['hour']}:${parts['minute']}:${parts['second']}${offset}`;
 };
+
+const WRITTEN = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(\.\d{1,9})?(?:Z|([+ -]\d\d):?(\d\d))?)?$/;
+
+/**
+ * Reads `2026-11-20`, `2026-11-20T16:05` and `2026-11-20T16:05:03+0000`: the offset with a colon, as `Z` or absent (UTC)
+ * too, and with a blank for its `+`, which is what a query makes of one that was not encoded. Undefined where it is none.
+ */
+export const parseDate = (text: string): Date | undefined => {
+  const [found, day, time = '00:00', seconds = ':00', fraction = '', hours = '+00', minutes = '00'] =
+    WRITTEN.exec(text) ?? [];
+  if (found === undefined) return undefined;
+  const written = `${day}T${time}${seconds}`;
+  const local = new Date(`${written}Z`);
+  // 30 February and the hour 24 are taken for the day after.
+  if (Number.isNaN(local.getTime()) || local.toISOString().slice(0, written.length) !== written) return undefined;
+  const at = new Date(`${written}${fraction}${hours.replace(' ', '+')}:${minutes}`);
+  // Years that PostgreSQL would read otherwise, or not at all.
+  return at.getUTCFullYear() >= 1 && at.getUTCFullYear() <= 9999 ? at : undefined;
+};

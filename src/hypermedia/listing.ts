@@ -1,16 +1,80 @@
 /** `offset`, `limit`, `order`, `fields`, `zoom` and filters: what a query says of a collection, or everything wrong with it. */
-import type { Comparisons, Listing } from '#kernel/listing.ts';
-import { readPage } from './page.ts';
-import type { Relations } from './zoom.ts';
+import type { Listing, Order } from '#kernel/listing.ts';
+import { invalid, type Fault } from '#kernel/problem.ts';
+import { comparableNames, notComparable, readFilters, readingOf, type Comparable } from './filter.ts';
+import { pageIn } from './page.ts';
+import { onlyValue } from './parameters.ts';
+import { readZoom, type Relations } from './zoom.ts';
+
+const ORDERS = 5;
+const FIELDS = 100;
 
 /** What the items of a collection have: their properties, any other as well where `isOpen`, and what `zoom` may name. */
-export type Listable = { properties: Comparisons; isOpen: boolean; relations: Relations | undefined };
+export type Listable = Comparable & { relations: Relations | undefined };
 
+/** `fields` is null where all are asked for. */
 export type Asked = { listing: Listing; fields: ReadonlySet<string> | null; zoom: Relations };
 
-/** TODO in flight: order, fields, filters, zoom. */
-export const readListing = (query: URLSearchParams, _listable: Listable): Asked => ({
-  listing: { ...readPage(query), order: [], filters: [] },
-  fields: null,
-  zoom: {},
+const unknownProperty = (name: string, field: string, possible: readonly string[]): Fault => ({
+  code: 'unknown_property',
+  message: `${field}: there is no property "${name}"; possible: ${possible.join(', ')}`,
+  field,
 });
+
+/** The members of a list with commas; none where the parameter does not come, or is no such list, which is a fault. */
+const membersOf = (query: URLSearchParams, name: string, most: number, faults: Fault[]): string[] => {
+  const text = onlyValue(query, name, faults);
+  if (text === undefined) return [];
+  const members = text.split(',').map((member) => member.trim());
+  if (members.length <= most && !members.includes('')) return members;
+  const message = `${name} takes 1 to ${most} properties, parted by commas`;
+  faults.push({ code: members.length > most ? 'too_many' : 'invalid_parameter', message, field: name });
+  return [];
+};
+
+const DIRECTIONS: Readonly<Record<string, boolean>> = { asc: false, desc: true };
+
+const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]): Order[] =>
+  membersOf(query, 'order', ORDERS, faults).flatMap((member) => {
+    const [property = '', direction = 'asc', ...more] = member.split(/\s+/);
+    const comparison = readingOf(property, listable);
+    if (comparison === undefined) faults.push(unknownProperty(property, 'order', comparableNames(listable)));
+    else if (comparison === 'none') faults.push(notComparable(property, 'order', listable));
+    else if (more.length === 0 && Object.hasOwn(DIRECTIONS, direction)) {
+      return [{ property, descending: DIRECTIONS[direction] === true }];
+    } else {
+      const message = `order: after ${property} comes nothing, asc or desc`;
+      faults.push({ code: 'invalid_parameter', message, field: 'order' });
+    }
+    return [];
+  });
+
+const readFields = (query: URLSearchParams, listable: Listable, faults: Fault[]): ReadonlySet<string> | null => {
+  if (!query.has('fields')) return null;
+  const names = membersOf(query, 'fields', FIELDS, faults);
+  const unknown = names.filter((name) => readingOf(name, listable) === undefined);
+  const possible = [
+    ...Object.keys(listable.properties),
+    ...(listable.isOpen ? ['any other property of the items'] : []),
+  ];
+  faults.push(...unknown.map((name) => unknownProperty(name, 'fields', possible)));
+  return new Set(names);
+};
+
+const readRelations = (query: URLSearchParams, { relations }: Listable, faults: Fault[]): Relations => {
+  const text = relations === undefined ? undefined : onlyValue(query, 'zoom', faults);
+  return relations === undefined || text === undefined ? {} : readZoom(text, relations, faults, 'zoom');
+};
+
+/** Throws a 400 with one entry for each thing that is wrong: unknown names, values that are none, repeated words. */
+export const readListing = (query: URLSearchParams, listable: Listable): Asked => {
+  const faults: Fault[] = [];
+  const words = ['offset', 'limit', 'order', 'fields', ...(listable.relations === undefined ? [] : ['zoom'])];
+  const filters = readFilters(query, words, listable, faults);
+  const page = pageIn(query, faults);
+  const order = readOrder(query, listable, faults);
+  const fields = readFields(query, listable, faults);
+  const zoom = readRelations(query, listable, faults);
+  if (faults.length > 0) throw invalid(...faults);
+  return { listing: { ...page, order, filters }, fields, zoom };
+};

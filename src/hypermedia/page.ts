@@ -1,37 +1,36 @@
 /** Paging of collections: pure calculation of the links that every collection carries. */
 import { invalid, type Fault } from '#kernel/problem.ts';
 import { count, number, type Document, type Embedded, type Link } from './document.ts';
-import { unknownParameters } from './parameters.ts';
+import { onlyValue, otherNames, unknownParameter } from './parameters.ts';
 
 export type Page = { offset: number; limit: number };
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 300;
 
-const wholeNumber = (
-  query: URLSearchParams,
-  name: string,
-  fallback: number,
-  min: number,
-  max: number,
-  faults: Fault[],
-) => {
-  const values = query.getAll(name);
-  if (values.length === 0) return fallback;
-  const value = /^[0-9]{1,15}$/.test(values[0] ?? '') ? Number(values[0]) : NaN;
-  if (values.length === 1 && value >= min && value <= max) return value;
+type Range = { fallback: number; min: number; max: number };
+
+const wholeNumber = (query: URLSearchParams, name: string, { fallback, min, max }: Range, faults: Fault[]): number => {
+  const text = onlyValue(query, name, faults);
+  if (text === undefined) return fallback;
+  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : NaN;
+  if (value >= min && value <= max) return value;
   const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-  faults.push({ code: 'invalid_parameter', message: `${name} must be one whole number ${range}`, field: name });
+  faults.push({ code: 'invalid_parameter', message: `${name} must be a whole number ${range}`, field: name });
   return fallback;
 };
 
-/** `offset` ≥ 0 and `limit` 1–300 from the query; throws a 400 that names what is out of range or nobody knows. */
+/** `offset` ≥ 0 and `limit` 1–300 from the query; what is out of range is added to `faults`. */
+export const pageIn = (query: URLSearchParams, faults: Fault[]): Page => ({
+  offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: Number.MAX_SAFE_INTEGER }, faults),
+  limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
+});
+
+/** The page that a query asks for which may say nothing else; throws a 400 that names everything wrong with it. */
 export const readPage = (query: URLSearchParams): Page => {
-  const faults = unknownParameters(query, ['offset', 'limit']);
-  const page = {
-    offset: wholeNumber(query, 'offset', 0, 0, Number.MAX_SAFE_INTEGER, faults),
-    limit: wholeNumber(query, 'limit', LIMIT_DEFAULT, 1, LIMIT_MAX, faults),
-  };
+  const words = ['offset', 'limit'];
+  const faults = otherNames(query, words).map((name) => unknownParameter(name, words));
+  const page = pageIn(query, faults);
   if (faults.length > 0) throw invalid(...faults);
   return page;
 };
