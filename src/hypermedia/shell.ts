@@ -10,9 +10,16 @@ const styleElement = constant(`<style>${style}</style>`);
 
 /**
  * A whole page. On the right of the header stands `aside` (who is signed in) or `nav` (the way around). `wide` is
- * for pages with tables: 60rem instead of 32rem.
+ * for pages with tables: 66rem instead of 32rem. `footer` is a whole element.
  */
-export const shell = (page: { title: string; main: Markup; aside?: Markup; nav?: Markup; wide?: boolean }): string =>
+export const shell = (page: {
+  title: string;
+  main: Markup;
+  aside?: Markup;
+  nav?: Markup;
+  footer?: Markup;
+  wide?: boolean;
+}): string =>
   render(
     html`<!doctype html>
       <html lang="en">
@@ -26,6 +33,7 @@ export const shell = (page: { title: string; main: Markup; aside?: Markup; nav?:
         <body ${page.wide === true && html`class="wide"`}>
           <header><span class="brand">Halcyon</span>${page.aside}${page.nav}</header>
           <main>${page.main}</main>
+          ${page.footer}
         </body>
       </html>`,
   );

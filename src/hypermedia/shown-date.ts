@@ -13,3 +13,41 @@ const dateFormat = new Intl.DateTimeFormat('en-GB', {
 /** `1 July 2026 at 10:00 UTC`: a person's time zone is not known here, so it is said which this is. */
 export const shownDate = (at: Date): Markup =>
   html`<time datetime="${at.toISOString()}">${dateFormat.format(at)} UTC</time>`;
+
+const WRITTEN =
+  /^([0-9]{4})-(0[1-9]|1[0-2])-([0-3][0-9])T([0-2][0-9]:[0-5][0-9]):[0-5][0-9]([+-])([0-9]{2})([0-9]{2})$/;
+const MONTHS = 'January February March April May June July August September October November December'.split(' ');
+
+const offsetOf = (sign: string, hours: string, minutes: string): string => {
+  if (hours === '00' && minutes === '00') return '';
+  return `${sign === '-' ? '−' : '+'}${Number(hours)}${minutes === '00' ? '' : `:${minutes}`}`;
+};
+
+type Parts = { day: number; month: string; year: string; time: string; zone: string };
+
+const read = (written: string): Parts | undefined => {
+  const parts = WRITTEN.exec(written);
+  if (parts === null) return undefined;
+  const [, year = '', month, day, time = '', sign = '', hours = '', minutes = ''] = parts;
+  const zone = `UTC${offsetOf(sign, hours, minutes)}`;
+  return { day: Number(day), month: MONTHS[Number(month) - 1] ?? '', year, time, zone };
+};
+
+/**
+ * A date as `formatDate` writes it, `1 July 2026 at 12:00 UTC+2`: in the time zone it came in. Undefined where it is
+ * written in another way. No Intl: a page of twenty has forty of these, and it would take longer than all the rest.
+ */
+export const shownDateOf = (written: string): Markup | undefined => {
+  const parts = read(written);
+  if (parts === undefined) return undefined;
+  const { day, month, year, time, zone } = parts;
+  return html`<time datetime="${written}">${day} ${month} ${year} at ${time} ${zone}</time>`;
+};
+
+/** The same for a cell of a table: the day, and the time below it. */
+export const briefDateOf = (written: string): Markup | undefined => {
+  const parts = read(written);
+  if (parts === undefined) return undefined;
+  const { day, month, year, time, zone } = parts;
+  return html`<time datetime="${written}">${day} ${month.slice(0, 3)} ${year} <span>${time} ${zone}</span></time>`;
+};

@@ -6,8 +6,12 @@
  * - `alert` something went wrong, `good` it worked, `soft` less important, `fault` what is wrong with one field
  * - `buttons` a row of them; a `button` (also a link with that class) may be `quiet` or `danger`
  * - `field` a label, what it names, its hint (`soft`) and its `fault`; `choices` a list of `choice`s that scrolls
- * - `badge` a word to look at twice; `logo` a picture of 48 px
- * - `table` the box around a table that scrolls by itself on a phone: give it `role="region" tabindex="0"` and a label
+ * - `badge` a word to look at twice, or `fine`, `broken`, `plain`; `logo` a picture of 48 px
+ * - `title` a heading with its badges, under it `ways` to go on; `kind` what it is, above it; `pager`, `empty` of a collection
+ * - `details.card` something to do, folded up; `fold` long text, `reveal` a secret, folded up
+ * - `lines` text whose line ends count; `values` a list or names with values in the place of one value
+ * - `table` the box around a table that scrolls by itself on a phone: give it `role="region" tabindex="0"` and a label;
+ *   in it `number` is a cell with one, `brief` text cut to its column, and `parted` a row that goes on in the next
  *
  * Colours hold 4.5:1 for text and 3:1 for the borders of fields, in light and dark; what is clicked is 44 px high.
  */
@@ -17,8 +21,8 @@ export const style = `
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:break-word}
-.wide{--width:60rem}
-header,main{max-width:var(--width);margin:0 auto;padding:0 1rem}
+.wide{--width:66rem}
+header,main,body>footer{max-width:var(--width);margin:0 auto;padding:0 1rem}
 header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:0 1rem;min-height:4rem;padding-top:.5rem;padding-bottom:.5rem}
 header>*{overflow-wrap:anywhere}
 .brand{display:inline-flex;align-items:center;gap:.5rem;font-weight:700;letter-spacing:.01em}
@@ -28,6 +32,9 @@ nav a,nav button{display:inline-flex;align-items:center;min-height:2.75rem;paddi
 nav a:hover,nav button:hover{background:none;text-decoration:underline}
 nav [aria-current]{color:var(--ink);font-weight:600}
 main{padding-bottom:4rem}
+body>footer{padding-bottom:3rem;font-size:.9rem}
+body>footer a{display:inline-block;margin-right:1rem;padding:.3rem 0}
+main:has(+footer){padding-bottom:1rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:1.5rem;margin:0 0 1.25rem}
 h1{font-size:1.45rem;line-height:1.25;margin:0 0 1rem;text-wrap:balance}
 h2{font-size:1.1rem;line-height:1.3;margin:1.75rem 0 .5rem}
@@ -46,7 +53,33 @@ hr{border:0;border-top:1px solid var(--line);margin:1.5rem 0}
 .alert{background:var(--bad-paper);color:var(--bad)}
 .good{background:var(--good-paper);color:var(--good)}
 .alert a,.good a{color:inherit}
+.alert>:last-child{margin-bottom:0}
+.alert p{margin-bottom:.25rem}
 .badge{display:inline-block;padding:.1rem .6rem;border-radius:1rem;background:var(--warn-paper);color:var(--warn);font-size:.85rem;font-weight:600}
+.badge.fine{background:var(--good-paper);color:var(--good)}
+.badge.broken{background:var(--bad-paper);color:var(--bad)}
+.badge.plain{background:var(--paper);color:var(--soft)}
+.kind{margin:0;color:var(--soft)}
+.title{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;margin:0 0 .5rem}
+.title+.alert{margin-top:1rem}
+.title+.ways:last-child{flex-direction:column;align-items:flex-start}
+.title h1{margin:0;min-width:0;overflow-wrap:anywhere}
+.ways{margin:0 0 1rem}
+.pager{display:flex;flex-wrap:wrap;align-items:center;gap:0 1.25rem;margin:0}
+.empty{padding:1rem 0}
+.empty p{margin:0 0 .25rem}
+.lines{white-space:pre-line}
+.values{margin:0}
+ul.values{padding-left:1rem}
+summary{cursor:pointer}
+details.card{padding:0}
+details.card>summary{padding:1rem 1.5rem;font-weight:600;border-radius:12px}
+details.card>form{max-width:45rem;padding:0 1.5rem 1.5rem}
+.fold>summary,.reveal>summary{padding:.6rem 0;color:var(--accent)}
+.fold>pre{margin-top:.25rem}
+.reveal>summary{padding:0;min-height:1.5rem}
+.reveal .mask{letter-spacing:.1em;color:var(--soft)}
+.reveal[open] .mask,.reveal[open] .show,.reveal:not([open]) .hide{display:none}
 .who{display:flex;align-items:center;gap:.9rem;margin:0 0 1rem}
 .who h1,.who p{margin:0}
 .logo{flex:none;width:48px;height:48px;border-radius:10px;object-fit:contain;background:#fff;border:1px solid var(--line)}
@@ -88,6 +121,14 @@ caption{text-align:left;font-weight:600;padding:0 0 .5rem}
 th,td{padding:.6rem 1rem .6rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600;white-space:nowrap}
 td{min-width:7rem}
+tbody th{color:inherit;white-space:normal;min-width:9rem}
+.number{text-align:right;font-variant-numeric:tabular-nums;padding-right:1.75rem}
+tbody .badge,tbody time{white-space:nowrap}
+tbody time>span{display:block;color:var(--soft);font-size:.9rem}
+.brief{display:block;max-width:15rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.parted>*{border-bottom:0;padding-bottom:.1rem}
+.parted+tr>td{padding-top:0;padding-bottom:.4rem}
+.parted+tr summary{padding:.25rem 0;font-size:.9rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-@media (max-width:30rem){.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.buttons>*{flex:1 1 auto}}
+@media (max-width:30rem){.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}}
 `;

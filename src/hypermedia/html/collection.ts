@@ -1,0 +1,79 @@
+/** A page of a collection: its table, where in the whole it stands, and what to do where there is nothing. */
+import type { Document, Embedded, Naming } from '../document.ts';
+import { html, type Markup } from '../markup.ts';
+import { several } from './content.ts';
+import { hrefOf, linkTo } from './links.ts';
+import { inSentence } from './words.ts';
+
+/** A collection says how many items there are in all (the kind `count`), and embeds those of this page. */
+export type Collection = { items: Embedded; total: number; offset: number };
+
+const numberOf = ({ properties }: Document, name: string): number =>
+  Number(properties.find((property) => property.name === name)?.value ?? 0);
+
+/** The document as a collection; undefined where it is none. */
+export const collectionOf = (document: Document): Collection | undefined => {
+  const [items] = document.embedded;
+  const count = document.properties.find(({ kind }) => kind === 'count');
+  if (items === undefined || items.single === true || count === undefined) return undefined;
+  return { items, total: Number(count.value), offset: numberOf(document, 'offset') };
+};
+
+const wholeNumber = new Intl.NumberFormat('en');
+
+/** Where this page stands. */
+const place = ({ items: { documents }, total, offset }: Collection): string => {
+  const all = wholeNumber.format(total);
+  if (documents.length === 0) return `Past the end of ${all}`;
+  return `${wholeNumber.format(offset + 1)}–${wholeNumber.format(offset + documents.length)} of ${all}`;
+};
+
+/** Previous and Next, where there are any: at an end the link is that of the page itself. */
+const pager = (document: Document, collection: Collection, naming: Naming): Markup => {
+  const self = linkTo(document, 'self')?.href;
+  const way = (rel: 'prev' | 'next', text: string): Markup | false => {
+    const link = linkTo(document, rel);
+    const href = link === undefined || link.href === self ? undefined : hrefOf(link.href, naming);
+    return href !== undefined && html`<a rel="${rel}" href="${href}">${text}</a>`;
+  };
+  const [previous, next] = [way('prev', 'Previous'), way('next', 'Next')];
+  const words = html`<span class="soft">${place(collection)}</span>`;
+  if (previous === false && next === false) return html`<p class="pager">${words}</p>`;
+  return html`<nav class="pager" aria-label="Pages">${previous}${words}${next}</nav>`;
+};
+
+/** Parameters that leave nothing out. */
+const SHAPES: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
+
+const isFiltered = (href: string): boolean => {
+  const at = href.indexOf('?');
+  return at !== -1 && [...new URLSearchParams(href.slice(at)).keys()].some((name) => !SHAPES.has(name));
+};
+
+/** Nothing, and how that changes. `canCreate` where a form below makes the first one. */
+const empty = (document: Document, { items: { rel } }: Collection, naming: Naming, canCreate: boolean): Markup => {
+  const things = inSentence(rel);
+  const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
+  if (isFiltered(href)) {
+    return html`<div class="empty">
+      <p>No ${things} are as you asked for them.</p>
+      <p><a href="${href.split('?', 1)[0] ?? ''}">Show all</a></p>
+    </div>`;
+  }
+  return html`<div class="empty">
+    <p>There are no ${things} yet.</p>
+    <p class="soft">${canCreate ? 'Create the first one below.' : 'As soon as there are, they stand here.'}</p>
+  </div>`;
+};
+
+/** The items of a collection with their pager, or a word about there being none. */
+export const collectionPage = (
+  document: Document,
+  collection: Collection,
+  naming: Naming,
+  { label, canCreate }: { label: string; canCreate: boolean },
+): Markup => {
+  if (collection.total === 0) return empty(document, collection, naming, canCreate);
+  const { items } = collection;
+  return html`${items.documents.length > 0 && several(items, naming, label, 2)} ${pager(document, collection, naming)}`;
+};

@@ -1,0 +1,56 @@
+/** What a document is: its properties, what is embedded in it, and in that again. */
+import type { Document, Embedded, Naming, Property } from '../document.ts';
+import { html, type Markup } from '../markup.ts';
+import { harmless } from './harmless.ts';
+import { linkRow } from './links.ts';
+import { table, type Rest } from './table.ts';
+import { shownValue } from './values.ts';
+import { labelOf } from './words.ts';
+
+/** HTML has no deeper headings. */
+const LEVEL_MAX = 6;
+
+const heading = (level: number, text: string): Markup => {
+  const words = harmless(text);
+  if (level <= 2) return html`<h2>${words}</h2>`;
+  if (level === 3) return html`<h3>${words}</h3>`;
+  if (level === 4) return html`<h4>${words}</h4>`;
+  return level < LEVEL_MAX ? html`<h5>${words}</h5>` : html`<h6>${words}</h6>`;
+};
+
+/** Names and values. */
+export const propertyList = (properties: readonly Property[]): Markup | false =>
+  properties.length > 0 &&
+  html`<dl>
+    ${properties.map(
+      (property) =>
+        html`<dt>${harmless(labelOf(property.name))}</dt>
+          <dd>${shownValue(property)}</dd>`,
+    )}
+  </dl>`;
+
+/** One that stands inside of another: without forms, which it has on a page of its own. */
+const inner = (document: Document, naming: Naming, level: number): Markup =>
+  html`${propertyList(document.properties)} ${linkRow(document, naming, `Links of ${document.name}`)}
+  ${document.embedded.map((embedded) => section(embedded, naming, level))}`;
+
+/** Several as a table, one as a list of its properties. */
+export const several = ({ documents }: Embedded, naming: Naming, label: string, level: number): Markup => {
+  const more = (document: Document, { properties, hasPage }: Rest): Markup | false => {
+    if (properties.length === 0 && document.embedded.length === 0) return false;
+    return inner({ ...document, properties, links: hasPage ? [] : document.links }, naming, level + 1);
+  };
+  return table(documents, naming, { label, more });
+};
+
+/** One relation with its heading. */
+export const section = (embedded: Embedded, naming: Naming, level: number): Markup => {
+  const { rel, documents, single } = embedded;
+  const [only] = documents;
+  const title = labelOf(rel);
+  if (only === undefined)
+    return html`${heading(level, title)}
+      <p class="soft">None</p>`;
+  if (single === true) return html`${heading(level, title)} ${inner(only, naming, level + 1)}`;
+  return html`${heading(level, title)} ${several(embedded, naming, title, level)}`;
+};

@@ -1,0 +1,86 @@
+/** A Document as a page for people: pure, and knows no resource. Works without JavaScript. */
+import type { Document, Naming } from '../document.ts';
+import { html, type Markup } from '../markup.ts';
+import { shell } from '../shell.ts';
+import type { View } from '../view.ts';
+import { collectionOf, collectionPage } from './collection.ts';
+import { propertyList, section } from './content.ts';
+import { actionForms, refusedAlert } from './form.ts';
+import { harmless } from './harmless.ts';
+import { linkRow, linkTo, ownPath, programList } from './links.ts';
+import { errorsIn, problemText } from './problem.ts';
+import { plainText } from './structured.ts';
+import { badge, isState, isTrue, stateBadge } from './values.ts';
+import { inSentence, labelOf } from './words.ts';
+
+const NO_VIEW: View = { nav: html``, nonceOf: undefined };
+
+const titleOf = (document: Document): string =>
+  harmless(document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name));
+
+/** How it fares, beside its name: a state if it has one, else whether it is active. */
+const badges = ({ properties }: Document): Markup[] => {
+  const states = properties.filter(isState);
+  if (states.length > 0) return states.map(({ value }) => stateBadge(plainText(value)));
+  const active = properties.find(({ name, value }) => name === 'is_active' && value !== null);
+  if (active === undefined) return [];
+  return [isTrue(active.value) ? badge('Active', 'fine') : badge('Inactive', 'broken')];
+};
+
+const heading = (document: Document): Markup =>
+  html`${document.title !== undefined && linkTo(document, 'self') !== undefined && html`<p class="kind">${labelOf(document.name)}</p>`}
+    <div class="title">
+      <h1>${titleOf(document)}</h1>
+      ${badges(document)}
+    </div>`;
+
+/** For whoever writes a program: the same address answers them, too. */
+const footer = ({ name }: Document, naming: Naming): Markup =>
+  html`<footer class="soft">
+    <p>
+      This page as data: its address also answers JSON, XML and Siren, by the header <code>Accept</code>.<br />
+      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">What “${inSentence(name)}” means</a>
+      <a href="${ownPath('/docs', naming)}">All of the API</a>
+    </p>
+  </footer>`;
+
+const content = (document: Document, naming: Naming, isForm: boolean): Markup => {
+  const collection = collectionOf(document);
+  const title = titleOf(document);
+  const links = linkRow(document, naming, 'Where to go from here');
+  if (collection !== undefined) {
+    const canCreate = isForm && (document.actions?.some(({ method }) => method === 'POST') ?? false);
+    return html`<div class="card">
+      ${heading(document)} ${links} ${collectionPage(document, collection, naming, { label: title, canCreate })}
+    </div>`;
+  }
+  return html`<div class="card">
+      ${heading(document)} ${links} ${propertyList(document.properties)} ${programList(document, naming)}
+    </div>
+    ${document.embedded.map((embedded) => html`<div class="card">${section(embedded, naming, 2)}</div>`)}`;
+};
+
+const problem = (document: Document, errors: readonly Document[], naming: Naming): Markup =>
+  html`<div class="card">
+    ${heading(document)} ${problemText(errors)} ${linkRow(document, naming, 'Where to go from here')}
+  </div>`;
+
+const whole = (document: Document, naming: Naming, view: View): Markup => {
+  const forms = actionForms({ document, naming, view }, collectionOf(document)?.total === 0);
+  return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
+  ${refusedAlert({ document, view })} ${forms.refused} ${content(document, naming, view.nonceOf !== undefined)}
+  ${forms.others}`;
+};
+
+/** The page of a document. `view` says who looks at it and what has just happened; without it there are no forms. */
+export const renderHtml = (document: Document, naming: Naming, view: View = NO_VIEW): string => {
+  const errors = errorsIn(document);
+  const isProblem = errors.length > 0;
+  return shell({
+    title: titleOf(document),
+    nav: view.nav,
+    main: isProblem ? problem(document, errors, naming) : whole(document, naming, view),
+    footer: footer(document, naming),
+    wide: !isProblem,
+  });
+};

@@ -1,0 +1,62 @@
+/** Values of several lines or parts: lists, names with values, code, JSON. */
+import type { Value } from '../document.ts';
+import { html, type Markup } from '../markup.ts';
+import { harmless } from './harmless.ts';
+
+const INLINE_CHARACTERS = 120;
+/** What is longer is folded up: the body of an answer has up to 16 KiB. */
+const OPEN_CHARACTERS = 1_200;
+const OPEN_LINES = 16;
+
+const none = html`<span class="soft">None</span>`;
+
+// The line break after <pre> is not part of its text; without it, one that the text begins with would be lost.
+const block = (text: string): Markup => html`<pre>${'\n'}${text}</pre>`;
+
+/** Code: in the line where it is short, else in a block; folded up where it is long. */
+export const codeBlock = (code: string): Markup => {
+  const text = harmless(code);
+  const count = text.split('\n').length;
+  if (count === 1 && text.length <= INLINE_CHARACTERS) return html`<code>${text}</code>`;
+  if (count <= OPEN_LINES && text.length <= OPEN_CHARACTERS) return block(text);
+  const size = count === 1 ? `${text.length} characters` : `${count} lines`;
+  return html`<details class="fold">
+    <summary>Show all of it: ${size}</summary>
+    ${block(text)}
+  </details>`;
+};
+
+/** Any value as one text. */
+export const plainText = (value: Value): string =>
+  typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+
+const isScalar = (value: Value): boolean => typeof value !== 'object' || value === null;
+
+const scalar = (value: Value): string => (value === null ? '–' : harmless(plainText(value)));
+
+const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
+
+/** A list of words, names with their values, or what cannot be said more simply than as JSON. */
+export const shownJson = (value: Value): Markup => {
+  if (isList(value)) {
+    if (value.length === 0) return none;
+    if (value.every(isScalar)) {
+      return html`<ul class="values">
+        ${value.map((item) => html`<li>${scalar(item)}</li>`)}
+      </ul>`;
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    const members = Object.entries(value);
+    if (members.length === 0) return none;
+    if (members.every(([, member]) => isScalar(member))) {
+      return html`<dl class="values">
+        ${members.map(
+          ([name, member]) =>
+            html`<dt>${harmless(name)}</dt>
+              <dd>${scalar(member)}</dd>`,
+        )}
+      </dl>`;
+    }
+  }
+  return codeBlock(JSON.stringify(value, null, 2));
+};

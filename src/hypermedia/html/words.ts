@@ -1,0 +1,65 @@
+/** Names of properties, relations and states as people read them. It knows words, and no resource. */
+
+const ABBREVIATIONS: Readonly<Record<string, string>> = {
+  api: 'API',
+  html: 'HTML',
+  id: 'ID',
+  ip: 'IP',
+  json: 'JSON',
+  mrr: 'MRR',
+  ok: 'OK',
+  pkce: 'PKCE',
+  uri: 'URI',
+  uris: 'URIs',
+  url: 'URL',
+};
+
+const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** `date_created` → `Date created`, `client_id` → `Client ID`, `is_active` → `Active`. */
+export const labelOf = (name: string): string => {
+  const words = name.replace(/^is_(?=.)/, '').split('_');
+  return capitalised(words.map((word) => (Object.hasOwn(ABBREVIATIONS, word) ? ABBREVIATIONS[word] : word)).join(' '));
+};
+
+/** One of a fixed set of values: `partner_automation` → `Partner automation`; `transaction/created` is no word and stays. */
+export const phraseOf = (value: string): string =>
+  /^[a-z][a-z0-9_]*(?::[a-z0-9_]+)?$/.test(value) ? labelOf(value).replace(':', ': ') : value;
+
+/** In the middle of a sentence. */
+export const inSentence = (name: string): string => {
+  const label = labelOf(name);
+  return /^.[A-Z]/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1);
+};
+
+const ARTICLE = /^(?:The|All|This|An?)\s+/;
+const OF_THIS = /\s+(?:of|to|in|for)\s+(?:this|the|that)\b.*$/;
+
+/** The title of a link in a row of links: `The deliveries of this webhook` → `Deliveries`. */
+export const shortTitle = (title: string): string =>
+  capitalised(title.replace(ARTICLE, '').replace(OF_THIS, '')) || title;
+
+/** Classes of the badge; one that is only looked at twice (`''`) is the style sheet's own. */
+export type Tone = 'fine' | 'broken' | '' | 'plain';
+
+const TONES: readonly (readonly [tone: Tone, words: string])[] = [
+  [
+    'fine',
+    'ok active approved captured completed delivered done enabled paid sent succeeded success successful verified',
+  ],
+  [
+    'broken',
+    'blocked declined disabled error expired failed failing failure gone inactive refused rejected timed_out unreachable',
+  ],
+  ['', 'authorized paused pending queued refunded retrying running stopping unverified voided waiting'],
+];
+
+const toneOfWord = new Map(TONES.flatMap(([tone, words]) => words.split(' ').map((word) => [word, tone] as const)));
+
+/** `timed_out:connect` is told by what stands before the colon. */
+export const toneOf = (state: string): Tone => toneOfWord.get(state.split(':', 1)[0] ?? '') ?? 'plain';
+
+const STATES: ReadonlySet<string> = new Set(['state', 'status', 'outcome']);
+
+/** Whether a property of this name says how something fares. */
+export const isStateName = (name: string): boolean => STATES.has(name);
