@@ -1,6 +1,7 @@
 /** The formats there are. A new one is a line here and a file beside it. */
 import type { Document, Naming } from './document.ts';
 import { renderHal } from './hal.ts';
+import { renderHtml } from './html/page.ts';
 import type { View } from './view.ts';
 import { renderXml } from './xml.ts';
 
@@ -20,4 +21,5 @@ export const formats: readonly [Format, ...Format[]] = [
   { mediaTypes: ['application/hal+json', 'application/json'], render: renderHal },
   // RFC 7303 §3.2 makes the parameter the authority: whoever reads the text without a parser knows its encoding, too.
   { mediaTypes: ['application/hal+xml', 'application/xml'], charset: 'utf-8', render: renderXml },
+  { mediaTypes: ['text/html'], charset: 'utf-8', showsActions: true, isPage: true, render: renderHtml },
 ];
