@@ -1,26 +1,18 @@
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { startAuthorizationServer } from './oauth-server.ts';
 
-type Server = Awaited<ReturnType<typeof startAuthorizationServer>>;
 type Ask = { key?: string; body?: unknown; token?: string; path?: string; origin?: string; accept?: string };
 
 const WEBHOOK = { name: 'Orders', format: 'json', encryption_key: 'a secret that must not lie around' };
 
-let server: Server;
-let second: string;
-let token: string;
-let other: string;
-
-before(async () => {
-  server = await startAuthorizationServer({ API_RATE_PER_SECOND: '0' });
-  second = await server.startSecond();
-  const issue = async (changes: Record<string, string> = {}, client: Record<string, string> = {}) =>
-    String((await server.redeem(await server.newCode(changes), client)).body['access_token']);
-  token = await issue();
-  const redirect_uri = 'https://other.example.com/cb';
-  other = await issue({ client_id: server.other.client_id, redirect_uri }, { ...server.other, redirect_uri });
-});
+const server = await startAuthorizationServer({ API_RATE_PER_SECOND: '0' });
+const second = await server.startSecond();
+const issue = async (changes: Record<string, string> = {}, client: Record<string, string> = {}) =>
+  String((await server.redeem(await server.newCode(changes), client)).body['access_token']);
+const token = await issue();
+const redirect_uri = 'https://other.example.com/cb';
+const other = await issue({ client_id: server.other.client_id, redirect_uri }, { ...server.other, redirect_uri });
 
 const post = async ({ key, body = WEBHOOK, token: bearer = token, path, origin = server.origin, accept }: Ask) => {
   const response = await fetch(origin + (path ?? `/stores/${server.alpha}/webhooks`), {

@@ -1,0 +1,64 @@
+/** One row of the specification's tables, or one of its sentences, with what shows that it holds. */
+import { startAuthorizationServer } from '../security/oauth-server.ts';
+
+export interface Representation {
+  _links: Record<
+    string,
+    { href: string; title?: string; type?: string; templated?: boolean } & Record<string, unknown>
+  >;
+  _embedded: Record<string, Representation[]>;
+  [name: string]: unknown;
+}
+
+export type Reply = { status: number; headers: Headers; text: string; body: Representation };
+type Ask = { body?: unknown; headers?: Record<string, string>; token?: string | null };
+
+export type Row = { row: string; holds: (world: World) => Promise<void> };
+
+/** What a webhook must have at least. */
+export const MINIMAL = { name: 'Orders', format: 'json', encryption_key: 'a key of mine' } as const;
+
+/** The server with a token for the first store of Ada's; `api` calls it and `refused` says what was wrong, as `field code`. */
+export const startWorld = async () => {
+  const server = await startAuthorizationServer({ API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8' });
+  const redeemed = await server.redeem(await server.newCode());
+  const token = String(redeemed.body['access_token']);
+  const api = async (method: string, path: string, { body, headers = {}, token: bearer = token }: Ask = {}) => {
+    const response = await fetch(
+      path.startsWith('http') ? server.origin + new URL(path).pathname + new URL(path).search : server.origin + path,
+      {
+        method,
+        redirect: 'manual',
+        headers: {
+          'SERVICE-API-VERSION': '1',
+          ...(bearer === null ? {} : { Authorization: `Bearer ${bearer}` }),
+          ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      },
+    );
+    const text = await response.text();
+    const isJson = /json/.test(response.headers.get('content-type') ?? '');
+    const reply: Reply = {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: (isJson && text !== '' ? JSON.parse(text) : {}) as Representation,
+    };
+    return reply;
+  };
+  const collection = `/stores/${server.alpha}/webhooks`;
+  const create = (changes: Record<string, unknown> = {}) =>
+    api('POST', collection, { body: { ...MINIMAL, ...changes } });
+  return { server, redeemed, token, api, collection, create };
+};
+
+export type World = Awaited<ReturnType<typeof startWorld>>;
+
+/** The faults of an answer as `field code`. */
+export const faultsIn = ({ body }: Reply): string[] =>
+  (body._embedded?.['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
+
+/** The path of a representation's own address. */
+export const selfOf = ({ body }: Reply): string => new URL(body._links['self']?.href ?? '').pathname;
