@@ -34,25 +34,27 @@ create index access_grant_store on access_grant (store_id) where store_id is not
 
 -- commerce ------------------------------------------------------------------------------------------------------------
 
--- The order in which people count: 9 before 10, though ids are texts. Neither column changes after the insert, so updates
--- stay HOT.
-create index resource_order on resource (shard, store_id, type, length(id), id);
+-- There is no index for the order in which people count (9 before 10, though ids are texts): sorting the ids of the primary
+-- key takes 20 ms for the page of a store with 100,000 transactions, and each publish would pay for the index (measured
+-- with one on length(id), id: 8 % more WAL an event of 1 KiB, 5 % fewer events a second).
 
--- A moment that a publisher has written, for the order and the filters of a collection; null where it is none. Casting by
--- itself would end the whole statement at the first text that is no date.
-create function moment_of(written text) returns timestamptz language plpgsql stable parallel safe as $$
-begin
-  if written !~ '^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?$' then
-    return null;
-  end if;
-  return written::timestamptz;
-exception when others then
-  return null;
-end
-$$;
+-- A moment that a publisher has written, for the order and the filters of a collection; null where it is none. A cast by
+-- itself would end the whole statement at the first text that is no date, and a block that catches its exception cannot run
+-- in parallel workers before PostgreSQL 17.
+create function moment_of(written text) returns timestamptz language sql stable parallel safe
+return case
+  when written !~ ('^(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
+    || '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?(Z|[+-](0[0-9]|1[0-4]):?[0-5][0-9])?)?$') then null
+  when substr(written, 9, 2)::int
+    > extract(day from make_date(substr(written, 1, 4)::int, substr(written, 6, 2)::int, 1) + interval '1 month - 1 day')
+    then null
+  else written::timestamptz
+end;
 
 -- delivery ------------------------------------------------------------------------------------------------------------
 
--- What became of an event, over all webhooks.
-create index delivery_event on delivery (shard, event_id);
-create index delivery_done_event on delivery_done (shard, event_id);
+-- What became of an event, over all webhooks. Event ids rise with the order in which deliveries end but for those that were
+-- tried again, so a summary of each 16 pages is enough: 0.8 ms among a million rows, 0.3 MB where a B-tree has 41 MB, and
+-- next to nothing when a row is written. What is pending is little and in one place; an index of it by event cost a publish
+-- 4 % more WAL, and without one 200,000 rows are read in 13 ms.
+create index delivery_done_event on delivery_done using brin (event_id int8_minmax_multi_ops) with (pages_per_range = 16);

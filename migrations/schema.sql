@@ -26,6 +26,7 @@ create table access_grant (
 );
 CREATE INDEX access_grant_client ON public.access_grant USING btree (client);
 CREATE INDEX access_grant_revoked ON public.access_grant USING btree (date_revoked) WHERE (date_revoked IS NOT NULL);
+CREATE INDEX access_grant_store ON public.access_grant USING btree (store_id) WHERE ((store_id IS NOT NULL) AND (date_revoked IS NULL));
 CREATE INDEX access_grant_user ON public.access_grant USING btree (user_id);
 
 create table access_token (
@@ -179,7 +180,17 @@ create table delivery_done (
   constraint delivery_done_pkey PRIMARY KEY (shard, id),
   constraint delivery_done_state_check CHECK ((state = ANY (ARRAY['successful'::text, 'failed'::text])))
 ) partition by RANGE (id);
+CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
 CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
+
+create table erased_store (
+  shard smallint not null,
+  id bigint not null,
+  date_erased timestamp with time zone not null,
+  constraint erased_store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
+  constraint erased_store_pkey PRIMARY KEY (shard, id),
+  constraint erased_store_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+);
 
 create table event (
   shard smallint not null,
@@ -197,6 +208,17 @@ create table event (
   constraint event_pkey PRIMARY KEY (shard, id)
 ) partition by RANGE (id);
 CREATE INDEX event_store ON ONLY public.event USING btree (shard, store_id, id DESC);
+
+create table idempotency_key (
+  scope bytea not null,
+  body_hash bytea not null,
+  answer bytea,
+  date_created timestamp with time zone not null,
+  constraint idempotency_key_body_hash_check CHECK ((length(body_hash) = 32)),
+  constraint idempotency_key_pkey PRIMARY KEY (scope),
+  constraint idempotency_key_scope_check CHECK ((length(scope) = 32))
+);
+CREATE INDEX idempotency_key_created ON public.idempotency_key USING btree (date_created);
 
 create table membership (
   shard smallint not null,
@@ -297,6 +319,7 @@ create table store (
   time_zone text not null,
   date_created timestamp with time zone not null,
   date_modified timestamp with time zone not null,
+  revision integer default 1 not null,
   constraint store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
@@ -378,3 +401,10 @@ create table worker (
   date_started timestamp with time zone not null,
   constraint worker_pkey PRIMARY KEY (id)
 );
+
+CREATE OR REPLACE FUNCTION public.moment_of(written text)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN CASE WHEN (written !~ ('^(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'::text || '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?(Z|[+-](0[0-9]|1[0-4]):?[0-5][0-9])?)?$'::text)) THEN NULL::timestamp with time zone WHEN (((substr(written, 9, 2))::integer)::numeric > EXTRACT(day FROM (make_date((substr(written, 1, 4))::integer, (substr(written, 6, 2))::integer, 1) + '1 mon -1 days'::interval))) THEN NULL::timestamp with time zone ELSE (written)::timestamp with time zone END
+;
