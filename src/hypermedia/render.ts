@@ -1,5 +1,6 @@
 /** The formats there are. A new one is a line here and a file beside it. */
 import type { Document, Naming } from './document.ts';
+import { halSchema, type JsonSchema } from './hal-schema.ts';
 import { renderHal } from './hal.ts';
 import { renderHtml } from './html/page.ts';
 import type { View } from './view.ts';
@@ -13,12 +14,14 @@ export type Format = {
   showsActions?: true;
   /** For people: it needs a session or a token, and no version header; `view` is always given. */
   isPage?: true;
+  /** JSON Schema of what it makes of documents like this one, where it is JSON. */
+  schema?: (document: Document, naming: Naming) => JsonSchema;
   render: (document: Document, naming: Naming, view?: View) => string;
 };
 
 /** The first one is the default, also for Accept: *\/*. */
 export const formats: readonly [Format, ...Format[]] = [
-  { mediaTypes: ['application/hal+json', 'application/json'], render: renderHal },
+  { mediaTypes: ['application/hal+json', 'application/json'], schema: halSchema, render: renderHal },
   // RFC 7303 §3.2 makes the parameter the authority: whoever reads the text without a parser knows its encoding, too.
   { mediaTypes: ['application/hal+xml', 'application/xml'], charset: 'utf-8', render: renderXml },
   { mediaTypes: ['text/html'], charset: 'utf-8', showsActions: true, isPage: true, render: renderHtml },

@@ -1,0 +1,66 @@
+/** What HAL JSON makes of a Document, as JSON Schema (2020-12): from the kinds of its properties, and what is in its example. */
+import type { Document, Naming, Property, Value } from './document.ts';
+import { nameOf } from './relations.ts';
+
+export type JsonSchema = { readonly [keyword: string]: Value };
+
+const LINK: JsonSchema = {
+  type: 'object',
+  required: ['href'],
+  properties: {
+    href: { type: 'string' },
+    title: { type: 'string' },
+    type: { type: 'string' },
+    templated: { type: 'boolean' },
+  },
+};
+
+const objectOf = (properties: { readonly [name: string]: JsonSchema }): JsonSchema => ({ type: 'object', properties });
+
+/** Of what a publisher wrote, only the example tells. */
+const schemaOfValue = (value: Value): JsonSchema => {
+  if (value === null) return {};
+  if (Array.isArray(value)) {
+    const [first] = value as readonly Value[];
+    return first === undefined ? { type: 'array' } : { type: 'array', items: schemaOfValue(first) };
+  }
+  return { type: [typeof value, 'null'] };
+};
+
+const schemaOfProperty = ({ kind, value }: Property): JsonSchema => {
+  switch (kind) {
+    case 'count':
+      return { type: 'string', pattern: '^[0-9]+$' };
+    case 'number':
+      return { type: [Number.isInteger(value ?? 0) ? 'integer' : 'number', 'null'] };
+    case 'boolean':
+      return typeof value === 'string' ? { type: 'string', enum: ['1', '0'] } : { type: 'boolean' };
+    case 'date':
+      return { type: ['string', 'null'], description: 'ISO 8601, as 2026-11-20T16:05:03+0000' };
+    case 'url':
+      return { type: ['string', 'null'], format: 'uri' };
+    case 'json':
+    case 'money':
+      return schemaOfValue(value);
+    default:
+      return { type: ['string', 'null'] };
+  }
+};
+
+/** An unset value is null wherever one may be unset, so nothing is left out: but `fields` may narrow it, so nothing is required. */
+export const halSchema = (document: Document, naming: Naming): JsonSchema => {
+  const { properties, links, embedded } = document;
+  const linked = [...Map.groupBy(links, ({ rel }) => rel)].map(([rel, { length }]): [string, JsonSchema] => [
+    nameOf(rel, naming),
+    length === 1 ? LINK : { type: 'array', items: LINK },
+  ]);
+  const within = embedded.map(({ rel, documents: [first], single }): [string, JsonSchema] => {
+    const one = first === undefined ? { type: 'object' } : halSchema(first, naming);
+    return [nameOf(rel, naming), single === true ? one : { type: 'array', items: one }];
+  });
+  return objectOf({
+    ...(linked.length > 0 && { _links: objectOf(Object.fromEntries(linked)) }),
+    ...(within.length > 0 && { _embedded: objectOf(Object.fromEntries(within)) }),
+    ...Object.fromEntries(properties.map((property) => [property.name, schemaOfProperty(property)])),
+  });
+};
