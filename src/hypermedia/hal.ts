@@ -1,17 +1,21 @@
-/** HAL JSON (draft-kelly-json-hal): pure, and knows no resource. */
+/**
+ * HAL JSON (draft-kelly-json-hal): pure, and knows no resource. A tree that `JSON.stringify` writes, at 0.6 of the speed of
+ * writing alone (bench/render.ts); text written piece by piece came to 0.35, because it asks of each string whether it needs
+ * escaping, and pays for thousands of concatenations.
+ */
 import type { Document, Link, Naming, Property, Value } from './document.ts';
 import { nameOf, templateOf } from './relations.ts';
 
 type Json = { [name: string]: unknown };
 
-const curies = (naming: Naming): Json[] => [
-  { name: naming.relationPrefix, href: templateOf(naming), templated: true },
-];
+/** What is the same for all that is embedded in a document. */
+type Frame = { naming: Naming; curies: readonly Json[] };
 
-const linkObject = ({ rel: _rel, ...link }: Link): Json => link;
+/** `JSON.stringify` leaves out what is undefined. Naming the members takes a third of the time of a rest pattern. */
+const linkObject = ({ href, title, type, templated }: Link): Json => ({ href, title, type, templated });
 
-const linksOf = (document: Document, naming: Naming): Json => {
-  const links: Json = { curies: curies(naming) };
+const linksOf = (document: Document, { naming, curies }: Frame): Json => {
+  const links: Json = { curies };
   for (const link of document.links) {
     const name = nameOf(link.rel, naming);
     const present = links[name];
@@ -24,14 +28,14 @@ const linksOf = (document: Document, naming: Naming): Json => {
 const valueOf = (property: Property): Value =>
   property.kind === 'count' ? JSON.stringify(property.value) : property.value;
 
-const toObject = (document: Document, naming: Naming, root: boolean): Json => {
+const toObject = (document: Document, frame: Frame, root: boolean): Json => {
   const object: Json = {};
-  if (root || document.links.length > 0) object['_links'] = linksOf(document, naming);
+  if (root || document.links.length > 0) object['_links'] = linksOf(document, frame);
   if (document.embedded.length > 0) {
     const embedded: Json = {};
     for (const { rel, documents, single } of document.embedded) {
-      const objects = documents.map((child) => toObject(child, naming, false));
-      embedded[nameOf(rel, naming)] = single === true ? (objects[0] ?? null) : objects;
+      const objects = documents.map((child) => toObject(child, frame, false));
+      embedded[nameOf(rel, frame.naming)] = single === true ? (objects[0] ?? null) : objects;
     }
     object['_embedded'] = embedded;
   }
@@ -39,5 +43,7 @@ const toObject = (document: Document, naming: Naming, root: boolean): Json => {
   return object;
 };
 
-export const renderHal = (document: Document, naming: Naming): string =>
-  JSON.stringify(toObject(document, naming, true));
+export const renderHal = (document: Document, naming: Naming): string => {
+  const curies = [{ name: naming.relationPrefix, href: templateOf(naming), templated: true }];
+  return JSON.stringify(toObject(document, { naming, curies }, true));
+};

@@ -3,6 +3,7 @@ import type { Document, Naming } from './document.ts';
 import { halSchema, type JsonSchema } from './hal-schema.ts';
 import { renderHal } from './hal.ts';
 import { renderHtml } from './html/page.ts';
+import { renderSiren } from './siren.ts';
 import type { View } from './view.ts';
 import { renderXml } from './xml.ts';
 
@@ -22,6 +23,7 @@ export type Format = {
 /** The first one is the default, also for Accept: *\/*. */
 export const formats: readonly [Format, ...Format[]] = [
   { mediaTypes: ['application/hal+json', 'application/json'], schema: halSchema, render: renderHal },
+  { mediaTypes: ['application/vnd.siren+json'], showsActions: true, render: renderSiren },
   // RFC 7303 §3.2 makes the parameter the authority: whoever reads the text without a parser knows its encoding, too.
   { mediaTypes: ['application/hal+xml', 'application/xml'], charset: 'utf-8', render: renderXml },
   { mediaTypes: ['text/html'], charset: 'utf-8', showsActions: true, isPage: true, render: renderHtml },
