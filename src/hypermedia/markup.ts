@@ -4,6 +4,9 @@ const MARKUP = Symbol('markup');
 export type Markup = { readonly [MARKUP]: string };
 type Part = Markup | string | number | null | undefined | false | readonly Part[];
 
+/** Most texts have none of these, and are let through. */
+const SPECIAL = /[&<>"']/;
+
 const escapes: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -17,15 +20,20 @@ const escapeHtml = (value: string): string => value.replace(/[&<>"']/g, (charact
 
 const toHtml = (part: Part): string => {
   if (part === null || part === undefined || part === false) return '';
-  if (typeof part === 'string') return escapeHtml(part);
+  if (typeof part === 'string') return SPECIAL.test(part) ? escapeHtml(part) : part;
   if (typeof part === 'number') return String(part);
   if (MARKUP in part) return part[MARKUP];
-  return part.map(toHtml).join('');
+  let text = '';
+  for (const one of part) text += toHtml(one);
+  return text;
 };
 
-export const html = (strings: TemplateStringsArray, ...parts: readonly Part[]): Markup => ({
-  [MARKUP]: strings.reduce((text, string, index) => text + toHtml(parts[index - 1]) + string),
-});
+// A plain loop: a page of twenty has some hundred of these, and with `reduce` it took half as long again.
+export const html = (strings: TemplateStringsArray, ...parts: readonly Part[]): Markup => {
+  let text = strings[0] ?? '';
+  for (let index = 0; index < parts.length; index += 1) text += toHtml(parts[index]) + (strings[index + 1] ?? '');
+  return { [MARKUP]: text };
+};
 
 /** The text of a Markup, for the answer's body. */
 export const render = (markup: Markup): string => markup[MARKUP];

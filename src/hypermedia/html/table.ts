@@ -41,9 +41,10 @@ const cell = (document: Document, column: Column): Markup => {
 export type Rest = { properties: readonly Property[]; hasPage: boolean };
 
 const restOf = (document: Document, columns: readonly Column[], hasPage: boolean): Rest => {
+  if (hasPage) return { properties: [], hasPage };
   const shown = new Set(columns.map(({ name }) => name));
   const properties = document.properties.filter((property) => !shown.has(property.name) || !fitsCell(property));
-  return { properties: hasPage ? [] : properties, hasPage };
+  return { properties, hasPage };
 };
 
 /**

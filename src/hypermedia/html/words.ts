@@ -16,10 +16,23 @@ const ABBREVIATIONS: Readonly<Record<string, string>> = {
 
 const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** `date_created` → `Date created`, `client_id` → `Client ID`, `is_active` → `Active`. */
-export const labelOf = (name: string): string => {
+const labels = new Map<string, string>();
+/** Names come from schemas, and from publishers, who can make up as many as they like. */
+const LABELS_MAX = 1_000;
+
+const makeLabel = (name: string): string => {
   const words = name.replace(/^is_(?=.)/, '').split('_');
   return capitalised(words.map((word) => (Object.hasOwn(ABBREVIATIONS, word) ? ABBREVIATIONS[word] : word)).join(' '));
+};
+
+/** `date_created` → `Date created`, `client_id` → `Client ID`, `is_active` → `Active`. */
+export const labelOf = (name: string): string => {
+  const known = labels.get(name);
+  if (known !== undefined) return known;
+  const label = makeLabel(name);
+  if (labels.size >= LABELS_MAX) labels.clear();
+  labels.set(name, label);
+  return label;
 };
 
 /** One of a fixed set of values: `partner_automation` → `Partner automation`; `transaction/created` is no word and stays. */
