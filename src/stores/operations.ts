@@ -59,7 +59,7 @@ export const createStoreOperations = (
       properties: STORE_PROPERTIES,
       handle: async ({ principal, listing: wanted }) => {
         const reach = reachOf(principal);
-        const [stores, total] = await Promise.all([listStores(sql, reach, wanted), countStores(sql, reach)]);
+        const [stores, total] = await Promise.all([listStores(sql, reach, wanted), countStores(sql, reach, wanted)]);
         return { path: `${baseUrl}/stores`, items: stores.map((store) => storeDocument(store, deps)), total };
       },
     }),

@@ -1,5 +1,8 @@
 /** The statements of stores: the tables store and membership are written here and nowhere else. */
+import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
+import type { Listing } from '#kernel/listing.ts';
+import type { STORE_PROPERTIES } from './document.ts';
 
 export type Role = 'owner' | 'member';
 
@@ -98,16 +101,28 @@ export type Reach = { shards: readonly number[]; ids: readonly number[] } | null
 const reached = (sql: Queryable, reach: Reach) =>
   reach === null ? sql`true` : sql`shard = any (${reach.shards}::smallint[]) and id = any (${reach.ids}::bigint[])`;
 
-export const listStores = async (
+const compared = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
+  id: sql`id`,
+  name: sql`name`,
+  domain: sql`domain`,
+  email: sql`email`,
+  time_zone: sql`time_zone`,
+  date_created: sql`date_created`,
+  date_modified: sql`date_modified`,
+});
+
+/** A page of stores, by id unless asked otherwise. */
+export const listStores = async (sql: Queryable, reach: Reach, wanted: Listing): Promise<StoreRow[]> => sql<StoreRow[]>`
+  select ${columns(sql)} from store where ${reached(sql, reach)} ${narrowed(sql, wanted.filters, compared(sql))}
+  order by ${ordered(sql, wanted.order, compared(sql), [sql`id`])} ${paged(sql, wanted)}`;
+
+export const countStores = async (
   sql: Queryable,
   reach: Reach,
-  page: { offset: number; limit: number },
-): Promise<StoreRow[]> => sql<StoreRow[]>`
-  select ${columns(sql)} from store where ${reached(sql, reach)}
-  order by id limit ${page.limit} offset ${page.offset}`;
-
-export const countStores = async (sql: Queryable, reach: Reach): Promise<number> => {
-  const [row] = await sql<{ total: number }[]>`select count(*) as total from store where ${reached(sql, reach)}`;
+  { filters }: Pick<Listing, 'filters'>,
+): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from store where ${reached(sql, reach)} ${narrowed(sql, filters, compared(sql))}`;
   return row?.total ?? 0;
 };
 
