@@ -1,36 +1,33 @@
 /** The webhooks of a store: read a page of them, make one. */
 import type { Tx } from '#database/pool.ts';
-import { creating, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { collection, readPage } from '#hypermedia/page.ts';
+import { creating, listing, type ApiRequest, type Operation } from '#http/operation.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { judge, sealedTo, show, storeOf, type WebhookDeps } from './access.ts';
-import { addressOfWebhook } from './document.ts';
+import { addressOfWebhook, WEBHOOK_PROPERTIES } from './document.ts';
 import { createHistory } from './history/operations.ts';
 import { createItem } from './item.ts';
 import { countWebhooks, findWebhook, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { decide, defaults, readWish, type Settings } from './webhook.ts';
 
-const createList = ({ sql, ...deps }: WebhookDeps): Operation =>
-  guarded({
+const createList = (deps: WebhookDeps): Operation =>
+  listing({
     summary: 'The webhooks of this store, a page at a time',
+    rel: 'webhooks',
+    title: 'The webhooks of this store',
+    properties: WEBHOOK_PROPERTIES,
     handle: async (request) => {
+      const { listing: wanted, now } = request;
+      const { filters } = wanted;
       const store = storeOf(request);
-      const page = readPage(request.query);
-      const [rows, total] = await Promise.all([listWebhooks(sql, store, page), countWebhooks(sql, store)]);
+      const [rows, total] = await Promise.all([
+        listWebhooks(deps.sql, store, wanted, now),
+        countWebhooks(deps.sql, store, { filters, now }),
+      ]);
       if (total === undefined) throw notFound('store');
-      const document = collection({
-        name: 'webhooks',
-        rel: 'webhooks',
-        title: 'The webhooks of this store',
-        path: `${deps.baseUrl}/stores/${store.storeId}/webhooks`,
-        query: request.query,
-        page,
-        total,
-        items: rows.map((row) => show({ sql, ...deps }, row, request)),
-      });
-      return { status: 200, document };
+      const path = `${deps.baseUrl}/stores/${store.storeId}/webhooks`;
+      return { path, items: rows.map((row) => show(deps, row, request)), total };
     },
   });
 

@@ -11,7 +11,28 @@ import {
   type Document,
   type Link,
 } from '#hypermedia/document.ts';
+import type { Comparisons } from '#kernel/listing.ts';
 import type { WebhookRow } from './queries.ts';
+
+/** How each property of a webhook is compared. */
+export const WEBHOOK_PROPERTIES = {
+  id: 'number',
+  name: 'text',
+  format: 'text',
+  version: 'text',
+  url: 'text',
+  query: 'text',
+  encryption_key: 'none',
+  event_resource: 'text',
+  events: 'none',
+  is_active: 'boolean',
+  headers: 'none',
+  rate_per_second: 'number',
+  retry_profile: 'text',
+  state: 'text',
+  date_created: 'date',
+  date_modified: 'date',
+} as const satisfies Comparisons;
 
 export type WebhookState = 'ok' | 'failing' | 'paused' | 'inactive';
 

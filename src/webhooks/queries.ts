@@ -1,5 +1,8 @@
 /** The statements of webhooks: the table webhook is written here and nowhere else. */
+import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
+import type { Listing } from '#kernel/listing.ts';
+import type { WEBHOOK_PROPERTIES } from './document.ts';
 import type { Settings } from './webhook.ts';
 
 export type WebhookRow = Settings & {
@@ -23,6 +26,10 @@ export type WebhookRow = Settings & {
 /** Where a webhook is looked for: by its id, among the stores that the caller reaches (null: all of them). */
 export type Key = { shard: number; id: number; stores: readonly number[] | null };
 
+/** A state that was written under an older epoch counts for nothing. */
+const withState = (sql: Queryable) =>
+  sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
+
 const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.client, w.name, w.format, w.version, w.url, w.query,
     w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
@@ -31,7 +38,7 @@ const selected = (sql: Queryable) => sql`
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
+  ${withState(sql)}`;
 
 const atKey = (sql: Queryable, { shard, id, stores }: Key) => sql`
   w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
@@ -47,22 +54,51 @@ export const lockWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow 
   return row;
 };
 
+/** What a list of webhooks is narrowed and ordered by; the state is `stateOf` in SQL. */
+const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES> => ({
+  id: sql`w.id`,
+  name: sql`w.name`,
+  format: sql`w.format`,
+  version: sql`w.version`,
+  url: sql`w.url`,
+  query: sql`w.query`,
+  event_resource: sql`w.event_resource`,
+  is_active: sql`w.is_active`,
+  rate_per_second: sql`w.rate_per_second`,
+  retry_profile: sql`w.retry_profile`,
+  state: sql`case
+    when not w.is_active then 'inactive'
+    when t.paused_until > ${now}::timestamptz then 'paused'
+    when t.consecutive_failures > 0 then 'failing'
+    else 'ok' end`,
+  date_created: sql`w.date_created`,
+  date_modified: sql`w.date_modified`,
+});
+
+/** A page of a store's webhooks, by id unless asked otherwise; their states are those of `now`. */
 export const listWebhooks = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
-  page: { offset: number; limit: number },
+  wanted: Listing,
+  now: Date,
 ): Promise<WebhookRow[]> => sql<WebhookRow[]>`
   ${selected(sql)}
-  where w.shard = ${store.shard} and w.store_id = ${store.storeId}
-  order by w.id limit ${page.limit} offset ${page.offset}`;
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, wanted.filters, compared(sql, now))}
+  order by ${ordered(sql, wanted.order, compared(sql, now), [sql`w.id`])} ${paged(sql, wanted)}`;
 
-/** How many webhooks the store has; undefined where there is no such store. */
+type Narrowing = { filters: Listing['filters']; now: Date };
+
+/** How many webhooks the store has, of those that filters leave; undefined where there is no such store. */
 export const countWebhooks = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
+  { filters, now }: Narrowing = { filters: [], now: new Date(0) },
 ): Promise<number | undefined> => {
   const [row] = await sql<{ total: number }[]>`
-    select (select count(*) from webhook w where w.shard = s.shard and w.store_id = s.id) as total
+    select (
+      select count(*) from webhook w ${withState(sql)}
+      where w.shard = s.shard and w.store_id = s.id ${narrowed(sql, filters, compared(sql, now))}
+    ) as total
     from store s
     where s.shard = ${store.shard} and s.id = ${store.storeId}`;
   return row?.total;

@@ -133,8 +133,8 @@ test('both are paged like every collection', async () => {
       ids,
       items.map((item) => item['id']),
     );
-    const reply = await call('GET', `/webhooks/${webhook}/${part}?status=failed`);
-    assert.deepEqual([reply.status, ...faultsIn(reply)], [400, 'status unknown_parameter']);
+    const reply = await call('GET', `/webhooks/${webhook}/${part}?colour=red`);
+    assert.deepEqual([reply.status, ...faultsIn(reply)], [400, 'colour unknown_parameter']);
   }
 });
 

@@ -3,9 +3,40 @@ import { addressOf } from '#commerce/document.ts';
 import { addressOfEvent } from '#events/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { code, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
+import type { Comparisons } from '#kernel/listing.ts';
 import { addressOfWebhook } from '../document.ts';
 import type { WebhookRow } from '../queries.ts';
 import type { AttemptRow, DeliveryRow } from './queries.ts';
+
+/** How each property of a delivery is compared. */
+export const STATUS_PROPERTIES = {
+  id: 'number',
+  resource_type: 'text',
+  resource_id: 'text',
+  webhook_id: 'number',
+  event: 'text',
+  status: 'text',
+  attempts: 'number',
+  date_next: 'date',
+  date_created: 'date',
+  date_ended: 'date',
+} as const satisfies Comparisons;
+
+/** How each property of an attempt is compared. What came back is up to 16 KiB each: a search would read gigabytes. */
+export const LOG_PROPERTIES = {
+  id: 'text',
+  resource_type: 'text',
+  resource_id: 'text',
+  webhook_id: 'number',
+  event: 'text',
+  attempt: 'number',
+  response_code: 'number',
+  response_body: 'none',
+  response_headers: 'none',
+  duration: 'number',
+  outcome: 'text',
+  date_created: 'date',
+} as const satisfies Comparisons;
 
 type About = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
 

@@ -1,10 +1,12 @@
 /** What was sent, read only: publish writes deliveries, the delivery room ends them and writes attempts. */
 import type { ResourceType } from '#commerce/catalogue.ts';
+import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
+import type { Filter, Listing, Order } from '#kernel/listing.ts';
+import type { LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
 
-/** Whose history: the store stands beside the webhook in every statement. */
-export type Owner = { shard: number; storeId: number; id: number };
-type Page = { offset: number; limit: number };
+/** Whose history: the store stands beside the webhook in every statement; the epoch tells what is dead. */
+export type Owner = { shard: number; storeId: number; id: number; epoch: number };
 
 /** What a delivery is about; null where retention has dropped the event already. */
 type About = {
@@ -26,34 +28,103 @@ export type DeliveryRow = About & {
 const ownedBy = (sql: Queryable, { shard, storeId, id }: Owner) =>
   sql`d.shard = ${shard} and d.store_id = ${storeId} and d.webhook_id = ${id}`;
 
-/**
- * A page of deliveries, newest first. Each half is cut to what the page can need before they are joined. What is pending
- * under an older epoch died with the switch-off that raised it, whether or not it has been swept yet.
- */
-export const listDeliveries = async (
-  sql: Queryable,
-  owner: Owner & { epoch: number },
-  { offset, limit }: Page,
-): Promise<DeliveryRow[]> => sql<DeliveryRow[]>`
-  with page as (
-    (select d.id, d.event_id, case when d.epoch < ${owner.epoch} then 'failed' else 'pending' end as status, d.attempts,
-        case when d.epoch < ${owner.epoch} then null else d.due_at end as date_next, null::timestamptz as date_ended
-      from delivery d where ${ownedBy(sql, owner)} order by d.id desc limit ${offset + limit})
-    union all
-    (select d.id, d.event_id, d.state, d.attempts, null, d.date_ended
-      from delivery_done d where ${ownedBy(sql, owner)} order by d.id desc limit ${offset + limit})
-    order by id desc limit ${limit} offset ${offset}
-  )
-  select p.id, p.event_id as "eventId", p.status, p.attempts, p.date_next as "dateNext", p.date_ended as "dateEnded",
-    e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated"
-  from page p
-  left join event e on e.shard = ${owner.shard} and e.id = p.event_id and e.store_id = ${owner.storeId}
-  order by p.id desc`;
+/** Beside the row `d` of a delivery or an attempt, the event that it is about. */
+const withEvent = (sql: Queryable, { shard, storeId }: Owner) =>
+  sql`left join event e on e.shard = ${shard} and e.id = d.event_id and e.store_id = ${storeId}`;
 
-export const countDeliveries = async (sql: Queryable, owner: Owner): Promise<number> => {
+const eventColumns = (sql: Queryable) => ({
+  resource_type: sql`e.resource_type`,
+  resource_id: sql`e.resource_id`,
+  event: sql`e.resource_type || '/' || e.action`,
+});
+
+const LOG_BY_EVENT = new Set(['resource_type', 'resource_id', 'event']);
+/** A delivery begins with its event. */
+const STATUS_BY_EVENT = LOG_BY_EVENT.union(new Set(['date_created']));
+
+/** The event where something is found or ordered by it; else none is read but those of the page that is shown. */
+const eventFor = (
+  sql: Queryable,
+  owner: Owner,
+  byEvent: ReadonlySet<string>,
+  ...named: readonly (readonly (Filter | Order)[])[]
+) => (named.flat().some(({ property }) => byEvent.has(property)) ? withEvent(sql, owner) : sql``);
+
+type Fragment = ReturnType<typeof withEvent>;
+
+const deliveryColumns = (
+  sql: Queryable,
+  own: Record<'status' | 'date_next' | 'date_ended', Fragment>,
+): Columns<typeof STATUS_PROPERTIES> => ({
+  id: sql`d.id`,
+  webhook_id: sql`d.webhook_id`,
+  attempts: sql`d.attempts`,
+  date_created: sql`e.date_created`,
+  ...eventColumns(sql),
+  ...own,
+});
+
+/**
+ * The two halves of the deliveries: what is pending, and what has ended. What is pending under an older epoch died with
+ * the switch-off that raised it, whether or not it has been swept yet.
+ */
+const halvesOf = (sql: Queryable, { epoch }: Owner) => [
+  {
+    table: sql`delivery`,
+    columns: deliveryColumns(sql, {
+      status: sql`case when d.epoch < ${epoch} then 'failed' else 'pending' end`,
+      date_next: sql`case when d.epoch < ${epoch} then null else d.due_at end`,
+      date_ended: sql`null::timestamptz`,
+    }),
+  },
+  {
+    table: sql`delivery_done`,
+    columns: deliveryColumns(sql, {
+      status: sql`d.state`,
+      date_next: sql`null::timestamptz`,
+      date_ended: sql`d.date_ended`,
+    }),
+  },
+];
+
+/** A page of deliveries, newest first unless asked otherwise. Each half is cut to what the page can need before they meet. */
+export const listDeliveries = async (sql: Queryable, owner: Owner, wanted: Listing): Promise<DeliveryRow[]> => {
+  const { filters, offset, limit } = wanted;
+  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+  const ties = [sql`d.id`] as const;
+  const halves = halvesOf(sql, owner).map(
+    ({ table, columns }) => sql`(
+      select d.id, d.event_id, d.webhook_id, ${columns.status} as status, d.attempts, ${columns.date_next} as date_next,
+        ${columns.date_ended} as date_ended
+      from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, filters, order)}
+      where ${ownedBy(sql, owner)} ${narrowed(sql, filters, columns)}
+      order by ${ordered(sql, order, columns, ties)} limit ${offset + limit})`,
+  );
+  const met = deliveryColumns(sql, {
+    status: sql`d.status`,
+    date_next: sql`d.date_next`,
+    date_ended: sql`d.date_ended`,
+  });
+  const sorted = sql`order by ${ordered(sql, order, met, ties)}`;
+  return sql<DeliveryRow[]>`
+    with found as (
+      ${halves.reduce((pending, ended) => sql`${pending} union all ${ended}`)}
+    ), page as (
+      select d.* from found d ${eventFor(sql, owner, STATUS_BY_EVENT, order)} ${sorted} ${paged(sql, wanted)}
+    )
+    select d.id, d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
+      e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated"
+    from page d ${withEvent(sql, owner)} ${sorted}`;
+};
+
+export const countDeliveries = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {
+  const counts = halvesOf(sql, owner).map(
+    ({ table, columns }) => sql`(
+      select count(*) from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, filters)}
+      where ${ownedBy(sql, owner)} ${narrowed(sql, filters, columns)})`,
+  );
   const [row] = await sql<{ total: number }[]>`
-    select (select count(*) from delivery d where ${ownedBy(sql, owner)})
-      + (select count(*) from delivery_done d where ${ownedBy(sql, owner)}) as total`;
+    select ${counts.reduce((pending, ended) => sql`${pending} + ${ended}`)} as total`;
   return row?.total ?? 0;
 };
 
@@ -68,24 +139,38 @@ export type AttemptRow = About & {
   responseBody: string | null;
 };
 
-/** A page of attempts, newest first. */
-export const listAttempts = async (sql: Queryable, owner: Owner, { offset, limit }: Page): Promise<AttemptRow[]> => sql<
-  AttemptRow[]
->`
-  with page as (
-    select d.* from attempt d where ${ownedBy(sql, owner)}
-    order by d.date_started desc, d.delivery_id desc, d.n desc limit ${limit} offset ${offset}
-  )
-  select p.delivery_id as "deliveryId", p.n, p.event_id as "eventId", p.date_started as "dateStarted",
-    p.duration_ms as "durationMs", p.outcome, p.response_code as "responseCode",
-    p.response_headers as "responseHeaders", p.response_body as "responseBody",
-    e.resource_type as type, e.resource_id as "resourceId", e.action
-  from page p
-  left join event e on e.shard = ${owner.shard} and e.id = p.event_id and e.store_id = ${owner.storeId}
-  order by p.date_started desc, p.delivery_id desc, p.n desc`;
+const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
+  id: sql`d.delivery_id || '-' || d.n`,
+  webhook_id: sql`d.webhook_id`,
+  attempt: sql`d.n`,
+  response_code: sql`d.response_code`,
+  duration: sql`d.duration_ms`,
+  outcome: sql`d.outcome`,
+  date_created: sql`d.date_started`,
+  ...eventColumns(sql),
+});
 
-export const countAttempts = async (sql: Queryable, owner: Owner): Promise<number> => {
+/** A page of attempts, newest first unless asked otherwise. */
+export const listAttempts = async (sql: Queryable, owner: Owner, wanted: Listing): Promise<AttemptRow[]> => {
+  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'date_created', descending: true }];
+  const columns = attemptColumns(sql);
+  const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.delivery_id`, sql`d.n`])}`;
+  return sql<AttemptRow[]>`
+    with page as (
+      select d.* from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, wanted.filters, order)}
+      where ${ownedBy(sql, owner)} ${narrowed(sql, wanted.filters, columns)}
+      ${sorted} ${paged(sql, wanted)}
+    )
+    select d.delivery_id as "deliveryId", d.n, d.event_id as "eventId", d.date_started as "dateStarted",
+      d.duration_ms as "durationMs", d.outcome, d.response_code as "responseCode",
+      d.response_headers as "responseHeaders", d.response_body as "responseBody",
+      e.resource_type as type, e.resource_id as "resourceId", e.action
+    from page d ${withEvent(sql, owner)} ${sorted}`;
+};
+
+export const countAttempts = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from attempt d where ${ownedBy(sql, owner)}`;
+    select count(*) as total from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, filters)}
+    where ${ownedBy(sql, owner)} ${narrowed(sql, filters, attemptColumns(sql))}`;
   return row?.total ?? 0;
 };
