@@ -10,7 +10,7 @@ import type { Method, Resource } from './route.ts';
 type Schema = {
   type?: string | readonly string[];
   enum?: readonly unknown[];
-  examples?: readonly unknown[];
+  choices?: readonly string[];
   items?: Schema;
   readOnly?: boolean;
   kind?: Kind;
@@ -43,19 +43,22 @@ const kindOf = (schema: Schema): Kind => {
   return 'json';
 };
 
+const mayBeCleared = ({ enum: values, type }: Schema): boolean =>
+  values?.includes(null) ?? [type].flat().includes('null');
+
 const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
   const isMultiple = schema.type === 'array';
   const one = isMultiple ? (schema.items ?? {}) : schema;
   const { minLength, maxLength, minimum, maximum } = one;
   const kind = kindOf({ ...one, ...(schema.kind && { kind: schema.kind }) });
-  const choices = kind === 'boolean' ? undefined : (one.enum ?? one.examples);
+  const choices = kind === 'boolean' ? undefined : (one.enum ?? one.choices);
   return {
     name,
     kind,
     isRequired,
     isMultiple,
     ...(choices !== undefined && { choices: choicesOf(choices) }),
-    ...(one.enum === undefined && one.examples !== undefined && { isOpen: true as const }),
+    ...(mayBeCleared(schema) && { isClearable: true as const }),
     ...(minLength !== undefined && { minLength }),
     ...(maxLength !== undefined && { maxLength }),
     ...(minimum !== undefined && { minimum }),

@@ -34,9 +34,10 @@ export type Field = {
   isRequired: boolean;
   /** Several values under one name. */
   isMultiple: boolean;
-  /** What may be chosen; where `isOpen`, only what is suggested. */
+  /** What may be chosen. */
   choices?: readonly string[];
-  isOpen?: true;
+  /** Whether it may be set to nothing once it has a value. */
+  isClearable?: true;
   minLength?: number;
   maxLength?: number;
   minimum?: number;

@@ -26,9 +26,9 @@ const yesOrNo: readonly Choice[] = [
 ];
 
 /** What may be chosen; undefined where anything may be said. */
-const choicesOf = ({ kind, choices, isOpen }: Field): readonly Choice[] | undefined => {
+const choicesOf = ({ kind, choices }: Field): readonly Choice[] | undefined => {
   if (kind === 'boolean') return yesOrNo;
-  return isOpen === true ? undefined : choices?.map((value) => ({ value }));
+  return choices?.map((value) => ({ value }));
 };
 
 const textOf = (value: Value): string => {

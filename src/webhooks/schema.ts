@@ -37,7 +37,7 @@ export const createSchemas = (versions: readonly string[]) => {
       description: 'What it is about. Alone it means every event of that resource.',
     }),
     events: Type.Optional(
-      Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, examples: resourceTypes.flatMap(eventsOf) }), {
+      Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, choices: resourceTypes.flatMap(eventsOf) }), {
         maxItems: EVENTS_MAX,
         description: 'Which events it is sent for, all of one resource.',
       }),

@@ -31,7 +31,7 @@ const option = (value: string, text: string, isSelected: boolean): Markup =>
 const select = (place: Place, choices: readonly (readonly [value: string, text: string])[]): Markup => {
   const { field, values } = place;
   const [value = ''] = values;
-  const mayBeEmpty = value === '' || !field.isRequired;
+  const mayBeEmpty = value === '' || field.isClearable === true;
   // What stands there and is none of the choices (any more) is not changed by looking at it.
   const isOther = value !== '' && !choices.some(([choice]) => choice === value);
   return html`<select ${attributes(place)}>
@@ -103,7 +103,7 @@ export const control = (place: Place): Markup => {
   const { kind, choices } = field;
   if (kind === 'secret') return secretInput(place);
   if (field.isMultiple) return textarea(place, place.values.join('\n'), 5);
-  if (choices !== undefined && field.isOpen !== true)
+  if (choices !== undefined)
     return select(
       place,
       choices.map((choice) => [choice, phraseOf(choice)]),
@@ -123,7 +123,7 @@ export const checkboxes = ({ field, values, isFaulty }: Place): Markup => {
       html`<label class="choice">
         <input
           type="checkbox"
-          name="${field.name}"
+          name="${field.name}[]"
           value="${choice}"
           ${ticked.has(choice) && html`checked`}
           ${isFaulty && html`aria-invalid="true"`}

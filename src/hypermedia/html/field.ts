@@ -11,8 +11,7 @@ export type Filled = { id: string; field: Field; values: readonly string[]; faul
 /** As a sentence: most messages of ours end without a full stop. */
 export const sentence = (text: string): string => (/[.!?…]$/.test(text) ? text : `${text}.`);
 
-const linesWanted = ({ isMultiple, choices, isOpen }: Field): boolean =>
-  isMultiple && (choices === undefined || isOpen === true);
+const linesWanted = ({ isMultiple, choices }: Field): boolean => isMultiple && choices === undefined;
 
 const rangeOf = ({ kind, minimum, maximum }: Field): string | undefined => {
   if (kind !== 'number' && kind !== 'count') return undefined;

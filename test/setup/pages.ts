@@ -1,0 +1,117 @@
+/** The pages of documents in every look that they have: what a browser and a validator are shown. */
+import type { Action, Document, Field } from '#hypermedia/document.ts';
+import { renderHtml } from '#hypermedia/html/page.ts';
+import { html } from '#hypermedia/markup.ts';
+import type { View } from '#hypermedia/view.ts';
+import { attempt, collectionOf, errors, EVENTS, home, naming, store, transaction, webhook } from './documents.ts';
+
+const nav = html`<nav aria-label="Your pages">
+  <a href="/account">Account</a><a href="/account/clients">Your apps</a>
+  <form method="post" action="/sign-out"><button type="submit">Sign out</button></form>
+</nav>`;
+
+/** Somebody without a session, and somebody with one. */
+export const visitor: View = { nav, nonceOf: undefined };
+export const owner: View = { nav, nonceOf: ({ name }) => `nonce-of-${name}` };
+
+const one = { isRequired: false, isMultiple: false } as const;
+const FORMATS = ['json', 'partner_automation', 'partner_sitebuilder'];
+
+/** One field of each kind. */
+// oxfmt-ignore
+const FIELDS: readonly Field[] = [
+  { ...one, name: 'name', kind: 'text', isRequired: true, minLength: 1, maxLength: 255, hint: 'What people call it' },
+  { ...one, name: 'format', kind: 'enumeration', isRequired: true, choices: FORMATS },
+  { ...one, name: 'url', kind: 'url', maxLength: 1000, hint: 'Where it is sent; nowhere while it is empty' },
+  { ...one, name: 'query', kind: 'text', maxLength: 1000, hint: 'How the payload is shaped: zoom and fields' },
+  { ...one, name: 'encryption_key', kind: 'secret', maxLength: 1000, hint: 'Signs what is sent', isGenerated: true },
+  { ...one, name: 'event_resource', kind: 'enumeration', choices: ['transaction', 'subscription', 'customer'] },
+  { ...one, name: 'events', kind: 'enumeration', isMultiple: true, choices: EVENTS },
+  { ...one, name: 'is_active', kind: 'boolean' },
+  { ...one, name: 'headers', kind: 'json', hint: 'Extra headers, one a line as Name: value' },
+  { ...one, name: 'rate_per_second', kind: 'number', minimum: 1, maximum: 1000 },
+  { ...one, name: 'redirect_uris', kind: 'url', isMultiple: true },
+  { ...one, name: 'time_zone', kind: 'text', choices: ['Europe/Berlin', 'UTC'], isOpen: true },
+];
+
+/** With what stands there now, as the machinery fills it in. */
+const filled = ({ properties }: Document): Field[] => {
+  const values = new Map(properties.map(({ name, value }) => [name, value]));
+  return FIELDS.map((field) => {
+    const value = values.get(field.name) ?? null;
+    return { ...field, isRequired: false, ...(value !== null && { value }) };
+  });
+};
+
+/** The document with what can be done with it. */
+export const changeable = (document: Document): Document => {
+  const href = document.links.find(({ rel }) => rel === 'self')?.href ?? '';
+  const actions: Action[] = [
+    { name: 'change', title: 'Change this webhook', method: 'PATCH', href, fields: filled(document) },
+    { name: 'replace', title: 'Replace this webhook', method: 'PUT', href, fields: filled(document) },
+    { name: 'delete', title: 'Delete this webhook', method: 'DELETE', href, fields: [] },
+  ];
+  return { ...document, actions };
+};
+
+export const NEW_KEY = 'whsec_bWFkZSB1cCBmb3IgYSBuZXcgb25l';
+
+const creating: Action = {
+  name: 'create',
+  title: 'Create a webhook',
+  method: 'POST',
+  href: `${store}/webhooks`,
+  fields: FIELDS.map((field) => {
+    if (field.isGenerated) return { ...field, value: NEW_KEY };
+    return field.name === 'is_active' ? { ...field, value: '1' } : field;
+  }),
+};
+
+const WEBHOOKS = 'The webhooks of this store';
+const webhooks = Array.from({ length: 20 }, (_, n) => webhook(n));
+export const list = { ...collectionOf('webhooks', WEBHOOKS, webhooks, { offset: 20, total: 45 }), actions: [creating] };
+export const emptyList = { ...collectionOf('webhooks', WEBHOOKS, []), actions: [creating] };
+const attempts = Array.from({ length: 12 }, (_, n) => attempt(n));
+export const logs = collectionOf('logs', 'The attempts to deliver to this webhook', attempts);
+
+/** What was typed in each of the fields, and what is wrong with it. */
+export const refused: View & Required<Pick<View, 'refused'>> = {
+  ...owner,
+  refused: {
+    action: 'create',
+    values: {
+      name: [''],
+      format: ['partner_automation'],
+      url: ['ftp://example.com/"quoted"'],
+      query: ['\nzoom=<items>'],
+      encryption_key: ['typed by hand'],
+      event_resource: ['customer'],
+      events: ['transaction/refunded', 'customer/created'],
+      is_active: ['0'],
+      headers: ['X-A: 1\nX-B'],
+      rate_per_second: ['many'],
+      redirect_uris: ['https://a.example\nhttps://b.example'],
+      time_zone: ['Mars/Olympus'],
+    },
+    faults: [
+      { code: 'too_short', message: 'name must be at least 1 characters', field: 'name' },
+      { code: 'invalid_value', message: 'url must be an absolute http or https address', field: 'url' },
+      { code: 'invalid_value', message: 'events: customer/created is of another resource', field: 'events.1' },
+      { code: 'invalid_value', message: 'rate_per_second must be a number', field: 'rate_per_second' },
+      { code: 'limit_reached', message: 'A store has at most 100 webhooks; delete one first' },
+    ],
+  },
+};
+
+/** Every look of a page, by name. */
+export const pages: readonly (readonly [name: string, page: string])[] = [
+  ['a webhook with its forms', renderHtml(changeable(webhook(0)), naming, { ...owner, done: 'It is saved.' })],
+  ['a webhook without a session', renderHtml(changeable(webhook(2)), naming, visitor)],
+  ['webhooks', renderHtml(list, naming, owner)],
+  ['no webhooks', renderHtml(emptyList, naming, owner)],
+  ['a form that was refused', renderHtml(list, naming, refused)],
+  ['attempts to deliver', renderHtml(logs, naming, visitor)],
+  ['a transaction', renderHtml(transaction, naming, visitor)],
+  ['an error', renderHtml(errors, naming, visitor)],
+  ['home', renderHtml(home, naming, owner)],
+];
