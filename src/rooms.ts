@@ -25,6 +25,7 @@ import { createAuthorize } from '#oauth/authorize/authorize.ts';
 import type { Bearer } from '#oauth/bearer.ts';
 import { createClientAuthentication } from '#oauth/client-auth.ts';
 import { revokeGrantsForStore, revokeGrantsOf } from '#oauth/connected/connected.ts';
+import { eraseAppsOf } from '#oauth/erasure/erase.ts';
 import { createIntrospect } from '#oauth/introspect.ts';
 import { createMetadata } from '#oauth/metadata.ts';
 import { createRevoke } from '#oauth/revocation/revoke.ts';
@@ -156,6 +157,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       authUrl,
       sections: appSections({ sql }),
       endGrants: revokeGrantsOf,
+      eraseTheirs: eraseAppsOf,
       deviceKey: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),

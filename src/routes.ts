@@ -23,11 +23,14 @@ export type Rooms = Accounts &
   };
 
 const clientRoutes = (
-  { clients, ownClients, logo, revokeConnected, register }: Apps,
+  { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
   api: string,
   auth: string,
 ): Route[] => [
-  resource(`${api}/clients`, { POST: clients.create }),
+  resource(`${api}/users/:user_id/clients`, { GET: clients.listOfUser }),
+  resource(`${api}/users/:user_id/grants`, { GET: grants.list }),
+  resource(`${api}/grants/:grant_id`, { GET: grants.read, DELETE: grants.remove }),
+  resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
   resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
   endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
   page(`${auth}/clients/:client_id/logo`, { GET: logo }),
@@ -49,8 +52,8 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
   const { users, account, password, stores, members, webhooks, events, commerce, signIn, authorize } = rooms;
   return [
     resource(api || '/', { GET: rooms.home }),
-    resource(`${api}/users`, { POST: users.create }),
-    resource(`${api}/users/:user_id`, { GET: users.read }),
+    resource(`${api}/users`, { GET: users.list, POST: users.create }),
+    resource(`${api}/users/:user_id`, { GET: users.read, DELETE: users.remove }),
     resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
     resource(`${api}/stores/:store_id`, { GET: stores.read, PATCH: stores.patch, DELETE: stores.remove }),
     resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),

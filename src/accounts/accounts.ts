@@ -6,6 +6,8 @@ import type { DoorHandler } from '#http/route.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';
+import type { EraseTheirs } from './api/erase.ts';
+import { createUserOperations } from './api/operations.ts';
 import { createAttempts } from './attempts.ts';
 import { createDevices } from './device.ts';
 import { createChange } from './password/change.ts';
@@ -19,13 +21,12 @@ import { createSignIn } from './sign-in.ts';
 import type { SignedIn } from './signed-in.ts';
 import type { Throttle } from './throttle/throttle.ts';
 import { signInAdvice } from './too-many.ts';
-import { createUserOperations } from './user-operations.ts';
 
 export type Accounts = {
   signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
   account: DoorHandler;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', DoorHandler>>;
-  users: Record<'create' | 'read', Operation>;
+  users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
 
 export type AccountsDeps = {
@@ -39,6 +40,7 @@ export type AccountsDeps = {
   /** What other rooms have to say on the account page, in this order. */
   sections: readonly AccountSection[];
   endGrants: EndGrants;
+  eraseTheirs: EraseTheirs;
   /** 32 bytes: what device cookies are proved with. */
   deviceKey: Uint8Array;
   passwordResetMinutes: number;

@@ -12,12 +12,14 @@ import { createClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
 import { ownClientsSection } from './clients/pages/list-page.ts';
 import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
+import { createGrantOperations } from './connected/api/operations.ts';
 import { createRevokeButton } from './connected/connected.ts';
 import { connectedSection } from './connected/section.ts';
 import { createRegister } from './registration/register.ts';
 
 export type Apps = {
-  clients: Record<'create' | 'read' | 'remove', Operation>;
+  clients: Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation>;
+  grants: Record<'list' | 'read' | 'remove', Operation>;
   ownClients: OwnClients;
   logo: DoorHandler;
   revokeConnected: DoorHandler;
@@ -42,6 +44,7 @@ export const createApps = (deps: AppsDeps): Apps => {
   const all = { ...deps, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
   return {
     clients: createClientOperations(all),
+    grants: createGrantOperations(all),
     ownClients: createOwnClients(all),
     logo: createLogo(all),
     revokeConnected: createRevokeButton(all),

@@ -14,6 +14,7 @@ export type Action =
   | 'user_created'
   | 'user_disabled'
   | 'user_enabled'
+  | 'user_erased'
   | 'grant_given'
   | 'grant_denied'
   | 'grant_revoked'

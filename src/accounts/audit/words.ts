@@ -11,6 +11,7 @@ const words: Readonly<Record<Action, string>> = {
   user_created: 'The account was made',
   user_disabled: 'The account was closed by the operator',
   user_enabled: 'The account was opened again by the operator',
+  user_erased: 'The account was erased',
   grant_given: 'An app was let in',
   grant_denied: 'An app was not let in',
   grant_revoked: 'An app was disconnected',

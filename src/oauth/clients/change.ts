@@ -1,9 +1,9 @@
 /** What happens to a client after it was made: changed, verified, deleted. Each stands in the audit with its deed. */
 import { createHash } from 'node:crypto';
-import { transaction, type Sql } from '#database/pool.ts';
+import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
 import { recordClientDeed, type Doer } from './deed.ts';
-import { markDeleted, markVerified, updateClient, type Client } from './queries.ts';
+import { markDeleted, markDeletedOf, markVerified, updateClient, type Client, type Known } from './queries.ts';
 import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
 
 const CHANGED =
@@ -72,13 +72,30 @@ export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<vo
     await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
   });
 
+/** Tells two states of a client apart, for whoever changes only what they have seen. */
+export const versionOf = ({ dateModified }: Pick<Client, 'dateModified'>): number => dateModified.getTime();
+
+const recordDeletion = (tx: Tx, client: Known, doer: Doer): Promise<void> =>
+  recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
+
 /**
  * Deletes a client. All its grants and tokens end with this commit in every process. Throws a 404 where there is no such
- * client. Until housekeeping is through with it, its client_id is not given to another.
+ * client, and whatever `unmodified` throws of its version. Until housekeeping is through with it, its client_id is not
+ * given to another.
  */
-export const removeClient = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
+export const removeClient = (
+  sql: Sql,
+  clientId: string,
+  { unmodified, ...doer }: Doer & { unmodified?: (version: number) => void },
+): Promise<void> =>
   transaction(sql, async (tx) => {
     const client = await markDeleted(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
-    await recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
+    unmodified?.(versionOf(client));
+    await recordDeletion(tx, client, doer);
   });
+
+/** Deletes every client of a person who is being erased; in the transaction of that. */
+export const removeClientsOf = async (tx: Tx, ownerId: number, doer: Doer): Promise<void> => {
+  for (const client of await markDeletedOf(tx, ownerId, doer.now)) await recordDeletion(tx, client, doer);
+};

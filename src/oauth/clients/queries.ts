@@ -64,7 +64,7 @@ export const insertClient = async (
   return row?.id;
 };
 
-const clients = (sql: Queryable) => sql`
+export const clients = (sql: Queryable) => sql`
   select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
     c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
     c.rotates_refresh_tokens as "rotatesRefreshTokens", c.is_verified as "isVerified", c.owner as "ownerId",
@@ -119,14 +119,17 @@ export const updateClient = async (
 };
 
 /** What stays the same of a client, and its name. */
-export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId'>;
+export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
+
+const known = (sql: Queryable) =>
+  sql`id, client_id as "clientId", name, owner as "ownerId", date_modified as "dateModified"`;
 
 /** Undefined where there is no such client. */
 export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
   const [row] = await sql<Known[]>`
     update client set is_verified = true, unused_until = null, date_modified = ${now}
     where client_id = ${clientId} and date_deleted is null
-    returning id, client_id as "clientId", name, owner as "ownerId"
+    returning ${known(sql)}
   `;
   return row;
 };
@@ -138,7 +141,13 @@ export const markVerified = async (sql: Queryable, clientId: string, now: Date):
 export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
   const [row] = await sql<Known[]>`
     update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
-    returning id, client_id as "clientId", name, owner as "ownerId"
+    returning ${known(sql)}
   `;
   return row;
 };
+
+/** Ends every client of a person; those that there were. */
+export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<Known[]> => sql<Known[]>`
+  update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
+  returning ${known(sql)}
+`;

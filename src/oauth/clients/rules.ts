@@ -27,8 +27,8 @@ export type ClientKind = {
 
 export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris';
 
-const NAME_LENGTH_MAX = 255;
-const DESCRIPTION_LENGTH_MAX = 1_000;
+export const NAME_LENGTH_MAX = 255;
+export const DESCRIPTION_LENGTH_MAX = 1_000;
 const REDIRECT_URIS_MAX = 20;
 
 /** How each detail is called by those who are told of its faults; the API's words, unless they came by another way. */

@@ -17,23 +17,38 @@ export type ConnectedRow = {
   isMember: boolean;
   since: Date;
   lastUsed: Date | null;
+  /** Whose app it is; null where the operator made it. */
+  ownerId: number | null;
 };
 
-/** What a user has let in and not taken back: one row a client and store, however often it was allowed. */
-export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
-  select g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
-    l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
-    m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed"
+/** Grants that stand: all of a user, or those of one client and store (null: for the account). */
+export type Whose = { userId: number; of?: { client: number; storeId: number | null } | undefined };
+
+const whoseGrants = (sql: Queryable, { userId, of }: Whose) => sql`
+  user_id = ${userId} and date_revoked is null
+    and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
+
+/** What was let in and not taken back: one row a client and store, however often it was allowed. */
+export const connectedApps = (sql: Queryable, whose: Whose) => sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
     from access_grant
-    where user_id = ${userId} and date_revoked is null
+    where ${whoseGrants(sql, whose)}
     group by client, store_id
   ) as g
     join client c on c.id = g.client and c.date_deleted is null
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
-    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${userId}
+    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${whose.userId}`;
+
+export const connectedColumns = (sql: Queryable) => sql`
+  g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
+  l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
+  m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId"`;
+
+/** What a user has let in, by name. */
+export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
+  select ${connectedColumns(sql)} ${connectedApps(sql, { userId })}
   order by c.name, s.name, g.grant_id
 `;
 

@@ -1,8 +1,16 @@
 import { formatDate } from '#hypermedia/date.ts';
 import { date, enumeration, number, type Document } from '#hypermedia/document.ts';
+import type { Comparisons } from '#kernel/listing.ts';
 import { reachesUser, type Principal } from '#kernel/principal.ts';
 import { addressOfStore } from '../document.ts';
 import type { MemberRow } from './queries.ts';
+
+/** How each property of a member is compared. */
+export const MEMBER_PROPERTIES = {
+  user_id: 'number',
+  role: 'text',
+  date_created: 'date',
+} as const satisfies Comparisons;
 
 export const addressOfMembers = (storeId: number, baseUrl: string): string =>
   `${addressOfStore(storeId, baseUrl)}/members`;

@@ -5,7 +5,7 @@ import { parseId } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { keyOf, storeOf } from '../access.ts';
 import { deleteMember } from '../queries.ts';
-import { addressOfMembers, memberDocument } from './document.ts';
+import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
   findMember,
@@ -69,11 +69,14 @@ export const createMemberOperations = ({
     summary: 'The members of the store, a page at a time',
     rel: 'members',
     title: 'The members of this store',
-    properties: { user_id: 'number', role: 'text', date_created: 'date' },
+    properties: MEMBER_PROPERTIES,
     handle: async (request) => {
       const key = keyOf(request);
       await storeOf(sql, request);
-      const [rows, total] = await Promise.all([listMembers(sql, key, request.listing), countMembers(sql, key)]);
+      const [rows, total] = await Promise.all([
+        listMembers(sql, key, request.listing),
+        countMembers(sql, key, request.listing),
+      ]);
       const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
       return { path: addressOfMembers(key.storeId, baseUrl), items, total };
     },

@@ -1,7 +1,9 @@
 /** The statements of members, as the API reads and changes them. */
+import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { Listing } from '#kernel/listing.ts';
 import type { Role } from '../queries.ts';
+import type { MEMBER_PROPERTIES } from './document.ts';
 
 export type MemberRow = {
   storeId: number;
@@ -32,12 +34,24 @@ export const lockMember = async (sql: Queryable, key: Key): Promise<MemberRow | 
   return row;
 };
 
-export const listMembers = (sql: Queryable, store: Store, { offset, limit }: Listing): Promise<MemberRow[]> =>
-  sql<MemberRow[]>`${members(sql, store)} order by m.user_id limit ${limit} offset ${offset}`;
+const columns = (sql: Queryable): Columns<typeof MEMBER_PROPERTIES> => ({
+  user_id: sql`m.user_id`,
+  role: sql`m.role`,
+  date_created: sql`m.date_created`,
+});
 
-export const countMembers = async (sql: Queryable, { shard, storeId }: Store): Promise<number> => {
+export const listMembers = (sql: Queryable, store: Store, listing: Listing): Promise<MemberRow[]> => sql<MemberRow[]>`
+  ${members(sql, store)}${narrowed(sql, listing.filters, columns(sql))}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`m.user_id`])} ${paged(sql, listing)}`;
+
+export const countMembers = async (
+  sql: Queryable,
+  { shard, storeId }: Store,
+  { filters }: Listing,
+): Promise<number> => {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from membership where shard = ${shard} and store_id = ${storeId}`;
+    select count(*) as total from membership m
+    where m.shard = ${shard} and m.store_id = ${storeId}${narrowed(sql, filters, columns(sql))}`;
   return row?.total ?? 0;
 };
 

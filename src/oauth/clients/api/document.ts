@@ -1,9 +1,43 @@
 import { formatDate } from '#hypermedia/date.ts';
-import { boolean, date, json, number, secret, text, url, type Document } from '#hypermedia/document.ts';
+import { boolean, date, json, number, secret, text, url, type Document, type Link } from '#hypermedia/document.ts';
+import type { Comparisons } from '#kernel/listing.ts';
+import { versionOf } from '../change.ts';
 import { logoPath } from '../logo/logo.ts';
 import type { Client } from '../queries.ts';
 
+/** How each property of a client is compared. */
+export const CLIENT_PROPERTIES = {
+  client_id: 'text',
+  client_secret: 'none',
+  name: 'text',
+  company: 'text',
+  description: 'text',
+  contact: 'text',
+  redirect_uris: 'none',
+  logo: 'none',
+  owner: 'number',
+  is_public: 'boolean',
+  is_trusted: 'boolean',
+  is_verified: 'boolean',
+  is_legacy: 'boolean',
+  rotates_refresh_tokens: 'boolean',
+  date_created: 'date',
+  date_modified: 'date',
+} as const satisfies Comparisons;
+
 export const addressOfClient = (clientId: string, baseUrl: string): string => `${baseUrl}/clients/${clientId}`;
+
+/** An app without an owner is the operator's, and seen by the platform alone: so whoever sees one can follow its links. */
+const linksOf = ({ clientId, ownerId }: Client, baseUrl: string): Link[] => {
+  const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
+  if (ownerId === null) return [self, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
+  const owner = `${baseUrl}/users/${ownerId}`;
+  return [
+    self,
+    { rel: 'user', href: owner, title: 'Whose app it is' },
+    { rel: 'clients', href: `${owner}/clients`, title: 'All apps of theirs' },
+  ];
+};
 
 /** A client. `clientSecret` is null but in the answer that makes it: nobody can read it again. */
 export const clientDocument = (
@@ -13,7 +47,9 @@ export const clientDocument = (
   const { clientId, logoDate } = client;
   return {
     name: 'client',
-    links: [{ rel: 'self', href: addressOfClient(clientId, shown.baseUrl), title: 'This client' }],
+    title: client.name,
+    version: versionOf(client),
+    links: linksOf(client, shown.baseUrl),
     embedded: [],
     properties: [
       text('client_id', clientId),

@@ -1,55 +1,25 @@
-/** Clients as the platform makes, reads and deletes them: {base_url}/clients. */
-import { Type, type Static } from 'typebox';
+/** Clients over the API: {base_url}/clients and {base_url}/users/<id>/clients. The platform makes and deletes them. */
 import { originOf } from '#accounts/audit/audit.ts';
-import type { Sql } from '#database/pool.ts';
-import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { type Params } from '#http/route.ts';
-import { refuseParameters } from '#hypermedia/parameters.ts';
+import { findUser } from '#accounts/queries.ts';
+import type { Queryable, Sql } from '#database/pool.ts';
+import { isSet } from '#http/inputs.ts';
+import { creating, guarded, listing, type ApiRequest, type Listed, type Operation } from '#http/operation.ts';
+import { parseId } from '#kernel/ids.ts';
+import type { Listing } from '#kernel/listing.ts';
+import { reachesAccount } from '#kernel/principal.ts';
 import { notFound } from '#kernel/problem.ts';
 import { removeClient } from '../change.ts';
-import type { Doer } from '../deed.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
-import { findClient, type Client } from '../queries.ts';
-import { addressOfClient, clientDocument } from './document.ts';
+import type { Doer } from '../deed.ts';
+import { findClient, findOwnClient, type Client } from '../queries.ts';
+import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
+import { countClients, listClients } from './queries.ts';
+import { newClient, type NewClientBody } from './schema.ts';
 
 type Deps = { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
+type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 
-const clearableText = () => Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'] }));
-/** A form has no booleans, so their texts count too. */
-const flag = () => Type.Optional(Type.Unsafe<Flag>({ enum: [true, false, 'true', 'false', '1', '0', 1, 0] }));
-type Flag = boolean | 'true' | 'false' | '1' | '0' | 1 | 0;
-/** Taken back with whatever value it was read, and ignored. */
-const readOnly = () => Type.Optional(Type.Unknown({ readOnly: true }));
-
-const input = Type.Object(
-  {
-    name: Type.String(),
-    company: clearableText(),
-    description: clearableText(),
-    contact: clearableText(),
-    redirect_uris: Type.Optional(Type.Array(Type.String())),
-    /** The id of the person whose app it is. */
-    owner: Type.Optional(Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 1, maximum: 2 ** 53 - 1 })),
-    is_public: flag(),
-    is_verified: flag(),
-    is_legacy: flag(),
-    rotates_refresh_tokens: flag(),
-    client_id: readOnly(),
-    client_secret: readOnly(),
-    /** The operator's to say, on the machine itself: a token that lasts two hours makes nothing that outlives it so far. */
-    is_trusted: readOnly(),
-    logo: readOnly(),
-    date_created: readOnly(),
-    date_modified: readOnly(),
-  },
-  { additionalProperties: false },
-);
-
-type Body = Static<typeof input>;
-
-const isSet = (value: Flag | undefined): boolean => [true, 'true', '1', 1].includes(value ?? false);
-
-const clientOf = ({ clientsPerUser }: Deps, body: Partial<Body>): Omit<NewClient, 'now'> => ({
+const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<NewClient, 'now'> => ({
   // A name that the schema refused is missing here, and has its fault already.
   name: body.name ?? '',
   company: body.company,
@@ -63,9 +33,16 @@ const clientOf = ({ clientsPerUser }: Deps, body: Partial<Body>): Omit<NewClient
   isLegacy: isSet(body.is_legacy),
 });
 
-const clientIn = async (sql: Sql, params: Params): Promise<Client> => {
+/** The platform sees all, a person their own, and so does an app for their whole account: no app for one store sees any. */
+const clientFor = async (sql: Queryable, { params, principal }: Asked): Promise<Client> => {
   const clientId = params['client_id'] ?? '';
-  const client = isClientId(clientId) ? await findClient(sql, clientId) : undefined;
+  const { scope, userId } = principal;
+  const find = async (): Promise<Client | undefined> => {
+    if (!isClientId(clientId)) return undefined;
+    if (scope === 'platform') return findClient(sql, clientId);
+    return userId !== null && reachesAccount(principal, userId) ? findOwnClient(sql, clientId, userId) : undefined;
+  };
+  const client = await find();
   if (client === undefined) throw notFound('client');
   return client;
 };
@@ -76,43 +53,72 @@ const doerOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 
   return { userId: null, caller, origin: originOf(request), now: request.now };
 };
 
-const create = (deps: Deps) => async (request: ApiRequest<Body>) => {
-  refuseParameters(request.query, []);
-  const { sql, baseUrl } = deps;
-  const { caller, origin, now } = doerOf(request);
-  const client = { ...clientOf(deps, request.body), caller, origin, now };
-  const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
-    ? await createPublicClient(sql, client)
-    : await createClient(sql, client);
-  const row = await clientIn(sql, made);
-  const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null });
-  return { status: 201, document, location: addressOfClient(made.client_id, baseUrl), isSecret: true } as const;
-};
-
-export const createClientOperations = (deps: Deps): Record<'create' | 'read' | 'remove', Operation> => ({
-  create: accepting({
+const creation = (deps: Deps): Operation =>
+  creating({
+    title: 'Make a client',
     summary: 'Makes a client; its client_secret is in this answer and in none after it',
     access: 'platform',
-    input,
+    input: newClient,
     review: async ({ body, now }) => newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
-    handle: create(deps),
+    prepare: async () => {},
+    make: async (tx, request) => {
+      const { caller, origin, now } = doerOf(request);
+      const client = { ...clientOf(deps, request.body), caller, origin, now };
+      const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
+        ? await createPublicClient(tx, client)
+        : await createClient(tx, client);
+      const row = await findClient(tx, made.client_id);
+      if (row === undefined) throw new Error('A client that was just made is not there');
+      const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null });
+      return { document, location: addressOfClient(made.client_id, deps.baseUrl), isSecret: true };
+    },
+  });
+
+const page = async (deps: Deps, owner: number | null, path: string, wanted: Listing): Promise<Listed> => {
+  const { sql } = deps;
+  const [rows, total] = await Promise.all([listClients(sql, owner, wanted), countClients(sql, owner, wanted)]);
+  return { path, items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null })), total };
+};
+
+export const createClientOperations = (
+  deps: Deps,
+): Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation> => ({
+  list: listing({
+    summary: 'All clients, a page at a time; needs the scope platform',
+    access: 'platform',
+    rel: 'clients',
+    title: 'All clients',
+    properties: CLIENT_PROPERTIES,
+    handle: (request) => page(deps, null, `${deps.baseUrl}/clients`, request.listing),
   }),
+  listOfUser: listing({
+    summary: 'The apps that a person has made, a page at a time',
+    rel: 'clients',
+    title: 'Apps',
+    properties: CLIENT_PROPERTIES,
+    handle: async ({ params, principal, listing: wanted }) => {
+      const userId = parseId(params['user_id'] ?? '');
+      const isSeen = userId !== undefined && reachesAccount(principal, userId);
+      if (!isSeen || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
+      return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, wanted);
+    },
+  }),
+  create: creation(deps),
   read: guarded({
     summary: 'One client, without its secret',
-    access: 'platform',
-    handle: async ({ params, query }) => {
-      refuseParameters(query, []);
-      const document = clientDocument(await clientIn(deps.sql, params), { ...deps, clientSecret: null });
-      return { status: 200, document };
+    handle: async (request) => {
+      const client = await clientFor(deps.sql, request);
+      return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
     },
   }),
   remove: guarded({
-    summary: 'Deletes a client; all that people have allowed it ends at once',
+    title: 'Delete the client',
+    summary: 'Deletes a client; all that people have allowed it ends at once; needs the scope platform',
     access: 'platform',
     handle: async (request) => {
-      const { clientId } = await clientIn(deps.sql, request.params);
-      await removeClient(deps.sql, clientId, doerOf(request));
-      return { status: 204 };
+      const { clientId } = await clientFor(deps.sql, request);
+      await removeClient(deps.sql, clientId, { ...doerOf(request), unmodified: request.unmodified });
+      return { status: 204, next: `${deps.baseUrl}/clients` };
     },
   }),
 });

@@ -1,0 +1,38 @@
+/** The statements of users, as the platform lists and erases them. */
+import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
+import type { Queryable } from '#database/pool.ts';
+import type { Listing } from '#kernel/listing.ts';
+import type { UserRow } from '../queries.ts';
+import type { USER_PROPERTIES } from './document.ts';
+
+const columns = (sql: Queryable): Columns<typeof USER_PROPERTIES> => ({
+  id: sql`id`,
+  email: sql`email`,
+  date_created: sql`date_created`,
+});
+
+export const listUsers = (sql: Queryable, listing: Listing): Promise<UserRow[]> => sql<UserRow[]>`
+  select id, email, date_created as "dateCreated" from users
+  where true${narrowed(sql, listing.filters, columns(sql))}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`id`])} ${paged(sql, listing)}
+`;
+
+export const countUsers = async (sql: Queryable, { filters }: Listing): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from users where true${narrowed(sql, filters, columns(sql))}
+  `;
+  return row?.total ?? 0;
+};
+
+/** When they were made; undefined where there is no such user. Nothing can be made for them until the transaction ends. */
+export const lockForErasure = async (sql: Queryable, id: number): Promise<Date | undefined> => {
+  const [row] = await sql<{ dateCreated: Date }[]>`
+    select date_created as "dateCreated" from users where id = ${id} for update
+  `;
+  return row?.dateCreated;
+};
+
+/** Takes along, by foreign keys: sessions, links to a new password, memberships and grants. */
+export const deleteUser = async (sql: Queryable, id: number): Promise<void> => {
+  await sql`delete from users where id = ${id}`;
+};

@@ -1,0 +1,86 @@
+/**
+ * Grants over the API: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the person and an app for
+ * their whole account see all that they have let in, and may end it; an app for one store sees itself.
+ */
+import { originOf } from '#accounts/audit/audit.ts';
+import { findUser } from '#accounts/queries.ts';
+import { transaction, type Sql } from '#database/pool.ts';
+import { guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId } from '#kernel/ids.ts';
+import { notFound } from '#kernel/problem.ts';
+import { reachesAccount, reachesUser, type Principal } from '#kernel/principal.ts';
+import { revokeGrantsOf } from '../connected.ts';
+import type { Whose } from '../queries.ts';
+import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
+import { countGrants, findGrant, findStanding, listGrants, lockStanding, type StandingGrant } from './queries.ts';
+
+type Deps = { sql: Sql; baseUrl: string };
+
+/** What the caller may see of a person's grants; undefined where that is nothing. */
+const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
+  if (!reachesUser(principal, userId)) return undefined;
+  if (reachesAccount(principal, userId)) return { userId };
+  const { clientId, stores } = principal;
+  const [storeId] = stores;
+  if (clientId === null || typeof storeId !== 'number') return undefined;
+  return { userId, of: { client: clientId, storeId } };
+};
+
+const reaches = (principal: Principal, { userId, client, storeId }: StandingGrant): boolean => {
+  const whose = whoseFor(principal, userId);
+  return (
+    whose !== undefined && (whose.of === undefined || (whose.of.client === client && whose.of.storeId === storeId))
+  );
+};
+
+const idOf = ({ params }: Pick<ApiRequest, 'params'>): number => {
+  const id = parseId(params['grant_id'] ?? '');
+  if (id === undefined) throw notFound('grant');
+  return id;
+};
+
+export const createGrantOperations = ({ sql, baseUrl }: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
+  list: listing({
+    summary: 'The apps that a person has let in, a page at a time',
+    rel: 'grants',
+    title: 'Connected apps',
+    properties: GRANT_PROPERTIES,
+    handle: async ({ params, principal, listing: wanted }) => {
+      const userId = parseId(params['user_id'] ?? '');
+      const whose = userId === undefined ? undefined : whoseFor(principal, userId);
+      if (userId === undefined || whose === undefined || (await findUser(sql, userId)) === undefined)
+        throw notFound('user');
+      const [rows, total] = await Promise.all([listGrants(sql, whose, wanted), countGrants(sql, whose, wanted)]);
+      const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
+      return { path: addressOfGrants(userId, baseUrl), items, total };
+    },
+  }),
+  read: guarded({
+    summary: 'One app that a person has let in',
+    handle: async (request) => {
+      const id = idOf(request);
+      const { principal } = request;
+      const grant = await findStanding(sql, id);
+      const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
+      if (grant === undefined || row === undefined) throw notFound('grant');
+      const { userId } = grant;
+      return { status: 200, document: grantDocument(row, { id, userId, principal, baseUrl }) };
+    },
+  }),
+  remove: guarded({
+    title: 'Disconnect the app',
+    summary: 'Ends what the app was allowed here; its tokens stop at once',
+    handle: async (request) => {
+      const id = idOf(request);
+      const userId = await transaction(sql, async (tx) => {
+        const grant = await lockStanding(tx, id);
+        if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
+        request.unmodified(id);
+        const { client: clientId, ...which } = grant;
+        await revokeGrantsOf(tx, { ...which, clientId, origin: originOf(request), now: request.now });
+        return grant.userId;
+      });
+      return { status: 204, next: addressOfGrants(userId, baseUrl) };
+    },
+  }),
+});
