@@ -1,0 +1,52 @@
+/** A page of webhooks as a request makes it, but for the database: every page is made anew, strings included. */
+import type { Document, Naming } from '#hypermedia/document.ts';
+import { collection } from '#hypermedia/page.ts';
+import { webhookDocument } from '#webhooks/document.ts';
+
+export const naming: Naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
+
+const { baseUrl } = naming;
+const STORE_ID = 4096;
+const now = new Date('2026-07-01T10:00:00Z');
+
+const webhookAt = (n: number): Document =>
+  webhookDocument(
+    {
+      id: 1_000_192 + 256 * n,
+      storeId: STORE_ID,
+      client: 1,
+      name: `Orders to warehouse ${n}`,
+      format: 'json',
+      version: '2',
+      url: `https://warehouse${n}.example.com/orders`,
+      query: 'zoom=items,items:item_options,customer',
+      encryptionKey: null,
+      eventResource: 'transaction',
+      events: ['transaction/created', 'transaction/modified', 'transaction/refunded'],
+      isActive: true,
+      epoch: 0,
+      revision: 1,
+      headers: {},
+      ratePerSecond: null,
+      retryProfile: 'hour',
+      dateCreated: now,
+      dateModified: now,
+      timeZone: 'Europe/Berlin',
+      consecutiveFailures: 0,
+      pausedUntil: null,
+    },
+    { baseUrl, now, encryptionKey: null },
+  );
+
+/** The first page of a collection that has more. */
+export const pageOf = (webhooks: number): Document =>
+  collection({
+    name: 'webhooks',
+    rel: 'webhooks',
+    title: 'Webhooks',
+    path: `${baseUrl}/stores/${STORE_ID}/webhooks`,
+    query: new URLSearchParams(),
+    page: { offset: 0, limit: webhooks },
+    total: 3 * webhooks,
+    items: Array.from({ length: webhooks }, (_, n) => webhookAt(n)),
+  });
