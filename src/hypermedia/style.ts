@@ -10,7 +10,7 @@
  * - `title` a heading with its badges, under it `ways` to go on; `kind` what it is, above it; `pager`, `empty` of a collection
  * - `details.card` something to do, folded up; `fold` long text, `reveal` a secret, folded up
  * - `lines` text whose line ends count; `values` a list or names with values in the place of one value
- * - `table` the box around a table that scrolls by itself on a phone: give it `role="region" tabindex="0"` and a label;
+ * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label;
  *   in it `number` is a cell with one, `brief` text cut to its column, and `parted` a row that goes on in the next
  *
  * Colours hold 4.5:1 for text and 3:1 for the borders of fields, in light and dark; what is clicked is 44 px high.
@@ -64,7 +64,8 @@ hr{border:0;border-top:1px solid var(--line);margin:1.5rem 0}
 .title+.alert{margin-top:1rem}
 .title+.ways:last-child{flex-direction:column;align-items:flex-start}
 .title h1{margin:0;min-width:0;overflow-wrap:anywhere}
-.ways{margin:0 0 1rem}
+.ways{display:flex;flex-wrap:wrap;gap:0 1.25rem;margin:0 0 1rem}
+p.ways a{padding:.3rem 0}
 .pager{display:flex;flex-wrap:wrap;align-items:center;gap:0 1.25rem;margin:0}
 .empty{padding:1rem 0}
 .empty p{margin:0 0 .25rem}
@@ -121,7 +122,7 @@ caption{text-align:left;font-weight:600;padding:0 0 .5rem}
 th,td{padding:.6rem 1rem .6rem 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600;white-space:nowrap}
 td{min-width:7rem}
-tbody th{color:inherit;white-space:normal;min-width:9rem}
+th[scope=row]{color:inherit;white-space:normal;min-width:9rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;padding-right:1.75rem}
 tbody .badge,tbody time{white-space:nowrap}
 tbody time>span{display:block;color:var(--soft);font-size:.9rem}
@@ -129,6 +130,7 @@ tbody time>span{display:block;color:var(--soft);font-size:.9rem}
 .parted>*{border-bottom:0;padding-bottom:.1rem}
 .parted+tr>td{padding-top:0;padding-bottom:.4rem}
 .parted+tr summary{padding:.25rem 0;font-size:.9rem}
+.parted+tr .fold{padding-bottom:.4rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-@media (max-width:30rem){.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}}
+@media (max-width:30rem){.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
 `;

@@ -31,7 +31,7 @@ const FIELDS: readonly Field[] = [
   { ...one, name: 'headers', kind: 'json', hint: 'Extra headers, one a line as Name: value' },
   { ...one, name: 'rate_per_second', kind: 'number', minimum: 1, maximum: 1000 },
   { ...one, name: 'redirect_uris', kind: 'url', isMultiple: true },
-  { ...one, name: 'time_zone', kind: 'text', choices: ['Europe/Berlin', 'UTC'], isOpen: true },
+  { ...one, name: 'retry_profile', kind: 'enumeration', choices: ['hour', 'long'], isClearable: true },
 ];
 
 /** With what stands there now, as the machinery fills it in. */
@@ -56,15 +56,17 @@ export const changeable = (document: Document): Document => {
 
 export const NEW_KEY = 'whsec_bWFkZSB1cCBmb3IgYSBuZXcgb25l';
 
+const made: Readonly<Record<string, Partial<Field>>> = {
+  encryption_key: { value: NEW_KEY },
+  is_active: { value: '1' },
+};
+
 const creating: Action = {
   name: 'create',
   title: 'Create a webhook',
   method: 'POST',
   href: `${store}/webhooks`,
-  fields: FIELDS.map((field) => {
-    if (field.isGenerated) return { ...field, value: NEW_KEY };
-    return field.name === 'is_active' ? { ...field, value: '1' } : field;
-  }),
+  fields: FIELDS.map((field) => Object.assign({}, field, made[field.name])),
 };
 
 const WEBHOOKS = 'The webhooks of this store';
@@ -91,7 +93,7 @@ export const refused: View & Required<Pick<View, 'refused'>> = {
       headers: ['X-A: 1\nX-B'],
       rate_per_second: ['many'],
       redirect_uris: ['https://a.example\nhttps://b.example'],
-      time_zone: ['Mars/Olympus'],
+      retry_profile: ['hourly'],
     },
     faults: [
       { code: 'too_short', message: 'name must be at least 1 characters', field: 'name' },

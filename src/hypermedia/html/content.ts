@@ -31,7 +31,7 @@ export const propertyList = (properties: readonly Property[]): Markup | false =>
 
 /** One that stands inside of another: without forms, which it has on a page of its own. */
 const inner = (document: Document, naming: Naming, level: number): Markup =>
-  html`${propertyList(document.properties)} ${linkRow(document, naming, `Links of ${document.name}`)}
+  html`${propertyList(document.properties)} ${linkRow(document, naming)}
   ${document.embedded.map((embedded) => section(embedded, naming, level))}`;
 
 /** Several as a table, one as a list of its properties. */

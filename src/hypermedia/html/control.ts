@@ -41,16 +41,13 @@ const select = (place: Place, choices: readonly (readonly [value: string, text: 
 };
 
 const yesOrNo = (place: Place): Markup => {
-  const { field, values } = place;
-  const [value = ''] = values;
-  const isOdd = !['', '1', '0', 'true', 'false'].includes(value);
-  const normal = value === '' || isOdd ? value : isTrue(value) ? '1' : '0';
-  const choices = [['1', 'Yes'] as const, ['0', 'No'] as const];
-  // A flag is one or the other: it is empty only where nothing is known of it.
-  return select(
-    { ...place, values: [normal], field: { ...field, isRequired: field.isRequired || normal !== '' } },
-    choices,
-  );
+  const [value = ''] = place.values;
+  const isKnown = ['1', '0', 'true', 'false'].includes(value);
+  const normal = isKnown ? (isTrue(value) ? '1' : '0') : value;
+  return select({ ...place, values: [normal] }, [
+    ['1', 'Yes'],
+    ['0', 'No'],
+  ]);
 };
 
 // The line break after <textarea> is not part of its text; without it, one that was typed first would be lost.
@@ -87,14 +84,12 @@ const secretInput = (place: Place): Markup => {
 
 const textInput = (place: Place, isLong: boolean): Markup => {
   const text = place.values.join('\n');
-  const { field, id } = place;
+  const { field } = place;
   // A field of one line would drop the line ends.
   if (isLong || text.includes('\n') || text.includes('\r'))
     return textarea(place, text, field.kind === 'json' || field.kind === 'code' ? 5 : 3);
   const mode = field.kind === 'url' ? html`type="text" inputmode="url" spellcheck="false"` : html`type="text"`;
-  if (field.choices === undefined) return input(place, mode, text, minLength(field));
-  return html`${input(place, mode, text, html`list="${id}-list"`)}
-    <datalist id="${id}-list">${field.choices.map((choice) => html`<option value="${choice}"></option>`)}</datalist>`;
+  return input(place, mode, text, minLength(field));
 };
 
 /** The control of a field that is not several boxes. */

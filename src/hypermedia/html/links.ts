@@ -64,15 +64,19 @@ const waysOf = (document: Document, naming: Naming): Way[] => {
   });
 };
 
-/** The ways on as one row, by their short titles unless two would read the same. */
-export const linkRow = (document: Document, naming: Naming, label: string): Markup | false => {
+/**
+ * The ways on as one row, by their short titles unless two would read the same. `label` makes it a place that one can jump
+ * to, which those of a part of the page are not.
+ */
+export const linkRow = (document: Document, naming: Naming, label?: string): Markup | false => {
   const ways = waysOf(document, naming).filter(({ isForPrograms }) => !isForPrograms);
   if (ways.length === 0) return false;
   const counts = new Map<string, number>();
   for (const { short } of ways) counts.set(short, (counts.get(short) ?? 0) + 1);
-  return html`<nav class="ways" aria-label="${harmless(label)}">
-    ${ways.map(({ href, title, short }) => anchor(href, counts.get(short) === 1 ? short : title))}
-  </nav>`;
+  const anchors = ways.map(({ href, title, short }) => anchor(href, counts.get(short) === 1 ? short : title));
+  return label === undefined
+    ? html`<p class="ways">${anchors}</p>`
+    : html`<nav class="ways" aria-label="${label}">${anchors}</nav>`;
 };
 
 /** The addresses that programs use: to read, since a browser that followed them would find nothing to show. */

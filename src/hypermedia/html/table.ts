@@ -79,7 +79,7 @@ export const table = (
         </td>
       </tr>`;
   };
-  return html`<div class="table" role="region" tabindex="0" aria-label="${harmless(label)}">
+  return html`<section class="table" tabindex="0" aria-label="${harmless(label)}">
     <table>
       <thead>
         <tr>
@@ -95,5 +95,5 @@ export const table = (
         ${documents.map(row)}
       </tbody>
     </table>
-  </div>`;
+  </section>`;
 };
