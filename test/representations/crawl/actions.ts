@@ -1,0 +1,51 @@
+/** What can be done, as Siren tells it, with values made up for each field. */
+import type { Values } from './readers.ts';
+
+export type SirenField = {
+  name: string;
+  class: readonly string[];
+  type: string;
+  min?: number;
+  value?: string | number | readonly { value: string | number; selected?: boolean }[];
+};
+export type SirenAction = { name: string; method: string; href: string; fields?: readonly SirenField[] };
+
+export const actionsIn = (text: string): readonly SirenAction[] =>
+  (JSON.parse(text) as { actions?: readonly SirenAction[] }).actions ?? [];
+
+/** What a field may be called by what it is: the rules that no schema can write down. */
+const byName: Readonly<Record<string, string>> = {
+  email: 'crawler@example.com',
+  domain: 'crawler.example.com',
+  time_zone: 'Europe/Berlin',
+  query: 'fields=id',
+  url: 'https://crawler.example.com/hook',
+  redirect_uris: 'https://crawler.example.com/callback',
+  headers: '',
+};
+
+const made = ({ name, type, min, value }: SirenField): string => {
+  const named = byName[name];
+  if (named !== undefined) return named;
+  if (Array.isArray(value)) {
+    const choices = value as readonly { value: string | number; selected?: boolean }[];
+    return String((choices.find(({ selected }) => selected === true) ?? choices[0])?.value ?? '');
+  }
+  if (type === 'number') return String(min ?? 1);
+  return typeof value === 'string' && value !== '' ? value : 'made up by a crawler';
+};
+
+/** A value for each field (`all`), or for those that are required. Fields that depend on each other are left to one. */
+export const fill = ({ fields = [] }: SirenAction, all: boolean): Values => {
+  const wanted = fields.filter(
+    (field) => (all || field.class.includes('required')) && field.name !== 'events' && byName[field.name] !== '',
+  );
+  // What a format needs is no property of its schema.
+  const needed = fields.filter(({ name }) => name === 'encryption_key');
+  return Object.fromEntries(
+    [...new Set([...wanted, ...needed])].map((field) => [
+      field.name,
+      field.class.includes('multiple') ? [made(field)] : made(field),
+    ]),
+  );
+};

@@ -1,0 +1,52 @@
+/** Follows every link from home, in one format, and remembers what it met. */
+import assert from 'node:assert/strict';
+import type { Inhabited } from '../../setup/inhabited.ts';
+import type { Reader, Seen } from './readers.ts';
+
+export type Met = { pages: Map<string, string>; rels: Set<string> };
+
+const PAGES_MAX = 1_000;
+
+/**
+ * Where GET is not what the address is for: the endpoints of OAuth take a POST, /authorize a request of its own, and a page
+ * of ours may lead to its own sign-in.
+ */
+const isForOthers = ({ rel }: Seen): boolean => rel === 'authorize';
+
+/** Every address that is reached by links from home with this token, by GET. Fails on anything broken. */
+export const walk = async (
+  house: Inhabited,
+  reader: Reader,
+  caller: { token?: string; headers?: Record<string, string> },
+): Promise<Met> => {
+  const met: Met = { pages: new Map(), rels: new Set() };
+  const waiting: (Seen & { from: string })[] = [{ rel: 'self', href: '/', from: 'home' }];
+  const known = new Set(['/']);
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    assert.ok(known.size < PAGES_MAX, `more than ${PAGES_MAX} pages`);
+    const response = await house.call('GET', next.href, { ...caller, accept: reader.accept });
+    const text = await response.text();
+    const where = `${reader.name}: ${next.href} (${next.rel}), linked from ${next.from}: ${response.status}`;
+    if (response.status === 405) {
+      assert.match(response.headers.get('allow') ?? '', /POST/, where);
+      continue;
+    }
+    if (isForOthers(next)) {
+      assert.equal(response.status, 400, where);
+      continue;
+    }
+    assert.ok(response.status < 400, `${where} ${text.slice(0, 300)}`);
+    met.pages.set(next.href, text);
+    if (!(response.headers.get('content-type') ?? '').startsWith(reader.accept)) continue;
+    for (const seen of reader.linksIn(text)) {
+      if (seen.rel !== '') met.rels.add(seen.rel);
+      if (seen.href === '') continue;
+      const { pathname, search } = new URL(seen.href, house.origin);
+      const href = pathname + search;
+      if (known.has(href)) continue;
+      known.add(href);
+      waiting.push({ rel: seen.rel, href, from: next.href });
+    }
+  }
+  return met;
+};

@@ -1,0 +1,140 @@
+/** From home, by links alone: everything is found, nothing is broken, and each relation is explained. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inhabit } from '../setup/inhabited.ts';
+import { actionsIn, fill, type SirenAction } from './crawl/actions.ts';
+import { readers, type Reader } from './crawl/readers.ts';
+import { walk, type Met } from './crawl/walk.ts';
+
+const house = await inhabit();
+const session = { headers: { Cookie: house.browser.cookie() ?? '' } };
+const callerOf = (reader: Reader) => (reader.name === 'HTML' ? session : {});
+const [hal, , siren] = readers;
+assert.ok(hal !== undefined && siren !== undefined);
+
+const met = new Map<string, Met>();
+const metIn = (reader: Reader): Met => met.get(reader.name) ?? { pages: new Map(), rels: new Set() };
+
+for (const reader of readers) {
+  test(`${reader.name}: every link from home leads somewhere`, async () => {
+    met.set(reader.name, await walk(house, reader, callerOf(reader)));
+  });
+}
+
+for (const [who, token] of Object.entries({ user: house.tokens.user, platform: house.tokens.platform })) {
+  test(`every link that the token of a ${who} sees leads somewhere`, async () => {
+    met.set(who, await walk(house, hal, { token }));
+  });
+}
+
+const EXPECTED = [
+  /^\/stores\/\d+$/,
+  /^\/stores\/\d+\/webhooks$/,
+  /^\/webhooks\/\d+$/,
+  /^\/webhooks\/\d+\/statuses$/,
+  /^\/webhooks\/\d+\/logs$/,
+  /^\/stores\/\d+\/members$/,
+  /^\/stores\/\d+\/events$/,
+  /^\/stores\/\d+\/events\/\d+$/,
+  /^\/stores\/\d+\/events\/\d+\/payload$/,
+  /^\/stores\/\d+\/events\/\d+\/statuses$/,
+  ...['transactions', 'subscriptions', 'customers', 'transaction_logs', 'changelogs', 'subscription_events'].map(
+    (name) => new RegExp(`^/stores/\\d+/${name}$`),
+  ),
+  /^\/stores\/\d+\/subscription_mrr_snapshots$/,
+  /^\/stores\/\d+\/transactions\/1002$/,
+  /^\/stores\/\d+\/transactions\/1002\/items$/,
+];
+for (const reader of readers) {
+  test(`${reader.name}: nothing that the API has is hidden`, () => {
+    const pages = [...metIn(reader).pages.keys()];
+    for (const pattern of EXPECTED)
+      assert.ok(
+        pages.some((page) => pattern.test(page)),
+        String(pattern),
+      );
+  });
+}
+
+test('every relation that was met is explained, for people and for programs', async () => {
+  const rels = new Set([...met.values()].flatMap(({ rels: some }) => [...some]));
+  const registered = new Set(['self', 'first', 'prev', 'next', 'last', 'curies']);
+  const ours = [...rels].filter((rel) => !registered.has(rel));
+  assert.ok(ours.length > 30, ours.join());
+  for (const rel of ours) {
+    for (const accept of ['text/html', 'application/hal+json']) {
+      const response = await fetch(`${house.origin}/rels/${rel}`, { headers: { Accept: accept } });
+      assert.equal(response.status, 200, `/rels/${rel}`);
+      await response.arrayBuffer();
+    }
+  }
+});
+
+/** The hidden fields of the form for a method: what proves that a page of this session has sent it. */
+const hiddenFields = async (path: string, method: string): Promise<Record<string, string>> => {
+  const text = await (await house.call('GET', path, { accept: 'text/html', ...session })).text();
+  const forms = [...text.matchAll(/<form method="post" action="([^"]*)"[^>]*>([^]*?)<\/form>/g)];
+  for (const [, action, inside = ''] of forms) {
+    const hidden = Object.fromEntries(
+      [...inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(([, name, value]) => [
+        name,
+        value,
+      ]),
+    ) as Record<string, string>;
+    if (action === path && (hidden['_method'] ?? 'POST') === method) return hidden;
+  }
+  throw new Error(`No form for ${method} on ${path}`);
+};
+
+/** Sends what the action asks for as a client of the format would, and answers the status and where it leads. */
+const act = async (reader: Reader, action: SirenAction, all: boolean) => {
+  const path = new URL(action.href, house.origin).pathname;
+  const values = fill(action, all);
+  const isForm = reader.name === 'HTML';
+  const body = isForm ? { ...values, ...(await hiddenFields(path, action.method)) } : values;
+  const hasBody = isForm || action.fields !== undefined;
+  const response = await house.call(isForm ? 'POST' : action.method, path, {
+    accept: reader.accept,
+    ...(hasBody && { body: reader.bodyOf(body) }),
+    headers: {
+      ...(hasBody && { 'Content-Type': reader.contentType }),
+      ...(isForm && { ...session.headers, 'Sec-Fetch-Site': 'same-origin' }),
+    },
+  });
+  const text = await response.text();
+  const says = `${reader.name}: ${action.method} ${path} with ${JSON.stringify(values)}: ${response.status} ${text.slice(0, 400)}`;
+  return { status: response.status, location: response.headers.get('location'), says };
+};
+
+const actionsAt = async (path: string): Promise<readonly SirenAction[]> =>
+  actionsIn(await (await house.call('GET', path, { accept: siren.accept })).text());
+
+const readAgain = (path: string) => new URL(path, house.origin).pathname;
+
+for (const reader of readers) {
+  test(`${reader.name}: every action takes what its fields ask for`, async () => {
+    const pages = [...metIn(siren).pages].filter(([href]) => !href.includes('?'));
+    const todo = pages.flatMap(([, text]) => (text.startsWith('{') ? actionsIn(text) : []));
+    assert.ok(todo.some(({ method }) => method === 'POST') && todo.some(({ method }) => method === 'PATCH'));
+    const made: string[] = [];
+    for (const action of todo.filter(
+      ({ method }) => method !== 'DELETE' && (reader.name !== 'HTML' || method !== 'PUT'),
+    )) {
+      for (const all of [false, true]) {
+        // A change of nothing is none.
+        if (action.method === 'PATCH' && !all) continue;
+        const { status, location, says } = await act(reader, action, all);
+        assert.ok(status === 200 || status === 201 || status === 303, says);
+        if (action.method === 'POST' && location !== null) made.push(readAgain(location));
+      }
+    }
+    assert.ok(made.length > 0);
+    for (const path of made) {
+      for (const action of (await actionsAt(path)).filter(({ method }) => method === 'DELETE')) {
+        const { status, says } = await act(reader, action, true);
+        assert.ok(status === 204 || status === 303, says);
+        assert.equal((await house.call('GET', path)).status, 404, says);
+      }
+    }
+  });
+}
