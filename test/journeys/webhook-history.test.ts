@@ -1,15 +1,12 @@
 /** What was sent: the deliveries and attempts of a webhook, from rows as publish and the delivery room write them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { createHistory } from '../setup/history.ts';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a } = await startWebhookApi();
 const shard = a % 256;
 const now = new Date();
-const day = dayOf(now);
-const id = (n: number): number => dailyIdOf(day, n, shard);
-const at = (seconds: number): Date => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
 
 const create = async () =>
   Number(
@@ -17,22 +14,7 @@ const create = async () =>
   );
 const [webhook, other] = [await create(), await create()];
 
-const event = (n: number) => sql`
-  insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
-    date_created, body)
-  values (${shard}, ${id(n)}, ${a}, 'transaction', ${`T ${n}`}, 'created', 1, 1, 'UTC', '', ${at(n)}, '{}')`;
-const pending = (n: number, of = webhook) => sql`
-  insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
-  values (${shard}, ${id(n)}, ${a}, ${of}, 0, ${id(n)}, 1, ${at(n + 30)})`;
-const ended = (n: number, state: string) => sql`
-  insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-  values (${shard}, ${id(n)}, ${a}, ${webhook}, ${id(n)}, ${state}, 2, ${at(n + 1)})`;
-const attempt = (delivery: number, n: number, code: number | null) => sql`
-  insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
-    response_code, response_headers, response_body)
-  values (${shard}, ${id(delivery)}, ${n}, ${a}, ${webhook}, ${id(delivery)}, ${at(delivery * 2 + n)}, ${120},
-    ${code === null ? 'timeout' : 'status'}, ${code}, ${code === null ? null : 'content-type: text/plain'},
-    ${code === null ? null : 'hello'})`;
+const { id, event, pending, ended, attempt } = createHistory(sql, { storeId: a, webhook });
 
 for (const n of [1, 2, 3, 4]) await event(n);
 await ended(1, 'successful');
@@ -40,7 +22,7 @@ await pending(2);
 await ended(3, 'failed');
 await pending(4);
 await pending(5);
-await pending(6, other);
+await pending(6, { of: other });
 await attempt(1, 1, 500);
 await attempt(1, 2, 200);
 await attempt(3, 1, null);

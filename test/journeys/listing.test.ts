@@ -1,0 +1,232 @@
+/** What a query may say of any collection, shown on webhooks and stores: filters, order, fields, and the links of pages. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { STORE_PROPERTIES } from '#stores/document.ts';
+import { WEBHOOK_PROPERTIES } from '#webhooks/document.ts';
+import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
+
+const { call, sql, a, b, clock } = await startWebhookApi();
+const path = `/stores/${a}/webhooks`;
+
+/** The n-th is made in the n-th second after ten o'clock, UTC, and a bit. */
+const webhooks = [
+  { name: 'Orders', url: 'https://one.example.com', event_resource: 'transaction', rate_per_second: 5 },
+  { name: 'Refunds', is_active: 0 },
+  { name: 'orders old', event_resource: 'customer', rate_per_second: 20 },
+  { name: '100% off' },
+  { name: '100 off' },
+  { name: 'a_b' },
+  { name: 'axb' },
+  { name: String.raw`a\b` },
+  { name: '5*5' },
+  { name: 'Orders' },
+];
+const numbers = new Map<unknown, number>();
+for (const [index, webhook] of webhooks.entries()) {
+  clock.time = new Date(Date.UTC(2026, 6, 1, 10, 0, index + 1, 400));
+  const { body } = await call('POST', path, { body: { ...minimal, ...webhook } });
+  numbers.set(body['id'], index + 1);
+}
+clock.time = new Date('2026-07-02T10:00:00Z');
+const all = [...numbers.values()];
+const except = (...left: number[]): number[] => all.filter((n) => !left.includes(n));
+
+/** The webhooks that a query finds, by their numbers. */
+const find = async (query: string) => {
+  const { status, body } = await call('GET', `${path}${query}`);
+  assert.equal(status, 200, query);
+  return { body, found: (body._embedded['svc:webhooks'] ?? []).map((item) => numbers.get(item['id'])) };
+};
+
+const filters: [string, number[]][] = [
+  ['name=Orders', [1, 10]],
+  ['name=orders', []],
+  ['name:not=Orders', except(1, 10)],
+  ['name=*order*', [1, 3, 10]],
+  ['name:not=*order*', except(1, 3, 10)],
+  ['name=100%25*', [4]],
+  ['name=a_*', [6]],
+  ['name=a*b', [6, 7, 8]],
+  [String.raw`name=a\\*`, [8]],
+  [String.raw`name=a\b`, [8]],
+  [String.raw`name=5\*5`, [9]],
+  [String.raw`name=*\**`, [9]],
+  ['name=*', all],
+  ['url=', except(1)],
+  ['url:not=', [1]],
+  ['event_resource=customer', [3]],
+  ['event_resource:not=customer', except(3)],
+  ['is_active=0', [2]],
+  ['is_active=false', [2]],
+  ['is_active:not=1', [2]],
+  ['is_active=true', except(2)],
+  ['rate_per_second=5', [1]],
+  ['rate_per_second:not=5', except(1)],
+  ['rate_per_second:greaterthan=5', [3]],
+  ['rate_per_second:lessthan=20', [1]],
+  ['rate_per_second:lessthan=20.5', [1, 3]],
+  ['rate_per_second=', except(1, 3)],
+  ['rate_per_second:not=', [1, 3]],
+  // The way a date is shown, the plus not encoded.
+  ['date_created=2026-07-01T12:00:03+0200', [3]],
+  ['date_created=2026-07-01T10:00:03Z', [3]],
+  ['date_created:not=2026-07-01T10:00:03Z', except(3)],
+  ['date_created:greaterthan=2026-07-01T12:00:08%2B02:00', [9, 10]],
+  ['date_created:lessthan=2026-07-01T12:00:03%2B0200', [1, 2]],
+  ['date_created:greaterthan=2026-07-01', all],
+  ['date_created:lessthan=2026-07-01', []],
+  ['date_created:greaterthan=2026-07-01T10:00:02Z&date_created:lessthan=2026-07-01T10:00:05Z', [3, 4]],
+  ['date_created:lessthan=9999-12-31', all],
+  ['state=inactive', [2]],
+  ['state:not=inactive', except(2)],
+  ['name=*order*&is_active=1&rate_per_second:greaterthan=1', [1, 3]],
+];
+for (const [query, expected] of filters) {
+  test(`${query} finds what it says, and counts it`, async () => {
+    const { body, found } = await find(`?${query}`);
+    assert.deepEqual([found, body['total_items']], [expected, String(expected.length)]);
+  });
+}
+
+test('a webhook is found by the state it shows', async () => {
+  const troubled = [...numbers].find(([, n]) => n === 4)?.[0];
+  await sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until)
+    values (${a % 256}, ${Number(troubled)}, 0, 1, ${clock.time}, null)`;
+  const states = await Promise.all(
+    ['failing', 'ok', 'paused'].map(async (state) => (await find(`?state=${state}`)).found),
+  );
+  assert.deepEqual(states, [[4], except(2, 4), []]);
+});
+
+const orders: [string, (number | undefined)[]][] = [
+  ['id desc', all.toReversed()],
+  ['date_created desc', all.toReversed()],
+  ['rate_per_second', [1, 3, ...except(1, 3)]],
+  ['rate_per_second desc', [...except(1, 3).toReversed(), 3, 1]],
+  ['is_active', [2, ...except(2)]],
+  ['is_active,id desc', [2, ...except(2).toReversed()]],
+  ['is_active desc', [...except(2).toReversed(), 2]],
+];
+for (const [order, expected] of orders) {
+  test(`order=${order} puts them so, and the id breaks ties in the direction asked for last`, async () => {
+    assert.deepEqual((await find(`?order=${order}`)).found, expected);
+  });
+}
+
+test('pages of an order with ties repeat nothing and leave nothing out', async () => {
+  const met: unknown[] = [];
+  for (let at = '?order=is_active desc&limit=3'; ;) {
+    const { body, found } = await find(at);
+    met.push(...found);
+    const next = new URL(body._links['next']?.href ?? '').search;
+    if (next === new URL(body._links['self']?.href ?? '').search) break;
+    at = next;
+  }
+  assert.deepEqual(met, [...except(2).toReversed(), 2]);
+});
+
+test('the links of a page keep whatever else was asked for', async () => {
+  const query = 'name=*o*&is_active=1&date_created:greaterthan=2026-07-01T12:00:00+0200&order=name desc&fields=name';
+  const { body } = await find(`?${query}&limit=2&offset=2`);
+  for (const rel of ['self', 'first', 'prev', 'next', 'last']) {
+    const kept = new URL(body._links[rel]?.href ?? '').searchParams;
+    kept.delete('offset');
+    assert.deepEqual([...kept], [...new URLSearchParams(`${query}&limit=2`)], rel);
+  }
+});
+
+test('fields leaves out of each item what was not asked for, and never its links', async () => {
+  const [whole] = (await find('?limit=1')).body._embedded['svc:webhooks'] ?? [];
+  const [part] = (await find('?limit=1&fields=name,url')).body._embedded['svc:webhooks'] ?? [];
+  assert.deepEqual(part, { _links: whole?._links, name: 'Orders', url: 'https://one.example.com' });
+});
+
+const refused: [string, string[]][] = [
+  ['?encryption_key=*', ['encryption_key invalid_parameter']],
+  ['?order=encryption_key', ['order invalid_parameter']],
+  ['?order=events', ['order invalid_parameter']],
+  ['?zoom=store', ['zoom unknown_parameter']],
+  ['?name=a&name=b', ['name invalid_parameter']],
+  [
+    '?colour=red&is_active=maybe&date_created:lessthan=soon&limit=0&order=size&fields=weight',
+    [
+      'colour unknown_parameter',
+      'is_active invalid_parameter',
+      'date_created:lessthan invalid_parameter',
+      'limit invalid_parameter',
+      'order unknown_property',
+      'fields unknown_property',
+    ],
+  ],
+];
+for (const [query, faults] of refused) {
+  test(`${query} is refused with everything that is wrong`, async () => {
+    const reply = await call('GET', path + query);
+    assert.deepEqual([reply.status, ...faultsIn(reply)], [400, ...faults]);
+  });
+}
+
+const attacks = [
+  "' or '1'='1",
+  "'; delete from webhook; --",
+  '$1',
+  '${1}',
+  String.raw`\' or true --`,
+  '%',
+  '_',
+  '1 or 1=1',
+  '\u0000',
+];
+for (const attack of attacks) {
+  test(`${JSON.stringify(attack)} is a value that nothing has, or no name at all`, async () => {
+    const text = encodeURIComponent(attack);
+    const asValue = await call('GET', `${path}?name=${text}`);
+    assert.ok(asValue.status === 400 || asValue.body['total_items'] === '0');
+    for (const query of [
+      `id=${text}`,
+      `order=${text}`,
+      `order=name ${text}`,
+      `fields=${text}`,
+      `name:${text}=1`,
+      `${text}=1`,
+    ]) {
+      assert.equal((await call('GET', `${path}?${query}`)).status, 400, query);
+    }
+    assert.equal((await find('')).body['total_items'], String(all.length));
+  });
+}
+
+const collections = [
+  { address: path, rel: 'svc:webhooks', properties: WEBHOOK_PROPERTIES },
+  { address: '/stores', rel: 'svc:stores', properties: STORE_PROPERTIES },
+];
+const samples = { text: 'x', number: '7', boolean: '1', date: '2026-11-20' };
+for (const { address, rel, properties } of collections) {
+  test(`${rel} can be narrowed and ordered by whatever an item shows, but for secrets and objects`, async () => {
+    const [item] = (await call('GET', address)).body._embedded[rel] ?? [];
+    const { _links, _embedded, ...shown } = item ?? {};
+    assert.deepEqual(Object.keys(properties), Object.keys(shown));
+    for (const [name, comparison] of Object.entries(properties)) {
+      const sample = comparison === 'none' ? 'x' : samples[comparison];
+      for (const query of [`order=${name} desc`, `${name}=${sample}`, `${name}:not=${sample}`, `${name}=`]) {
+        const { status } = await call('GET', `${address}?${query}`);
+        assert.equal(status, comparison === 'none' ? 400 : 200, query);
+      }
+    }
+  });
+}
+
+test('the list of stores is narrowed within what the caller reaches', async () => {
+  const found = async (token: 'a' | 'user' | 'platform', query: string) =>
+    ((await call('GET', `/stores?${query}`, { token })).body._embedded['svc:stores'] ?? []).map((store) => store['id']);
+  assert.deepEqual(await found('user', 'order=name desc'), [b, a]);
+  assert.deepEqual(await found('user', 'time_zone:greaterthan=M'), [b]);
+  assert.deepEqual(await found('platform', 'domain=alpha*'), [a]);
+  assert.deepEqual(await found('a', 'name:not=nothing'), [a]);
+});
+
+test('a filter is no way into the webhooks of another store', async () => {
+  const reply = await call('GET', `/stores/${a}/webhooks?name:not=x`, { token: 'b' });
+  assert.equal(reply.status, 404);
+});

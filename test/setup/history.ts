@@ -1,0 +1,32 @@
+/** Rows of what was sent to a webhook, as publish and the delivery room write them; the n-th delivery is of the n-th event. */
+import type { Sql } from '#database/pool.ts';
+import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+
+type About = { type?: string; resourceId?: string; action?: string };
+
+export const createHistory = (sql: Sql, { storeId, webhook }: { storeId: number; webhook: number }) => {
+  const shard = storeId % 256;
+  const day = dayOf(new Date());
+  const id = (n: number): number => dailyIdOf(day, n, shard);
+  /** Seconds after ten o'clock on 1 July 2026, UTC. */
+  const at = (seconds: number): Date => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
+  return {
+    id,
+    event: (n: number, { type = 'transaction', resourceId = `T ${n}`, action = 'created' }: About = {}) => sql`
+      insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+        date_created, body)
+      values (${shard}, ${id(n)}, ${storeId}, ${type}, ${resourceId}, ${action}, 1, 1, 'UTC', '', ${at(n)}, '{}')`,
+    pending: (n: number, { of = webhook, epoch = 0 }: { of?: number; epoch?: number } = {}) => sql`
+      insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+      values (${shard}, ${id(n)}, ${storeId}, ${of}, ${epoch}, ${id(n)}, 1, ${at(n + 30)})`,
+    ended: (n: number, state: 'successful' | 'failed') => sql`
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      values (${shard}, ${id(n)}, ${storeId}, ${webhook}, ${id(n)}, ${state}, 2, ${at(n + 1)})`,
+    attempt: (delivery: number, n: number, code: number | null) => sql`
+      insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
+        response_code, response_headers, response_body)
+      values (${shard}, ${id(delivery)}, ${n}, ${storeId}, ${webhook}, ${id(delivery)}, ${at(delivery * 2 + n)}, ${120},
+        ${code === null ? 'timeout' : 'status'}, ${code}, ${code === null ? null : 'content-type: text/plain'},
+        ${code === null ? null : 'hello'})`,
+  };
+};
