@@ -1,0 +1,98 @@
+/** Whoever comes from another store meets nothing: every link of one store's graph, with every method, by another's token. */
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { actionsIn, fill } from '../representations/crawl/actions.ts';
+import { readers } from '../representations/crawl/readers.ts';
+import { walk } from '../representations/crawl/walk.ts';
+import { inhabit } from '../setup/inhabited.ts';
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
+/** Everybody's, or everybody's own under one address. */
+const SHARED = /^\/(?:$|stores$|users$|clients$|token$|rels(?:\/|$)|docs$|openapi\.json$|register$|authorize$)/;
+
+const house = await inhabit();
+const [hal, , siren] = readers;
+assert.ok(hal !== undefined && siren !== undefined);
+/** The addresses of Ada's graph, and what can be done there. */
+const graph = new Map<string, ReturnType<typeof actionsIn>>();
+
+before(async () => {
+  for (const token of [house.tokens.store, house.tokens.user]) {
+    const { pages } = await walk(house, siren, { token });
+    for (const [href, text] of pages) {
+      const { pathname } = new URL(href, house.origin);
+      if (!SHARED.test(pathname) && text.startsWith('{')) graph.set(pathname, actionsIn(text));
+    }
+  }
+});
+
+const tables = async (): Promise<string> => {
+  const [row] = await house.sql<{ all: string }[]>`
+    select md5(concat_ws('|', (select string_agg(s::text, ',' order by s.id) from store s),
+      (select string_agg(w::text, ',' order by w.id) from webhook w),
+      (select string_agg(m::text, ',' order by m.store_id, m.user_id) from membership m),
+      (select string_agg(u::text, ',' order by u.id) from users u),
+      (select string_agg(c::text, ',' order by c.id) from client c),
+      (select string_agg((g.id, g.date_revoked)::text, ',' order by g.id) from access_grant g),
+      (select count(*) from event), (select count(*) from resource))) as all`;
+  return row?.all ?? '';
+};
+
+test('the graph is worth walking', () => {
+  assert.ok(graph.size > 40, `${graph.size} addresses`);
+  for (const kind of [
+    /^\/webhooks\/\d+$/,
+    /^\/stores\/\d+\/events\/\d+$/,
+    /^\/users\/\d+$/,
+    /^\/grants\/\d+$/,
+    /\/items$/,
+  ]) {
+    assert.ok(
+      [...graph.keys()].some((path) => kind.test(path)),
+      String(kind),
+    );
+  }
+});
+
+for (const method of METHODS) {
+  test(`${method} with another store’s token is a 404 at every link of the graph, and changes nothing`, async () => {
+    const present = await tables();
+    for (const [path, actions] of graph) {
+      const action = actions.find((one) => one.method === method);
+      const hasBody = method !== 'GET' && method !== 'HEAD' && method !== 'DELETE';
+      const body = action === undefined ? {} : fill(action, true);
+      const response = await house.call(method, path, { token: house.tokens.foreign, ...(hasBody && { body }) });
+      const text = await response.text();
+      const possible = method === 'GET' || method === 'HEAD' || action !== undefined ? [404, 403] : [404, 403, 405];
+      assert.ok(possible.includes(response.status), `${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
+      if (response.status === 403) assert.match(text, /insufficient_scope/, path);
+    }
+    assert.equal(await tables(), present);
+  });
+}
+
+test('a person of another store who is signed in meets nothing either', async () => {
+  const headers = { Cookie: house.bobsBrowser.cookie() ?? '' };
+  for (const path of graph.keys()) {
+    const response = await house.call('GET', path, { accept: 'text/html', headers });
+    await response.arrayBuffer();
+    assert.equal(response.status, 404, path);
+  }
+});
+
+test('at the addresses that everybody has, each sees their own', async () => {
+  for (const path of ['/', '/stores']) {
+    const text = await (await house.call('GET', path, { token: house.tokens.foreign })).text();
+    assert.ok(text.includes(`/stores/${house.foreign}`), path);
+    for (const id of [house.alpha, house.beta]) assert.ok(!text.includes(`/stores/${id}"`), path);
+    assert.ok(!text.includes(`/users/${house.adaId}"`), path);
+  }
+});
+
+test('without a token, nothing of the graph is to be had', async () => {
+  for (const path of graph.keys()) {
+    const response = await fetch(house.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
+    await response.arrayBuffer();
+    assert.equal(response.status, 401, path);
+  }
+});
