@@ -1,0 +1,131 @@
+/** The people of a store over the API: seen by whoever reaches it, said by the platform. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ISSUER } from '../security/oauth-server.ts';
+import { startWithPeople } from '../security/people.ts';
+import { faultsOf, itemsOf } from '../setup/caller.ts';
+
+const people = await startWithPeople();
+const { call, alpha, beta, foreign, adaId, bobId, store, account, platformToken: platform } = people;
+
+const add = (user: unknown, role: unknown = 'member', storeId = alpha) =>
+  call('POST', `/stores/${storeId}/members`, { token: platform, body: { user, role } });
+const remove = (userId: number, headers = {}) =>
+  call('DELETE', `/stores/${alpha}/members/${userId}`, { token: platform, headers });
+
+test('whoever reaches a store sees its members, and nobody sees their addresses', async () => {
+  const seen = await call('GET', `/stores/${alpha}/members`, { token: store });
+  assert.equal(seen.status, 200);
+  assert.equal(seen.body['total_items'], '1');
+  const [ada] = itemsOf(seen, 'members');
+  const { _links: links, ...properties } = ada ?? { _links: {} };
+  assert.deepEqual(properties, { user_id: adaId, role: 'owner', date_created: '2026-07-01T10:00:00+0000' });
+  const self = `${ISSUER}/stores/${alpha}/members/${adaId}`;
+  const hrefs = ['self', 'svc:store', 'svc:members', 'svc:user'].map((rel) => links[rel]?.href);
+  assert.deepEqual(hrefs, [
+    self,
+    `${ISSUER}/stores/${alpha}`,
+    `${ISSUER}/stores/${alpha}/members`,
+    `${ISSUER}/users/${adaId}`,
+  ]);
+  assert.deepEqual((await call('GET', self, { token: account })).body, ada);
+});
+
+test('the platform adds a member, whose page only the platform is led to', async () => {
+  const added = await add(bobId);
+  assert.equal(added.status, 201);
+  const address = `${ISSUER}/stores/${alpha}/members/${bobId}`;
+  assert.equal(added.headers.get('location'), address);
+  assert.equal(added.body._links['svc:user']?.href, `${ISSUER}/users/${bobId}`);
+  const seen = await call('GET', address, { token: store });
+  assert.deepEqual([seen.status, seen.body['role'], seen.body._links['svc:user']], [200, 'member', undefined]);
+  await remove(bobId);
+});
+
+test('members are found by what they are, and ordered as asked', async () => {
+  await add(bobId);
+  const ids = async (query: string) =>
+    itemsOf(await call('GET', `/stores/${alpha}/members?${query}`, { token: store }), 'members').map(
+      (member) => member['user_id'],
+    );
+  assert.deepEqual(await ids('role=owner'), [adaId]);
+  assert.deepEqual(
+    await ids('order=user_id%20desc'),
+    [adaId, bobId].toSorted((a, b) => b - a),
+  );
+  await remove(bobId);
+});
+
+test('a member is not added again, so that no owner is made less by it', async () => {
+  const refused = await add(adaId, 'member');
+  assert.deepEqual([refused.status, faultsOf(refused)], [409, ['user already_member']]);
+  const { body } = await call('GET', `/stores/${alpha}/members/${adaId}`, { token: platform });
+  assert.equal(body['role'], 'owner');
+});
+
+test('the platform changes what a member is, unless that was changed meanwhile', async () => {
+  await add(bobId);
+  const address = `/stores/${alpha}/members/${bobId}`;
+  const read = await call('GET', address, { token: platform });
+  const headers = { 'If-Match': String(read.headers.get('etag')) };
+  const change = (role: string) => call('PATCH', address, { token: platform, body: { role }, headers });
+  const changed = await change('owner');
+  assert.deepEqual([changed.status, changed.body['role']], [200, 'owner']);
+  assert.equal((await change('member')).status, 412);
+  assert.equal((await remove(bobId, headers)).status, 412);
+  assert.equal((await call('GET', address, { token: platform })).body['role'], 'owner');
+  await remove(bobId);
+});
+
+test('somebody who is taken out is no member any more, and their apps reach nothing there', async () => {
+  const token = await people.tokenOf({ scope: 'store_full_access' });
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200);
+  assert.equal((await remove(adaId)).status, 204);
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 401);
+  assert.equal((await call('GET', `/stores/${alpha}/members/${adaId}`, { token: platform })).status, 404);
+  assert.equal((await remove(adaId)).status, 404);
+  assert.equal((await add(adaId, 'owner')).status, 201);
+  assert.equal((await call('GET', `/stores/${alpha}`, { token })).status, 200, 'they come back with them');
+});
+
+for (const [what, body, faults] of [
+  ['without anything', {}, ['role required', 'user required']],
+  [
+    'with every fault',
+    { user: 'ada', role: 'king', since: 1 },
+    ['role invalid_value', 'since unknown_property', 'user invalid_value'],
+  ],
+  ['whom nobody knows', { user: 999_999_999, role: 'member' }, ['user invalid_value']],
+] as const) {
+  test(`a member ${what} is refused`, async () => {
+    const refused = await call('POST', `/stores/${alpha}/members`, { token: platform, body });
+    assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
+  });
+}
+
+test('only the platform says who belongs to a store', async () => {
+  const body = { user: bobId, role: 'owner' };
+  for (const token of [store, account]) {
+    for (const [method, path, sent] of [
+      ['POST', `/stores/${alpha}/members`, body],
+      ['PATCH', `/stores/${alpha}/members/${adaId}`, { role: 'member' }],
+      ['DELETE', `/stores/${alpha}/members/${adaId}`, undefined],
+    ] as const) {
+      const refused = await call(method, path, { token, body: sent });
+      assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
+    }
+  }
+  assert.equal((await call('GET', `/stores/${alpha}/members`, { token: store })).body['total_items'], '1');
+});
+
+test('members of a store that is not theirs are nobody to an app', async () => {
+  for (const [token, id] of [
+    [store, beta],
+    [account, foreign],
+    [platform, foreign + 256],
+  ] as const) {
+    assert.equal((await call('GET', `/stores/${id}/members`, { token })).status, 404);
+    assert.equal((await call('GET', `/stores/${id}/members/${adaId}`, { token })).status, 404);
+  }
+  assert.equal((await add(adaId, 'owner', foreign + 256)).status, 404);
+});

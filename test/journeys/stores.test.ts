@@ -1,0 +1,156 @@
+/** Stores over the API: made and erased by the platform, changed by whoever reaches them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ISSUER } from '../security/oauth-server.ts';
+import { startWithPeople } from '../security/people.ts';
+import { faultsOf } from '../setup/caller.ts';
+
+const people = await startWithPeople();
+const { call, sql, alpha, beta, foreign, store, account, platformToken: platform } = people;
+
+const shop = { name: 'New', domain: 'New.example.com', email: 'new@example.com', time_zone: 'europe/berlin' };
+const made = () => call('POST', '/stores', { token: platform, body: shop });
+
+test('the platform makes a store, which is read where its answer says', async () => {
+  const { status, headers, body } = await made();
+  assert.equal(status, 201);
+  const address = `${ISSUER}/stores/${String(body['id'])}`;
+  assert.deepEqual([headers.get('location'), body._links['self']?.href], [address, address]);
+  const { _links, id, ...details } = body;
+  assert.deepEqual(details, {
+    name: 'New',
+    domain: 'new.example.com',
+    email: 'new@example.com',
+    time_zone: 'Europe/Berlin',
+    date_created: '2026-07-01T12:00:00+0200',
+    date_modified: '2026-07-01T12:00:00+0200',
+  });
+  assert.deepEqual((await call('GET', address, { token: platform })).body, { ...body, id, _links });
+});
+
+test('a store leads to everything that is in it', async () => {
+  const { body } = await call('GET', `/stores/${alpha}`, { token: store });
+  const below = Object.entries(body._links).flatMap(([rel, { href }]) =>
+    rel.startsWith('svc:') ? [[rel.slice(4), href]] : [],
+  );
+  const names = ['webhooks', 'events', 'members', 'transactions', 'subscriptions', 'customers', 'transaction_logs'];
+  const more = ['changelogs', 'subscription_events', 'subscription_mrr_snapshots'];
+  assert.deepEqual(
+    below,
+    [...names, ...more].map((name) => [name, `${ISSUER}/stores/${alpha}/${name}`]),
+  );
+});
+
+test('a store that is asked for twice under one key is made once', async () => {
+  const headers = { 'Idempotency-Key': 'one store' };
+  const [first, second] = [
+    await call('POST', '/stores', { token: platform, body: shop, headers }),
+    await call('POST', '/stores', { token: platform, body: shop, headers }),
+  ];
+  assert.deepEqual([first.status, second.status, second.body['id']], [201, 201, first.body['id']]);
+});
+
+for (const [what, body, faults] of [
+  ['without anything', {}, ['domain required', 'email required', 'name required', 'time_zone required']],
+  [
+    'with every fault',
+    { name: '', domain: 'https://x', email: 'x', time_zone: 'Mars/Olympus', colour: 'red' },
+    [
+      'colour unknown_property',
+      'domain invalid_value',
+      'email invalid_value',
+      'name too_short',
+      'time_zone invalid_value',
+    ],
+  ],
+] as const) {
+  test(`a store ${what} is refused, everything that is wrong with it at once`, async () => {
+    const refused = await call('POST', '/stores', { token: platform, body });
+    assert.deepEqual([refused.status, faultsOf(refused)], [400, faults]);
+  });
+}
+
+test('only the platform makes and erases stores', async () => {
+  for (const token of [store, account]) {
+    for (const [method, path, body] of [
+      ['POST', '/stores', shop],
+      ['DELETE', `/stores/${alpha}`, undefined],
+    ] as const) {
+      const refused = await call(method, path, { token, body });
+      assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
+    }
+  }
+  assert.equal((await call('GET', `/stores/${alpha}`, { token: store })).status, 200);
+});
+
+test('an app changes its store, what it does not name stays, and the dates follow the zone', async () => {
+  people.wait(60_000);
+  const before = (await call('GET', `/stores/${alpha}`, { token: store })).body;
+  const { status, body } = await call('PATCH', `/stores/${alpha}`, {
+    token: store,
+    body: { name: 'Renamed', time_zone: 'Asia/Tokyo' },
+  });
+  assert.equal(status, 200);
+  const changed = { name: 'Renamed', time_zone: 'Asia/Tokyo', date_modified: '2026-07-01T19:01:00+0900' };
+  assert.deepEqual(body, { ...before, ...changed, date_created: '2026-07-01T19:00:00+0900' });
+  assert.deepEqual((await call('GET', `/stores/${alpha}`, { token: account })).body, body);
+});
+
+test('what was read can be sent back', async () => {
+  const { body } = await call('GET', `/stores/${beta}`, { token: account });
+  const answer = await call('PATCH', `/stores/${beta}`, { token: account, body });
+  assert.equal(answer.status, 200);
+  assert.equal(answer.body['name'], body['name']);
+});
+
+test('a change with faults changes nothing, and names them all', async () => {
+  const before = (await call('GET', `/stores/${alpha}`, { token: store })).body;
+  const body = { name: 7, domain: '-x', email: 'x', time_zone: '' };
+  const refused = await call('PATCH', `/stores/${alpha}`, { token: store, body });
+  assert.equal(refused.status, 400);
+  assert.deepEqual(faultsOf(refused), [
+    'domain invalid_value',
+    'email invalid_value',
+    'name invalid_value',
+    'time_zone too_short',
+  ]);
+  assert.deepEqual((await call('GET', `/stores/${alpha}`, { token: store })).body, before);
+});
+
+test('a change of a store that somebody else has changed meanwhile is refused', async () => {
+  const read = await call('GET', `/stores/${alpha}`, { token: store });
+  const headers = { 'If-Match': String(read.headers.get('etag')) };
+  const change = (name: string) =>
+    call('PATCH', `/stores/${alpha}`, { token: store, body: { name }, headers }).then(({ status }) => status);
+  assert.deepEqual([await change('First'), await change('Second')], [200, 412]);
+  assert.equal((await call('DELETE', `/stores/${alpha}`, { token: platform, headers })).status, 412);
+  assert.equal((await call('GET', `/stores/${alpha}`, { token: store })).body['name'], 'First');
+});
+
+test('of changes at the same moment none is lost', async () => {
+  const changes = [{ name: 'Both' }, { email: 'both@example.com' }, { domain: 'both.example.com' }];
+  await Promise.all(changes.map((body) => call('PATCH', `/stores/${beta}`, { token: account, body })));
+  const { body } = await call('GET', `/stores/${beta}`, { token: account });
+  assert.deepEqual([body['name'], body['email'], body['domain']], ['Both', 'both@example.com', 'both.example.com']);
+});
+
+test('a store of somebody else is not there, whatever is asked of it', async () => {
+  for (const [token, id] of [
+    [store, beta],
+    [store, foreign],
+    [account, foreign],
+    [platform, foreign + 256],
+  ] as const) {
+    assert.equal((await call('GET', `/stores/${id}`, { token })).status, 404);
+    assert.equal((await call('PATCH', `/stores/${id}`, { token, body: { name: 'Taken' } })).status, 404);
+    assert.equal((await call('PATCH', `/stores/${id}`, { token, body: { name: 7 } })).status, 404);
+  }
+  const [row] = await sql`select name from store where id = ${foreign}`;
+  assert.equal(row?.['name'], 'Foreign');
+});
+
+test('every store is among the stores of the platform', async () => {
+  const { body } = await call('GET', '/stores?limit=300', { token: platform });
+  const [row] = await sql`select count(*) from store`;
+  assert.equal(body['total_items'], String(row?.['count']));
+});

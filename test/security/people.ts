@@ -1,0 +1,21 @@
+/** The authorization server with everybody who asks the API for something: apps of every scope, and the platform. */
+import { createCaller } from '../setup/caller.ts';
+import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
+
+export const startWithPeople = async (env: Readonly<Record<string, string>> = {}) => {
+  const server = await startAuthorizationServer(env);
+  const tokenOf = async (changes: Record<string, string>): Promise<string> =>
+    String((await server.redeem(await server.newCode(changes))).body['access_token']);
+  const granted = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+  return {
+    ...server,
+    call: createCaller(server.origin, ISSUER),
+    /** A fresh token of Ada's, by the app that is called Mailer. */
+    tokenOf,
+    /** Of an app that Ada let into her first store. */
+    store: await tokenOf({ scope: 'store_full_access' }),
+    /** Of an app that Ada let into her account. */
+    account: await tokenOf({ scope: 'user_full_access' }),
+    platformToken: String(granted.body['access_token']),
+  };
+};

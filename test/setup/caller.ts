@@ -1,0 +1,37 @@
+/** Requests to the API as a program sends them, and their answers as a program reads them. */
+export type Link = { href: string; title?: string };
+export interface Representation {
+  _links: Record<string, Link>;
+  _embedded?: Record<string, Representation[]>;
+  [name: string]: unknown;
+}
+export type Reply = { status: number; headers: Headers; body: Representation };
+
+type Asked = { token: string; body?: unknown; headers?: Record<string, string> };
+
+/** `path` may be a whole address of `issuer`, as links have it: it is asked for at `origin`. */
+export const createCaller =
+  (origin: string, issuer: string) =>
+  async (method: string, path: string, { token, body, headers = {} }: Asked): Promise<Reply> => {
+    const response = await fetch(origin + path.replace(issuer, ''), {
+      method,
+      headers: {
+        'SERVICE-API-VERSION': '1',
+        Authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const read = JSON.parse(text === '' ? '{"_links":{}}' : text) as Representation;
+    return { status: response.status, headers: response.headers, body: read };
+  };
+
+/** The faults of an error document as `field code`, in alphabetical order. */
+export const faultsOf = ({ body }: Reply): string[] =>
+  (body._embedded?.['svc:errors'] ?? [])
+    .map(({ field, code }) => `${String(field ?? '-')} ${String(code)}`)
+    .toSorted((a, b) => (a < b ? -1 : 1));
+
+export const itemsOf = ({ body }: Reply, rel: string): Representation[] => body._embedded?.[`svc:${rel}`] ?? [];
