@@ -10,11 +10,12 @@ export const nameOf = (rel: string, { relationPrefix }: Naming): string =>
   isRegistered(rel) ? rel : `${relationPrefix}:${rel}`;
 
 /**
- * Where the relations with our prefix are explained (RFC 6570). Joined, so that V8 keeps it in one piece: a concatenation
- * among the values takes `JSON.stringify` off its fast path for the whole page (0.38 instead of 0.53 of the goal's rival).
+ * Where the relations with our prefix are explained (RFC 6570). Joined here and below, so that V8 has them in one piece: one
+ * concatenation among the values takes `JSON.stringify` off its fast path for the whole page, which then takes half as long
+ * again.
  */
 export const templateOf = ({ baseUrl }: Naming): string => [baseUrl, '/rels/{rel}'].join('');
 
 /** A relation for formats that know no prefixes: the name that IANA registers, or the address where ours is explained. */
 export const addressOfRelation = (rel: string, naming: Naming): string =>
-  isRegistered(rel) ? rel : templateOf(naming).replace('{rel}', () => encodeURIComponent(rel));
+  isRegistered(rel) ? rel : templateOf(naming).split('{rel}').join(encodeURIComponent(rel));
