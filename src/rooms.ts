@@ -36,8 +36,9 @@ import { createStoreOperations } from '#stores/operations.ts';
 import { membershipsOf } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { createWebhooksOfStore } from '#webhooks/of-store/of-store.ts';
+import { openReference } from './chapters.ts';
 import type { Config } from './config.ts';
-import type { Rooms } from './routes.ts';
+import { routesOf, type Rooms } from './routes.ts';
 
 export type RoomsDeps = {
   config: Config;
@@ -181,6 +182,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
     ...createApps({ ...oauth, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
+    reference: openReference(config, () => routesOf(rooms, config)),
   };
   return { rooms, pages, once };
 };

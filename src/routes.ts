@@ -6,6 +6,7 @@ import { endpoint, page, resource, type DoorHandler, type Route } from '#http/ro
 import type { Apps } from '#oauth/apps.ts';
 import { protocolProblem } from '#oauth/errors.ts';
 import { metadataPath } from '#oauth/metadata.ts';
+import type { Reference } from '#reference/reference.ts';
 
 export type Rooms = Accounts &
   Apps & {
@@ -20,7 +21,16 @@ export type Rooms = Accounts &
     revoke: DoorHandler;
     introspect: DoorHandler;
     metadata: DoorHandler;
+    reference: Reference;
   };
+
+/** What the API says of itself. */
+const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: Reference, api: string): Route[] => [
+  resource(`${api}/docs`, { GET: docs }, { isDocumentation: true }),
+  resource(`${api}/rels`, { GET: relations }, { isDocumentation: true }),
+  resource(`${api}/rels/:rel`, { GET: relation }, { isDocumentation: true }),
+  endpoint(`${api}/openapi.json`, { GET: openApi }, { cors: true, answerProblem }),
+];
 
 const clientRoutes = (
   { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
@@ -76,6 +86,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
+    ...referenceRoutes(rooms.reference, api),
     endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/revoke`, { POST: rooms.revoke }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/introspect`, { POST: rooms.introspect }, { cors: false, answerProblem: protocolProblem }),

@@ -41,7 +41,8 @@ const callers = new WeakMap<FastifyRequest, Caller>();
 export const keepCaller = (request: FastifyRequest, caller: Caller): void => void callers.set(request, caller);
 export const callerIn = (request: FastifyRequest): Caller | undefined => callers.get(request);
 
-const API_VERSION = '1';
+/** The one there is. */
+export const API_VERSION = '1';
 
 const requireVersion = (header: string | string[] | undefined, name: string): void => {
   if (header === undefined) {

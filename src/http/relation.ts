@@ -12,7 +12,7 @@ export type Relation = {
   /** One or two sentences for people. */
   about: string;
   /** Where it leads, as src/routes.ts has it below `{base_url}`; absent where it has no address of its own. */
-  path?: string;
+  paths?: readonly string[];
   /** Parameters of the path that have one value here: a collection's name. */
   given?: Readonly<Record<string, string>>;
   /** The relation of what a POST here makes, and answers with. */

@@ -1,6 +1,6 @@
 /** The API's front door: from here every client finds its way by links. */
 import { open, type Operation } from '#http/operation.ts';
-import type { Link } from '#hypermedia/document.ts';
+import type { Document, Link } from '#hypermedia/document.ts';
 import type { Principal } from '#kernel/principal.ts';
 
 /** Where a token or a session leads: to whom it stands for, and to the one store or the list of those it reaches. */
@@ -20,28 +20,29 @@ const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[]
   ];
 };
 
-export const createHome = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): Operation =>
+/** What an app finds first; without a token, how to get one. */
+export const homeDocument = (
+  principal: Principal | null,
+  { baseUrl, authUrl }: { baseUrl: string; authUrl: string },
+): Document => {
+  const links: Link[] = [
+    { rel: 'self', href: `${baseUrl}/`, title: 'The API home' },
+    {
+      rel: 'token',
+      href: `${baseUrl}/token`,
+      title: 'Exchange an authorization code or a refresh token for an access token',
+      type: 'application/json',
+    },
+    { rel: 'authorize', href: `${authUrl}/authorize`, title: 'Ask a user to let your application in' },
+    { rel: 'register', href: `${authUrl}/register`, title: 'Register an OAuth client', type: 'application/json' },
+    { rel: 'docs', href: `${baseUrl}/docs`, title: 'What this API can do, and how', type: 'text/html' },
+    ...(principal === null ? [] : ownLinks(principal, baseUrl)),
+  ];
+  return { name: 'home', title: 'Home', links, embedded: [], properties: [] };
+};
+
+export const createHome = (addresses: { baseUrl: string; authUrl: string }): Operation =>
   open({
     summary: 'Where everything begins: how to get a token, and with one, what it reaches',
-    handle: async ({ principal }) => {
-      const links: Link[] = [
-        { rel: 'self', href: `${baseUrl}/`, title: 'The API home' },
-        {
-          rel: 'token',
-          href: `${baseUrl}/token`,
-          title: 'Exchange an authorization code or a refresh token for an access token',
-          type: 'application/json',
-        },
-        { rel: 'authorize', href: `${authUrl}/authorize`, title: 'Ask a user to let your application in' },
-        {
-          rel: 'register',
-          href: `${authUrl}/register`,
-          title: 'Register an OAuth client',
-          type: 'application/json',
-        },
-        { rel: 'docs', href: `${baseUrl}/docs`, title: 'What this API can do, and how', type: 'text/html' },
-        ...(principal === null ? [] : ownLinks(principal, baseUrl)),
-      ];
-      return { status: 200, document: { name: 'home', title: 'Home', links, embedded: [], properties: [] } };
-    },
+    handle: async ({ principal }) => ({ status: 200, document: homeDocument(principal, addresses) }),
   });

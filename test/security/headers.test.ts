@@ -13,7 +13,7 @@ const { clientId, path: ownApp } = await newApp(browser);
 const cookie = browser.cookie() ?? '';
 
 const named = { client_id: clientId, grant_id: '1', store_id: '1', webhook_id: '1', event_id: '1', user_id: '1' };
-const commerce = { collection: 'transactions', id: '1', relation: 'items' };
+const commerce = { collection: 'transactions', id: '1', relation: 'items', rel: 'webhooks' };
 const pathOf = (route: Route): string => fillIn(route, { ...named, ...commerce });
 const routes = routeTable(origin);
 const pages = routes.filter((route): route is Door => route.kind === 'door' && route.sameOriginPosts);

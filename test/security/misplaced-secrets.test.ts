@@ -85,7 +85,7 @@ const named = {
   user_id: '1',
   client_id: client.client_id,
 };
-const commerce = { collection: 'transactions', id: '1', relation: 'items', grant_id: '1' };
+const commerce = { collection: 'transactions', id: '1', relation: 'items', grant_id: '1', rel: 'webhooks' };
 const routes = routeTable(origin);
 
 /** Whoever may call most of it, so that more is looked at than the token. */

@@ -77,6 +77,7 @@ const named: Readonly<Record<string, string>> = {
   collection: 'transactions',
   id: '1',
   relation: 'items',
+  rel: 'webhooks',
 };
 
 const routes = routeTable(baseUrl);

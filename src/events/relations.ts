@@ -1,0 +1,62 @@
+/** What the relations of events mean, with examples made as the real ones are. */
+import type { Chapter } from '#http/relation.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
+import { eventDocument } from './document.ts';
+import type { PublishedEvent } from './publish.ts';
+
+const event: PublishedEvent = {
+  id: 691_489_734_656_233,
+  type: 'transaction',
+  resourceId: '70012',
+  action: 'created',
+  version: 1,
+  timeZone: 'Europe/Berlin',
+  dateCreated: new Date('2026-11-20T16:05:03Z'),
+};
+
+const eventExample = ({ baseUrl }: Naming): Document => eventDocument(event, 1001, baseUrl);
+
+const eventsExample = (naming: Naming): Document => ({
+  name: 'events',
+  links: [{ rel: 'self', href: `${naming.baseUrl}/stores/1001/events`, title: 'The events of this store' }],
+  embedded: [{ rel: 'events', documents: [eventExample(naming)] }],
+  properties: [],
+});
+
+export const eventChapter: Chapter = {
+  title: 'Events',
+  about: 'What happened in a store, as the platform told it. Webhooks are made from these.',
+  relations: [
+    {
+      rel: 'events',
+      title: 'The events of a store',
+      about:
+        'What happened in this store. Only the platform publishes here: one event as an object, or up to 1,000 as an array, which are written in one transaction.',
+      paths: ['/stores/:store_id/events'],
+      makes: 'event',
+      example: eventsExample,
+    },
+    {
+      rel: 'event',
+      title: 'An event',
+      about:
+        'That something happened to one resource, and which version of it came of that. Events are kept for 30 days.',
+      paths: ['/stores/:store_id/events/:event_id'],
+      example: eventExample,
+    },
+    {
+      rel: 'payload',
+      title: 'What an event carried',
+      about:
+        'The resource as it was when the event happened, with the links and the time zone of that moment; it never changes. zoom and fields shape it as they shape a delivery.',
+      paths: ['/stores/:store_id/events/:event_id/payload'],
+    },
+    {
+      rel: 'resource',
+      title: 'What an event or a delivery is about',
+      about:
+        'Leads from an event, a delivery or an attempt to the latest version of the resource it is about: a transaction, a subscription, a customer or another of the seven.',
+      paths: ['/stores/:store_id/:collection/:id'],
+    },
+  ],
+};

@@ -1,0 +1,148 @@
+/** What an operation answers, in the words of OpenAPI: documents with the examples of their relations, and the one shape of errors. */
+import { contentTypeOf } from '#http/negotiate.ts';
+import type { Document, Naming, Value } from '#hypermedia/document.ts';
+import { formats } from '#hypermedia/render.ts';
+import type { Doing, Explained } from '../explained.ts';
+import type { Json } from './input.ts';
+
+/** The schema of each relation's document in the formats that have one, under the relation's name. */
+export const schemasOf = (relations: Iterable<Explained>, naming: Naming): Json => {
+  const describe = formats.find(({ schema }) => schema !== undefined)?.schema;
+  return Object.fromEntries(
+    [...relations].flatMap(({ rel, example }) =>
+      example === undefined || describe === undefined ? [] : [[rel, describe(example, naming)]],
+    ),
+  );
+};
+
+/** As a program reads it, where it is JSON; else the text. */
+const read = (text: string): Value => {
+  try {
+    return JSON.parse(text) as Value;
+  } catch {
+    return text;
+  }
+};
+
+type Shown = { rel: string; example: Document };
+
+const schemaOf = (shown: readonly Shown[]): Json => {
+  const all = shown.map(({ rel }): Json => ({ $ref: `#/components/schemas/${rel}` }));
+  const [only] = all;
+  return only === undefined || all.length > 1 ? { anyOf: all } : only;
+};
+
+/** The same in every format: what each of the relations shows there. */
+const contentOf = (shown: readonly Shown[], naming: Naming): Json =>
+  Object.fromEntries(
+    formats.flatMap((format) =>
+      format.mediaTypes.map((mediaType): [string, Json] => {
+        const name = contentTypeOf({ mediaType, format });
+        if (format.isPage === true) return [name, { schema: { type: 'string' } }];
+        const examples = Object.fromEntries(
+          shown.map(({ rel, example }) => [rel, { value: read(format.render(example, naming)) }]),
+        );
+        return [name, { ...(format.schema && { schema: schemaOf(shown) }), examples }];
+      }),
+    ),
+  );
+
+const refer = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` });
+
+const header = (description: string): Json => ({ description, schema: { type: 'string' } });
+
+export const answerHeaders: Json = {
+  etag: header('What If-None-Match and If-Match are compared with.'),
+  link: header('The neighbours of this page (RFC 8288), as far as there are any.'),
+  location: header('The address of what was made.'),
+  retryAfter: header('How many seconds to wait.'),
+  rateLimit: header('How many requests are left (r), and in how many seconds all of them are (t).'),
+  rateLimitPolicy: header('How many requests (q) may be made in how many seconds (w).'),
+};
+
+const limits: Json = {
+  RateLimit: refer('headers', 'rateLimit'),
+  'RateLimit-Policy': refer('headers', 'rateLimitPolicy'),
+};
+
+const success = (description: string, shown: readonly Shown[], naming: Naming, headers: Json): Json => ({
+  description,
+  headers: { ...limits, ...headers },
+  ...(shown.length > 0 && { content: contentOf(shown, naming) }),
+});
+
+export const errorAnswer = (example: Document, naming: Naming): Json => ({
+  description: 'One entry for each fault',
+  headers: { ...limits, 'Retry-After': refer('headers', 'retryAfter') },
+  content: contentOf([{ rel: 'errors', example }], naming),
+});
+
+const FAULTS: Readonly<Record<string, string>> = {
+  '400': 'The request is wrong: the version header, a parameter, or something in the body',
+  '401': 'There is no token, or it does not count any more',
+  '403': 'The scope of the token does not reach this',
+  '404': 'It is not there, or it is not yours',
+  '406': 'Accept allows nothing that there is',
+  '409': 'A limit or a state forbids it',
+  '412': 'It has changed since you read it',
+  '413': 'The body is too large',
+  '415': 'The body is in a format that cannot be read',
+  '422': 'The Idempotency-Key was used for another body',
+  '429': 'Too many requests',
+  '503': 'The service cannot do it right now',
+};
+
+const faultsOf = (
+  { method, access, fields }: Doing,
+  takesBody: boolean,
+  path: string,
+  isCreating: boolean,
+): string[] => [
+  '400',
+  ...(access === 'anyone' ? [] : ['401', '403']),
+  ...(path.includes(':') ? ['404'] : []),
+  '406',
+  ...(method === 'POST' ? ['409'] : []),
+  ...(method === 'PATCH' || method === 'PUT' || method === 'DELETE' ? ['412'] : []),
+  ...(takesBody || fields.length > 0 ? ['413', '415'] : []),
+  ...(isCreating ? ['422'] : []),
+  '429',
+  '503',
+];
+
+const shownOf = (relations: readonly (Explained | undefined)[]): Shown[] =>
+  relations.flatMap((relation) =>
+    relation?.example === undefined ? [] : [{ rel: relation.rel, example: relation.example }],
+  );
+
+/** `makes` is what a POST answers with. */
+export const answersOf = (
+  doing: Doing,
+  about: {
+    path: string;
+    relations: readonly Explained[];
+    makes: Explained | undefined;
+    takesBody: boolean;
+    isCreating: boolean;
+  },
+  naming: Naming,
+): Json => {
+  const { path, relations, makes, takesBody, isCreating } = about;
+  const good = (): [status: string, answer: Json] => {
+    const etag = { ETag: refer('headers', 'etag') };
+    if (doing.method === 'DELETE') return ['204', { description: 'It is gone', headers: limits }];
+    if (isCreating) {
+      const headers = { ...etag, Location: refer('headers', 'location') };
+      return ['201', success('What was made', shownOf([makes]), naming, headers)];
+    }
+    if (doing.method === 'POST') return ['2XX', success('It is done, or under way', shownOf([makes]), naming, etag)];
+    const links = doing.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
+    return ['200', success(doing.title, shownOf(relations), naming, { ...etag, ...links })];
+  };
+  const faults = faultsOf(doing, takesBody, path, isCreating).map((status): [string, Json] => [
+    status,
+    { ...refer('responses', 'errors'), description: FAULTS[status] ?? '' },
+  ]);
+  const unchanged: [string, Json][] = doing.method === 'GET' ? [['304', { description: 'You have it already' }]] : [];
+  return Object.fromEntries([good(), ...unchanged, ...faults]);
+};

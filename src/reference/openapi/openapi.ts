@@ -1,0 +1,152 @@
+/** OpenAPI 3.1 of everything that programs call: made from the table of routes, its schemas and the rooms' examples. */
+import { rootOf } from '#http/root.ts';
+import { METHODS, type Resource, type Route } from '#http/route.ts';
+import { API_VERSION } from '#http/caller.ts';
+import type { Operation } from '#http/operation.ts';
+import type { Endpoint } from '#http/relation.ts';
+import type { Document } from '#hypermedia/document.ts';
+import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
+import type { Setting } from '../setting.ts';
+import { answerHeaders, answersOf, errorAnswer, schemasOf } from './answers.ts';
+import {
+  headerParameters,
+  headersFor,
+  pathParameters,
+  plainSchema,
+  queryParameters,
+  requestBody,
+  type Json,
+} from './input.ts';
+
+/** A name that is good in every language, and the only one of its kind: `patch_webhooks_webhook_id`. */
+const operationId = (method: string, path: string): string =>
+  [method.toLowerCase(), ...(path.match(/\w+/g) ?? ['home'])].join('_');
+
+const security = (access: Operation['access'], scopes: readonly string[]): Json[] => {
+  if (access === 'anyone') return [{}, { bearer: [] }];
+  const sufficient = access === 'platform' ? ['platform'] : scopes;
+  return [...sufficient.map((scope): Json => ({ oauth2: [scope] })), { bearer: [] }];
+};
+
+type About = { explanations: Explanations; setting: Setting };
+
+const resourceItem = (route: Resource, path: string, relations: readonly Explained[], about: About): Json => {
+  const { setting, explanations } = about;
+  const [relation] = relations;
+  const { makes } = relation ?? {};
+  const made = makes === undefined ? relation : explanations.byRel.get(makes);
+  const given = relations.flatMap((one) => (one.given === undefined ? [] : [one.given]));
+  const operations = METHODS.flatMap((method): [string, Json][] => {
+    const operation = route.operations[method];
+    if (operation === undefined) return [];
+    const doing = doingOf(method, operation);
+    const { input, isCreating } = operation;
+    const answered = { path, relations, makes: made, takesBody: input !== undefined, isCreating };
+    const described = {
+      operationId: operationId(method, path),
+      summary: doing.title,
+      description: doing.summary,
+      tags: [relation?.chapter ?? 'Other'],
+      security: security(doing.access, Object.keys(setting.scopes)),
+      parameters: [...(route.isDocumentation ? [] : headersFor(method, isCreating)), ...queryParameters(doing)],
+      ...(input !== undefined && { requestBody: requestBody(input) }),
+      responses: answersOf(doing, answered, setting.naming),
+    };
+    return [[method.toLowerCase(), described]];
+  });
+  return { parameters: pathParameters(path, given), ...Object.fromEntries(operations) };
+};
+
+const MEDIA_TYPES = { form: 'application/x-www-form-urlencoded', json: 'application/json' } as const;
+
+const endpointParameters = (takes: Endpoint['takes']): Json[] => {
+  if (takes?.in !== 'query') return [];
+  const { properties = {}, required = [] } = plainSchema(takes.schema) as { properties?: Json; required?: string[] };
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    schema,
+  }));
+};
+
+/** Elsewhere than the API where the authorization server has an address of its own. */
+const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [path: string, item: Json] => {
+  const { address, method, title, summary, takes, answers, example, specification } = endpoint;
+  const isOfApi = address.startsWith(`${naming.baseUrl}/`);
+  const { origin, pathname } = new URL(address);
+  const path = isOfApi ? address.slice(naming.baseUrl.length) : pathname;
+  const content = example === undefined ? {} : { content: { 'application/json': { example } } };
+  const responses = Object.entries(answers).map(([status, description]) => [
+    status,
+    { description, ...(status.startsWith('2') ? content : {}) },
+  ]);
+  const operation = {
+    operationId: operationId(method, path),
+    summary: title,
+    description: `${summary} (${specification}).`,
+    tags: [tag],
+    security: endpoint.rel === 'token' || takes?.in === 'form' ? [{ client: [] }, {}] : [{}],
+    parameters: endpointParameters(takes),
+    ...(takes !== undefined &&
+      takes.in !== 'query' && { requestBody: requestBody(takes.schema, [MEDIA_TYPES[takes.in]]) }),
+    responses: Object.fromEntries(responses) as Json,
+  };
+  return [path, { ...(!isOfApi && { servers: [{ url: origin }] }), [method.toLowerCase()]: operation }];
+};
+
+const securitySchemes = ({ naming, authUrl, scopes }: Setting): Json => {
+  const tokenUrl = `${naming.baseUrl}/token`;
+  const { platform = '', ...ofPeople } = scopes;
+  return {
+    oauth2: {
+      type: 'oauth2',
+      flows: {
+        authorizationCode: {
+          authorizationUrl: `${authUrl}/authorize`,
+          tokenUrl,
+          refreshUrl: tokenUrl,
+          scopes: ofPeople,
+        },
+        clientCredentials: { tokenUrl, scopes: { platform } },
+      },
+    },
+    bearer: { type: 'http', scheme: 'bearer', description: 'An access token.' },
+    client: { type: 'http', scheme: 'basic', description: 'client_id and client_secret.' },
+  };
+};
+
+export const openApi = (routes: readonly Route[], about: About & { errors: Document }): Json => {
+  const { explanations, setting, errors } = about;
+  const { naming, versionHeader } = setting;
+  const root = rootOf(naming.baseUrl);
+  const relations = [...explanations.byRel.values()];
+  const resources = routes.flatMap((route): [string, Json][] => {
+    if (route.kind !== 'resource') return [];
+    const path = route.path.slice(root.length) || '/';
+    const own = relations.filter(({ places }) => places.some((place) => place.path === route.path));
+    return [[templateOf(path), resourceItem(route, path, own, about)]];
+  });
+  const endpoints = explanations.chapters.flatMap((chapter) =>
+    (chapter.endpoints ?? []).map((endpoint) => endpointItem(endpoint, chapter.title, setting)),
+  );
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Halcyon',
+      version: API_VERSION,
+      description: `How to begin is told at ${naming.baseUrl}/docs. Every relation of a link is explained at ${naming.baseUrl}/rels.`,
+    },
+    externalDocs: { url: `${naming.baseUrl}/docs` },
+    servers: [{ url: naming.baseUrl }],
+    tags: explanations.chapters.map(({ title, about: description }) => ({ name: title, description })),
+    paths: Object.fromEntries([...resources, ...endpoints]),
+    components: {
+      schemas: schemasOf(relations, naming),
+      parameters: headerParameters(versionHeader),
+      headers: answerHeaders,
+      responses: { errors: errorAnswer(errors, naming) },
+      securitySchemes: securitySchemes(setting),
+    },
+  };
+};

@@ -1,0 +1,59 @@
+/** What the pages of the reference share: the frame around them, and how a relation is named and linked. */
+import { rootOf } from '#http/root.ts';
+import type { Naming } from '#hypermedia/document.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { isRegistered, nameOf } from '#hypermedia/relations.ts';
+import { shell } from '#hypermedia/shell.ts';
+import type { View } from '#hypermedia/view.ts';
+
+type Place = 'docs' | 'rels' | undefined;
+
+/** Paths, so that a page stays on the host on which it is read. */
+export const pathOf = (path: string, { baseUrl }: Naming): string => rootOf(baseUrl) + path;
+
+const entry = (path: string, title: string, isCurrent: boolean): Markup =>
+  html`<a href="${path}" ${isCurrent && html`aria-current="page"`}>${title}</a>`;
+
+export const frame = (page: { title: string; main: Markup; at: Place; naming: Naming; view: View }): string => {
+  const { title, main, at, naming, view } = page;
+  return shell({
+    title,
+    nav: view.nav,
+    wide: true,
+    main: html`<nav aria-label="Documentation">
+        ${entry(pathOf('/docs', naming), 'How to begin', at === 'docs')}
+        ${entry(pathOf('/rels', naming), 'All relations', at === 'rels')}
+        ${entry(pathOf('/openapi.json', naming), 'OpenAPI', false)}
+      </nav>
+      ${main}`,
+  });
+};
+
+export const relationLink = (rel: string, naming: Naming): Markup =>
+  isRegistered(rel)
+    ? html`<code>${rel}</code>`
+    : html`<a href="${pathOf(`/rels/${rel}`, naming)}"><code>${nameOf(rel, naming)}</code></a>`;
+
+/** A table that scrolls by itself on a phone. */
+export const table = (
+  label: string,
+  heads: readonly string[],
+  rows: readonly (readonly (Markup | string)[])[],
+): Markup =>
+  html`<div class="table" role="region" tabindex="0" aria-label="${label}">
+    <table>
+      <thead>
+        <tr>
+          ${heads.map((head) => html`<th scope="col">${head}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (cells) =>
+            html`<tr>
+              ${cells.map((cell) => html`<td>${cell}</td>`)}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;

@@ -1,0 +1,154 @@
+/** What the API says of itself: every relation in every format, how to begin, and a description that is valid and complete. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import type { Document } from '#hypermedia/document.ts';
+import { isRegistered } from '#hypermedia/relations.ts';
+import { formats } from '#hypermedia/render.ts';
+import { referenceChapter } from '#reference/relations.ts';
+import { chaptersOf } from '../../src/chapters.ts';
+import { startTestApp } from '../setup/app.ts';
+import { routeTable } from '../security/route-table.ts';
+
+const { baseUrl } = await startTestApp({ roles: ['serve'] });
+const routes = routeTable(baseUrl);
+const chapters = [...chaptersOf({ baseUrl, authUrl: baseUrl }), referenceChapter(routes)];
+const relations = chapters.flatMap((chapter) => chapter.relations);
+const naming = { baseUrl, relationPrefix: 'svc' };
+
+/** Neither version nor token. */
+const ask = async (path: string, accept?: string, headers: Record<string, string> = {}) => {
+  const response = await fetch(baseUrl + path, { headers: { ...(accept && { Accept: accept }), ...headers } });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+};
+
+/** Every relation that a document uses, and what it is itself. */
+const usedBy = ({ name, links, embedded }: Document): string[] => [
+  name,
+  ...links.map(({ rel }) => rel),
+  ...embedded.flatMap(({ rel, documents }) => [rel, ...documents.flatMap(usedBy)]),
+];
+
+test('every relation that a representation uses is explained', () => {
+  const known = new Set(relations.map(({ rel }) => rel));
+  const used = relations.flatMap(({ example }) => (example === undefined ? [] : usedBy(example(naming))));
+  assert.deepEqual(
+    [...new Set(used)].filter((rel) => !isRegistered(rel) && !known.has(rel)),
+    [],
+  );
+});
+
+test('no relation is explained twice', () => {
+  const names = relations.map(({ rel }) => rel);
+  assert.deepEqual(names.toSorted(), [...new Set(names)].toSorted());
+});
+
+test('every address that a relation names is in the table of routes, and every resource has its relation', () => {
+  const named = new Set(relations.flatMap(({ paths = [] }) => paths));
+  const paths = routes.filter(({ kind }) => kind === 'resource').map(({ path }) => path);
+  assert.deepEqual([...named].toSorted(), [...new Set(paths)].toSorted());
+});
+
+for (const format of formats) {
+  const [mediaType] = format.mediaTypes;
+  test(`each relation answers as ${mediaType}`, async () => {
+    for (const { rel, title } of relations) {
+      const { status, headers, text } = await ask(`/rels/${rel}`, mediaType);
+      assert.equal(status, 200, rel);
+      assert.ok(headers.get('content-type')?.startsWith(mediaType), rel);
+      assert.ok(text.includes(title.replaceAll("'", format.isPage ? '&#39;' : "'")), `${rel}: ${text.slice(0, 200)}`);
+      assert.match(headers.get('etag') ?? '', /^"/, rel);
+    }
+  });
+}
+
+test('a relation that is not there is a 404 in the one shape', async () => {
+  const { status, text } = await ask('/rels/nothing');
+  const body = JSON.parse(text) as { _embedded: Record<string, { code: string }[]> };
+  assert.deepEqual([status, body._embedded['svc:errors']?.map(({ code }) => code)], [404, ['not_found']]);
+});
+
+type OpenApi = {
+  paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>;
+  [member: string]: unknown;
+};
+const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
+
+test('the description is valid OpenAPI 3.1', async () => {
+  const validator = new Validator();
+  const { valid, errors } = await validator.validate(structuredClone(described));
+  assert.deepEqual([validator.version, valid, errors ?? []], ['3.1', true, []]);
+});
+
+test('nothing that the description refers to is missing', () => {
+  const references = [...JSON.stringify(described).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
+  assert.ok(references.length > 100);
+  const found = (path: string): unknown =>
+    path.split('/').reduce<unknown>((at, name) => (at as Record<string, unknown> | undefined)?.[name], described);
+  assert.deepEqual(
+    [...new Set(references)].filter((path) => found(path) === undefined),
+    [],
+  );
+});
+
+const templateOf = (path: string): string => path.replaceAll(/:(\w+)/g, '{$1}');
+const METHOD = /^(get|post|patch|put|delete)$/;
+
+test('every resource is described with its methods, and so is every endpoint of the protocol', () => {
+  const wanted = routes
+    .filter((route) => route.kind === 'resource' || (!route.sameOriginPosts && route.path !== '/openapi.json'))
+    .flatMap(({ path, operations }) => Object.keys(operations).map((method) => `${method} ${templateOf(path)}`));
+  const present = Object.entries(described.paths).flatMap(([path, item]) =>
+    Object.keys(item)
+      .filter((name) => METHOD.test(name))
+      .map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  // /authorize is a page, and the one that programs have to know of.
+  assert.deepEqual(present.toSorted(), [...wanted, 'GET /authorize'].toSorted());
+});
+
+test('every operation has a name of its own', () => {
+  const names = Object.values(described.paths).flatMap((item) =>
+    Object.entries(item).flatMap(([name, { operationId }]) => (METHOD.test(name) ? [operationId] : [])),
+  );
+  assert.deepEqual(names.toSorted(), [...new Set(names)].toSorted());
+});
+
+test('the description is JSON for whoever asks, from any origin, and is not sent twice', async () => {
+  const first = await ask('/openapi.json', 'text/html', { Origin: 'https://app.example.com' });
+  assert.match(first.headers.get('content-type') ?? '', /^application\/json(;|$)/);
+  assert.equal(first.headers.get('access-control-allow-origin'), '*');
+  const again = await ask('/openapi.json', undefined, { 'If-None-Match': first.headers.get('etag') ?? '' });
+  assert.deepEqual([again.status, again.text], [304, '']);
+});
+
+test('how to begin is told to people as a page, and to programs as the way on', async () => {
+  const page = await ask('/docs', 'text/html');
+  assert.equal(page.status, 200);
+  assert.match(page.text, /<h1>How to begin<\/h1>/);
+  for (const path of ['/stores/{store_id}/transactions/{id}', '/webhooks/{webhook_id}', '/grants/{grant_id}'])
+    assert.ok(page.text.includes(`<code>${baseUrl}${path}</code>`), path);
+  const links = (JSON.parse((await ask('/docs')).text) as { _links: Record<string, { href: string }> })._links;
+  assert.equal(links['svc:openapi']?.href, `${baseUrl}/openapi.json`);
+});
+
+test('the names that the operator has set stand everywhere', async () => {
+  const env = { RELATION_PREFIX: 'acme', VERSION_HEADER: 'ACME-VERSION', WEBHOOK_HEADER_PREFIX: 'Acme' };
+  const other = await startTestApp({ roles: ['serve'], env });
+  const read = async (path: string, accept: string) =>
+    (await fetch(other.baseUrl + path, { headers: { Accept: accept } })).text();
+  const texts = await Promise.all([
+    read('/docs', 'text/html'),
+    read('/rels', 'text/html'),
+    read('/rels/store', 'text/html'),
+    read('/rels/store', 'application/hal+json'),
+    read('/openapi.json', 'application/json'),
+  ]);
+  for (const text of texts) {
+    assert.match(text, /acme:/);
+    assert.doesNotMatch(text, /svc:|SERVICE-API-VERSION|Service-Webhook/);
+  }
+  const [docs = '', , , , openApi = ''] = texts;
+  assert.match(docs, /ACME-VERSION: 1[^]*Acme-Webhook-Signature/);
+  assert.match(openApi, /"name":"ACME-VERSION","in":"header"/);
+});
