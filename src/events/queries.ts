@@ -106,14 +106,15 @@ export type StoredEvent = {
   body: string;
 };
 
+/** Undefined where the store is gone as well, though its events are deleted little by little. */
 export const findEvent = async (
   sql: Queryable,
   key: { shard: number; storeId: number; id: number },
 ): Promise<StoredEvent | undefined> => {
   const [row] = await sql<StoredEvent[]>`
-    select id, resource_type as type, resource_id as "resourceId", action, version, time_zone as "timeZone",
-      base_url as "baseUrl", date_created as "dateCreated", body
-    from event
-    where shard = ${key.shard} and id = ${key.id} and store_id = ${key.storeId}`;
+    select e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
+      e.base_url as "baseUrl", e.date_created as "dateCreated", e.body
+    from event e join store s on s.shard = e.shard and s.id = e.store_id
+    where e.shard = ${key.shard} and e.id = ${key.id} and e.store_id = ${key.storeId}`;
   return row;
 };
