@@ -8,10 +8,16 @@ const [API, AUTH] = ['http://api.example.test', 'http://auth.example.test'];
 const { origin, ada } = await startAuthorizationServer({ BASE_URL: API, AUTH_URL: AUTH });
 
 /** `fetch` sets the Host by itself. */
-const ask = (method: string, path: string, host: string, form = ''): Promise<IncomingMessage> => {
+const ask = (
+  method: string,
+  path: string,
+  host: string,
+  form = '',
+  more: Record<string, string> = {},
+): Promise<IncomingMessage> => {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
-  const headers = { Host: new URL(host).host, 'Sec-Fetch-Site': 'same-origin', ...type };
+  const headers = { Host: new URL(host).host, 'Sec-Fetch-Site': 'same-origin', ...type, ...more };
   const asked = request(origin + path, { method, headers, agent: false }, (response) => resolve(response.resume()));
   asked.on('error', reject);
   asked.end(form);
@@ -31,4 +37,13 @@ test('nobody signs in on the host of the API', async () => {
   assert.deepEqual([refused.statusCode, refused.headers['set-cookie']], [403, undefined]);
   const taken = await ask('POST', '/sign-in', AUTH, signIn);
   assert.deepEqual([taken.statusCode, taken.headers['set-cookie']?.length], [303, 2]);
+});
+
+test('a resource is shown to a browser where pages are, and to a program where the API is', async () => {
+  const page = { Accept: 'text/html' };
+  const sent = await ask('GET', '/stores?limit=5', API, '', page);
+  assert.deepEqual([sent.statusCode, sent.headers.location], [302, `${AUTH}/stores?limit=5`]);
+  assert.equal((await ask('POST', '/stores/256/webhooks', API, 'name=x', page)).statusCode, 403);
+  const program = await ask('GET', '/', API, '', { Accept: 'application/hal+json', 'SERVICE-API-VERSION': '1' });
+  assert.equal(program.statusCode, 200);
 });

@@ -1,0 +1,215 @@
+/** The resources of the API as a person sees them who is signed in, and their forms: what a browser sends, without one. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBrowser, startAuthorizationServer } from '../security/oauth-server.ts';
+
+const server = await startAuthorizationServer();
+const { browser, alpha } = server;
+const HTML = { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+const WEBHOOKS = `/stores/${alpha}/webhooks`;
+
+const show = (path: string, headers: Record<string, string> = {}) =>
+  fetch(server.origin + path, { redirect: 'manual', headers: { ...HTML, Cookie: browser.cookie() ?? '', ...headers } });
+
+const unescape = (text: string): string =>
+  text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
+
+/** What a browser would send of the form for a method, untouched. */
+const formFor = async (path: string, method: string): Promise<URLSearchParams> => {
+  const text = await (await show(path)).text();
+  const forms = [...text.matchAll(/<form method="post"[^>]*>([^]*?)<\/form>/g)].map(([, inside = '']) => inside);
+  const form = forms.find(
+    (inside) => (/name="_method" value="(\w+)"/.exec(inside)?.[1] ?? 'POST') === method && inside.includes('nonce'),
+  );
+  assert.ok(form !== undefined, `no form for ${method} on ${path}`);
+  const inputs = [...form.matchAll(/<input type="(hidden|text|number)"[^>]*?name="([^"]*)"[^>]*?value="([^"]*)"/g)];
+  const selects = [...form.matchAll(/<select[^>]*?name="([^"]*)"[^>]*>([^]*?)<\/select>/g)];
+  const areas = [...form.matchAll(/<textarea[^>]*?name="([^"]*)"[^>]*>\n?([^]*?)<\/textarea>/g)];
+  const boxes = [...form.matchAll(/<input[^>]*?type="checkbox"[^>]*>/g)].map(([box]) => box);
+  const valueIn = (box: string, name: string): string => new RegExp(`${name}="([^"]*)"`).exec(box)?.[1] ?? '';
+  return new URLSearchParams([
+    ...inputs.map(([, , name = '', value = '']) => [name, unescape(value)]),
+    ...selects.map(([, name = '', options = '']) => [
+      name,
+      /<option value="([^"]*)"[^>]* selected/.exec(options)?.[1] ?? '',
+    ]),
+    ...areas.map(([, name = '', text = '']) => [name, unescape(text).replaceAll('\n', '\r\n')]),
+    ...boxes
+      .filter((box) => / checked/.test(box))
+      .map((box) => [valueIn(box, 'name'), unescape(valueIn(box, 'value'))]),
+  ]);
+};
+
+/** The form with some fields filled in otherwise. */
+const filled = (form: URLSearchParams, changes: Record<string, string>): URLSearchParams => {
+  const copy = new URLSearchParams(form);
+  for (const [name, value] of Object.entries(changes)) copy.set(name, value);
+  return copy;
+};
+
+const send = (path: string, form: URLSearchParams, headers: Record<string, string> = {}) =>
+  fetch(server.origin + path, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { ...HTML, Cookie: browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin', ...headers },
+    body: form,
+  });
+
+const create = async (changes: Record<string, string> = {}): Promise<string> => {
+  const form = filled(await formFor(WEBHOOKS, 'POST'), { name: 'Orders', format: 'json', ...changes });
+  const response = await send(WEBHOOKS, form);
+  assert.equal(response.status, 303, await response.text());
+  return (response.headers.get('location') ?? '').split('?', 1)[0] ?? '';
+};
+
+const rowOf = async (path: string) => {
+  const [row] = await server.sql<
+    { name: string; format: string; revision: number; events: string[]; resource: string | null; key: Buffer }[]
+  >`
+    select name, format, revision, events, event_resource as resource, encryption_key as key
+    from webhook where id = ${Number(path.split('/').at(-1))}`;
+  return row;
+};
+
+test('who is not signed in is sent to do so, and comes back', async () => {
+  const stranger = createBrowser(server.origin);
+  const sent = await stranger.open(`${WEBHOOKS}?limit=5`);
+  assert.equal(sent.status, 400, 'a program without a version header is told of it');
+  const response = await fetch(`${server.origin}${WEBHOOKS}?limit=5`, { redirect: 'manual', headers: HTML });
+  assert.equal(response.status, 303);
+  const back = new URLSearchParams({ return_to: `${WEBHOOKS}?limit=5` }).toString();
+  assert.equal(response.headers.get('location'), `/sign-in?${back}`);
+  const signedIn = await stranger.post('/sign-in', {
+    email: server.bob,
+    password: 'correct horse battery',
+    return_to: '/stores?limit=5',
+  });
+  assert.equal(signedIn.location, '/stores?limit=5');
+});
+
+test('home is there for everybody, and leads to signing in', async () => {
+  const response = await fetch(server.origin, { headers: HTML });
+  assert.equal(response.status, 200);
+  assert.match(await response.text(), /href="\/sign-in"/);
+});
+
+test('a page is kept from other sites and frames, and needs no version header', async () => {
+  const { status, headers } = await show(WEBHOOKS);
+  assert.equal(status, 200);
+  assert.equal(headers.get('content-type'), 'text/html; charset=utf-8');
+  assert.equal(headers.get('access-control-allow-origin'), null);
+  assert.match(headers.get('content-security-policy') ?? '', /default-src 'none'.*frame-ancestors 'none'/);
+  assert.equal(headers.get('vary'), 'Accept, Authorization, Cookie');
+});
+
+test('a page with a token instead of a session has no forms', async () => {
+  const { body } = await server.redeem(await server.newCode());
+  const response = await fetch(server.origin + WEBHOOKS, {
+    headers: { ...HTML, Authorization: `Bearer ${String(body['access_token'])}` },
+  });
+  assert.equal(response.status, 200);
+  assert.doesNotMatch(await response.text(), /name="nonce"/);
+});
+
+test('a webhook is made by a form, with a key made up for it', async () => {
+  const form = await formFor(WEBHOOKS, 'POST');
+  assert.match(form.get('encryption_key') ?? '', /^whsec_[A-Za-z0-9+/]{32}$/);
+  const response = await send(WEBHOOKS, filled(form, { name: 'Made by hand', format: 'json' }));
+  assert.equal(response.status, 303);
+  const location = response.headers.get('location') ?? '';
+  assert.match(location, /^\/webhooks\/\d+\?done=created$/);
+  const page = await (await show(location)).text();
+  assert.match(page, /<h1>Made by hand<\/h1>/);
+  assert.match(page, /It is made\./);
+  assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'its owner sees the key');
+});
+
+test('a change sends what was changed and nothing else', async () => {
+  const path = await create({ event_resource: 'transaction' });
+  const before = await rowOf(path);
+  const form = await formFor(path, 'PATCH');
+  const response = await send(path, filled(form, { name: 'Renamed' }));
+  assert.equal(response.headers.get('location'), `${path}?done=changed`);
+  const after = await rowOf(path);
+  assert.deepEqual({ ...after, name: '', revision: 0 }, { ...before, name: '', revision: 0 });
+  assert.deepEqual([after?.name, after?.revision], ['Renamed', 2]);
+});
+
+test('a form that was sent as it was changes nothing', async () => {
+  const path = await create();
+  const form = await formFor(path, 'PATCH');
+  const response = await send(path, form);
+  assert.equal(response.headers.get('location'), `${path}?done=unchanged`);
+  assert.equal((await rowOf(path))?.revision, 1);
+});
+
+test('a refused form comes back with all that was typed and what is wrong with it', async () => {
+  const form = await formFor(WEBHOOKS, 'POST');
+  const response = await send(
+    WEBHOOKS,
+    filled(form, { name: 'Typed "long" & well', format: 'json', url: 'ftp://nowhere' }),
+  );
+  assert.equal(response.status, 400);
+  const page = await response.text();
+  assert.ok(page.includes('value="Typed &quot;long&quot; &amp; well"'));
+  assert.ok(page.includes('value="ftp://nowhere"'));
+  assert.match(page, /url must be an absolute http or https address/);
+  assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the key that was made up stays');
+});
+
+test('who changes what somebody else has changed meanwhile is told so', async () => {
+  const path = await create();
+  const form = await formFor(path, 'PATCH');
+  await send(path, filled(form, { name: 'First' }));
+  const response = await send(path, filled(form, { name: 'Second' }));
+  assert.equal(response.status, 412);
+  assert.match(await response.text(), /has changed since you read it/);
+  assert.equal((await rowOf(path))?.name, 'First');
+});
+
+test('deleting leads back to the list', async () => {
+  const path = await create();
+  const response = await send(path, await formFor(path, 'DELETE'));
+  assert.equal(response.status, 303);
+  assert.equal(response.headers.get('location'), `${WEBHOOKS}?done=deleted`);
+  assert.equal(await rowOf(path), undefined);
+});
+
+const refused: [what: string, changes: Record<string, string>, headers: Record<string, string>][] = [
+  ['without its nonce', { nonce: '' }, {}],
+  ['with the nonce of another deed', { _method: 'PATCH' }, {}],
+  ['from another site', {}, { 'Sec-Fetch-Site': 'cross-site' }],
+  ['from a neighbouring host', {}, { 'Sec-Fetch-Site': 'same-site' }],
+];
+for (const [what, changes, headers] of refused) {
+  test(`a form ${what} is refused`, async () => {
+    const path = await create();
+    const response = await send(path, filled(await formFor(path, 'DELETE'), changes), headers);
+    assert.equal(response.status, 403);
+    await response.arrayBuffer();
+    assert.ok(await rowOf(path));
+  });
+}
+
+test('a method hidden in a POST is for pages alone', async () => {
+  const path = await create();
+  const { body } = await server.redeem(await server.newCode());
+  for (const Accept of ['application/hal+json', 'text/html']) {
+    const response = await fetch(server.origin + path, {
+      method: 'POST',
+      headers: { Accept, 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${String(body['access_token'])}` },
+      body: new URLSearchParams({ _method: 'DELETE' }),
+    });
+    assert.equal(response.status, 405, await response.text());
+    assert.equal(response.headers.get('allow'), 'GET, PATCH, PUT, DELETE, HEAD, OPTIONS');
+  }
+  assert.ok(await rowOf(path));
+});
+
+test('a member who is no owner sees no key', async () => {
+  const members = `/stores/${server.beta}/webhooks`;
+  const form = filled(await formFor(members, 'POST'), { name: 'Of Beta', format: 'json' });
+  const response = await send(members, form);
+  const page = await (await show(response.headers.get('location') ?? '')).text();
+  assert.ok(!page.includes(form.get('encryption_key') ?? '-'));
+});
