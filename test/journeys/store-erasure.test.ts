@@ -1,0 +1,165 @@
+/** A store is erased: with the answer nobody reaches any of it, and housekeeping leaves nothing of what it held. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createEventPurges } from '#events/housekeeping/purges.ts';
+import { shardOf } from '#kernel/ids.ts';
+import { createClient } from '#oauth/clients/clients.ts';
+import { grantStoreAccess } from '#oauth/issue.ts';
+import { createStorePurges } from '#stores/erasure/purges.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { startTestApp } from '../setup/app.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const app = await startTestApp();
+const receiver = await startReceiver();
+const { api, sql, clock, userId, platformToken: platform } = app;
+
+const HOUR_MS = 3_600_000;
+const lifetimes = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
+
+/** A store of the one user, with an app that was let in. */
+const newStore = async () => {
+  const now = clock.now();
+  const details = { name: 'Doomed', domain: 'doomed.example.com', email: 'd@example.com', timeZone: 'UTC' };
+  const { id: storeId } = await createStore(sql, { ...details, now });
+  await addMember(sql, { storeId, userId, role: 'owner', now });
+  const redirectUris = ['https://app.example.com/cb'];
+  const client = await createClient(sql, { name: 'Doomed app', redirectUris, trusted: false, now });
+  const grant = { clientId: client.client_id, userId, storeId, now, ...lifetimes };
+  const { access_token: token } = await grantStoreAccess(sql, grant);
+  return { storeId, token };
+};
+type Made = Awaited<ReturnType<typeof newStore>>;
+
+const addWebhook = async ({ storeId, token }: Made): Promise<number> => {
+  const url = `${receiver.url}/${storeId}`;
+  const body = { name: 'Hook', format: 'json', encryption_key: 'a key', url, event_resource: 'transaction' };
+  const answer = (await (await api('POST', `/stores/${storeId}/webhooks`, { token, body })).json()) as { id: number };
+  return answer.id;
+};
+const publish = async ({ storeId }: Made, id: number): Promise<number> => {
+  const body = { event: 'transaction/created', resource: { id, total: 1 } };
+  const answer = await api('POST', `/stores/${storeId}/events`, { token: platform, body });
+  return ((await answer.json()) as { id: number }).id;
+};
+const erase = async ({ storeId }: Made): Promise<number> =>
+  (await api('DELETE', `/stores/${storeId}`, { token: platform })).status;
+const attemptsAt = (storeId: number): number => receiver.got.filter(({ path }) => path === `/${storeId}`).length;
+
+test('no address of an erased store answers, not to the platform either', async () => {
+  const store = await newStore();
+  const webhookId = await addWebhook(store);
+  const eventId = await publish(store, 1);
+  const at = `/stores/${store.storeId}`;
+  const paths = [at, `${at}/webhooks`, `/webhooks/${webhookId}`, `${at}/members`, `${at}/members/${userId}`];
+  const all = [...paths, `/webhooks/${webhookId}/statuses`, `${at}/events/${eventId}/payload`, `${at}/transactions/1`];
+  const statuses = () => Promise.all(all.map(async (path) => (await api('GET', path, { token: platform })).status));
+  assert.deepEqual(new Set(await statuses()), new Set([200]));
+  assert.equal(await erase(store), 204);
+  assert.deepEqual(
+    await statuses(),
+    all.map(() => 404),
+  );
+  assert.equal(await erase(store), 404);
+  const body = { event: 'transaction/created', resource: { id: 2 } };
+  assert.equal((await api('POST', `${at}/events`, { token: platform, body })).status, 404);
+});
+
+test('what people have let into an erased store stops at once, and that stands in the audit', async () => {
+  const store = await newStore();
+  const reads = async () => (await api('GET', '/', { token: store.token })).status;
+  assert.equal(await reads(), 200);
+  assert.equal(await erase(store), 204);
+  assert.equal(await reads(), 401);
+  const [grant] = await sql`select date_revoked from access_grant where store_id = ${store.storeId}`;
+  assert.ok(grant?.['date_revoked'] instanceof Date);
+  const [deed] = await sql`
+    select user_id, address from audit where action = 'grant_revoked' and store_id = ${store.storeId}`;
+  assert.deepEqual({ ...deed }, { user_id: userId, address: '127.0.0.1' });
+});
+
+test('nobody is a member of an erased store', async () => {
+  const store = await newStore();
+  await erase(store);
+  const rows = await sql`select from membership where store_id = ${store.storeId}`;
+  assert.equal(rows.length, 0);
+});
+
+test('what is pending for an erased store is not attempted any more', async () => {
+  const store = await newStore();
+  await addWebhook(store);
+  receiver.answer((_got, response) => void response.writeHead(500).end());
+  await publish(store, 1);
+  const pending = () => sql<{ attempts: number }[]>`select attempts from delivery where store_id = ${store.storeId}`;
+  await until(pending, ([delivery]) => delivery?.attempts === 1);
+  assert.equal(await erase(store), 204);
+  clock.advance(HOUR_MS);
+  await until(pending, (deliveries) => deliveries.length === 0);
+  assert.equal(attemptsAt(store.storeId), 1);
+});
+
+test('what an erased store held is deleted by and by, nothing of another, and its name last', async () => {
+  for (const { purge } of createEventPurges({ sql })) await purge(100, clock.now());
+  const [store, other] = [await newStore(), await newStore()];
+  for (const id of [1, 2, 3]) {
+    await publish(store, id);
+    await publish(other, id);
+  }
+  await erase(store);
+  const left = async ({ storeId }: Made) => {
+    const shard = shardOf(storeId);
+    const [row] = await sql<{ resources: number; events: number }[]>`
+      select (select count(*) from resource where shard = ${shard} and store_id = ${storeId}) as resources,
+        (select count(*) from event where shard = ${shard} and store_id = ${storeId}) as events`;
+    return [row?.resources, row?.events];
+  };
+  const [resources, events] = createEventPurges({ sql });
+  const [names] = createStorePurges({ sql });
+  const later = new Date(clock.now().getTime() + HOUR_MS);
+  const isNamed = async () => (await sql`select from erased_store where id = ${store.storeId}`).length === 1;
+  const counts = [await resources?.purge(2, later), await resources?.purge(2, later), await events?.purge(100, later)];
+  assert.deepEqual(counts, [2, 1, 3]);
+  assert.deepEqual(
+    [await left(store), await left(other)],
+    [
+      [0, 0],
+      [3, 3],
+    ],
+  );
+  await names?.purge(100, clock.now());
+  assert.equal(await isNamed(), true, 'while a publish may still be under way');
+  await names?.purge(100, later);
+  assert.equal(await isNamed(), false);
+});
+
+test('the name of an erased store stays while anything of it is left', async () => {
+  const store = await newStore();
+  await publish(store, 1);
+  await erase(store);
+  const [names] = createStorePurges({ sql });
+  await names?.purge(100, new Date(clock.now().getTime() + HOUR_MS));
+  assert.equal((await sql`select from erased_store where id = ${store.storeId}`).length, 1);
+});
+
+test('workers learn of another domain of the store', async () => {
+  const store = await newStore();
+  await addWebhook(store);
+  receiver.answer((_got, response) => void response.writeHead(204).end());
+  await publish(store, 1);
+  await until(
+    async () => attemptsAt(store.storeId),
+    (count) => count === 1,
+  );
+  const body = { domain: 'moved.example.com' };
+  assert.equal((await api('PATCH', `/stores/${store.storeId}`, { token: store.token, body })).status, 200);
+  await publish(store, 2);
+  await until(
+    async () => attemptsAt(store.storeId),
+    (count) => count === 2,
+  );
+  const domains = receiver.got
+    .filter(({ path }) => path === `/${store.storeId}`)
+    .map(({ headers }) => headers['service-store-domain']);
+  assert.deepEqual(domains, ['doomed.example.com', 'moved.example.com']);
+});
