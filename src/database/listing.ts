@@ -62,9 +62,9 @@ export const narrowed = (sql: Queryable, filters: readonly Filter[], columns: An
   );
 
 /**
- * ` order by …`. `ties` are the columns of the id, which breaks all ties in the direction of what was asked for last, so
- * that pages never overlap. What is not set counts as greater than anything, in both directions PostgreSQL's own way:
- * `nulls last` would find no index.
+ * What stands after `order by`. `ties` are the columns of the id, which breaks all ties in the direction of what was asked
+ * for last, so that pages never overlap. What is not set counts as greater than anything, PostgreSQL's own way: with
+ * `nulls last` no index of ours would be of use for `desc`.
  */
 export const ordered = (
   sql: Queryable,
@@ -76,7 +76,7 @@ export const ordered = (
   // After the id nothing is left to be ordered.
   const end = order.findIndex(({ property }) => property === 'id');
   const asked = end === -1 ? order : order.slice(0, end);
-  const last = (end === -1 ? order.at(-1) : order[end])?.descending ?? false;
+  const last = (order[end] ?? order.at(-1))?.descending ?? false;
   const terms = [
     ...asked.map(({ property, descending }) => sql`${columnOf(columns, property)} ${way(descending)}`),
     ...ties.map((tie) => sql`${tie} ${way(last)}`),
@@ -84,6 +84,5 @@ export const ordered = (
   return terms.reduce((before, term) => sql`${before}, ${term}`);
 };
 
-/** ` limit … offset …`. */
 export const paged = (sql: Queryable, { offset, limit }: Pick<Listing, 'offset' | 'limit'>): Fragment =>
   sql`limit ${limit} offset ${offset}`;
