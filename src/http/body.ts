@@ -1,22 +1,8 @@
 /** Bytes of a request → a value, or a 400 that says what is wrong with them. */
 import { printParseErrorCode, visit, type ParseErrorCode } from 'jsonc-parser';
 import { invalid, Problem } from '#kernel/problem.ts';
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
-
-const malformed = (message: string, field?: string): Problem =>
-  invalid({ code: 'malformed_body', message, ...(field === undefined ? {} : { field }) });
-
-const decode = (bytes: Uint8Array): string => {
-  let text: string;
-  try {
-    text = decoder.decode(bytes);
-  } catch {
-    throw malformed('The body is not valid UTF-8');
-  }
-  if (text.includes('\0')) throw malformed('The body contains a NUL character');
-  return text;
-};
+import { decode, malformed } from './utf8.ts';
+import { parseXml } from './xml-body.ts';
 
 /** Nobody needs more; what walks the text again is recursive, and must not run out of stack. */
 const DEPTH_MAX = 100;
@@ -158,6 +144,8 @@ const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Recor
 export const bodyMediaTypes = [
   'application/json',
   'application/hal+json',
+  'application/xml',
+  'application/hal+xml',
   'application/x-www-form-urlencoded',
 ] as const;
 
@@ -170,6 +158,9 @@ export const parseBody = (bytes: Uint8Array, contentType: string, arrays: Readon
       return parseJson(bytes);
     case 'application/x-www-form-urlencoded':
       return formToObject(parseForm(bytes), arrays);
+    case 'application/xml':
+    case 'application/hal+xml':
+      return parseXml(bytes, arrays);
     default:
       throw new Problem(415, {
         code: 'unsupported_media_type',

@@ -2,10 +2,7 @@
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Fault } from '#kernel/problem.ts';
-
-type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;
-
-const propertiesOf = (schema: TSchema): Properties => (schema as { properties?: Properties }).properties ?? {};
+import { coerceMembers, isObject, propertiesOf } from './coerce.ts';
 
 type ValidationError = { keyword: string; instancePath: string; params: object; message: string };
 
@@ -49,14 +46,6 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
   }
 };
 
-/** What a form cannot say by type: numbers arrive as text, and nothing as an empty one. The schema judges the rest. */
-const coerce = (schema: TSchema, value: unknown): unknown => {
-  const types = new Set([(schema as { type?: string | readonly string[] }).type].flat());
-  if (typeof value !== 'string' || types.has('string')) return value;
-  if (value === '' && types.has('null')) return null;
-  return types.has('integer') && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
-};
-
 /** The names whose values are arrays, which a form writes by repetition. */
 export const arraysOf = (schema: TSchema): ReadonlySet<string> =>
   new Set(
@@ -68,27 +57,18 @@ export const arraysOf = (schema: TSchema): ReadonlySet<string> =>
 /** What came of a check. `sound` is the value without the members that have a fault, where the value is an object. */
 export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonly<Record<string, unknown>> };
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /**
  * Makes the check for a schema. Members that the schema marks `readOnly`, and `_links` and `_embedded`, are dropped
  * first, so that a client may send back what it read. There is one entry for each fault.
  */
 export const createValidator = (schema: TSchema): ((value: unknown) => Checked) => {
-  const properties = propertiesOf(schema);
   const compiled = Compile(schema);
   const dropped = new Set(['_links', '_embedded']);
-  for (const [name, property] of Object.entries(properties)) if (property['readOnly'] === true) dropped.add(name);
+  for (const [name, property] of Object.entries(propertiesOf(schema)))
+    if (property['readOnly'] === true) dropped.add(name);
   const read = (value: unknown): unknown => {
     if (!isObject(value)) return value;
-    const kept = Object.entries(value).filter(([name]) => !dropped.has(name));
-    return Object.fromEntries(
-      kept.map(([name, member]) => {
-        const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
-        return [name, property === undefined ? member : coerce(property, member)];
-      }),
-    );
+    return coerceMembers(schema, Object.fromEntries(Object.entries(value).filter(([name]) => !dropped.has(name))));
   };
   return (given) => {
     const value = read(given);

@@ -1,0 +1,19 @@
+/** Bytes of a request as text, and the one way to say that they are not what they should be. */
+import { invalid, type Problem } from '#kernel/problem.ts';
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
+
+export const malformed = (message: string, field?: string): Problem =>
+  invalid({ code: 'malformed_body', message, ...(field === undefined ? {} : { field }) });
+
+/** UTF-8 without a NUL, which PostgreSQL cannot store; throws a 400. */
+export const decode = (bytes: Uint8Array): string => {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw malformed('The body is not valid UTF-8');
+  }
+  if (text.includes('\0')) throw malformed('The body contains a NUL character');
+  return text;
+};
