@@ -36,20 +36,35 @@ create index access_grant_store on access_grant (store_id) where store_id is not
 
 -- There is no index for the order in which people count (9 before 10, though ids are texts): sorting the ids of the primary
 -- key takes 20 ms for the page of a store with 100,000 transactions, and each publish would pay for the index (measured
--- with one on length(id), id: 8 % more WAL an event of 1 KiB, 5 % fewer events a second).
+-- with one on length(id), id: 8 % more WAL for an event of 1 KiB, 5 % fewer events a second).
 
--- A moment that a publisher has written, for the order and the filters of a collection; null where it is none. A cast by
--- itself would end the whole statement at the first text that is no date, and a block that catches its exception cannot run
--- in parallel workers before PostgreSQL 17.
-create function moment_of(written text) returns timestamptz language sql stable parallel safe
-return case
-  when written !~ ('^(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
-    || '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?(Z|[+-](0[0-9]|1[0-4]):?[0-5][0-9])?)?$') then null
-  when substr(written, 9, 2)::int
-    > extract(day from make_date(substr(written, 1, 4)::int, substr(written, 6, 2)::int, 1) + interval '1 month - 1 day')
-    then null
-  else written::timestamptz
-end;
+-- A moment and a number that a publisher has written, for the order and the filters of a collection; null where it is none.
+-- A cast by itself would end the whole statement at the first text that is no date, and a block that catches its exception
+-- cannot run in parallel workers before PostgreSQL 17. Each is written out with what is cheapest first: a store is searched
+-- with them (6 µs for a date, 1 µs for anything else).
+create function moment_of(written text) returns timestamptz language plpgsql stable parallel safe as $$
+begin
+  if written not like '____-__-__%' or written like '0000%' or written !~ ('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
+    || '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?(Z|[+-](0[0-9]|1[0-4]):?[0-5][0-9])?)?$') then
+    return null;
+  end if;
+  -- 30 February is none.
+  if substr(written, 9, 2) > '28' and substr(written, 9, 2)::int
+    > extract(day from make_date(substr(written, 1, 4)::int, substr(written, 6, 2)::int, 1) + interval '1 month - 1 day') then
+    return null;
+  end if;
+  return written::timestamptz;
+end
+$$;
+
+create function number_of(written text) returns numeric language plpgsql immutable parallel safe as $$
+begin
+  if written !~ '^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9][0-9]?[0-9]?)?$' or length(written) > 60 then
+    return null;
+  end if;
+  return written::numeric;
+end
+$$;
 
 -- delivery ------------------------------------------------------------------------------------------------------------
 

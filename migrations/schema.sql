@@ -404,7 +404,34 @@ create table worker (
 
 CREATE OR REPLACE FUNCTION public.moment_of(written text)
  RETURNS timestamp with time zone
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE PARALLEL SAFE
-RETURN CASE WHEN (written !~ ('^(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'::text || '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?(Z|[+-](0[0-9]|1[0-4]):?[0-5][0-9])?)?$'::text)) THEN NULL::timestamp with time zone WHEN (((substr(written, 9, 2))::integer)::numeric > EXTRACT(day FROM (make_date((substr(written, 1, 4))::integer, (substr(written, 6, 2))::integer, 1) + '1 mon -1 days'::interval))) THEN NULL::timestamp with time zone ELSE (written)::timestamp with time zone END
+AS $function$
+begin
+  if written not like '____-__-__%' or written like '0000%' or written !~ ('^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])'
+    || '([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?(Z|[+-](0[0-9]|1[0-4]):?[0-5][0-9])?)?$') then
+    return null;
+  end if;
+  -- 30 February is none.
+  if substr(written, 9, 2) > '28' and substr(written, 9, 2)::int
+    > extract(day from make_date(substr(written, 1, 4)::int, substr(written, 6, 2)::int, 1) + interval '1 month - 1 day') then
+    return null;
+  end if;
+  return written::timestamptz;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.number_of(written text)
+ RETURNS numeric
+ LANGUAGE plpgsql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+begin
+  if written !~ '^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9][0-9]?[0-9]?)?$' or length(written) > 60 then
+    return null;
+  end if;
+  return written::numeric;
+end
+$function$
 ;

@@ -72,6 +72,8 @@ export const readConfig = (env: Env, cwd: string) => {
       url,
       connections: integer(env, 'DATABASE_CONNECTIONS', 10, 2, 500),
       retentionDays: integer(env, 'RETENTION_DAYS', 30, 2, 3_650),
+      /** How long a store may be searched for one page of a collection. */
+      searchLimitMs: integer(env, 'SEARCH_LIMIT_MS', 5_000, 50, 60_000),
     }),
     naming: Object.freeze({
       relationPrefix: token(env, 'RELATION_PREFIX', 'svc'),

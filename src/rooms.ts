@@ -145,7 +145,12 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     home: createHome({ baseUrl, authUrl }),
     ...openStores(deps),
     events: openEvents(deps),
-    commerce: createCommerceOperations({ sql, relationPrefix: naming.relationPrefix }),
+    commerce: createCommerceOperations({
+      sql,
+      baseUrl,
+      relationPrefix: naming.relationPrefix,
+      searchLimitMs: config.database.searchLimitMs,
+    }),
     ...createAccounts({
       sql,
       log,

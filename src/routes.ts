@@ -15,7 +15,7 @@ export type Rooms = Accounts &
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
     webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
     events: Record<'publish' | 'read' | 'payload', Operation>;
-    commerce: Record<'read' | 'relation', Operation>;
+    commerce: Record<'list' | 'read' | 'relation', Operation>;
     authorize: Record<'show' | 'decide', DoorHandler>;
     token: DoorHandler;
     revoke: DoorHandler;
@@ -84,6 +84,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     resource(`${api}/stores/:store_id/events`, { POST: events.publish }),
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
+    resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     ...referenceRoutes(rooms.reference, api),

@@ -36,11 +36,11 @@ export const isResourceId = (id: string): boolean =>
 export const isNative = (type: ResourceType): boolean =>
   type === 'changelog' || type === 'subscription_event' || type === 'subscription_mrr_snapshot';
 
-/** What people call a resource or a relation: `Subscription MRR snapshot`. */
-export const titleOf = (name: string): string => {
-  const words = name.replaceAll('_', ' ').replace('mrr', 'MRR');
-  return words.charAt(0).toUpperCase() + words.slice(1);
-};
+/** A resource or a relation in words: `subscription MRR snapshot`. */
+export const wordsOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');
+
+/** The same where nothing comes before it. */
+export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + wordsOf(name).slice(1);
 
 /** The last part of a collection's address: the resource's plural. */
 export const collectionOf = (type: ResourceType): string => `${type}s`;

@@ -4,7 +4,7 @@
  */
 import type { Document, Embedded, Link, Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import { collectionOf, relationsOf, titleOf, type ResourceType } from './catalogue.ts';
+import { collectionOf, relationsOf, titleOf, wordsOf, type ResourceType } from './catalogue.ts';
 import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
 
@@ -50,7 +50,7 @@ const embed = (resource: JsonObject, { currency, zoom }: Path): Embedded[] =>
   });
 
 /** An embedded copy: it belongs to the version it came with and has no address of its own. */
-const embeddedDocument = (name: string, resource: JsonObject, { currency: outer, zoom }: Path): Document => {
+export const embeddedDocument = (name: string, resource: JsonObject, { currency: outer, zoom }: Path): Document => {
   const currency = currencyOf(resource) ?? outer;
   return {
     name,
@@ -72,9 +72,9 @@ const linksOf = (frozen: Frozen): Link[] => {
   const self = addressOf(frozen);
   const relations = Object.keys(relationsOf(frozen.type));
   return [
-    { rel: 'self', href: self, title: `This ${frozen.type.replaceAll('_', ' ')}` },
+    { rel: 'self', href: self, title: `This ${wordsOf(frozen.type)}` },
     { rel: 'store', href: `${frozen.baseUrl}/stores/${frozen.storeId}`, title: 'The store it belongs to' },
-    ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: rel.replaceAll('_', ' ') })),
+    ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: wordsOf(rel) })),
   ];
 };
 
@@ -89,15 +89,4 @@ export const resourceDocument = (frozen: Frozen, { zoom, fields }: Shape): Docum
     properties: propertiesOf(resource, fields, currency),
     embedded: embed(resource, { currency, zoom }),
   };
-};
-
-/** One relation of a version as Documents of their own; undefined where the publisher embedded nothing there. */
-export const relationDocuments = (
-  frozen: Frozen,
-  rel: string,
-): { single: boolean; documents: Document[] } | undefined => {
-  const resource = JSON.parse(frozen.body) as JsonObject;
-  const [embedded] = embed(resource, { currency: currencyOf(resource), zoom: { [rel]: {} } });
-  if (embedded === undefined) return undefined;
-  return { single: embedded.single === true, documents: [...embedded.documents] };
 };

@@ -30,16 +30,10 @@ const kindOfText = (name: string, value: string): Kind => {
 };
 
 const kindOf = (name: string, value: Value): Kind => {
-  switch (typeof value) {
-    case 'string':
-      return kindOfText(name, value);
-    case 'number':
-      return money.has(name) ? 'money' : 'number';
-    case 'boolean':
-      return 'boolean';
-    default:
-      return value === null ? 'text' : 'json';
-  }
+  if (typeof value === 'string') return kindOfText(name, value);
+  if (typeof value === 'number') return money.has(name) ? 'money' : 'number';
+  if (typeof value === 'boolean') return 'boolean';
+  return value === null ? 'text' : 'json';
 };
 
 type JsonObject = { readonly [name: string]: Value };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { renderHal } from '#hypermedia/hal.ts';
 import { Problem } from '#kernel/problem.ts';
-import { relationDocuments, resourceDocument, type Frozen } from './document.ts';
+import { resourceDocument, type Frozen } from './document.ts';
 import { readShape } from './shape.ts';
 
 const messagesOf = (query: string): string[] => {
@@ -88,10 +88,4 @@ test('fields keeps the named properties of the top resource; links stay', () => 
   const { _links: links, ...properties } = shaped('fields=total');
   assert.deepEqual(properties, { total: 9.5 });
   assert.ok(links?.['svc:items'] !== undefined);
-});
-
-test('a relation on its own', () => {
-  assert.equal(relationDocuments(frozen, 'items')?.documents.length, 1);
-  assert.equal(relationDocuments(frozen, 'customer')?.single, true);
-  assert.equal(relationDocuments(frozen, 'payments'), undefined);
 });

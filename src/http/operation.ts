@@ -123,8 +123,18 @@ export const guarded = (
 ): Operation =>
   operation(described, { access: described.access ?? 'token', handle: (request) => described.handle(known(request)) });
 
-/** A page of what a query found. `path` is the collection's address; `links` stand beside those of paging. */
-export type Listed = { path: string; items: readonly Document[]; total: number; links?: readonly Link[] };
+/**
+ * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
+ * where they depend on the address.
+ */
+export type Listed = {
+  path: string;
+  items: readonly Document[];
+  total: number;
+  links?: readonly Link[];
+  rel?: string;
+  title?: string;
+};
 
 /**
  * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
@@ -149,7 +159,7 @@ export const listing = (
     handle: async (asked) => {
       const request = known<undefined>(asked);
       const { query } = request;
-      const { rel, title, properties, isOpen = false } = described;
+      const { properties, isOpen = false } = described;
       const {
         listing: wanted,
         fields,
@@ -159,7 +169,8 @@ export const listing = (
         isOpen,
         relations: described.relations?.(request),
       });
-      const { links = [], ...listed } = await described.handle({ ...request, listing: wanted, zoom });
+      const found = await described.handle({ ...request, listing: wanted, zoom });
+      const { links = [], rel = described.rel, title = described.title, ...listed } = found;
       const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
       return { status: 200, document: { ...document, links: [...document.links, ...links] } };
     },
