@@ -2,7 +2,7 @@
 import type { Listing, Order } from '#kernel/listing.ts';
 import { invalid, type Fault } from '#kernel/problem.ts';
 import { comparableNames, notComparable, readFilters, readingOf, type Comparable } from './filter.ts';
-import { pageIn } from './page.ts';
+import { readPage } from './page.ts';
 import { onlyValue } from './parameters.ts';
 import { readZoom, type Relations } from './zoom.ts';
 
@@ -71,7 +71,7 @@ export const readListing = (query: URLSearchParams, listable: Listable): Asked =
   const faults: Fault[] = [];
   const words = ['offset', 'limit', 'order', 'fields', ...(listable.relations === undefined ? [] : ['zoom'])];
   const filters = readFilters(query, words, listable, faults);
-  const page = pageIn(query, faults);
+  const page = readPage(query, faults);
   const order = readOrder(query, listable, faults);
   const fields = readFields(query, listable, faults);
   const zoom = readRelations(query, listable, faults);

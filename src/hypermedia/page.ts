@@ -1,7 +1,7 @@
 /** Paging of collections: pure calculation of the links that every collection carries. */
-import { invalid, type Fault } from '#kernel/problem.ts';
+import type { Fault } from '#kernel/problem.ts';
 import { count, number, type Document, type Embedded, type Link } from './document.ts';
-import { onlyValue, otherNames, unknownParameter } from './parameters.ts';
+import { onlyValue } from './parameters.ts';
 
 export type Page = { offset: number; limit: number };
 
@@ -21,19 +21,10 @@ const wholeNumber = (query: URLSearchParams, name: string, { fallback, min, max 
 };
 
 /** `offset` ≥ 0 and `limit` 1–300 from the query; what is out of range is added to `faults`. */
-export const pageIn = (query: URLSearchParams, faults: Fault[]): Page => ({
+export const readPage = (query: URLSearchParams, faults: Fault[]): Page => ({
   offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: Number.MAX_SAFE_INTEGER }, faults),
   limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
 });
-
-/** The page that a query asks for which may say nothing else; throws a 400 that names everything wrong with it. */
-export const readPage = (query: URLSearchParams): Page => {
-  const words = ['offset', 'limit'];
-  const faults = otherNames(query, words).map((name) => unknownParameter(name, words));
-  const page = pageIn(query, faults);
-  if (faults.length > 0) throw invalid(...faults);
-  return page;
-};
 
 /** The offsets of the neighbours; on the first page `prev` is the page itself, on the last `next` is. */
 export const neighbours = ({ offset, limit }: Page, total: number) => {
