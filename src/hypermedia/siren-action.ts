@@ -25,10 +25,14 @@ const yesOrNo: readonly Choice[] = [
   { title: 'No', value: '0' },
 ];
 
+/** What clears a choice; it stands last, so that nobody takes it for the usual one. */
+const none: Choice = { title: 'None', value: '' };
+
 /** What may be chosen; undefined where anything may be said. */
-const choicesOf = ({ kind, choices }: Field): readonly Choice[] | undefined => {
+const choicesOf = ({ kind, choices, isClearable }: Field): readonly Choice[] | undefined => {
   if (kind === 'boolean') return yesOrNo;
-  return choices?.map((value) => ({ value }));
+  const all = choices?.map((value) => ({ value }));
+  return isClearable === true ? all?.concat(none) : all;
 };
 
 const textOf = (value: Value): string => {
@@ -38,14 +42,14 @@ const textOf = (value: Value): string => {
 
 /** Values of a field are texts, numbers or lists of things to choose; neither null nor objects nor booleans. */
 const valueOf = (field: Field): string | number | readonly Json[] | undefined => {
-  const { value, isMultiple } = field;
-  const present: readonly Value[] = isMultiple && Array.isArray(value) ? (value as readonly Value[]) : [value ?? ''];
+  const { value = null, isMultiple } = field;
+  const present: readonly Value[] = isMultiple && Array.isArray(value) ? (value as readonly Value[]) : [value];
   const choices = choicesOf(field);
   if (choices !== undefined) {
     const selected = new Set(present.map(textOf));
     return choices.map(({ title, value: own }) => ({ title, value: own, selected: selected.has(own) || undefined }));
   }
-  if (value === undefined || value === null) return undefined;
+  if (value === null) return undefined;
   if (isMultiple) return present.map((one) => ({ value: textOf(one), selected: true }));
   return typeof value === 'number' ? value : textOf(value);
 };
