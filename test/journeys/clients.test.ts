@@ -147,12 +147,13 @@ test('what the operator does to an app is told to its owner', async () => {
   );
 });
 
-test('only the platform makes, sees and deletes clients', async () => {
+test('only the platform makes, lists and deletes clients, and nobody else sees one that is not theirs', async () => {
   const token = String(tokens['access_token']);
   const path = `/clients/${server.client.client_id}`;
   const body = { name: 'X', redirect_uris: [REDIRECT] };
   assert.equal((await call('POST', '/clients', { token, body })).status, 403);
-  assert.equal((await call('GET', path, { token })).status, 403);
+  assert.equal((await call('GET', '/clients', { token })).status, 403);
+  assert.equal((await call('GET', path, { token })).status, 404);
   assert.equal((await call('DELETE', path, { token })).status, 403);
   assert.equal((await call('GET', '/clients/nobody')).status, 404);
 });

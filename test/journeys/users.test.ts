@@ -64,7 +64,7 @@ test('a user without a password is mailed a link by which they choose one', asyn
 
 for (const [what, body, faults] of [
   ['without an address', {}, ['email required']],
-  ['with every fault', { email: 'x', password: 'short' }, ['email invalid_value', 'password too_short']],
+  ['with every fault', { email: 'x', password: 'short' }, ['password too_short', 'email invalid_value']],
   ['with an unknown property', { email: 'y@example.com', is_admin: true }, ['is_admin unknown_property']],
   [
     'whose password is the address',
@@ -104,16 +104,73 @@ test('only the platform makes users', async () => {
   }
 });
 
-test('the platform sees all users; an account its own; a store none', async () => {
+test('the platform sees all users, whoever else the one that they act for', async () => {
   const [user, store] = [await tokenOf('user_full_access'), await tokenOf('store_full_access')];
   const status = async (token: string, id: number) => (await call('GET', `/users/${id}`, token)).status;
   const seen = [platform, user, store].map((token) => Promise.all([status(token, adaId), status(token, bobId)]));
   assert.deepEqual(await Promise.all(seen), [
     [200, 200],
     [200, 404],
-    [404, 404],
+    [200, 404],
   ]);
   assert.equal(await status(platform, 999_999_999), 404);
+});
+
+test('an e-mail address is for the platform and for whom it is about, and no app is told it', async () => {
+  const email = async (token: string) => (await call('GET', `/users/${adaId}`, token)).body['email'];
+  assert.equal(await email(platform), ada);
+  for (const scope of ['store_full_access', 'user_full_access'] as const)
+    assert.equal(await email(await tokenOf(scope)), null);
+  const page = (from: typeof server.browser) =>
+    fetch(`${server.origin}/users/${adaId}`, {
+      headers: { Accept: 'text/html', Cookie: from.cookie() ?? '' },
+      redirect: 'manual',
+    });
+  assert.match(await (await page(server.browser)).text(), /ada@example\.com/);
+  const bob = createBrowser(server.origin);
+  await bob.signIn(server.bob);
+  assert.equal((await page(bob)).status, 404);
+});
+
+test('a user leads to stores and connected apps, and to their own apps unless an app of one store asks', async () => {
+  const links = async (token: string) => {
+    const { _links: found } = (await call('GET', `/users/${adaId}`, token)).body;
+    return ['svc:stores', 'svc:grants', 'svc:clients'].map((rel) => found[rel]?.href);
+  };
+  const [stores, grants] = [`${ISSUER}/stores`, `${ISSUER}/users/${adaId}/grants`];
+  const all = [stores, grants, `${ISSUER}/users/${adaId}/clients`];
+  assert.deepEqual(await links(platform), all);
+  assert.deepEqual(await links(await tokenOf('user_full_access')), all);
+  assert.deepEqual(await links(await tokenOf('store_full_access')), [stores, grants, undefined]);
+});
+
+test('the platform lists users, found by their address', async () => {
+  const listed = async (query: string) => {
+    const { body } = await call('GET', `/users?${query}`, platform);
+    return body._embedded?.['svc:users']?.map((user) => user['id']);
+  };
+  assert.deepEqual(await listed(`email=${ada}`), [adaId]);
+  assert.deepEqual((await listed('limit=2&order=id'))?.length, 2);
+  for (const scope of ['store_full_access', 'user_full_access'] as const)
+    assert.equal((await call('GET', '/users', await tokenOf(scope))).status, 403);
+});
+
+test('a user who is asked for twice under one key is made once, and mailed once', async () => {
+  const ask = () =>
+    fetch(`${server.origin}/users`, {
+      method: 'POST',
+      headers: {
+        'SERVICE-API-VERSION': '1',
+        Authorization: `Bearer ${platform}`,
+        'Content-Type': 'application/json',
+        'Idempotency-Key': 'once',
+      },
+      body: JSON.stringify({ email: 'once@example.com' }),
+    });
+  const [first, second] = [await ask(), await ask()];
+  assert.deepEqual([first.status, await first.json()], [second.status, await second.json()]);
+  assert.deepEqual((await mails.next()).to, ['once@example.com']);
+  assert.equal(mails.unread().length, 0);
 });
 
 test('neither a password nor its hash is ever shown', async () => {
