@@ -29,9 +29,9 @@ export const createCaller =
   };
 
 /** The faults of an error document as `field code`, in alphabetical order. */
-export const faultsOf = ({ body }: Reply): string[] =>
-  (body._embedded?.['svc:errors'] ?? [])
-    .map(({ field, code }) => `${String(field ?? '-')} ${String(code)}`)
-    .toSorted((a, b) => (a < b ? -1 : 1));
+export const faultsOf = ({ body }: Reply): string[] => {
+  const faults = (body._embedded?.['svc:errors'] ?? []) as unknown as { field?: string; code: string }[];
+  return faults.map(({ field = '-', code }) => `${field} ${code}`).toSorted((a, b) => (a < b ? -1 : 1));
+};
 
 export const itemsOf = ({ body }: Reply, rel: string): Representation[] => body._embedded?.[`svc:${rel}`] ?? [];
