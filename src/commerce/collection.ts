@@ -1,7 +1,8 @@
 /** All resources of one kind that a store has, in their latest versions. */
 import { bounded } from '#database/bounded.ts';
 import type { Sql } from '#database/pool.ts';
-import { listing, type Operation } from '#http/operation.ts';
+import { listing } from '#http/listing.ts';
+import { type Operation } from '#http/operation.ts';
 import type { Comparisons } from '#kernel/listing.ts';
 import { notFound } from '#kernel/problem.ts';
 import { collectionKeyOf } from './access.ts';

@@ -1,5 +1,6 @@
 /** What a publisher embedded in a resource, read at an address of its own: from the latest version, as `zoom` shows it. */
-import { guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document, Link, Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { notFound } from '#kernel/problem.ts';

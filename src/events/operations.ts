@@ -1,15 +1,18 @@
-/** Events over the API: publish (the platform alone), read one, read what it carried. */
+/** Events over the API: publish (the platform alone), list them, read one, read what it carried. */
+import { relationsOf } from '#commerce/catalogue.ts';
 import { resourceDocument } from '#commerce/document.ts';
-import { readShape } from '#commerce/shape.ts';
+import { shapeOf } from '#commerce/shape.ts';
+import { bounded } from '#database/bounded.ts';
 import type { Sql } from '#database/pool.ts';
+import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import { reachesStore } from '#kernel/principal.ts';
-import { addressOfEvent, eventDocument } from './document.ts';
+import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish.ts';
-import { findEvent, type StoredEvent } from './queries.ts';
+import { findEvent, listEvents, type StoredEvent } from './queries.ts';
 import { readPublish, type EventLimits } from './request.ts';
 
 type Deps = {
@@ -19,6 +22,8 @@ type Deps = {
   relationPrefix: string;
   limits: EventLimits;
   bodyLimitBytes: number;
+  /** How long a store may be searched for one answer. */
+  searchLimitMs: number;
 };
 
 const storeIdOf = ({ params, principal }: ApiRequest): number => {
@@ -34,15 +39,11 @@ const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<
   return event;
 };
 
-export const createEventOperations = ({
-  sql,
-  publish,
-  baseUrl,
-  relationPrefix,
-  limits,
-  bodyLimitBytes,
-}: Deps): { publish: Operation; read: Operation; payload: Operation } => ({
-  publish: accepting({
+const TITLE = 'The events of this store';
+
+const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Operation =>
+  accepting({
+    title: 'Publish events',
     summary: 'Publishes one event, or an array of them in one transaction; needs the scope platform',
     access: 'platform',
     input: Unknown(),
@@ -57,27 +58,56 @@ export const createEventOperations = ({
       if (!isArray && document !== undefined && event !== undefined) {
         return { status: 201, document, location: addressOfEvent(event, baseUrl, storeId) };
       }
-      const self = { rel: 'self', href: `${baseUrl}/stores/${storeId}/events`, title: 'The events of this store' };
+      const self = { rel: 'self', href: `${baseUrl}/stores/${storeId}/events`, title: TITLE };
       const embedded = [{ rel: 'events', documents }];
       return { status: 200, document: { name: 'events', links: [self], embedded, properties: [] } };
     },
-  }),
+  });
+
+const createList = ({ sql, baseUrl, searchLimitMs }: Deps): Operation =>
+  listing({
+    summary: 'The events of this store, newest first, a page at a time',
+    title: TITLE,
+    rel: 'events',
+    properties: EVENT_PROPERTIES,
+    handle: async (request) => {
+      const storeId = storeIdOf(request);
+      const store = { shard: shardOf(storeId), storeId };
+      const found = await bounded(sql, searchLimitMs, (tx) => listEvents(tx, store, request.listing));
+      if (found === undefined) throw notFound('store');
+      const back = `${baseUrl}/stores/${storeId}`;
+      return {
+        path: `${back}/events`,
+        items: found.rows.map((event) => eventDocument(event, storeId, event.baseUrl)),
+        total: found.total,
+        links: [{ rel: 'store', href: back, title: 'The store' }],
+      };
+    },
+  });
+
+const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
+  guarded({
+    summary: 'What the event carried, as it was then; zoom and fields shape it',
+    modifiers: ['zoom', 'fields'],
+    handle: async (request) => {
+      const storeId = storeIdOf(request);
+      const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
+      const frozen = { storeId, type, id: resourceId, baseUrl, body };
+      const document = resourceDocument(frozen, shapeOf(request.query, relationsOf(type)));
+      return { status: 200, document: { ...document, version }, naming: { baseUrl, relationPrefix } };
+    },
+  });
+
+export const createEventOperations = (deps: Deps): Record<'publish' | 'list' | 'read' | 'payload', Operation> => ({
+  publish: createPublish(deps),
+  list: createList(deps),
   read: guarded({
     summary: 'One event',
     handle: async (request) => {
       const storeId = storeIdOf(request);
-      const event = await eventOf(sql, request, storeId);
+      const event = await eventOf(deps.sql, request, storeId);
       return { status: 200, document: eventDocument(event, storeId, event.baseUrl) };
     },
   }),
-  payload: guarded({
-    summary: 'What the event carried, as it was then; zoom and fields shape it',
-    handle: async (request) => {
-      const storeId = storeIdOf(request);
-      const { type, resourceId, baseUrl: frozenUrl, body } = await eventOf(sql, request, storeId);
-      const frozen = { storeId, type, id: resourceId, baseUrl: frozenUrl, body };
-      const document = resourceDocument(frozen, readShape(request.query.toString(), type));
-      return { status: 200, document, naming: { baseUrl: frozenUrl, relationPrefix } };
-    },
-  }),
+  payload: createPayload(deps),
 });

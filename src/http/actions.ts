@@ -36,10 +36,10 @@ const choicesOf = (values: readonly unknown[]): string[] => [
 const kindOf = (schema: Schema): Kind => {
   if (schema.kind !== undefined) return schema.kind;
   if (schema.enum !== undefined) return 'enumeration';
-  const types = [schema.type].flat();
-  if (types.includes('integer') || types.includes('number')) return 'number';
-  if (types.includes('boolean')) return 'boolean';
-  if (types.includes('string')) return 'text';
+  const types = new Set([schema.type].flat());
+  if (types.has('integer') || types.has('number')) return 'number';
+  if (types.has('boolean')) return 'boolean';
+  if (types.has('string')) return 'text';
   return 'json';
 };
 

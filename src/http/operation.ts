@@ -1,16 +1,14 @@
 /**
- * What a resource can do: reads (`open`, `guarded`, `listing`), changes (`accepting`, `guarded`) and makes (`creating`).
+ * What a resource can do: reads (`open`, `guarded`, and `listing` of listing.ts), changes (`accepting`, `guarded`) and makes
+ * (`creating` of creating.ts).
  * Each is a description that the machinery obeys and from which documentation and forms are made.
  */
 import type { Static, TSchema } from 'typebox';
 import type { Tx } from '#database/pool.ts';
-import type { Document, Link, Naming } from '#hypermedia/document.ts';
-import { readListing } from '#hypermedia/listing.ts';
-import { collection } from '#hypermedia/page.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import type { View } from '#hypermedia/view.ts';
-import type { Relations } from '#hypermedia/zoom.ts';
-import type { Comparisons, Listing } from '#kernel/listing.ts';
+import type { Comparisons } from '#kernel/listing.ts';
 import type { Principal } from '#kernel/principal.ts';
 import type { Fault } from '#kernel/problem.ts';
 import type { Params } from './route.ts';
@@ -69,12 +67,14 @@ export type Operation = {
   modifiers: readonly string[];
   /** Of a listing: how each property of its items is compared. */
   properties: Comparisons | undefined;
+  /** Throws a 404 where the caller does not reach the place: asked before a body is judged or an answer given again. */
+  admit: ((request: ApiRequest<unknown, Principal | null>) => void) | undefined;
   /** Called when `input` finds faults, with the members that have none: so that all faults of a body leave together. */
   review: Review | undefined;
   handle: (request: ApiRequest<unknown, Principal | null>, once: Once) => Promise<Answer>;
 };
 
-type Described = {
+export type Described = {
   summary: string;
   /** The summary where it is short enough itself. */
   title?: string;
@@ -83,7 +83,7 @@ type Described = {
   modifiers?: readonly string[];
 };
 
-const operation = (
+export const operation = (
   { summary, title = summary, bodyLimitBytes, modifiers = [] }: Described,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation => ({
@@ -93,6 +93,7 @@ const operation = (
   modifiers,
   isCreating: false,
   input: undefined,
+  admit: undefined,
   review: undefined,
   properties: undefined,
   ...rest,
@@ -102,7 +103,8 @@ const operation = (
   },
 });
 
-const known = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
+/** The request once it is known that somebody asks. */
+export const known = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
   const { principal, body, ...rest } = request;
   if (principal === null) throw new TypeError('The machinery let a request without a principal through');
   return { ...rest, principal, body: body as Body };
@@ -124,59 +126,6 @@ export const guarded = (
   operation(described, { access: described.access ?? 'token', handle: (request) => described.handle(known(request)) });
 
 /**
- * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
- * where they depend on the address.
- */
-export type Listed = {
-  path: string;
-  items: readonly Document[];
-  total: number;
-  links?: readonly Link[];
-  rel?: string;
-  title?: string;
-};
-
-/**
- * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
- * alike, from what `properties` says of its items. `isOpen` where items may have other properties, too.
- */
-export const listing = (
-  described: Described & {
-    /** The relation the items stand under, and the collection's name. */
-    rel: string;
-    title: string;
-    properties: Comparisons;
-    isOpen?: true;
-    /** What `zoom` may name, where it may name anything. */
-    relations?: (request: ApiRequest<undefined>) => Relations;
-    handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
-  },
-): Operation =>
-  operation(described, {
-    access: described.access ?? 'token',
-    properties: described.properties,
-    modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
-    handle: async (asked) => {
-      const request = known<undefined>(asked);
-      const { query } = request;
-      const { properties, isOpen = false } = described;
-      const {
-        listing: wanted,
-        fields,
-        zoom,
-      } = readListing(query, {
-        properties,
-        isOpen,
-        relations: described.relations?.(request),
-      });
-      const found = await described.handle({ ...request, listing: wanted, zoom });
-      const { links = [], rel = described.rel, title = described.title, ...listed } = found;
-      const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
-      return { status: 200, document: { ...document, links: [...document.links, ...links] } };
-    },
-  });
-
-/**
  * Needs a bearer token and a body that `input` describes. `review` finds what a schema cannot say, for a body that the
  * schema has refused already.
  */
@@ -192,45 +141,4 @@ export const accepting = <Schema extends TSchema>(
     input: described.input,
     review: async (request) => described.review?.(known(request)) ?? [],
     handle: (request) => described.handle(known(request)),
-  });
-
-/**
- * A POST that makes something: 201, and with an Idempotency-Key at most once. `prepare` says whether the caller may ask at
- * all and does what takes long (names, password hashes); `make` does everything else in the transaction it is given;
- * `made` runs after the commit and not for a repetition.
- */
-export const creating = <Schema extends TSchema, Prepared>(
-  described: Described & {
-    input: Schema;
-    /** Throws a 404 where the caller does not reach the place; asked before an answer is given again. */
-    admit?: (request: ApiRequest<unknown>) => void;
-    review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
-    prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
-    make: (
-      tx: Tx,
-      request: ApiRequest<Static<Schema>>,
-      prepared: Prepared,
-    ) => Promise<Made & { made?: () => Promise<void> }>;
-  },
-): Operation =>
-  operation(described, {
-    access: described.access ?? 'token',
-    isCreating: true,
-    input: described.input,
-    review: async (request) => described.review?.(known(request)) ?? [],
-    handle: async (asked, once) => {
-      const request = known<Static<Schema>>(asked);
-      described.admit?.(request);
-      const before = await once.before();
-      if (before !== undefined) return { status: 201, ...before };
-      const prepared = await described.prepare(request);
-      let made: (() => Promise<void>) | undefined;
-      const thing = await once.make(async (tx) => {
-        const { made: after, ...rest } = await described.make(tx, request, prepared);
-        made = after;
-        return rest;
-      });
-      await made?.();
-      return { status: 201, ...thing };
-    },
   });

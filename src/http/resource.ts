@@ -24,7 +24,7 @@ const send = (services: Services, { request, reply, caller, withActions }: Way, 
     return reply.headers({ Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' }).code(204).send();
   }
   if (answer.status === 201) reply.header('Location', answer.location);
-  const isSecret = 'isSecret' in answer && answer.isSecret === true;
+  const isSecret = 'isSecret' in answer && answer.isSecret;
   const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;
   const { format } = representation;
   const showsActions = format.showsActions === true && answer.status !== 201;

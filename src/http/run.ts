@@ -47,6 +47,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
       });
       return operation.handle({ ...asked, principal, body }, once);
     };
+    operation.admit?.({ ...asked, principal, body: undefined });
     if (arrays === undefined || validate === undefined) return handle(undefined);
     const { value, faults, sound } = validate(
       given === undefined ? parseBody(bytes, headers['content-type'] ?? '', arrays) : given.body,

@@ -3,8 +3,9 @@ import { invalid, type Problem } from '#kernel/problem.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false });
 
-export const malformed = (message: string, field?: string): Problem =>
-  invalid({ code: 'malformed_body', message, ...(field === undefined ? {} : { field }) });
+/** `field` is the path of the member; empty where it is the whole body. */
+export const malformed = (message: string, field = ''): Problem =>
+  invalid({ code: 'malformed_body', message, ...(field === '' ? {} : { field }) });
 
 /** UTF-8 without a NUL, which PostgreSQL cannot store; throws a 400. */
 export const decode = (bytes: Uint8Array): string => {

@@ -1,6 +1,8 @@
 /** Stores over the API: {base_url}/stores. */
 import { transaction, type Sql } from '#database/pool.ts';
-import { accepting, creating, guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { creating } from '#http/creating.ts';
+import { listing } from '#http/listing.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { shardOf } from '#kernel/ids.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';

@@ -1,6 +1,8 @@
 /** The webhooks of a store: read a page of them, make one. */
 import type { Tx } from '#database/pool.ts';
-import { creating, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { creating } from '#http/creating.ts';
+import { listing } from '#http/listing.ts';
+import { type ApiRequest, type Operation } from '#http/operation.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { judge, sealedTo, show, storeOf, type WebhookDeps } from './access.ts';

@@ -1,7 +1,9 @@
 /** Users over the API: {base_url}/users. */
 import { randomBytes } from 'node:crypto';
 import type { Sql } from '#database/pool.ts';
-import { creating, guarded, listing, type Operation } from '#http/operation.ts';
+import { creating } from '#http/creating.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { invalid, notFound, type Fault } from '#kernel/problem.ts';
 import { reachesUser } from '#kernel/principal.ts';

@@ -1,6 +1,8 @@
 /** The people of a store over the API: {base_url}/stores/<id>/members. Whoever reaches the store sees them, the platform says who they are. */
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
-import { accepting, creating, guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { creating } from '#http/creating.ts';
+import { listing } from '#http/listing.ts';
+import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { keyOf, storeOf } from '../access.ts';

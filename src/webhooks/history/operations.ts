@@ -1,5 +1,6 @@
 /** What became of a webhook's events: its deliveries (`statuses`) and the attempts at them (`logs`), newest first. */
-import { listing, type Operation } from '#http/operation.ts';
+import { listing } from '#http/listing.ts';
+import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Comparisons, Listing } from '#kernel/listing.ts';

@@ -5,7 +5,8 @@
 import { originOf } from '#accounts/audit/audit.ts';
 import { findUser } from '#accounts/queries.ts';
 import { transaction, type Sql } from '#database/pool.ts';
-import { guarded, listing, type ApiRequest, type Operation } from '#http/operation.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import { reachesAccount, reachesUser, type Principal } from '#kernel/principal.ts';

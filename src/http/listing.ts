@@ -1,0 +1,60 @@
+/** Operations that read a collection. */
+import type { Document, Link } from '#hypermedia/document.ts';
+import { readListing } from '#hypermedia/listing.ts';
+import { collection } from '#hypermedia/page.ts';
+import type { Relations } from '#hypermedia/zoom.ts';
+import type { Comparisons, Listing } from '#kernel/listing.ts';
+import { known, operation, type ApiRequest, type Described, type Operation } from './operation.ts';
+
+/**
+ * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
+ * where they depend on the address.
+ */
+export type Listed = {
+  path: string;
+  items: readonly Document[];
+  total: number;
+  links?: readonly Link[];
+  rel?: string;
+  title?: string;
+};
+
+/**
+ * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
+ * alike, from what `properties` says of its items. `isOpen` where items may have other properties, too.
+ */
+export const listing = (
+  described: Described & {
+    /** The relation the items stand under, and the collection's name. */
+    rel: string;
+    title: string;
+    properties: Comparisons;
+    isOpen?: true;
+    /** What `zoom` may name, where it may name anything. */
+    relations?: (request: ApiRequest<undefined>) => Relations;
+    handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
+  },
+): Operation =>
+  operation(described, {
+    access: described.access ?? 'token',
+    properties: described.properties,
+    modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
+    handle: async (asked) => {
+      const request = known<undefined>(asked);
+      const { query } = request;
+      const { properties, isOpen = false } = described;
+      const {
+        listing: wanted,
+        fields,
+        zoom,
+      } = readListing(query, {
+        properties,
+        isOpen,
+        relations: described.relations?.(request),
+      });
+      const found = await described.handle({ ...request, listing: wanted, zoom });
+      const { links = [], rel = described.rel, title = described.title, ...listed } = found;
+      const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
+      return { status: 200, document: { ...document, links: [...document.links, ...links] } };
+    },
+  });
