@@ -31,7 +31,8 @@ export interface Representation {
   _embedded: Record<string, Representation[]>;
   [name: string]: unknown;
 }
-export type Reply = { status: number; headers: Headers; body: Representation };
+/** `body` is empty where the answer is no JSON. */
+export type Reply = { status: number; headers: Headers; body: Representation; text: string };
 type Ask = { token?: Token | null; body?: unknown; headers?: Record<string, string | null> };
 
 const encode = (body: unknown): { bytes: string | Uint8Array<ArrayBuffer>; type: string } => {
@@ -58,8 +59,9 @@ const createCaller =
       ...(encoded && { body: encoded.bytes }),
     });
     const text = await response.text();
-    const representation = JSON.parse(text === '' ? '{}' : text) as Representation;
-    return { status: response.status, headers: response.headers, body: representation };
+    const isJson = text !== '' && (response.headers.get('content-type') ?? '').endsWith('json');
+    const representation = JSON.parse(isJson ? text : '{}') as Representation;
+    return { status: response.status, headers: response.headers, body: representation, text };
   };
 
 const shop = (name: string, timeZone: string) => ({
