@@ -1,5 +1,5 @@
 /** A page of a collection: its table, where in the whole it stands, and what to do where there is nothing. */
-import type { Document, Embedded, Naming } from '../document.ts';
+import type { Document, Embedded, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { several } from './content.ts';
 import { hrefOf, linkTo } from './links.ts';
@@ -8,15 +8,17 @@ import { inSentence } from './words.ts';
 /** A collection says how many items there are in all (the kind `count`), and embeds those of this page. */
 export type Collection = { items: Embedded; total: number; offset: number };
 
-const numberOf = ({ properties }: Document, name: string): number =>
-  Number(properties.find((property) => property.name === name)?.value ?? 0);
+const wholeNumberOf = (property: Property | undefined): number | undefined => {
+  const value = property?.value;
+  return typeof value === 'number' && Number.isSafeInteger(value) ? value : undefined;
+};
 
 /** The document as a collection; undefined where it is none. */
-export const collectionOf = (document: Document): Collection | undefined => {
-  const [items] = document.embedded;
-  const count = document.properties.find(({ kind }) => kind === 'count');
-  if (items === undefined || items.single === true || count === undefined) return undefined;
-  return { items, total: Number(count.value), offset: numberOf(document, 'offset') };
+export const collectionOf = ({ embedded, properties }: Document): Collection | undefined => {
+  const [items] = embedded;
+  const total = wholeNumberOf(properties.find(({ kind }) => kind === 'count'));
+  if (items === undefined || items.single === true || total === undefined) return undefined;
+  return { items, total, offset: wholeNumberOf(properties.find(({ name }) => name === 'offset')) ?? 0 };
 };
 
 const wholeNumber = new Intl.NumberFormat('en');

@@ -51,8 +51,8 @@ const groupOf = ({ name, sample, kind, isConstant }: Column): Group => {
 };
 
 /**
- * The columns of a table, six at most, in the order in which the documents have them but for the first, which is what they
- * are called. What no document has, and what does not fit a cell, has none.
+ * The columns of a table, six at most: what they are called, how they fare (on a phone no more is seen at once), then the
+ * others in the order in which the documents have them. What no document has, and what does not fit a cell, has none.
  */
 export const columnsOf = (documents: readonly Document[]): { name: string; kind: Kind }[] => {
   const columns = read(documents);
@@ -63,6 +63,8 @@ export const columnsOf = (documents: readonly Document[]): { name: string; kind:
   const waiting = Map.groupBy(others, groupOf);
   const preferred = ORDER.flatMap((group) => waiting.get(group)?.shift() ?? []);
   const room = head === undefined ? COLUMNS_MAX : COLUMNS_MAX - 1;
-  const taken = new Set([...new Set([...preferred, ...others])].slice(0, room));
-  return [...(head === undefined ? [] : [head]), ...others.filter((column) => taken.has(column))];
+  const taken = [...new Set([...preferred, ...others])].slice(0, room);
+  const states = taken.filter((column) => groupOf(column) === 'state');
+  const rest = others.filter((column) => taken.includes(column) && !states.includes(column));
+  return [...(head === undefined ? [] : [head]), ...states, ...rest];
 };

@@ -17,9 +17,9 @@ export const harmless = (text: string): string =>
   UNSEEN.test(text) ? text.replaceAll('\r\n', '\n').replaceAll(EACH_UNSEEN, picture) : text;
 
 /** The first characters (code points) of what is too long for its place. */
-export const shortened = (text: string, characters: number): string =>
-  text.length <= characters
-    ? text
-    : `${Array.from(text.slice(0, 2 * characters))
-        .slice(0, characters)
-        .join('')}…`;
+export const shortened = (text: string, count: number): string => {
+  if (text.length <= count) return text;
+  // A code point is two units at most.
+  const characters = Array.from(text.slice(0, 2 * count + 1));
+  return characters.length <= count ? text : `${characters.slice(0, count).join('')}…`;
+};

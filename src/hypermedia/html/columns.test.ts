@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { boolean, code, date, enumeration, json, number, secret, text, url, type Property } from '../document.ts';
+import { columnsOf } from './columns.ts';
+
+const namesOf = (...rows: Property[][]): string[] =>
+  columnsOf(rows.map((properties) => ({ name: 'thing', links: [], embedded: [], properties }))).map(({ name }) => name);
+
+test('the name comes first, then the state, then what tells rows apart: at most six', () => {
+  const webhook = (n: number) => [
+    number('id', n),
+    text('name', `Webhook ${n}`),
+    enumeration('format', n === 1 ? 'json' : 'partner_automation'),
+    text('version', '2'),
+    url('url', `https://example.com/${n}`),
+    enumeration('event_resource', n === 1 ? 'transaction' : 'customer'),
+    boolean('is_active', '1'),
+    number('rate_per_second', null),
+    enumeration('state', 'ok'),
+    date('date_created', `2026-11-0${n}T10:00:00+0000`),
+    date('date_modified', `2026-11-0${n}T11:00:00+0000`),
+  ];
+  const columns = ['name', 'state', 'format', 'url', 'event_resource', 'date_created'];
+  assert.deepEqual(namesOf(webhook(1), webhook(2)), columns);
+});
+
+test('what is about something else gives way to what is said of the row itself', () => {
+  const attempt = (n: number) => [
+    text('id', `7-${n}`),
+    text('resource_type', n === 1 ? 'transaction' : 'customer'),
+    number('webhook_id', n),
+    text('event', `transaction/${n}`),
+    number('attempt', n),
+    number('response_code', 200 + n),
+    text('outcome', 'delivered'),
+    date('date_created', `2026-11-0${n}T10:00:00+0000`),
+  ];
+  const columns = ['id', 'outcome', 'event', 'attempt', 'response_code', 'date_created'];
+  assert.deepEqual(namesOf(attempt(1), attempt(2)), columns);
+});
+
+test('secrets, code, structures and what no row has are no columns', () => {
+  const row = [secret('key', 'x'), code('body', 'x'), json('events', ['x']), text('note', null), json('color', 'red')];
+  assert.deepEqual(namesOf(row), ['color']);
+});
+
+test('a value that only later rows have is a column of its own kind', () => {
+  const columns = columnsOf(
+    [null, 5].map((value) => ({ name: 'thing', links: [], embedded: [], properties: [json('size', value)] })),
+  );
+  assert.deepEqual(
+    columns.map(({ name, kind }) => [name, kind]),
+    [['size', 'number']],
+  );
+});

@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Action, Document, Field } from '../document.ts';
+import { html } from '../markup.ts';
+import type { Refused, View } from '../view.ts';
+import { renderHtml } from './page.ts';
+
+const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
+const href = 'https://api.example.com/things/1?x=1';
+const owner: View = { nav: html``, nonceOf: ({ name }) => `nonce-${name}` };
+
+const actionOf = (method: Action['method'], fields: readonly Field[], name = 'change'): Action => ({
+  name,
+  title: 'Do it',
+  method,
+  href,
+  fields,
+});
+
+const pageOf = (actions: readonly Action[], view: View = owner, rest: Partial<Document> = {}): string => {
+  const document: Document = { name: 'thing', version: 7, links: [], embedded: [], properties: [], actions, ...rest };
+  return renderHtml(document, naming, view).replaceAll(/\s+/g, ' ').replaceAll(' >', '>');
+};
+
+const base: Field = { name: 'thing', kind: 'text', isRequired: false, isMultiple: false };
+
+/** The field in its form, from its label to its end. */
+const fieldIn = (method: Action['method'], field: Partial<Field>, refused?: Refused): string => {
+  const view = refused === undefined ? owner : { ...owner, refused };
+  const page = pageOf([actionOf(method, [{ ...base, ...field }])], view);
+  return /<(?:div class="field"|fieldset)[\s\S]*?(?=<div class="buttons">)/.exec(page)?.[0] ?? '';
+};
+
+const controls: readonly (readonly [name: string, field: Partial<Field>, control: RegExp])[] = [
+  ['text', { value: 'a "b"' }, /<input type="text" id="form-0-0" name="thing" value="a &quot;b&quot;"/],
+  ['text of lines', { value: 'a\nb' }, /<textarea [^>]*name="thing"[^>]*> a b<\/textarea>/],
+  ['long text', { maxLength: 256 }, /<textarea /],
+  ['code', { kind: 'code' }, /<textarea /],
+  [
+    'a number',
+    { kind: 'number', value: 5, minimum: 1, maximum: 9 },
+    /type="number" step="any" [^>]*value="5" min="1" max="9"/,
+  ],
+  [
+    'a flag that is set',
+    { kind: 'boolean', value: '1' },
+    /<select [^>]*> <option value="1" selected>Yes<\/option><option value="0">No<\/option>/,
+  ],
+  [
+    'a flag that is not',
+    { kind: 'boolean', value: false },
+    /<option value="1">Yes<\/option><option value="0" selected>No<\/option>/,
+  ],
+  ['a flag that nobody knows', { kind: 'boolean' }, /<option value="" selected>None<\/option>/],
+  [
+    'a choice',
+    { choices: ['one_a', 'b'], value: 'b' },
+    /<select [^>]*> <option value="one_a">One a<\/option><option value="b" selected>B<\/option>/,
+  ],
+  [
+    'a choice that may be taken back',
+    { choices: ['a'], value: 'a', isClearable: true },
+    /<option value="">None<\/option>/,
+  ],
+  [
+    'a choice that has to be made',
+    { choices: ['a'], isRequired: true },
+    /<select [^>]*required[^>]*> <option value="" selected>Choose …/,
+  ],
+  ['a choice that there is no more', { choices: ['a'], value: 'old' }, /<option value="old" selected>old<\/option>/],
+  [
+    'lines',
+    { isMultiple: true, kind: 'url', value: ['a', 'b'] },
+    /<textarea [^>]*> a b<\/textarea>[\s\S]*One a line\./,
+  ],
+  ['a url', { kind: 'url', value: 'x' }, /<input type="text" inputmode="url" [^>]*value="x"/],
+  [
+    'names with values',
+    { kind: 'json', value: { 'X-A': 'b', 'X-C': 'd' } },
+    /<textarea [^>]*> X-A: b X-C: d<\/textarea>/,
+  ],
+  ['a structure', { kind: 'json', value: { a: [1] } }, /<textarea [^>]*> \{&quot;a&quot;:\[1\]\}<\/textarea>/],
+  [
+    'what is required',
+    { isRequired: true },
+    /<input [^>]*required[^>]*aria-describedby="form-0-0-hint"[\s\S]*Required\./,
+  ],
+  ['a length', { minLength: 2, maxLength: 9 }, /minlength="2" [\s\S]*At most 9 characters\./],
+];
+
+for (const [name, field, control] of controls) {
+  test(`a form asks for ${name}`, () => assert.match(fieldIn('PATCH', field), control));
+}
+
+test('no browser cuts a text that the server would take', () => {
+  assert.doesNotMatch(fieldIn('PATCH', { maxLength: 9 }), /maxlength/i);
+});
+
+test('boxes that are ticked stand first and in their order, so that an untouched form says the same again', () => {
+  const field = fieldIn('PATCH', { isMultiple: true, choices: ['a', 'b', 'c'], value: ['c', 'a'] });
+  const boxes = [...field.matchAll(/name="thing\[\]" value="(.)"( checked)?/g)].map(([, value, checked]) => [
+    value,
+    checked,
+  ]);
+  assert.deepEqual(boxes, [
+    ['c', ' checked'],
+    ['a', ' checked'],
+    ['b', undefined],
+  ]);
+});
+
+const stored = { kind: 'secret', value: 'stored secret', isGenerated: true } as const;
+
+test('a stored secret never stands in a form, and no browser puts the password of this site there', () => {
+  const field = fieldIn('PATCH', stored);
+  assert.doesNotMatch(field, /stored secret/);
+  assert.match(field, /type="password" autocomplete="new-password"/);
+  assert.match(field, /Leave empty to keep what is there\./);
+});
+
+test('a key that was made up for something new can be read', () => {
+  const field = fieldIn('POST', { ...stored, value: 'made up' });
+  assert.match(field, /type="text" [^>]*value="made up"/);
+  assert.doesNotMatch(field, /Leave empty/);
+});
+
+const refusedWith = (typed: readonly string[]): Refused => ({
+  action: 'change',
+  values: { thing: typed },
+  faults: [
+    { code: 'x', message: 'thing is wrong', field: 'thing.1' },
+    { code: 'y', message: 'Something else is wrong!' },
+  ],
+});
+
+const retyped: readonly (readonly [name: string, field: Partial<Field>, typed: string[], control: RegExp])[] = [
+  ['text', { value: 'old' }, ['typed'], /value="typed"/],
+  ['text that was emptied', { value: 'old' }, [''], /value=""/],
+  [
+    'a number that is none',
+    { kind: 'number', value: 5 },
+    ['many'],
+    /type="text" inputmode="decimal" [^>]*value="many"/,
+  ],
+  ['a flag', { kind: 'boolean', value: '1' }, ['0'], /<option value="0" selected>/],
+  ['a choice that there is not', { choices: ['a'], value: 'a' }, ['b'], /<option value="b" selected>/],
+  [
+    'boxes',
+    { isMultiple: true, choices: ['a', 'b'], value: ['a'] },
+    ['b', 'x'],
+    /value="b" checked[\s\S]*value="x" checked[\s\S]*value="a" aria-invalid/,
+  ],
+  ['lines', { isMultiple: true, value: ['old'] }, ['a\nb'], /<textarea [^>]*> a b<\/textarea>/],
+  ['a secret', stored, ['typed'], /type="password" [^>]*value="typed"/],
+  ['a structure', { kind: 'json', value: {} }, ['{"a":'], /> \{&quot;a&quot;:<\/textarea>/],
+];
+
+for (const [name, field, typed, control] of retyped) {
+  test(`a form that was refused keeps what was typed: ${name}`, () => {
+    const again = fieldIn('PATCH', field, refusedWith(typed));
+    assert.match(again, control);
+    assert.doesNotMatch(again, /value="old"/);
+  });
+}
+
+test('boxes that were all unticked stay so where a form was refused', () => {
+  const field = { isMultiple: true, choices: ['a'], value: ['a'] };
+  const again = fieldIn('PATCH', field, { ...refusedWith([]), values: {} });
+  assert.match(again, /value="a"/);
+  assert.doesNotMatch(again, /checked/);
+});
+
+test('each fault stands beside its field and on top, with the way there', () => {
+  const refused = refusedWith(['typed']);
+  const page = pageOf([actionOf('PATCH', [base])], { ...owner, refused });
+  assert.match(page, /role="alert"> <p>Nothing was saved\. 2 things are to be mended:<\/p>/);
+  assert.match(page, /<li><a href="#form-0-0">thing is wrong\.<\/a><\/li><li>Something else is wrong!<\/li>/);
+  assert.match(page, /<details class="card" open> <summary>Do it<\/summary>/);
+  assert.match(page, /aria-describedby="form-0-0-fault" aria-invalid="true"/);
+  assert.match(page, /<div class="fault" id="form-0-0-fault"><p>thing is wrong\.<\/p><\/div>/);
+});
+
+const hiddenIn = (page: string): string[][] =>
+  [...page.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(([, ...pair]) => pair);
+
+test('a form says which deed it is, of which version, and by which session', () => {
+  const change = pageOf([actionOf('PATCH', [base])]);
+  assert.match(change, /<form method="post" action="\/things\/1\?x=1"/);
+  assert.deepEqual(hiddenIn(change), [
+    ['nonce', 'nonce-change'],
+    ['_method', 'PATCH'],
+    ['_version', '7'],
+  ]);
+  assert.deepEqual(hiddenIn(pageOf([actionOf('POST', [base], 'create')])), [['nonce', 'nonce-create']]);
+  assert.deepEqual(hiddenIn(pageOf([actionOf('DELETE', [], 'delete')])).slice(1, 2), [['_method', 'DELETE']]);
+});
+
+test('what cannot be undone is said to be so, and replacing is left to programs', () => {
+  const page = pageOf([actionOf('PUT', [base], 'replace'), actionOf('DELETE', [], 'delete')]);
+  assert.equal(page.match(/<form/g)?.length, 1);
+  assert.match(page, /This cannot be undone\.[\s\S]*<button type="submit" class="danger">Do it<\/button>/);
+});
+
+test('without a session there are no forms', () => {
+  assert.doesNotMatch(pageOf([actionOf('PATCH', [base])], { ...owner, nonceOf: undefined }), /<form|nonce/);
+});

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { boolean, count, date, enumeration, json, number, text, type Document } from '../document.ts';
+import { html } from '../markup.ts';
+import type { View } from '../view.ts';
+import { renderHtml } from './page.ts';
+
+const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
+const owner: View = { nav: html`<nav aria-label="Around"></nav>`, nonceOf: () => 'n' };
+
+const pageOf = (document: Partial<Document>, view?: View): string => {
+  const whole = { name: 'things', links: [], embedded: [], properties: [], ...document };
+  // Blanks between tags are how our templates are written, and the style sheet is the same on every page.
+  const page = renderHtml(whole, naming, view).replace(/<style>[^<]*<\/style>/, '');
+  return page.replaceAll(/\s+/g, ' ').replaceAll(/ ?(<[^<>]*?) ?> ?/g, '$1>');
+};
+
+const path = 'https://api.example.com/things';
+const linksAt = (self: string, prev: string, next: string) => [
+  { rel: 'self', href: path + self, title: 'The things' },
+  { rel: 'prev', href: path + prev, title: 'Previous page' },
+  { rel: 'next', href: path + next, title: 'Next page' },
+];
+
+const thing = (n: number): Document => ({
+  name: 'thing',
+  links: [{ rel: 'self', href: `${path}/${n}`, title: 'This thing' }],
+  embedded: [],
+  properties: [number('id', n), text('name', `Thing ${n}`), enumeration('state', 'ok'), json('parts', [1])],
+});
+
+const collection = (links: Document['links'], offset: number, total: number, n = 2): Partial<Document> => ({
+  links,
+  embedded: [{ rel: 'things', documents: Array.from({ length: n }, (_, at) => thing(at)) }],
+  properties: [count('total_items', total), number('returned_items', n), number('limit', 2), number('offset', offset)],
+});
+
+test('the page is called after the document, else after its own link, else after what it is', () => {
+  assert.match(pageOf({ title: 'A <b>' }), /<title>A &lt;b&gt; · Halcyon<\/title>[\s\S]*<h1>A &lt;b&gt;<\/h1>/);
+  assert.match(pageOf({ links: linksAt('', '', '') }), /<h1>The things<\/h1>/);
+  assert.match(pageOf({ name: 'transaction_logs' }), /<h1>Transaction logs<\/h1>/);
+});
+
+const badgesOf = (...properties: Document['properties']): string[] => {
+  const [, row = ''] = /<h1>[^<]*<\/h1>(.*?)<\/div>/.exec(pageOf({ properties })) ?? [];
+  return [...row.matchAll(/class="(badge[^"]*)">([^<]*)/g)].map(([, tone, word]) => `${tone}: ${word}`);
+};
+
+test('the heading says how it fares', () => {
+  assert.deepEqual(badgesOf(boolean('is_active', '1'), enumeration('state', 'failing')), ['badge broken: Failing']);
+  assert.deepEqual(badgesOf(boolean('is_active', '0')), ['badge broken: Inactive']);
+  assert.deepEqual(badgesOf(boolean('is_active', true)), ['badge fine: Active']);
+  assert.deepEqual(badgesOf(boolean('is_test', true)), []);
+});
+
+test('a page in the middle leads both ways with the query as it is, and says where it stands', () => {
+  const page = pageOf(collection(linksAt('?a=1&offset=2', '?a=1&offset=0', '?a=1&offset=4'), 2, 1_045));
+  assert.match(page, /<a rel="prev" href="\/things\?a=1&amp;offset=0">Previous<\/a>/);
+  assert.match(
+    page,
+    /<span class="soft">3–4 of 1,045<\/span><a rel="next" href="\/things\?a=1&amp;offset=4">Next<\/a>/,
+  );
+});
+
+test('at an end there is no way further, and the numbers of paging stand nowhere else', () => {
+  const page = pageOf(collection(linksAt('', '', ''), 0, 2));
+  assert.match(page, /<p class="pager"><span class="soft">1–2 of 2<\/span><\/p>/);
+  assert.doesNotMatch(page, /rel="(?:prev|next)"|<dl>|Total items/);
+});
+
+test('past the end the way back is shown', () => {
+  const page = pageOf(collection(linksAt('?offset=9', '?offset=0', '?offset=9'), 9, 2, 0));
+  assert.match(page, /href="\/things\?offset=0">Previous<\/a><span class="soft">Past the end of 2<\/span><\/nav>/);
+});
+
+test('the items are rows that lead to their pages; numbers are aligned, states are badges', () => {
+  const page = pageOf(collection(linksAt('', '', ''), 0, 2));
+  assert.match(page, /<th scope="col">Name<\/th><th scope="col">State<\/th><th scope="col" class="number">ID<\/th>/);
+  const cells = '<td><span class="badge fine">OK</span></td><td class="number">1</td>';
+  assert.ok(page.includes(`<tr><th scope="row"><a href="/things/1">Thing 1</a></th>${cells}</tr>`), page);
+});
+
+test('what has no page of its own is unfolded below its row', () => {
+  const part = (n: number): Document => ({
+    name: 'part',
+    links: [],
+    embedded: [],
+    properties: [number('id', n), json('parts', { a: [n] })],
+  });
+  const documents = [part(1), part(2)];
+  const page = pageOf({ embedded: [{ rel: 'parts', documents }] });
+  assert.match(page, /<h2>Parts<\/h2>/);
+  assert.match(
+    page,
+    /<tr class="parted"><th scope="row">2<\/th><\/tr><tr><td colspan="1"><details class="fold"><summary>More of 2</,
+  );
+  assert.match(page, /<dt>Parts<\/dt><dd><pre>/);
+  assert.doesNotMatch(page, /<th scope="row"><a/);
+});
+
+test('what is embedded is shown with what is embedded in it', () => {
+  const inner = { rel: 'maker', single: true, documents: [{ ...thing(3), links: [] }] };
+  const outer = { rel: 'part', single: true, documents: [{ ...thing(4), links: [], embedded: [inner] }] };
+  assert.match(pageOf({ embedded: [outer] }), /<h2>Part<\/h2><dl>.*Thing 4.*<h3>Maker<\/h3><dl>.*Thing 3/);
+  assert.match(
+    pageOf({ embedded: [{ rel: 'discounts', documents: [] }] }),
+    /<h2>Discounts<\/h2><p class="soft">None<\/p>/,
+  );
+});
+
+const create = { name: 'create', title: 'Create a thing', method: 'POST', href: path, fields: [] } as const;
+
+test('where there is nothing it is said what to do, with the form open', () => {
+  const nothing = { ...collection(linksAt('', '', ''), 0, 0, 0), actions: [create] };
+  const page = pageOf(nothing, owner);
+  assert.match(page, /<p>There are no things yet\.<\/p><p class="soft">Create the first one below\.<\/p>/);
+  assert.match(page, /<details class="card" open><summary>Create a thing/);
+  assert.doesNotMatch(page, /<table/);
+  assert.doesNotMatch(pageOf(nothing), /Create/);
+});
+
+test('where a filter leaves nothing there is a way to all of them', () => {
+  const self = '?state=bad&limit=2';
+  const page = pageOf(collection(linksAt(self, self, self), 0, 0, 0));
+  assert.match(page, /No things are as you asked for them\.<\/p><p><a href="\/things">Show all<\/a>/);
+});
+
+const error = (message: string): Document => ({
+  name: 'error',
+  links: [],
+  embedded: [],
+  properties: [text('logref', 'id-1'), text('code', 'invalid'), text('message', message), text('field', 'limit')],
+});
+
+test('an error is told in words, with the reference that finds it in the log', () => {
+  const documents = [error('limit is wrong'), error('So is this')];
+  const page = pageOf({ name: 'errors', title: 'This cannot be used', embedded: [{ rel: 'errors', documents }] });
+  assert.match(
+    page,
+    /<p class="alert" role="alert">limit is wrong\.<\/p><p class="alert" role="alert">So is this\.<code>limit<\/code>/,
+  );
+  assert.equal(page.match(/id-1/g)?.length, 1);
+  assert.doesNotMatch(page, /<table|<dl/);
+});
+
+test('what was just done is said first', () => {
+  assert.match(
+    pageOf({}, { ...owner, done: 'It is <made>.' }),
+    /<main><p class="good" role="status">It is &lt;made&gt;\.<\/p>/,
+  );
+});
+
+test('whoever writes a program learns where this is explained', () => {
+  const page = pageOf({ name: 'webhook', properties: [date('date_created', '2026-11-20T16:05:03+0000')] });
+  assert.match(page, /<footer class="soft">.*<a href="\/rels\/webhook">What “webhook” means<\/a><a href="\/docs">/);
+});
+
+test('the same document makes the same page', () => {
+  const document = collection(linksAt('', '', ''), 0, 2);
+  assert.equal(pageOf(document, owner), pageOf(structuredClone(document), owner));
+});

@@ -1,0 +1,102 @@
+/** The pages of documents in a real browser: axe in light, dark and on a phone, and what their forms send. */
+import assert from 'node:assert/strict';
+import { after, test, type TestContext } from 'node:test';
+import { AxeBuilder } from '@axe-core/playwright';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { formValue } from '#hypermedia/form-value.ts';
+import { renderHtml } from '#hypermedia/html/page.ts';
+import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { naming, STORED_KEY, webhook } from '../setup/documents.ts';
+import { changeable, list, NEW_KEY, owner, pages, refused } from '../setup/pages.ts';
+
+const NARROWEST_PX = 320;
+
+type Rules = NonNullable<Parameters<AxeBuilder['options']>[0]>;
+const everything: Rules = { rules: { 'target-size': { enabled: true } } };
+/** Dark is the same page in other colours: everything else was asked in light. */
+const colours: Rules = { runOnly: ['color-contrast'] };
+
+const looks: readonly (readonly [name: string, rules: Rules, options: BrowserContextOptions])[] = [
+  ['light', everything, { colorScheme: 'light' }],
+  ['dark', colours, { colorScheme: 'dark' }],
+  ['on a phone', everything, { colorScheme: 'light', viewport: { width: 390, height: 740 } }],
+];
+
+const browser = 'skip' in needsChromium ? undefined : await openBrowser();
+after(() => browser?.close());
+
+const open = async (t: TestContext, html: string, options: BrowserContextOptions = {}): Promise<Page> => {
+  assert.ok(browser !== undefined);
+  const context = await browser.newContext(options);
+  t.after(() => context.close());
+  const page = await context.newPage();
+  await page.setContent(html);
+  return page;
+};
+
+const unfold = (page: Page): Promise<unknown> =>
+  page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
+
+for (const [look, rules, options] of looks) {
+  for (const [name, html] of pages) {
+    test(`axe finds nothing: ${name}, ${look}`, needsChromium, async (t) => {
+      const page = await open(t, html, options);
+      await unfold(page);
+      const { violations, passes } = await new AxeBuilder({ page }).options(rules).analyze();
+      const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`);
+      assert.deepEqual(found, []);
+      assert.notEqual(passes.length, 0, 'axe looked at something');
+      await page.setViewportSize({ width: NARROWEST_PX, height: 640 });
+      assert.equal(await page.evaluate('document.documentElement.scrollWidth'), NARROWEST_PX);
+    });
+  }
+}
+
+/** What a browser would send of the form with this button, line ends as they are typed. */
+const sentBy = async (page: Page, button: string): Promise<Record<string, string[]>> => {
+  const find = `[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === '${button}')`;
+  const entries = await page.evaluate<[string, string][]>(`[...new FormData(${find}.form)]`);
+  const sent: Record<string, string[]> = {};
+  for (const [name, value] of entries) (sent[name.replace('[]', '')] ??= []).push(value);
+  return sent;
+};
+
+test('a form that nobody touched sends what stands there, and no secret', needsChromium, async (t) => {
+  const document = changeable(webhook(0));
+  const sent = await sentBy(await open(t, renderHtml(document, naming, owner)), 'Save');
+  const [change] = document.actions ?? [];
+  assert.ok(change !== undefined);
+  const stands = change.fields
+    .map(({ name, value, kind }) => [name, kind === 'secret' ? [''] : [formValue(value)].flat()] as const)
+    .filter(([, values]) => values.length > 0);
+  assert.equal(sent['events']?.length, 2);
+  assert.match(sent['headers']?.[0] ?? '', /\n/);
+  const own = { nonce: ['nonce-of-change'], _method: ['PATCH'], _version: ['7'] };
+  assert.deepEqual(sent, { ...own, ...Object.fromEntries(stands) });
+});
+
+test('a form that was refused sends again all that was typed', needsChromium, async (t) => {
+  const sent = await sentBy(await open(t, renderHtml(list, naming, refused)), 'Create a webhook');
+  assert.deepEqual(sent, { nonce: ['nonce-of-create'], ...refused.refused.values });
+});
+
+test('a new webhook comes with a key', needsChromium, async (t) => {
+  const sent = await sentBy(await open(t, renderHtml(list, naming, owner)), 'Create a webhook');
+  assert.deepEqual([sent['encryption_key'], sent['is_active']], [[NEW_KEY], ['1']]);
+});
+
+test('a fault on top leads to its field', needsChromium, async (t) => {
+  const page = await open(t, renderHtml(list, naming, refused));
+  await page.getByRole('alert').getByRole('link', { name: 'rate_per_second must be a number' }).click();
+  assert.equal(await page.evaluate('document.querySelector(":target").name'), 'rate_per_second');
+});
+
+test('without JavaScript a secret is shown to whoever asks, and only then', needsChromium, async (t) => {
+  const page = await open(t, renderHtml(webhook(0), naming), { javaScriptEnabled: false });
+  const secret = page.getByText(STORED_KEY);
+  assert.equal(await secret.isVisible(), false);
+  await page.getByText('Show', { exact: true }).click();
+  assert.equal(await secret.isVisible(), true);
+  await page.getByText('Hide', { exact: true }).click();
+  assert.equal(await secret.isVisible(), false);
+});
