@@ -17,6 +17,8 @@ const hrefs: readonly (readonly [href: string, shown: string | undefined])[] = [
   ['https://api.example.com@evil.example/x', 'https://api.example.com@evil.example/x'],
   ['//evil.example/x', undefined],
   ['/\\evil.example/x', undefined],
+  ['/\t/evil.example/x', undefined],
+  ['https://api.example.com/\n/evil.example/x', undefined],
   ['javascript:alert(1)', undefined],
   ['data:text/html,x', undefined],
   [' javascript:alert(1)', undefined],

@@ -22,6 +22,8 @@ const originOf = ({ baseUrl }: Naming): string => {
  * pages are served; any other one in full. Undefined where it is none that a browser may follow.
  */
 export const hrefOf = (href: string, naming: Naming): string | undefined => {
+  // Browsers drop tabs and line ends from an address: `/\t/host` would be `//host`, another host.
+  if (/[\s\p{Cc}]/u.test(href)) return undefined;
   const origin = originOf(naming);
   const rest = href.startsWith(origin) ? href.slice(origin.length) : href;
   // A path that begins with two slashes would be the address of another host.
