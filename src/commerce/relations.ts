@@ -39,7 +39,7 @@ const embedded = (below: Relations): JsonObject =>
     }),
   );
 
-const idOf = (type: ResourceType): string => String((sampleOf(type) as JsonObject)['id']);
+const idOf = (type: ResourceType): string => JSON.stringify((sampleOf(type) as JsonObject)['id']);
 
 const example =
   (type: ResourceType, zoom: Relations): Example =>
@@ -53,10 +53,10 @@ const example =
 type Place = { rel: string; type: ResourceType; path: string };
 
 const placesIn = (type: ResourceType, relations: Relations, before = ''): Place[] =>
-  Object.entries(relations).flatMap(([rel, below]) => [
-    { rel, type, path: before + rel },
-    ...placesIn(type, below, `${before}${rel}:`),
-  ]);
+  Object.entries(relations).flatMap(([rel, below]) => {
+    const path = before + rel;
+    return [{ rel, type, path }, placesIn(type, below, `${path}:`)].flat();
+  });
 
 const places: ReadonlyMap<string, readonly Place[]> = Map.groupBy(
   resourceTypes.flatMap((type) => placesIn(type, relationsOf(type))),

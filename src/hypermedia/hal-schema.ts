@@ -42,7 +42,10 @@ const schemaOfProperty = ({ kind, value }: Property): JsonSchema => {
     case 'json':
     case 'money':
       return schemaOfValue(value);
-    default:
+    case 'text':
+    case 'code':
+    case 'secret':
+    case 'enumeration':
       return { type: ['string', 'null'] };
   }
 };

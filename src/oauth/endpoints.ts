@@ -55,8 +55,10 @@ const BY_CLIENT = 'The client, by Basic authentication or in the body';
 const PROTOCOL_ERROR = 'error and error_description say what is wrong (RFC 6749 §5.2)';
 const NOT_PROVEN = 'The client did not prove who it is';
 
-/** Every address that programs and browsers call in the words of OAuth. */
-export const protocolEndpoints = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): readonly Endpoint[] => [
+type Addresses = { baseUrl: string; authUrl: string };
+
+/** How an app gets its tokens. */
+const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   {
     rel: 'authorize',
     address: `${authUrl}/authorize`,
@@ -91,6 +93,10 @@ export const protocolEndpoints = ({ baseUrl, authUrl }: { baseUrl: string; authU
       scope: 'store_full_access store_id_1001',
     },
   },
+];
+
+/** What becomes of a token. */
+const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
   {
     address: `${authUrl}/revoke`,
     method: 'POST',
@@ -118,6 +124,9 @@ export const protocolEndpoints = ({ baseUrl, authUrl }: { baseUrl: string; authU
       token_type: 'Bearer',
     },
   },
+];
+
+const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
   {
     rel: 'register',
     address: `${authUrl}/register`,
@@ -150,4 +159,11 @@ export const protocolEndpoints = ({ baseUrl, authUrl }: { baseUrl: string; authU
     answers: { '200': 'The metadata' },
     example: { issuer: authUrl, authorization_endpoint: `${authUrl}/authorize`, token_endpoint: `${baseUrl}/token` },
   },
+];
+
+/** Every address that programs and browsers call in the words of OAuth. */
+export const protocolEndpoints = (addresses: Addresses): readonly Endpoint[] => [
+  ...grantEndpoints(addresses),
+  ...tokenEndpoints(addresses),
+  ...clientEndpoints(addresses),
 ];

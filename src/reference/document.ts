@@ -4,7 +4,7 @@ import { json, text, type Document, type Field, type Link, type Naming, type Val
 import { writtenExamples } from './examples.ts';
 import type { Doing, Explained, Explanations } from './explained.ts';
 
-export const addressOfRelation = (rel: string, { baseUrl }: Naming): string => `${baseUrl}/rels/${rel}`;
+const addressOfRelation = (rel: string, { baseUrl }: Naming): string => `${baseUrl}/rels/${rel}`;
 
 /** Without what is not said. */
 const said = (value: Readonly<Record<string, Value | undefined>>): Value =>

@@ -18,7 +18,7 @@ export type Doing = {
   comparable: readonly string[];
 };
 
-/** An address with its parameters in braces, the path of its route, and what can be done there. */
+/** An address with its parameters in braces, the path of its route below `{base_url}`, and what can be done there. */
 export type Place = { path: string; address: string; doings: readonly Doing[] };
 
 export type Explained = Omit<Relation, 'example' | 'paths'> & {
@@ -66,7 +66,7 @@ export const explain = (chapters: readonly Chapter[], routes: readonly Route[], 
       const places = paths.map((path): Place => {
         const route = resources.get(routePathOf(path, root));
         const address = naming.baseUrl + templateOf(path, given);
-        return { path: routePathOf(path, root), address, doings: route === undefined ? [] : doingsOf(route) };
+        return { path, address, doings: route === undefined ? [] : doingsOf(route) };
       });
       const own = endpoints.filter((endpoint) => endpoint.rel === rel);
       return [rel, { ...relation, chapter: chapter.title, places, endpoints: own, example: example?.(naming) }];

@@ -42,7 +42,7 @@ export const createReference = ({ setting, chapters, routes }: ReferenceDeps): R
   const { naming } = setting;
   const explanations = once((): Explanations => {
     const table = routes();
-    return explain([...chapters, referenceChapter(table)], table, naming);
+    return explain([...chapters, referenceChapter(table, naming)], table, naming);
   });
   const description = once(() => {
     const about = { explanations: explanations(), setting, errors: errorsExample() };

@@ -3,7 +3,7 @@ import { errorDocument } from '#http/errors.ts';
 import { optionsDocument } from '#http/options.ts';
 import type { Chapter, Example } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
-import type { Document } from '#hypermedia/document.ts';
+import type { Document, Naming } from '#hypermedia/document.ts';
 import { Problem } from '#kernel/problem.ts';
 import { docsDocument } from './document.ts';
 
@@ -30,7 +30,7 @@ const optionsExample =
     return optionsDocument(home, `${baseUrl}/`, 'GET, HEAD, OPTIONS');
   };
 
-export const referenceChapter = (routes: readonly Route[]): Chapter => ({
+export const referenceChapter = (routes: readonly Route[], { baseUrl }: Naming): Chapter => ({
   title: 'Everywhere',
   about: 'What every address can answer, and this documentation.',
   relations: [
@@ -79,6 +79,18 @@ export const referenceChapter = (routes: readonly Route[]): Chapter => ({
       title: 'A relation',
       about: 'What one kind of link means, what can be done where it leads, and how that looks.',
       paths: ['/rels/:rel'],
+    },
+  ],
+  endpoints: [
+    {
+      rel: 'openapi',
+      address: `${baseUrl}/openapi.json`,
+      method: 'GET',
+      title: 'The whole API as OpenAPI 3.1',
+      summary: 'Always JSON, whatever Accept asks for; with an ETag, so that it need not be sent again',
+      access: 'Anyone',
+      specification: 'OpenAPI 3.1',
+      answers: { '200': 'The description', '304': 'You have it already' },
     },
   ],
 });

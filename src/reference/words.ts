@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<Kind, string>> = {
   secret: 'secret text',
   enumeration: 'one of a list',
   money: 'amount of money',
-  json: 'anything',
+  json: 'object',
 };
 
 /** `text`, or `list of text`. */
@@ -30,14 +30,16 @@ export const kindOf = ({ kind, isMultiple }: Pick<Field, 'kind' | 'isMultiple'>)
 export const kindOfProperty = ({ kind, value }: Property): string => {
   if (kind !== 'json') return KINDS[kind];
   if (Array.isArray(value)) return 'list';
-  if (value === null) return KINDS.json;
+  if (value === null) return 'anything';
   return { string: 'text', number: 'number', boolean: 'yes or no' }[typeof value as string] ?? 'object';
 };
 
 const range = (least: number | undefined, most: number | undefined, unit: string): string | undefined => {
   if (least === undefined && most === undefined) return undefined;
   if (least === undefined) return `at most ${most}${unit}`;
-  return most === undefined ? `at least ${least}${unit}` : `${least} to ${most}${unit}`;
+  return most === undefined || most >= Number.MAX_SAFE_INTEGER
+    ? `at least ${least}${unit}`
+    : `${least} to ${most}${unit}`;
 };
 
 /** What a field's value must be, as far as its schema tells; empty where anything goes. */
@@ -61,3 +63,19 @@ const MODIFIERS: Readonly<Record<string, string>> = {
 /** Undefined for a modifier that only one operation knows. */
 export const aboutModifier = (name: string): string | undefined =>
   Object.hasOwn(MODIFIERS, name) ? MODIFIERS[name] : undefined;
+
+/** What the status of an error means. */
+export const FAULTS: Readonly<Record<string, string>> = {
+  '400': 'The request is wrong: the version header, a parameter, or something in the body',
+  '401': 'There is no token, or it does not count any more',
+  '403': 'The scope of the token does not reach this',
+  '404': 'It is not there, or it is not yours',
+  '406': 'Accept allows nothing that there is',
+  '409': 'A limit or a state forbids it',
+  '412': 'It has changed since you read it',
+  '413': 'The body is too large',
+  '415': 'The body is in a format that cannot be read',
+  '422': 'The Idempotency-Key was used for another body',
+  '429': 'Too many requests',
+  '503': 'The service cannot do it right now',
+};

@@ -36,6 +36,8 @@ const app: Principal = {
   owned: [],
 };
 
+const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
+
 /** `collections`: the names of what the platform publishes. */
 export const storeChapter = ({
   authUrl,
@@ -46,7 +48,6 @@ export const storeChapter = ({
 }): Chapter => {
   const homeExample: Example = ({ baseUrl }) => homeDocument(app, { baseUrl, authUrl });
   const storeExample: Example = ({ baseUrl }) => storeDocument(store, { baseUrl, collections });
-  const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
   return {
     title: 'Home and stores',
     about: 'Begin at home; everything else is found by following links from there.',

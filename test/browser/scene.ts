@@ -163,4 +163,9 @@ export const views: readonly View[] = [
   ['app, made',                'many',   () => '/account/clients/new', makeApp],
   ['app',                      'ada',    ({ clients }) => `/account/clients/${clients.full}`],
   ['app, to be deleted',       'ada',    ({ clients }) => `/account/clients/${clients.full}/delete`],
+  ['reference, how to begin',  'nobody', () => '/docs'],
+  ['reference, relations',     'ada',    () => '/rels'],
+  ['reference, webhook',       'nobody', () => '/rels/webhook'],
+  ['reference, listing',       'nobody', () => '/rels/clients'],
+  ['reference, endpoint',      'nobody', () => '/rels/token'],
 ];

@@ -3,6 +3,7 @@ import { contentTypeOf } from '#http/negotiate.ts';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import type { Doing, Explained } from '../explained.ts';
+import { FAULTS } from '../words.ts';
 import type { Json } from './input.ts';
 
 /** The schema of each relation's document in the formats that have one, under the relation's name. */
@@ -76,21 +77,6 @@ export const errorAnswer = (example: Document, naming: Naming): Json => ({
   headers: { ...limits, 'Retry-After': refer('headers', 'retryAfter') },
   content: contentOf([{ rel: 'errors', example }], naming),
 });
-
-const FAULTS: Readonly<Record<string, string>> = {
-  '400': 'The request is wrong: the version header, a parameter, or something in the body',
-  '401': 'There is no token, or it does not count any more',
-  '403': 'The scope of the token does not reach this',
-  '404': 'It is not there, or it is not yours',
-  '406': 'Accept allows nothing that there is',
-  '409': 'A limit or a state forbids it',
-  '412': 'It has changed since you read it',
-  '413': 'The body is too large',
-  '415': 'The body is in a format that cannot be read',
-  '422': 'The Idempotency-Key was used for another body',
-  '429': 'Too many requests',
-  '503': 'The service cannot do it right now',
-};
 
 const faultsOf = (
   { method, access, fields }: Doing,

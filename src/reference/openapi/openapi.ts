@@ -124,7 +124,7 @@ export const openApi = (routes: readonly Route[], about: About & { errors: Docum
   const resources = routes.flatMap((route): [string, Json][] => {
     if (route.kind !== 'resource') return [];
     const path = route.path.slice(root.length) || '/';
-    const own = relations.filter(({ places }) => places.some((place) => place.path === route.path));
+    const own = relations.filter(({ places }) => places.some((place) => place.path === path));
     return [[templateOf(path), resourceItem(route, path, own, about)]];
   });
   const endpoints = explanations.chapters.flatMap((chapter) =>

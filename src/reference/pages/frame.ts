@@ -34,12 +34,14 @@ export const relationLink = (rel: string, naming: Naming): Markup =>
     ? html`<code>${rel}</code>`
     : html`<a href="${pathOf(`/rels/${rel}`, naming)}"><code>${nameOf(rel, naming)}</code></a>`;
 
-/** A table that scrolls by itself on a phone. */
-export const table = (
-  label: string,
-  heads: readonly string[],
-  rows: readonly (readonly (Markup | string)[])[],
-): Markup =>
+/** One after the other, parted by commas. */
+export const listed = (parts: readonly Markup[]): Markup =>
+  html`${parts.map((part, at) => html`${at > 0 && ', '}${part}`)}`;
+
+type Cell = Markup | string;
+
+/** A table that scrolls by itself on a phone; its label is the only one of the page. */
+const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[]): Markup =>
   html`<div class="table" role="region" tabindex="0" aria-label="${label}">
     <table>
       <thead>
@@ -49,11 +51,36 @@ export const table = (
       </thead>
       <tbody>
         ${rows.map(
-          (cells) =>
+          (row) =>
             html`<tr>
-              ${cells.map((cell) => html`<td>${cell}</td>`)}
+              ${row}
             </tr>`,
         )}
       </tbody>
     </table>
   </div>`;
+
+const cellOf = (cell: Cell): Markup => html`<td>${cell}</td>`;
+
+export const table = (label: string, heads: readonly string[], rows: readonly (readonly Cell[])[]): Markup =>
+  tableOf(
+    label,
+    heads,
+    rows.map((cells) => html`${cells.map(cellOf)}`),
+  );
+
+/** Each row is about something that has a name, which is not broken. */
+export const namedTable = (
+  label: string,
+  heads: readonly string[],
+  rows: readonly (readonly [name: string, ...cells: Cell[]])[],
+): Markup =>
+  tableOf(
+    label,
+    heads,
+    rows.map(
+      ([name, ...cells]) =>
+        html`<th scope="row">${name}</th>
+          ${cells.map(cellOf)}`,
+    ),
+  );

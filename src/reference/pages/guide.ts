@@ -3,7 +3,8 @@ import { bodyMediaTypes } from '#http/body.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { formats } from '#hypermedia/render.ts';
 import type { Setting } from '../setting.ts';
-import { pathOf, relationLink, table } from './frame.ts';
+import { FAULTS } from '../words.ts';
+import { listed, namedTable, pathOf, relationLink, table } from './frame.ts';
 
 const code = (text: string): Markup => html`<code>${text}</code>`;
 
@@ -53,14 +54,13 @@ const requests = ({ versionHeader }: Setting): Markup =>
       'Formats',
       ['Accept', 'For'],
       formats.map(({ mediaTypes, isPage }) => [
-        html`${mediaTypes.map((type, at) => html`${at > 0 && ', '}${code(type)}`)}`,
+        listed(mediaTypes.map(code)),
         isPage ? 'people: the same as pages and forms, with a session' : 'programs',
       ]),
     )}
     <p>
-      Bodies come in ${bodyMediaTypes.map((type, at) => html`${at > 0 && ', '}${code(type)}`)}. What you may not set is
-      refused, but for what you have read: properties that are only read, links and embedded things are ignored, so you
-      can PUT back what you got.
+      Bodies come in ${listed(bodyMediaTypes.map(code))}. What you may not set is refused, but for what you have read:
+      properties that are only read, links and embedded things are ignored, so you can PUT back what you got.
     </p>
   </section>`;
 
@@ -72,12 +72,7 @@ const errors = ({ naming }: Setting): Markup =>
       ${code('logref')}, ${code('code')}, ${code('message')} and the ${code('field')} that is wrong. Quote the
       ${code('logref')} when you ask the operator for help.
     </p>
-    <p>
-      400 the request is wrong · 401 no token, or one that does not count · 403 not with this scope · 404 not there, or
-      not yours · 406 and 415 formats · 409 a limit or a state forbids it · 412 it has changed since you read it · 413
-      too large · 422 an Idempotency-Key used for another body · 429 too many requests · 503 try again,
-      ${code('Retry-After')} says when.
-    </p>
+    ${namedTable('Errors', ['Status', 'Meaning'], Object.entries(FAULTS))}
   </section>`;
 
 const collections = ({ naming }: Setting): Markup =>

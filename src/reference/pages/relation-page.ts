@@ -8,50 +8,57 @@ import type { View } from '#hypermedia/view.ts';
 import { writtenExamples } from '../examples.ts';
 import type { Doing, Explained, Place } from '../explained.ts';
 import { aboutModifier, constraintsOf, kindOf, kindOfProperty, WHO_MAY } from '../words.ts';
-import { frame, relationLink, table } from './frame.ts';
+import { frame, listed, namedTable, relationLink, table } from './frame.ts';
+
+const meaningOf = (field: Field): Markup => {
+  const constraints = constraintsOf(field);
+  return html`${field.hint} ${constraints !== '' && html`<span class="soft">${constraints}</span>`}`;
+};
 
 const fieldTable = (label: string, fields: readonly Field[]): Markup =>
-  table(
+  namedTable(
     label,
-    ['Name', 'Type', 'Required', 'Constraints', 'Meaning'],
-    fields.map((field) => [
-      html`<code>${field.name}</code>`,
-      kindOf(field),
-      field.isRequired ? 'yes' : 'no',
-      constraintsOf(field),
-      field.hint ?? '',
-    ]),
+    ['Field', 'Type', 'Required', 'Meaning'],
+    fields.map((field) => [field.name, kindOf(field), field.isRequired ? 'yes' : 'no', meaningOf(field)]),
   );
 
+const namesOf = (fields: readonly Field[]): string => fields.map(({ name }) => name).join(' ');
+
+/** Told once where PATCH and PUT of one address take the same. */
+const fieldsPart = (label: string, { method, fields }: Doing, doings: readonly Doing[]): Markup => {
+  const same = doings.find((doing) => namesOf(doing.fields) === namesOf(fields));
+  if (same === undefined || same.method === method) return fieldTable(label, fields);
+  const required = fields.filter(({ isRequired }) => isRequired).map(({ name }) => html`<code>${name}</code>`);
+  return html`<p>The fields of ${same.method}${required.length > 0 && html`; required: ${listed(required)}`}.</p>`;
+};
+
 const modifierTable = (label: string, { modifiers, comparable }: Doing): Markup =>
-  html`${table(
+  html`${namedTable(
     label,
     ['Parameter', 'Meaning'],
-    modifiers.map((name) => [html`<code>${name}</code>`, aboutModifier(name) ?? '']),
+    modifiers.map((name) => [name, aboutModifier(name) ?? '']),
   )}
   ${
     comparable.length > 0 &&
-    html`<p>
-      It is ordered and narrowed by ${comparable.map((name, at) => html`${at > 0 && ', '}<code>${name}</code>`)}.
-    </p>`
+    html`<p>It is ordered and narrowed by ${listed(comparable.map((name) => html`<code>${name}</code>`))}.</p>`
   }`;
 
 const doingPart =
-  (address: string) =>
+  ({ address, doings }: Place) =>
   (doing: Doing): Markup => {
     const { method, title, summary, access, fields, modifiers } = doing;
     const label = `${method} ${address}`;
     return html`<h3><code>${method}</code> ${title}</h3>
       ${summary !== title && html`<p>${summary}.</p>`}
       <p class="soft">Who may: ${WHO_MAY[access]}</p>
-      ${fields.length > 0 && fieldTable(`${label}: fields`, fields)}
+      ${fields.length > 0 && fieldsPart(`${label}: fields`, doing, doings)}
       ${modifiers.length > 0 && modifierTable(`${label}: parameters`, doing)}`;
   };
 
-const placeCard = ({ address, doings }: Place): Markup =>
+const placeCard = (place: Place): Markup =>
   html`<section class="card">
-    <h2><code>${address}</code></h2>
-    ${doings.map(doingPart(address))}
+    <h2><code>${place.address}</code></h2>
+    ${place.doings.map(doingPart(place))}
   </section>`;
 
 const endpointCard = ({ method, address, summary, access, specification, takes, answers, example }: Endpoint): Markup =>
@@ -61,11 +68,7 @@ const endpointCard = ({ method, address, summary, access, specification, takes, 
     <p>${summary}.</p>
     <p class="soft">Who may: ${access}. Standard: ${specification}.</p>
     ${takes !== undefined && fieldTable(`${method} ${address}: fields`, fieldsOf(takes.schema))}
-    ${table(
-      'Answers',
-      ['Status', 'Meaning'],
-      Object.entries(answers).map(([status, meaning]) => [status, meaning]),
-    )}
+    ${namedTable('Answers', ['Status', 'Meaning'], Object.entries(answers))}
     ${example !== undefined && html`<pre>${JSON.stringify(example, null, 2)}</pre>`}
   </section>`;
 
@@ -78,14 +81,10 @@ const contentCard = ({ properties, links, embedded }: Document, doings: readonly
     <h2>What is read there</h2>
     ${
       properties.length > 0 &&
-      table(
+      namedTable(
         'Properties',
         ['Property', 'Type', 'Meaning'],
-        properties.map((property) => [
-          html`<code>${property.name}</code>`,
-          kindOfProperty(property),
-          hintOf(property.name, doings),
-        ]),
+        properties.map((property) => [property.name, kindOfProperty(property), hintOf(property.name, doings)]),
       )
     }
     ${
@@ -96,7 +95,7 @@ const contentCard = ({ properties, links, embedded }: Document, doings: readonly
         links.map(({ rel, title }) => [relationLink(rel, naming), title ?? '']),
       )
     }
-    ${embedded.length > 0 && html`<p>Embedded: ${embedded.map(({ rel }) => relationLink(rel, naming))}.</p>`}
+    ${embedded.length > 0 && html`<p>Embedded: ${listed(embedded.map(({ rel }) => relationLink(rel, naming)))}.</p>`}
   </section>`;
 
 const exampleCard = (example: Document, naming: Naming): Markup =>
