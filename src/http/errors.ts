@@ -66,6 +66,10 @@ const clientErrors: Readonly<Record<number, Fault>> = {
  */
 export const toProblem = (thrown: unknown, isUnavailable: (error: unknown) => boolean): Problem => {
   if (thrown instanceof Problem) return thrown;
+  const error = thrown as Thrown;
+  const fault = clientErrors[error.statusCode ?? 0];
+  // First, because a caller who hangs up in the middle of a body looks like a database that does.
+  if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
   if (isUnavailable(thrown)) {
     return new Problem(
       503,
@@ -73,9 +77,6 @@ export const toProblem = (thrown: unknown, isUnavailable: (error: unknown) => bo
       { headers: { 'Retry-After': '5' }, cause: thrown },
     );
   }
-  const error = thrown as Thrown;
-  const fault = clientErrors[error.statusCode ?? 0];
-  if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
   return new Problem(
     500,
     { code: 'internal', message: 'Something went wrong on our side; quote the logref' },

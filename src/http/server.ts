@@ -1,9 +1,9 @@
 /** The socket's side: a fastify instance with our limits, raw bodies and one way for errors to leave. */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
 import { Problem } from '#kernel/problem.ts';
 import { callerIn } from './caller.ts';
+import { createConnections } from './connections.ts';
 import { corsHeaders } from './cors.ts';
 import { mountDoor } from './door.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
@@ -28,19 +28,18 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
   return reply.code(problem.status).headers(problem.headers).send(Buffer.from(body));
 };
 
-/** What is not HTTP gets an answer in the one shape, as far as there is anybody to read it. */
-const refuseConnection = (services: Services, error: Error & { code?: string }, socket: Socket): void => {
-  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400;
+/** The answer to what is not HTTP, in the one shape. */
+const refusalOf = (services: Services, status: number): string => {
   const problem = toProblem({ statusCode: status }, () => false);
   const body = defaultRepresentation.format.render(errorDocument(problem, newLogref()), services.naming);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
-  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
+  return `${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
 };
 
 /** All addresses, ready to listen. Every route of the table is mounted; what is not there is a 404 in the one shape. */
 export const createServer = (services: Services, routes: readonly Route[]): FastifyInstance => {
   const { settings } = services;
+  const connections = createConnections((status) => refusalOf(services, status));
   const app = fastify({
     bodyLimit: settings.bodyLimitBytes,
     requestTimeout: settings.requestTimeoutMs,
@@ -53,8 +52,9 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     trustProxy: settings.trustedProxies.length === 0 ? false : [...settings.trustedProxies],
     // An address that cannot be decoded never reaches a route.
     frameworkErrors: (error, request, reply) => void sendProblem(services, request, reply, error),
-    clientErrorHandler: (error, socket) => refuseConnection(services, error, socket),
+    clientErrorHandler: connections.refuse,
   });
+  connections.watch(app.server);
   for (const method of NODE_METHODS) {
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
   }

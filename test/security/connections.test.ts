@@ -1,0 +1,72 @@
+/** Several requests on one connection, some of them broken: each answer belongs to its request, and comes once. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+import { askAlone, type Answer } from '../setup/wire.ts';
+
+const TIMEOUT_MS = 10_000;
+
+const app = await startTestApp({ roles: ['serve'] });
+const port = Number(new URL(app.baseUrl).port);
+const webhooks = `/stores/${app.storeId}/webhooks`;
+
+const head = (method: string, path: string, ...more: readonly string[]): string =>
+  [
+    `${method} ${path} HTTP/1.1`,
+    'Host: localhost',
+    'SERVICE-API-VERSION: 1',
+    `Authorization: Bearer ${app.token}`,
+    'Content-Type: application/json',
+    ...more,
+    '',
+    '',
+  ].join('\r\n');
+
+const send = (texts: readonly string[], until: { ends?: true; wanted?: number } = {}): Promise<readonly Answer[]> =>
+  askAlone(port, { method: 'GET', bytes: Buffer.from(texts.join('')) }, { timeoutMs: TIMEOUT_MS, ...until });
+const statusesOf = (answers: readonly Answer[]) => answers.map(({ status }) => status);
+const webhook = (name: string): string => {
+  const body = JSON.stringify({ name, format: 'json', encryption_key: 'a key of mine' });
+  return head('POST', webhooks, `Content-Length: ${body.length}`) + body;
+};
+const names = async (): Promise<string[]> => {
+  const rows = await app.sql<{ name: string }[]>`select name from webhook order by name`;
+  return rows.map(({ name }) => name);
+};
+
+for (const [what, garbage] of Object.entries({
+  'what is not HTTP': 'nonsense\r\n\r\n',
+  'headers that are too large': head('GET', '/', `X: ${'a'.repeat(100_000)}`),
+})) {
+  test(`${what} is refused after the answers that are under way: nobody takes it for theirs`, async () => {
+    const before = await names();
+    const answers = await send([webhook('One'), webhook('Two'), garbage]);
+    assert.deepEqual(statusesOf(answers).slice(0, 2), [201, 201]);
+    assert.ok([400, 431].includes(answers[2]?.status ?? 0) && answers.length === 3, statusesOf(answers).join(' '));
+    assert.match(answers[2]?.head ?? '', /^connection: close$/im);
+    assert.deepEqual(await names(), [...before, 'One', 'Two'].toSorted());
+  });
+}
+
+test('a body that breaks off is refused once, and after what came before', async () => {
+  const chunked = head('POST', webhooks, 'Transfer-Encoding: chunked');
+  const before = await names();
+  assert.deepEqual(statusesOf(await send([chunked, 'zz\r\n'])), [400]);
+  assert.deepEqual(statusesOf(await send([head('POST', webhooks, 'Content-Length: 99'), '{}'], { ends: true })), [400]);
+  assert.deepEqual(statusesOf(await send([head('GET', webhooks), chunked, 'zz\r\n'])), [200, 400]);
+  // Whether it is the body or the caller that is refused: there is one answer.
+  assert.equal((await send([chunked.replace(app.token, 'x'), 'zz\r\n'])).length, 1);
+  assert.deepEqual(await names(), before);
+});
+
+test('whoever asks whether to go on is told so, and never in the middle of an answer', async () => {
+  const asking = head('GET', webhooks, 'Expect: 100-continue');
+  for (const count of [1, 2, 5]) {
+    const answers = await send([asking.repeat(count)], { wanted: count });
+    for (const { status, body } of answers) {
+      assert.equal(status, 200);
+      assert.equal(typeof JSON.parse(body.toString()), 'object');
+    }
+    assert.equal(answers.length, count);
+  }
+});

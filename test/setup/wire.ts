@@ -1,0 +1,116 @@
+/** The caller's end of a connection: bytes out, answers in, in the order of the requests. */
+import { connect, type Socket } from 'node:net';
+/** `method` tells whether the answer has a body. */
+export type Message = { method: string; bytes: Buffer };
+
+export type Answer = { status: number; head: string; body: Buffer };
+
+const HEAD_END = '\r\n\r\n';
+const NO_CHUNK = '0\r\n\r\n';
+
+/** Ours say how long they are; an empty one of Node's own is one chunk of nothing. */
+const lengthOf = (head: string, body: Buffer): number => {
+  const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
+  if (length !== undefined) return Number(length);
+  if (!/\r\ntransfer-encoding: chunked/i.test(head))
+    throw new Error(`An answer that does not say how long it is: ${head}`);
+  const end = body.indexOf(NO_CHUNK);
+  return end === -1 ? Number.POSITIVE_INFINITY : end + NO_CHUNK.length;
+};
+
+/** The first answer in the bytes and what follows it; undefined while it is not whole. */
+const takeAnswer = (bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buffer } | undefined => {
+  const end = bytes.indexOf(HEAD_END);
+  if (end === -1) return undefined;
+  const head = bytes.subarray(0, end).toString('latin1');
+  const status = Number(head.slice(9, 12));
+  const isBare = isHead || status < 200 || status === 204 || status === 304;
+  const start = end + HEAD_END.length;
+  const length = isBare ? 0 : lengthOf(head, bytes.subarray(start));
+  if (bytes.length < start + length) return undefined;
+  // "100 Continue" comes before an answer and is none.
+  const rest = bytes.subarray(start + length);
+  if (status < 200) return takeAnswer(rest, isHead);
+  return { answer: { status, head, body: bytes.subarray(start, start + length) }, rest };
+};
+
+/** Reads answers until as many are there as were asked for, or nothing more comes. */
+const collect = (socket: Socket, isHead: (index: number) => boolean, wanted: number, timeoutMs: number) => {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer[]>();
+  const answers: Answer[] = [];
+  let bytes: Buffer = Buffer.alloc(0);
+  const late = setTimeout(
+    () => reject(new Error(`Answer ${answers.length + 1} did not come in ${timeoutMs} ms`)),
+    timeoutMs,
+  );
+  const onData = (chunk: Buffer): void => {
+    bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk]);
+    try {
+      for (let next = takeAnswer(bytes, isHead(answers.length)); next !== undefined;) {
+        answers.push(next.answer);
+        bytes = next.rest;
+        next = takeAnswer(bytes, isHead(answers.length));
+      }
+    } catch (error) {
+      reject(error);
+    }
+    if (answers.length >= wanted) resolve(answers);
+  };
+  const onClose = (): void => resolve(answers);
+  socket.on('data', onData).on('close', onClose);
+  return promise.finally(() => {
+    clearTimeout(late);
+    socket.off('data', onData).off('close', onClose);
+  });
+};
+
+const open = async (port: number): Promise<Socket> => {
+  const socket = connect({ port, host: '127.0.0.1' });
+  // A server that shuts the door while somebody talks resets the connection; what it said before counts.
+  socket.on('error', () => socket.destroy());
+  await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
+  return socket;
+};
+
+export type Line = {
+  /** Sends all at once and answers as many as came before the connection ended, if it did. */
+  ask: (messages: readonly Message[]) => Promise<readonly Answer[]>;
+  close: () => void;
+};
+
+/** A connection that lasts. */
+export const openLine = async (port: number, timeoutMs: number): Promise<Line> => {
+  const socket = await open(port);
+  return {
+    ask: (messages) => {
+      const answers = collect(socket, (index) => messages[index]?.method === 'HEAD', messages.length, timeoutMs);
+      socket.write(Buffer.concat(messages.map(({ bytes }) => bytes)));
+      return answers;
+    },
+    close: () => socket.destroy(),
+  };
+};
+
+/**
+ * Bytes on a connection of their own: the answers that came, at most as many as are `wanted`, until the server closed it.
+ * With `ends` the caller says that nothing more comes; Node then gives up what is under way.
+ */
+export const askAlone = async (
+  port: number,
+  message: Message,
+  {
+    timeoutMs,
+    wanted = Number.POSITIVE_INFINITY,
+    ends = false,
+  }: { timeoutMs: number; wanted?: number; ends?: boolean },
+): Promise<readonly Answer[]> => {
+  const socket = await open(port);
+  try {
+    const answers = collect(socket, () => message.method === 'HEAD', wanted, timeoutMs);
+    socket.write(message.bytes);
+    if (ends) socket.end();
+    return await answers;
+  } finally {
+    socket.destroy();
+  }
+};
