@@ -22,6 +22,12 @@ const ask = async (path: string, accept?: string, headers: Record<string, string
   return { status: response.status, headers: response.headers, text: await response.text() };
 };
 
+type OpenApi = {
+  paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>;
+  [member: string]: unknown;
+};
+const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
+
 /** Every relation that a document uses, and what it is itself. */
 const usedBy = ({ name, links, embedded }: Document): string[] => [
   name,
@@ -67,12 +73,6 @@ test('a relation that is not there is a 404 in the one shape', async () => {
   const body = JSON.parse(text) as { _embedded: Record<string, { code: string }[]> };
   assert.deepEqual([status, body._embedded['svc:errors']?.map(({ code }) => code)], [404, ['not_found']]);
 });
-
-type OpenApi = {
-  paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>;
-  [member: string]: unknown;
-};
-const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
 
 test('the description is valid OpenAPI 3.1', async () => {
   const validator = new Validator();
