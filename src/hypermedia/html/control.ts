@@ -27,6 +27,12 @@ const attributes = ({ id, field, described, isFaulty }: Place): Markup =>
 const option = (value: string, text: string, isSelected: boolean): Markup =>
   html`<option value="${value}" ${isSelected && html`selected`}>${text}</option>`;
 
+/** What is not chosen of something new becomes whatever the server makes of it. */
+const nothingIn = ({ field, isNew }: Place): string => {
+  if (field.isRequired) return 'Choose …';
+  return isNew ? 'Default' : 'None';
+};
+
 /** An empty choice stands there where nothing may be chosen, or nothing has been. */
 const select = (place: Place, choices: readonly (readonly [value: string, text: string])[]): Markup => {
   const { field, values } = place;
@@ -35,8 +41,8 @@ const select = (place: Place, choices: readonly (readonly [value: string, text: 
   // What stands there and is none of the choices (any more) is not changed by looking at it.
   const isOther = value !== '' && !choices.some(([choice]) => choice === value);
   return html`<select ${attributes(place)}>
-    ${mayBeEmpty && option('', field.isRequired ? 'Choose …' : 'None', value === '')}
-    ${isOther && option(value, value, true)} ${choices.map(([choice, text]) => option(choice, text, choice === value))}
+    ${mayBeEmpty && option('', nothingIn(place), value === '')} ${isOther && option(value, value, true)}
+    ${choices.map(([choice, text]) => option(choice, text, choice === value))}
   </select>`;
 };
 

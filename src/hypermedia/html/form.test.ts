@@ -92,6 +92,10 @@ for (const [name, field, control] of controls) {
   test(`a form asks for ${name}`, () => assert.match(fieldIn('PATCH', field), control));
 }
 
+test('what is not chosen of something new is what the server makes of it', () => {
+  assert.match(fieldIn('POST', { choices: ['a'] }), /<option value="" selected>Default<\/option>/);
+});
+
 test('no browser cuts a text that the server would take', () => {
   assert.doesNotMatch(fieldIn('PATCH', { maxLength: 9 }), /maxlength/i);
 });

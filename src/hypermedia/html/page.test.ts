@@ -143,6 +143,12 @@ test('an error is told in words, with the reference that finds it in the log', (
   assert.doesNotMatch(page, /<table|<dl/);
 });
 
+test('above what it is called stands what it is, unless that is the same', () => {
+  const links = [{ rel: 'self', href: path }];
+  assert.match(pageOf({ name: 'webhook', title: 'Orders', links }), /<p class="kind">Webhook<\/p>/);
+  assert.doesNotMatch(pageOf({ name: 'home', title: 'Home', links }), /class="kind"/);
+});
+
 test('what was just done is said first', () => {
   assert.match(
     pageOf({}, { ...owner, done: 'It is <made>.' }),

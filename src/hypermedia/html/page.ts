@@ -27,8 +27,15 @@ const badges = ({ properties }: Document): Markup[] => {
   return [isTrue(active.value) ? badge('Active', 'fine') : badge('Inactive', 'broken')];
 };
 
+/** What it is, above what it is called. */
+const kindOf = (document: Document): Markup | false => {
+  const kind = labelOf(document.name);
+  const isCalled = document.title !== undefined && document.title !== kind && linkTo(document, 'self') !== undefined;
+  return isCalled && html`<p class="kind">${harmless(kind)}</p>`;
+};
+
 const heading = (document: Document): Markup =>
-  html`${document.title !== undefined && linkTo(document, 'self') !== undefined && html`<p class="kind">${labelOf(document.name)}</p>`}
+  html`${kindOf(document)}
     <div class="title">
       <h1>${titleOf(document)}</h1>
       ${badges(document)}
@@ -39,7 +46,7 @@ const footer = ({ name }: Document, naming: Naming): Markup =>
   html`<footer class="soft">
     <p>
       This page as data: its address also answers JSON, XML and Siren, by the header <code>Accept</code>.<br />
-      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">What “${inSentence(name)}” means</a>
+      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">What “${harmless(inSentence(name))}” means</a>
       <a href="${ownPath('/docs', naming)}">All of the API</a>
     </p>
   </footer>`;
