@@ -35,6 +35,7 @@ import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
 import { membershipsOf } from '#stores/store.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
+import { createEventStatuses } from '#webhooks/history/of-event/statuses.ts';
 import { createWebhooksOfStore } from '#webhooks/of-store/of-store.ts';
 import { openReference } from './chapters.ts';
 import type { Config } from './config.ts';
@@ -86,6 +87,7 @@ const openEvents = (deps: RoomsDeps) =>
     relationPrefix: deps.config.naming.relationPrefix,
     limits: deps.config.events,
     bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
+    searchLimitMs: deps.config.database.searchLimitMs,
   });
 
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
@@ -145,6 +147,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     home: createHome({ baseUrl, authUrl }),
     ...openStores(deps),
     events: openEvents(deps),
+    eventStatuses: createEventStatuses({ sql, baseUrl, searchLimitMs: config.database.searchLimitMs }),
     commerce: createCommerceOperations({
       sql,
       baseUrl,

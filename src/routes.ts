@@ -14,7 +14,8 @@ export type Rooms = Accounts &
     stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
     webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
-    events: Record<'publish' | 'read' | 'payload', Operation>;
+    events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
+    eventStatuses: Operation;
     commerce: Record<'list' | 'read' | 'relation', Operation>;
     authorize: Record<'show' | 'decide', DoorHandler>;
     token: DoorHandler;
@@ -81,9 +82,10 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     }),
     resource(`${api}/webhooks/:webhook_id/statuses`, { GET: webhooks.statuses }),
     resource(`${api}/webhooks/:webhook_id/logs`, { GET: webhooks.logs }),
-    resource(`${api}/stores/:store_id/events`, { POST: events.publish }),
+    resource(`${api}/stores/:store_id/events`, { GET: events.list, POST: events.publish }),
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
+    resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: rooms.eventStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),

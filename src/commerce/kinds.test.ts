@@ -19,7 +19,7 @@ const kinds: readonly (readonly [name: string, value: Value, kind: string])[] = 
   ['date_of_birth', '1990-02-03', 'date'],
   ['date_created', 'last week', 'text'],
   ['date_created', '2026-99-20', 'text'],
-  ['dateline', '2026-11-20', 'date'],
+  ['next_transaction_date', '2026-11-20', 'date'],
   ['note', '2026-11-20', 'text'],
   ['receipt', 'https://shop.example.com/4711', 'url'],
   ['note', 'https://shop.example.com is ours', 'text'],

@@ -8,6 +8,7 @@ const money: ReadonlySet<string> = new Set([
   'current_balance',
   'past_due_amount',
   'price',
+  'price_mod',
   'total',
   'total_discount',
   'total_future_shipping',
@@ -24,7 +25,7 @@ const URL_FORM = /^https?:\/\/[^\s]+$/;
 const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
 const kindOfText = (name: string, value: string): Kind => {
-  if (name.startsWith('date') && DATE.test(value)) return 'date';
+  if (name.includes('date') && DATE.test(value)) return 'date';
   if (value.startsWith('http') && URL_FORM.test(value)) return 'url';
   return money.has(name) && AMOUNT.test(value) ? 'money' : 'text';
 };

@@ -1,7 +1,18 @@
-import { addressOf } from '#commerce/document.ts';
+import { addressOf, nameOf } from '#commerce/document.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
+import type { Comparisons } from '#kernel/listing.ts';
 import type { PublishedEvent } from './publish.ts';
+
+/** How each property of an event is compared. */
+export const EVENT_PROPERTIES = {
+  id: 'number',
+  event: 'text',
+  resource_type: 'text',
+  resource_id: 'text',
+  resource_version: 'number',
+  date_created: 'date',
+} as const satisfies Comparisons;
 
 /** Where an event is read. */
 export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: number): string =>
@@ -10,14 +21,17 @@ export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: 
 /** An event; its resource stands behind `svc:resource` (the latest version) and `svc:payload` (as it was then). */
 export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: string): Document => {
   const self = addressOfEvent(event, baseUrl, storeId);
-  const resource = addressOf({ baseUrl, storeId: storeId, type: event.type, id: event.resourceId });
+  const about = { type: event.type, id: event.resourceId };
+  const resource = addressOf({ baseUrl, storeId, ...about });
   return {
     name: 'event',
+    title: `${nameOf(about)} ${event.action}`,
     links: [
       { rel: 'self', href: self, title: 'This event' },
       { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it happened in' },
       { rel: 'resource', href: resource, title: 'The latest version of what it is about' },
       { rel: 'payload', href: `${self}/payload`, title: 'What it is about, as it was then' },
+      { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this event' },
     ],
     embedded: [],
     properties: [

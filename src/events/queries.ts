@@ -1,5 +1,8 @@
-import type { Queryable } from '#database/pool.ts';
 import type { ResourceType } from '#commerce/catalogue.ts';
+import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
+import type { Queryable } from '#database/pool.ts';
+import type { Listing } from '#kernel/listing.ts';
+import type { EVENT_PROPERTIES } from './document.ts';
 
 /** Numbers for event ids come in blocks of 1,024 (the sequence's increment): one statement for so many events. */
 export const EVENT_BLOCK = 1024;
@@ -94,7 +97,8 @@ export const publishBatch = async (
   from written w
   left join matched m on m.event_id = w.id`;
 
-export type StoredEvent = {
+/** An event without what it carried. */
+export type ListedEvent = {
   id: number;
   type: ResourceType;
   resourceId: string;
@@ -103,18 +107,57 @@ export type StoredEvent = {
   timeZone: string;
   baseUrl: string;
   dateCreated: Date;
-  body: string;
 };
+export type StoredEvent = ListedEvent & { body: string };
 
-/** Undefined where the store is gone as well, though its events are deleted little by little. */
+const shown = (sql: Queryable) => sql`
+  e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
+  e.base_url as "baseUrl", e.date_created as "dateCreated"`;
+
+/** Undefined where the store has no such event, or is gone, though what it left behind is deleted little by little. */
 export const findEvent = async (
   sql: Queryable,
   key: { shard: number; storeId: number; id: number },
 ): Promise<StoredEvent | undefined> => {
   const [row] = await sql<StoredEvent[]>`
-    select e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
-      e.base_url as "baseUrl", e.date_created as "dateCreated", e.body
-    from event e join store s on s.shard = e.shard and s.id = e.store_id
+    select ${shown(sql)}, e.body
+    from event e
+    join store s on s.shard = e.shard and s.id = e.store_id
     where e.shard = ${key.shard} and e.id = ${key.id} and e.store_id = ${key.storeId}`;
   return row;
+};
+
+const columnsOf = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
+  id: sql`e.id`,
+  event: sql`e.resource_type || '/' || e.action`,
+  resource_type: sql`e.resource_type`,
+  resource_id: sql`e.resource_id`,
+  resource_version: sql`e.version`,
+  date_created: sql`e.date_created`,
+});
+
+/**
+ * A page of events, newest first unless asked otherwise, and how many there are in all; undefined where there is no such
+ * store. A store with 300,000 events in 30 days: the newest … ms, those of one resource … ms.
+ */
+export const listEvents = async (
+  sql: Queryable,
+  store: { shard: number; storeId: number },
+  wanted: Listing,
+): Promise<{ rows: ListedEvent[]; total: number } | undefined> => {
+  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+  const columns = columnsOf(sql);
+  const where = sql`
+    where e.shard = ${store.shard} and e.store_id = ${store.storeId}${narrowed(sql, wanted.filters, columns)}`;
+  const sorted = sql`order by ${ordered(sql, order, columns, [sql`e.id`])}`;
+  const rows = await sql<({ total: number } & (ListedEvent | { id: null }))[]>`
+    with page as (select e.* from event e ${where} ${sorted} ${paged(sql, wanted)})
+    select (select count(*) from event e ${where}) as total, ${shown(sql)}
+    from store s
+    left join page e on true
+    where s.shard = ${store.shard} and s.id = ${store.storeId}
+    ${sorted}`;
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  return { rows: rows.flatMap((row) => (row.id === null ? [] : [row])), total: first.total };
 };

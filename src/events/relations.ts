@@ -1,5 +1,5 @@
 /** What the relations of events mean, with examples made as the real ones are. */
-import type { Chapter } from '#http/relation.ts';
+import { listExample, type Chapter } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { eventDocument } from './document.ts';
 import type { PublishedEvent } from './publish.ts';
@@ -16,12 +16,7 @@ const event: PublishedEvent = {
 
 const eventExample = ({ baseUrl }: Naming): Document => eventDocument(event, 1001, baseUrl);
 
-const eventsExample = (naming: Naming): Document => ({
-  name: 'events',
-  links: [{ rel: 'self', href: `${naming.baseUrl}/stores/1001/events`, title: 'The events of this store' }],
-  embedded: [{ rel: 'events', documents: [eventExample(naming)] }],
-  properties: [],
-});
+const eventsExample = listExample('events', 'The events of this store', '/stores/1001/events', eventExample);
 
 export const eventChapter: Chapter = {
   title: 'Events',

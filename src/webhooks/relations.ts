@@ -90,10 +90,10 @@ export const webhookChapter: Chapter = {
     },
     {
       rel: 'statuses',
-      title: 'The deliveries of a webhook',
+      title: 'The deliveries of a webhook or of an event',
       about:
-        'One entry for each event that the webhook was to be told of, newest first: whether it arrived, and when it is tried again.',
-      paths: ['/webhooks/:webhook_id/statuses'],
+        'Of a webhook: one entry for each event that it was to be told of, newest first: whether it arrived, and when it is tried again. Of an event: one entry for each webhook that was to be told of it.',
+      paths: ['/webhooks/:webhook_id/statuses', '/stores/:store_id/events/:event_id/statuses'],
       example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', statusExample),
     },
     {

@@ -39,21 +39,24 @@ export const LOG_PROPERTIES = {
 } as const satisfies Comparisons;
 
 type About = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
+/** Whose history it is: of a webhook that may be deleted by now. */
+type Whose = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
 
-/** What retention has dropped has no address any more. */
-const linksOf = ({ type, resourceId, eventId }: About, { id, storeId }: WebhookRow, baseUrl: string): Link[] => {
-  const webhook = { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook' };
-  if (type === null || resourceId === null) return [webhook];
+/** What was deleted, and what retention has dropped, has no address any more. */
+const linksOf = ({ type, resourceId, eventId }: About, whose: Whose, baseUrl: string): Link[] => {
+  const { id, storeId, isGone = false } = whose;
+  const webhook = isGone ? [] : [{ rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook' }];
+  if (type === null || resourceId === null) return webhook;
   const resource = addressOf({ baseUrl, storeId, type, id: resourceId });
   const event = addressOfEvent({ id: eventId }, baseUrl, storeId);
   return [
-    webhook,
+    ...webhook,
     { rel: 'event', href: event, title: 'The event that was sent' },
     { rel: 'resource', href: resource, title: 'The latest version of what it is about' },
   ];
 };
 
-const aboutOf = ({ type, resourceId, action }: About, webhook: WebhookRow) => [
+const aboutOf = ({ type, resourceId, action }: About, webhook: Pick<Whose, 'id'>) => [
   text('resource_type', type),
   text('resource_id', resourceId),
   number('webhook_id', webhook.id),
@@ -63,7 +66,7 @@ const aboutOf = ({ type, resourceId, action }: About, webhook: WebhookRow) => [
 const dateOrNull = (name: string, at: Date | null, timeZone: string) =>
   date(name, at === null ? null : formatDate(at, timeZone));
 
-export const deliveryDocument = (row: DeliveryRow, webhook: WebhookRow, baseUrl: string): Document => ({
+export const deliveryDocument = (row: DeliveryRow, webhook: Whose, baseUrl: string): Document => ({
   name: 'status',
   links: linksOf(row, webhook, baseUrl),
   embedded: [],
@@ -79,7 +82,7 @@ export const deliveryDocument = (row: DeliveryRow, webhook: WebhookRow, baseUrl:
 });
 
 /** `duration` is in milliseconds. */
-export const attemptDocument = (row: AttemptRow, webhook: WebhookRow, baseUrl: string): Document => ({
+export const attemptDocument = (row: AttemptRow, webhook: Whose, baseUrl: string): Document => ({
   name: 'log',
   links: linksOf(row, webhook, baseUrl),
   embedded: [],

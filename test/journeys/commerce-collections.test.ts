@@ -1,0 +1,248 @@
+/** The collections of what the platform published, and what is embedded in it: pages, order, filters, zoom. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+import { openSecondStore } from '../setup/second-store.ts';
+
+const app = await startTestApp({ roles: ['serve'], env: { SEARCH_LIMIT_MS: '400' } });
+const second = await openSecondStore(app);
+const { storeId, platformToken } = app;
+const transactions = `/stores/${storeId}/transactions`;
+
+type Json = Record<string, unknown>;
+type Links = Record<string, { href: string; title?: string }>;
+type Page = Json & { _links: Links; _embedded: Record<string, (Json & { _links: Links })[]> };
+
+const publish = async (event: string, resources: readonly Json[], store = storeId) => {
+  const body = resources.map((resource) => ({ event, resource }));
+  assert.equal((await app.api('POST', `/stores/${store}/events`, { token: platformToken, body })).status, 200);
+};
+const get = async (path: string, token?: string) => {
+  const response = await app.api('GET', path, token === undefined ? {} : { token });
+  return { status: response.status, body: (await response.json()) as Page, etag: response.headers.get('etag') };
+};
+const faultsOf = (body: Page) => (body._embedded['svc:errors'] ?? []).map(({ field, code }) => `${field} ${code}`);
+const list = async (query = '', path = transactions) => {
+  const { status, body } = await get(path + query);
+  assert.equal(status, 200, JSON.stringify(body));
+  return { body, items: body._embedded[`svc:${path.split('/').at(-1)}`] ?? [] };
+};
+const idsOf = async (query: string) => (await list(query)).items.map(({ id }) => id);
+
+const items = [
+  { name: 'Brush', price: 9, _embedded: { 'svc:item_options': [{ name: 'red' }] } },
+  { name: 'Comb', price: 10 },
+  { name: 'Soap', price: 8.5 },
+];
+const day = (n: number) => `2026-11-${String(n).padStart(2, '0')}T10:00:00+0000`;
+
+await publish('transaction/created', [
+  { id: 9, total: 100, note: 'nine', is_test: true, zip: '0123', date_created: day(3), date_modified: day(20) },
+  { id: 10, total: 20, note: 'ten', is_test: false, zip: '123', date_created: day(1), date_modified: day(22) },
+  { id: 1, total: 3, note: '', zip: '99', date_created: '2026-02-30', date_modified: day(21), _embedded: { items } },
+  {
+    id: 'B-7',
+    total: '7.50',
+    note: null,
+    date_created: 'soon',
+    date_modified: day(19),
+    _embedded: { customer: { id: 5 } },
+  },
+]);
+for (const total of [1, 2]) await publish('transaction/modified', [{ id: 11, total, date_modified: day(23) }]);
+await publish('customer/created', [{ id: 1, email: 'a@example.com' }]);
+await publish('transaction/created', [{ id: 500, total: 1 }], second.storeId);
+
+test('the latest versions are listed in the order in which people count', async () => {
+  const { body, items: found } = await list();
+  assert.deepEqual(
+    found.map(({ id, total }) => [id, total]),
+    [
+      [1, 3],
+      [9, 100],
+      [10, 20],
+      [11, 2],
+      ['B-7', '7.50'],
+    ],
+  );
+  assert.deepEqual([body['total_items'], body['returned_items']], ['5', 5]);
+  assert.equal(body._links['svc:store']?.href, `${app.baseUrl}/stores/${storeId}`);
+});
+
+test('each kind has a collection of its own, empty ones too', async () => {
+  assert.deepEqual(
+    (await list('', `/stores/${storeId}/customers`)).items.map(({ email }) => email),
+    ['a@example.com'],
+  );
+  assert.equal((await list('', `/stores/${storeId}/subscription_mrr_snapshots`)).body['total_items'], '0');
+});
+
+test('an item of the collection is the same as the resource itself', async () => {
+  for (const item of (await list('?zoom=items:item_options,customer')).items) {
+    const self = item._links['self']?.href ?? '';
+    assert.deepEqual(item, (await get(`${self}?zoom=items:item_options,customer`)).body);
+  }
+});
+
+test('following next meets each resource once', async () => {
+  const ids: unknown[] = [];
+  for (let at = `${transactions}?limit=2`; ;) {
+    const { body } = await get(at);
+    ids.push(...(body._embedded['svc:transactions'] ?? []).map(({ id }) => id));
+    const next = body._links['next']?.href ?? '';
+    if (next === body._links['self']?.href) break;
+    at = next;
+  }
+  assert.deepEqual(ids, [1, 9, 10, 11, 'B-7']);
+});
+
+test('past the end there is an empty page with the total', async () => {
+  const { body, items: found } = await list('?offset=100');
+  assert.deepEqual([body['total_items'], found], ['5', []]);
+});
+
+const found: readonly (readonly [query: string, ids: readonly unknown[]])[] = [
+  ['?order=id desc', ['B-7', 11, 10, 9, 1]],
+  ['?order=total', [11, 1, 'B-7', 10, 9]],
+  ['?order=total desc', [9, 10, 'B-7', 1, 11]],
+  ['?order=note&limit=2', [9, 10]],
+  ['?order=date_modified&limit=4', ['B-7', 9, 1, 10]],
+  ['?order=date_created', [10, 9, 1, 'B-7', 11]],
+  ['?id=10', [10]],
+  ['?id=B-7', ['B-7']],
+  ['?id:greaterthan=9&id:lessthan=11', [10]],
+  ['?total=20', [10]],
+  ['?total:greaterthan=7', [9, 10, 'B-7']],
+  ['?total:lessthan=7.5', [1, 11]],
+  ['?note=nine', [9]],
+  ['?note=*N*', [9, 10]],
+  ['?note:not=*n*', [1, 11, 'B-7']],
+  ['?note=', [1, 11, 'B-7']],
+  ['?note:not=', [9, 10]],
+  ['?zip=0123', [9]],
+  ['?zip=123', [10]],
+  ['?is_test=1', [9]],
+  ['?is_test=false', [10]],
+  ['?date_created:lessthan=2026-11-02', [10]],
+  ['?date_created=2026-11-03T11:00:00%2B0100', [9]],
+  ['?date_modified:greaterthan=2026-11-21', [1, 10, 11]],
+  ['?total:greaterthan=7&is_test:not=1&order=total', ['B-7', 10]],
+  ['?colour=red', []],
+];
+for (const [query, ids] of found) {
+  test(`${query} finds ${ids.join(', ') || 'nothing'}`, async () => {
+    const { body, items: page } = await list(query);
+    assert.deepEqual(
+      page.map(({ id }) => id),
+      ids,
+    );
+    if (!query.includes('limit')) assert.equal(body['total_items'], String(ids.length));
+  });
+}
+
+test('fields keeps what is named, of each item; links stay', async () => {
+  const [first] = (await list('?fields=id,total&limit=1')).items;
+  const { _links: links, ...properties } = first ?? { _links: {} };
+  assert.deepEqual(properties, { id: 1, total: 3 });
+  assert.ok(links['svc:items']);
+});
+
+const refused: readonly (readonly [query: string, fault: string])[] = [
+  ['?zoom=wings', 'zoom unknown_relation'],
+  ['?limit=301', 'limit invalid_parameter'],
+  ['?date_created=soon', 'date_created invalid_parameter'],
+  ['?total:about=3', 'total:about unknown_parameter'],
+  ['?my-name=3', 'my-name unknown_parameter'],
+];
+for (const [query, fault] of refused) {
+  test(`${query} is refused`, async () => {
+    const { status, body } = await get(transactions + query);
+    assert.deepEqual([status, ...faultsOf(body)], [400, fault]);
+  });
+}
+
+test('a name that would be SQL is only a name', async () => {
+  assert.deepEqual(await idsOf("?note='; drop table resource; --"), []);
+  const { status } = await get(`${transactions}?order=note'--`);
+  assert.equal(status, 400);
+  assert.equal((await idsOf('')).length, 5);
+});
+
+test('another store’s resources are not there', async () => {
+  assert.equal((await get(transactions, second.token)).status, 404);
+  assert.equal((await get(`${transactions}/9`, second.token)).status, 404);
+  assert.equal((await get(`${transactions}/1/items`, second.token)).status, 404);
+});
+
+test('a list has nothing of another store on the same shard', async () => {
+  const neighbour = storeId + 256;
+  await app.sql`
+    insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
+    values (${storeId % 256}, ${neighbour}, 'transaction', '700', 1, now(), 1, 'UTC', '', '{"id":700}')`;
+  const { body } = await list('?id=700');
+  assert.deepEqual([body['total_items'], body['returned_items']], ['0', 0]);
+  assert.equal((await list()).body['total_items'], '5');
+});
+
+test('a collection that there is not, and one of no store, is a 404 for the platform too', async () => {
+  for (const path of [`/stores/${storeId}/wings`, `/stores/${storeId + 256}/transactions`, '/stores/x/transactions']) {
+    assert.equal((await get(path, platformToken)).status, 404, path);
+  }
+});
+
+test('a search that takes too long is refused and says what to change', async () => {
+  const hold = await app.sql.reserve();
+  try {
+    await hold`begin`;
+    await hold`lock table resource in access exclusive mode`;
+    const { status, body } = await get(`${transactions}?note=nine`);
+    assert.equal(status, 400);
+    assert.match(JSON.stringify(body), /"code":"too_much_to_search".*longer than 400 ms/);
+  } finally {
+    await hold`rollback`;
+    hold.release();
+  }
+});
+
+test('a relation that leads to many is a collection, with zoom, fields, order and filters', async () => {
+  const path = `${transactions}/1/items`;
+  const { body, items: all } = await list('', path);
+  assert.deepEqual([body['total_items'], all], ['3', items.map(({ name, price }) => ({ name, price }))]);
+  assert.equal(body._links['svc:transaction']?.href, `${app.baseUrl}${transactions}/1`);
+  assert.deepEqual((await list('?zoom=item_options&limit=1', path)).items[0]?.['_embedded'], {
+    'svc:item_options': [{ name: 'red' }],
+  });
+  assert.deepEqual((await list('?order=price desc&price:greaterthan=8.5&fields=name', path)).items, [
+    { name: 'Comb' },
+    { name: 'Brush' },
+  ]);
+  assert.deepEqual(faultsOf((await get(`${path}?zoom=customer`)).body), ['zoom unknown_relation']);
+});
+
+test('a relation that leads to one thing is that thing', async () => {
+  const { body } = await get(`${transactions}/B-7/customer`);
+  assert.equal(body['id'], 5);
+  assert.equal(body._links['self']?.href, `${app.baseUrl}${transactions}/B-7/customer`);
+  assert.deepEqual(faultsOf((await get(`${transactions}/B-7/customer?limit=1`)).body), ['limit unknown_parameter']);
+});
+
+test('every link of a resource leads somewhere, whatever its publisher has embedded', async () => {
+  for (const id of [1, 9, 'B-7']) {
+    const { body } = await get(`${transactions}/${id}`);
+    for (const [rel, link] of Object.entries(body._links)) {
+      if (rel !== 'curies') assert.equal((await get(link.href)).status, 200, `${rel} of ${id}`);
+    }
+  }
+  const { body } = await get(`${transactions}/9/folder`);
+  assert.deepEqual(Object.keys(body), ['_links']);
+});
+
+test('a relation that a transaction does not have is a 404', async () => {
+  for (const path of ['9/wings', '9/transaction_template', '12345/items', '12345/customer']) {
+    assert.equal((await get(`${transactions}/${path}`)).status, 404, path);
+  }
+});
+
+test('the tag of a resource has its version', async () => {
+  assert.match((await get(`${transactions}/11`)).etag ?? '', /^"2-/);
+});
