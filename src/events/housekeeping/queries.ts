@@ -1,4 +1,7 @@
-/** The statements that delete what an erased store left behind, a batch of one store at a time. */
+/**
+ * The statements that delete what an erased store left behind, a batch of one store at a time. Each `order by` is that of an
+ * index: without it a limit makes the planner hope to meet the store's rows soon, and read the table from its beginning.
+ */
 import type { Queryable } from '#database/pool.ts';
 
 export type Erased = { shard: number; storeId: number };
@@ -6,8 +9,11 @@ export type Erased = { shard: number; storeId: number };
 /** An erased store that still has resources. */
 export const nextWithResources = async (sql: Queryable): Promise<Erased | undefined> => {
   const [row] = await sql<Erased[]>`
-    select e.shard, e.id as "storeId" from erased_store e
-    where exists (select from resource r where r.shard = e.shard and r.store_id = e.id)
+    select e.shard, e.id as "storeId"
+    from erased_store e
+    cross join lateral (
+      select from resource r where r.shard = e.shard and r.store_id = e.id order by r.type, r.id limit 1
+    ) as left_behind
     limit 1`;
   return row;
 };
@@ -17,7 +23,7 @@ export const deleteResources = async (sql: Queryable, { shard, storeId }: Erased
   const { count } = await sql`
     delete from resource where ctid = any(array(
       select ctid from resource where shard = ${shard} and store_id = ${storeId}
-      limit ${limit} for update skip locked
+      order by type, id limit ${limit} for update skip locked
     ))`;
   return count;
 };
@@ -25,17 +31,20 @@ export const deleteResources = async (sql: Queryable, { shard, storeId }: Erased
 /** An erased store that still has events. */
 export const nextWithEvents = async (sql: Queryable): Promise<Erased | undefined> => {
   const [row] = await sql<Erased[]>`
-    select e.shard, e.id as "storeId" from erased_store e
-    where exists (select from event v where v.shard = e.shard and v.store_id = e.id)
+    select e.shard, e.id as "storeId"
+    from erased_store e
+    cross join lateral (
+      select from event v where v.shard = e.shard and v.store_id = e.id order by v.id desc limit 1
+    ) as left_behind
     limit 1`;
   return row;
 };
 
+/** Two statements: as one, it would look for each event in every partition, because it learns the ids too late. */
 export const deleteEvents = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
-  const { count } = await sql`
-    delete from event where shard = ${shard} and id = any(array(
-      select id from event where shard = ${shard} and store_id = ${storeId}
-      order by id desc limit ${limit}
-    ))`;
+  const rows = await sql<{ id: number }[]>`
+    select id from event where shard = ${shard} and store_id = ${storeId} order by id desc limit ${limit}`;
+  const ids = rows.map(({ id }) => id);
+  const { count } = await sql`delete from event where shard = ${shard} and id = any(${ids}::bigint[])`;
   return count;
 };

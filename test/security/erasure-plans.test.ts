@@ -1,0 +1,72 @@
+/** Deleting what an erased store left reads no big table from end to end, however much of it was that store's. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { maintainPartitions } from '#database/partitions.ts';
+import { openPool } from '#database/pool.ts';
+import { createEventPurges } from '#events/housekeeping/purges.ts';
+import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { createStorePurges } from '#stores/erasure/purges.ts';
+import { testDatabase } from '../setup/database.ts';
+
+const database = await testDatabase();
+/** One connection, so that the statistics are those of the statement just sent. */
+const sql = openPool(database.address, { connections: 1, applicationName: 'test-plans' });
+
+const NOW = new Date('2026-07-01T10:00:00.000Z');
+const LATER = new Date('2026-07-01T12:00:00.000Z');
+const SHARD = 7;
+const [ERASED, LIVING, EMPTY] = [1_000, 2_000, 3_000].map((n) => n * 256 + SHARD) as [number, number, number];
+const ROWS = 5_000;
+/** Beyond the five executions after which PostgreSQL may take a plan that knows no parameters. */
+const EXECUTIONS = 7;
+
+const fill = async (): Promise<void> => {
+  await maintainPartitions(sql, { now: NOW, retentionDays: 30, daysAhead: 3 });
+  const first = dailyIdOf(dayOf(NOW), 0, SHARD);
+  for (const [at, store] of [ERASED, LIVING].entries()) {
+    await sql`
+      insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
+      select ${SHARD}, ${store}, 'customer', n::text, 1, ${NOW}, 1, 'UTC', 'x', '{}'
+      from generate_series(1, ${ROWS}::int) as n`;
+    await sql`
+      insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+        date_created, body)
+      select ${SHARD}, ${first}::bigint + (n * 2 + ${at}::int) * 256, ${store}, 'customer', n::text, 'created', 1, 1, 'UTC',
+        'x', ${NOW}, '{}'
+      from generate_series(1, ${ROWS}::int) as n`;
+  }
+  await sql`
+    insert into erased_store (shard, id, date_erased)
+    values (${SHARD}, ${ERASED}, ${NOW}), (${SHARD}, ${EMPTY}, ${NOW})`;
+  await sql`analyze`;
+};
+
+/** An empty partition may be read whole: there is nothing in it. */
+const TABLES = ['resource', `event_d${dayOf(NOW)}`];
+
+/** How often each table was read from end to end since the database was made. */
+const wholeReads = async (): Promise<Record<string, number>> => {
+  await sql`select pg_stat_force_next_flush()`;
+  const rows = await sql<{ name: string; reads: number }[]>`
+    select relname::text as name, seq_scan as reads from pg_stat_user_tables where relname = any(${TABLES})`;
+  return Object.fromEntries(rows.map(({ name, reads }) => [name, reads]));
+};
+
+test('every batch goes by an index, and takes the erased store alone', async () => {
+  await fill();
+  const before = await wholeReads();
+  assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());
+  const purges = [...createEventPurges({ sql }), ...createStorePurges({ sql })];
+  for (const { name, purge } of purges) {
+    let deleted = 0;
+    for (let execution = 0; execution < EXECUTIONS; execution += 1) deleted += await purge(50, LATER);
+    assert.ok(deleted > 0, `${name}: something is due`);
+    assert.deepEqual(await wholeReads(), before, name);
+  }
+  for (const { purge } of purges) while ((await purge(1_000, LATER)) > 0);
+  const left = await sql`
+    select (select count(*) from resource) as resources, (select count(*) from event) as events,
+      (select count(*) from erased_store) as stores`;
+  assert.deepEqual({ ...left[0] }, { resources: ROWS, events: ROWS, stores: 0 });
+  await sql.end();
+});
