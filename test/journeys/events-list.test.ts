@@ -117,10 +117,10 @@ test('a list of events has nothing of another store on the same shard', async ()
 });
 
 test('an event has a delivery for each webhook that was to be told of it', async () => {
-  const { body, items } = await list('', statuses);
+  const { body, items } = await list('?order=webhook_id', statuses);
   assert.deepEqual(
-    items.map((item) => [item['webhook_id'], item['status'], item['event'], item['resource_id']]).toSorted(),
-    [first, other].toSorted().map((id) => [id, 'pending', 'transaction/created', '1']),
+    items.map((item) => [item['webhook_id'], item['status'], item['event'], item['resource_id']]),
+    [first, other].map((id) => [id, 'pending', 'transaction/created', '1']),
   );
   assert.equal(body['total_items'], '2');
   assert.equal(body._links['svc:event']?.href, created?._links['self']?.href);
@@ -139,10 +139,7 @@ test('a delivery is the same among those of its event and those of its webhook',
 
 test('the deliveries of an event are found and ordered by what they are', async () => {
   const idsOf = async (query: string) => (await list(query, statuses)).items.map((item) => item['webhook_id']);
-  assert.deepEqual(
-    await idsOf('?order=webhook_id desc'),
-    [first, other].toSorted((a, b) => b - a),
-  );
+  assert.deepEqual(await idsOf('?order=webhook_id desc'), [other, first]);
   assert.deepEqual(await idsOf('?status=failed'), []);
   assert.deepEqual(await idsOf(`?webhook_id:not=${first}`), [other]);
   assert.deepEqual(await idsOf('?limit=1&offset=2'), []);
