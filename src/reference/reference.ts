@@ -13,7 +13,7 @@ import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
 import { indexPage } from './pages/index-page.ts';
 import { relationPage } from './pages/relation-page.ts';
-import { errorsExample, referenceChapter } from './relations.ts';
+import { referenceChapter } from './relations.ts';
 import type { Setting } from './setting.ts';
 
 export type Reference = {
@@ -45,8 +45,7 @@ export const createReference = ({ setting, chapters, routes }: ReferenceDeps): R
     return explain([...chapters, referenceChapter(table, naming)], table, naming);
   });
   const description = once(() => {
-    const about = { explanations: explanations(), setting, errors: errorsExample() };
-    const body = JSON.stringify(openApi(routes(), about));
+    const body = JSON.stringify(openApi(routes(), { explanations: explanations(), setting }));
     return { body, etag: etagOf({}, 'application/json', body) };
   });
   return {

@@ -13,7 +13,7 @@ const problem = new Problem(400, [
 ]);
 
 /** Two faults, found at once. */
-export const errorsExample = (): Document => errorDocument(problem, 'id-9k2VvTq0bXw3');
+const errorsExample = (): Document => errorDocument(problem, 'id-9k2VvTq0bXw3');
 
 const errorExample = (): Document => {
   const [error] = errorsExample().embedded[0]?.documents ?? [];

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Document } from '#hypermedia/document.ts';
 import { isRegistered } from '#hypermedia/relations.ts';
 import { formats } from '#hypermedia/render.ts';
@@ -24,7 +25,7 @@ const ask = async (path: string, accept?: string, headers: Record<string, string
 
 type OpenApi = {
   paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>;
-  [member: string]: unknown;
+  components: { schemas: Record<string, object>; examples: Record<string, { value: unknown }> };
 };
 const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
 
@@ -89,6 +90,20 @@ test('nothing that the description refers to is missing', () => {
     [...new Set(references)].filter((path) => found(path) === undefined),
     [],
   );
+});
+
+test('every example of the default format fits the schema of its relation', () => {
+  const { schemas, examples } = described.components;
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  let fitting = 0;
+  for (const { rel } of relations) {
+    const example = examples[`${rel}.0`];
+    if (example === undefined) continue;
+    const fits = ajv.compile(schemas[rel] ?? false);
+    assert.ok(fits(example.value), `${rel}: ${ajv.errorsText(fits.errors)}`);
+    fitting += 1;
+  }
+  assert.ok(fitting > 40, String(fitting));
 });
 
 const templateOf = (path: string): string => path.replaceAll(/:(\w+)/g, '{$1}');

@@ -1,6 +1,5 @@
 /** What an operation answers, in the words of OpenAPI: documents with the examples of their relations, and the one shape of errors. */
-import { contentTypeOf } from '#http/negotiate.ts';
-import type { Document, Naming, Value } from '#hypermedia/document.ts';
+import type { Naming, Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import type { Doing, Explained } from '../explained.ts';
 import { FAULTS } from '../words.ts';
@@ -25,30 +24,35 @@ const read = (text: string): Value => {
   }
 };
 
-type Shown = { rel: string; example: Document };
-
-const schemaOf = (shown: readonly Shown[]): Json => {
-  const all = shown.map(({ rel }): Json => ({ $ref: `#/components/schemas/${rel}` }));
-  const [only] = all;
-  return only === undefined || all.length > 1 ? { anyOf: all } : only;
-};
-
-/** The same in every format: what each of the relations shows there. */
-const contentOf = (shown: readonly Shown[], naming: Naming): Json =>
+/** Every example in every format that programs read, once: answers refer to them. */
+export const examplesOf = (relations: Iterable<Explained>, naming: Naming): Json =>
   Object.fromEntries(
-    formats.flatMap((format) =>
-      format.mediaTypes.map((mediaType): [string, Json] => {
-        const name = contentTypeOf({ mediaType, format });
-        if (format.isPage === true) return [name, { schema: { type: 'string' } }];
-        const examples = Object.fromEntries(
-          shown.map(({ rel, example }) => [rel, { value: read(format.render(example, naming)) }]),
-        );
-        return [name, { ...(format.schema && { schema: schemaOf(shown) }), examples }];
-      }),
+    [...relations].flatMap(({ rel, example }) =>
+      formats.flatMap(({ isPage, render }, at): [string, Json][] =>
+        example === undefined || isPage ? [] : [[`${rel}.${at}`, { value: read(render(example, naming)) }]],
+      ),
     ),
   );
 
 const refer = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` });
+
+const schemaOf = (rels: readonly string[]): Json => {
+  const all = rels.map((rel) => refer('schemas', rel));
+  const [only, ...others] = all;
+  return only === undefined || others.length > 0 ? { anyOf: all } : only;
+};
+
+/** The same in every format: what each of the relations shows there. */
+const contentOf = (rels: readonly string[]): Json =>
+  Object.fromEntries(
+    formats.flatMap(({ mediaTypes, isPage, schema }, at) =>
+      mediaTypes.map((mediaType): [string, Json] => {
+        if (isPage === true) return [mediaType, { schema: { type: 'string' } }];
+        const examples = Object.fromEntries(rels.map((rel) => [rel, refer('examples', `${rel}.${at}`)]));
+        return [mediaType, { ...(schema && { schema: schemaOf(rels) }), examples }];
+      }),
+    ),
+  );
 
 const header = (description: string): Json => ({ description, schema: { type: 'string' } });
 
@@ -66,17 +70,18 @@ const limits: Json = {
   'RateLimit-Policy': refer('headers', 'rateLimitPolicy'),
 };
 
-const success = (description: string, shown: readonly Shown[], naming: Naming, headers: Json): Json => ({
+const success = (description: string, rels: readonly string[], headers: Json): Json => ({
   description,
   headers: { ...limits, ...headers },
-  ...(shown.length > 0 && { content: contentOf(shown, naming) }),
+  ...(rels.length > 0 && { content: contentOf(rels) }),
 });
 
-export const errorAnswer = (example: Document, naming: Naming): Json => ({
+/** Every error of every address. */
+export const errorAnswer: Json = {
   description: 'One entry for each fault',
   headers: { ...limits, 'Retry-After': refer('headers', 'retryAfter') },
-  content: contentOf([{ rel: 'errors', example }], naming),
-});
+  content: contentOf(['errors']),
+};
 
 const faultsOf = (
   { method, access, fields }: Doing,
@@ -96,10 +101,8 @@ const faultsOf = (
   '503',
 ];
 
-const shownOf = (relations: readonly (Explained | undefined)[]): Shown[] =>
-  relations.flatMap((relation) =>
-    relation?.example === undefined ? [] : [{ rel: relation.rel, example: relation.example }],
-  );
+const shownOf = (relations: readonly (Explained | undefined)[]): string[] =>
+  relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation.rel]));
 
 /** `makes` is what a POST answers with. */
 export const answersOf = (
@@ -111,7 +114,6 @@ export const answersOf = (
     takesBody: boolean;
     isCreating: boolean;
   },
-  naming: Naming,
 ): Json => {
   const { path, relations, makes, takesBody, isCreating } = about;
   const good = (): [status: string, answer: Json] => {
@@ -119,11 +121,11 @@ export const answersOf = (
     if (doing.method === 'DELETE') return ['204', { description: 'It is gone', headers: limits }];
     if (isCreating) {
       const headers = { ...etag, Location: refer('headers', 'location') };
-      return ['201', success('What was made', shownOf([makes]), naming, headers)];
+      return ['201', success('What was made', shownOf([makes]), headers)];
     }
-    if (doing.method === 'POST') return ['2XX', success('It is done, or under way', shownOf([makes]), naming, etag)];
+    if (doing.method === 'POST') return ['2XX', success('It is done, or under way', shownOf([makes]), etag)];
     const links = doing.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
-    return ['200', success(doing.title, shownOf(relations), naming, { ...etag, ...links })];
+    return ['200', success(doing.title, shownOf(relations), { ...etag, ...links })];
   };
   const faults = faultsOf(doing, takesBody, path, isCreating).map((status): [string, Json] => [
     status,

@@ -20,9 +20,9 @@ export const plainSchema = (schema: TSchema): Json => {
   return JSON.parse(text) as Json;
 };
 
-export const requestBody = (schema: TSchema, mediaTypes: readonly string[] = bodyMediaTypes): Json => ({
+export const requestBody = (schema: Json, mediaTypes: readonly string[] = bodyMediaTypes): Json => ({
   required: true,
-  content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema: plainSchema(schema) }])),
+  content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
 });
 
 /** `{webhook_id}` and its like; `given` are values that may stand there. */

@@ -4,10 +4,9 @@ import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
-import type { Document } from '#hypermedia/document.ts';
 import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
 import type { Setting } from '../setting.ts';
-import { answerHeaders, answersOf, errorAnswer, schemasOf } from './answers.ts';
+import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf } from './answers.ts';
 import {
   headerParameters,
   headersFor,
@@ -49,8 +48,10 @@ const resourceItem = (route: Resource, path: string, relations: readonly Explain
       tags: [relation?.chapter ?? 'Other'],
       security: security(doing.access, Object.keys(setting.scopes)),
       parameters: [...(route.isDocumentation ? [] : headersFor(method, isCreating)), ...queryParameters(doing)],
-      ...(input !== undefined && { requestBody: requestBody(input) }),
-      responses: answersOf(doing, answered, setting.naming),
+      ...(input !== undefined && {
+        requestBody: requestBody({ $ref: `#/components/schemas/${operationId(method, path)}` }),
+      }),
+      responses: answersOf(doing, answered),
     };
     return [[method.toLowerCase(), described]];
   });
@@ -89,7 +90,7 @@ const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [pa
     security: endpoint.rel === 'token' || takes?.in === 'form' ? [{ client: [] }, {}] : [{}],
     parameters: endpointParameters(takes),
     ...(takes !== undefined &&
-      takes.in !== 'query' && { requestBody: requestBody(takes.schema, [MEDIA_TYPES[takes.in]]) }),
+      takes.in !== 'query' && { requestBody: requestBody(plainSchema(takes.schema), [MEDIA_TYPES[takes.in]]) }),
     responses: Object.fromEntries(responses) as Json,
   };
   return [path, { ...(!isOfApi && { servers: [{ url: origin }] }), [method.toLowerCase()]: operation }];
@@ -116,14 +117,28 @@ const securitySchemes = ({ naming, authUrl, scopes }: Setting): Json => {
   };
 };
 
-export const openApi = (routes: readonly Route[], about: About & { errors: Document }): Json => {
-  const { explanations, setting, errors } = about;
+/** The path below `{base_url}`. */
+const pathBelow = (root: string, { path }: Route): string => path.slice(root.length) || '/';
+
+/** What each operation takes, under the operation's name. */
+const inputsOf = (routes: readonly Route[], root: string): Json =>
+  Object.fromEntries(
+    routes.flatMap((route) =>
+      METHODS.flatMap((method): [string, Json][] => {
+        const input = route.kind === 'resource' ? route.operations[method]?.input : undefined;
+        return input === undefined ? [] : [[operationId(method, pathBelow(root, route)), plainSchema(input)]];
+      }),
+    ),
+  );
+
+export const openApi = (routes: readonly Route[], about: About): Json => {
+  const { explanations, setting } = about;
   const { naming, versionHeader } = setting;
   const root = rootOf(naming.baseUrl);
   const relations = [...explanations.byRel.values()];
   const resources = routes.flatMap((route): [string, Json][] => {
     if (route.kind !== 'resource') return [];
-    const path = route.path.slice(root.length) || '/';
+    const path = pathBelow(root, route);
     const own = relations.filter(({ places }) => places.some((place) => place.path === path));
     return [[templateOf(path), resourceItem(route, path, own, about)]];
   });
@@ -142,10 +157,11 @@ export const openApi = (routes: readonly Route[], about: About & { errors: Docum
     tags: explanations.chapters.map(({ title, about: description }) => ({ name: title, description })),
     paths: Object.fromEntries([...resources, ...endpoints]),
     components: {
-      schemas: schemasOf(relations, naming),
+      schemas: { ...schemasOf(relations, naming), ...inputsOf(routes, root) },
       parameters: headerParameters(versionHeader),
       headers: answerHeaders,
-      responses: { errors: errorAnswer(errors, naming) },
+      responses: { errors: errorAnswer },
+      examples: examplesOf(relations, naming),
       securitySchemes: securitySchemes(setting),
     },
   };
