@@ -50,8 +50,9 @@ export type ListedResource = { id: string; baseUrl: string; body: string };
  * What is narrowed or ordered is read once, for the page and for the total. The plain collection is not: its ids and its
  * total come out of the primary key alone, which a list of what was found would cost.
  *
- * One store with 100,000 transactions of 0.9 KiB: the plain page … ms, narrowed by date_modified …, by a text …, by a
- * number or a date …, ordered by date_modified …, by any other property ….
+ * One store with 100,000 transactions of 0.9 KiB, in PostgreSQL's processor time on a busy machine: the plain page 43 ms,
+ * narrowed by date_modified 0.1 s, by a text 0.55 s, by a number 0.7 s, by another date 1.0 s; ordered by date_modified
+ * 0.07 s, by a number or a text 0.6 s, by another date 1.0 s.
  */
 export const listResources = async (
   sql: Queryable,

@@ -138,7 +138,7 @@ const columnsOf = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
 
 /**
  * A page of events, newest first unless asked otherwise, and how many there are in all; undefined where there is no such
- * store. A store with 300,000 events in 30 days: the newest … ms, those of one resource … ms.
+ * store. A store with 300,000 events: the newest 50 ms, those of one resource 110 ms.
  */
 export const listEvents = async (
   sql: Queryable,
