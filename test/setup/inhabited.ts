@@ -74,15 +74,15 @@ const tellings = (n: number) => [
   },
 ];
 
-export const inhabit = async (env: Readonly<Record<string, string>> = {}) => {
+export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
   const receiver = await startReceiver();
   receiver.answer(({ path }, response) => {
     const [status, text] = path === '/fails' ? [500, 'The shelf is full'] : [200, 'Thank you'];
     response.writeHead(status, { 'Content-Type': 'text/plain', Date: 'Wed, 01 Jul 2026 10:00:00 GMT' }).end(text);
   });
   const server = await startAuthorizationServer(
-    { API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8', ...env },
-    { roles: ['serve', 'deliver'] },
+    { API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8' },
+    { roles: ['serve', 'deliver'], ...options },
   );
   await addMember(server.sql, { storeId: server.foreign, userId: server.bobId, role: 'owner', now: server.now() });
   const bob = createBrowser(server.origin);

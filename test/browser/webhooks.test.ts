@@ -1,0 +1,123 @@
+/** A webhook from its making to its end, and what became of its deliveries: by clicking only. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { PASSWORD } from '../security/oauth-server.ts';
+import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { inhabit } from '../setup/inhabited.ts';
+import { until } from '../setup/until.ts';
+
+const house = await inhabit({ isResolvable: true });
+const browser = 'skip' in needsChromium ? undefined : await openBrowser();
+after(() => browser?.close());
+
+/** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
+const PICTURES = process.env['PICTURES'];
+
+const picture = async (page: Page, name: string): Promise<void> => {
+  if (PICTURES !== undefined) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true });
+};
+
+const heading = (page: Page) => page.getByRole('heading', { level: 1 });
+const follow = async (page: Page, name: string | RegExp): Promise<void> => {
+  await page
+    .getByRole('link', { name, exact: typeof name === 'string' })
+    .first()
+    .click();
+  await heading(page).waitFor();
+};
+const open = (page: Page, summary: string): Promise<void> => page.locator('summary', { hasText: summary }).click();
+const press = (page: Page, name: string): Promise<void> => page.getByRole('button', { name, exact: true }).click();
+const answers = (page: Page, text: string): Promise<void> => page.getByText(text).first().waitFor();
+
+/** From the front door to the webhooks of the first store. */
+const enter = async (page: Page): Promise<void> => {
+  await page.goto(house.origin);
+  await follow(page, 'Sign in');
+  await page.getByLabel('E-mail').fill(house.ada);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await press(page, 'Sign in');
+  await follow(page, 'Stores');
+  await follow(page, 'Alpha');
+  await picture(page, 'store');
+  await follow(page, /^Webhooks/);
+};
+
+const happens = async (): Promise<void> => {
+  const body = { event: 'transaction/created', resource: { id: 4_711, total_order: 12.5, currency_code: 'EUR' } };
+  const { status } = await house.call('POST', `/stores/${house.alpha}/events`, { token: house.tokens.platform, body });
+  assert.equal(status, 201);
+};
+
+for (const javaScriptEnabled of [true, false]) {
+  test(
+    `a person makes, changes, switches off and deletes a webhook ${javaScriptEnabled ? 'with' : 'without'} JavaScript`,
+    needsChromium,
+    async (t) => {
+      assert.ok(browser !== undefined);
+      const context = await browser.newContext({ javaScriptEnabled });
+      t.after(() => context.close());
+      const page = await context.newPage();
+      await enter(page);
+      await picture(page, 'webhooks');
+
+      const form = page.locator('form').filter({ has: page.getByRole('button', { name: 'Create' }) });
+      if (!(await form.getByLabel('Name').isVisible())) await open(page, 'Create a webhook');
+      await form.getByLabel('Name').fill('Clicked');
+      await form.getByLabel('Format').selectOption('json');
+      await form.getByLabel('URL').fill('ftp://wrong');
+      await form.getByLabel('Event resource').selectOption('transaction');
+      await form.getByRole('button', { name: 'Create' }).click();
+      await answers(page, 'url must be an absolute http or https address');
+      await picture(page, 'webhook-refused');
+      assert.equal(await form.getByLabel('Name').inputValue(), 'Clicked', 'nothing that was typed is lost');
+      await form.getByLabel('URL').fill(`${house.receiver.url}/fails`);
+      await form.getByRole('button', { name: 'Create' }).click();
+      await answers(page, 'It is made.');
+      assert.equal(await heading(page).textContent(), 'Clicked');
+      await picture(page, 'webhook-made');
+
+      await open(page, 'Change this webhook');
+      await page.getByLabel('Name').fill('Clicked again');
+      await page.getByLabel('transaction/voided').uncheck();
+      await picture(page, 'webhook-form');
+      await press(page, 'Save');
+      await answers(page, 'Your changes are saved.');
+      assert.equal(await heading(page).textContent(), 'Clicked again');
+      assert.equal(await page.locator('dd li', { hasText: 'transaction/voided' }).count(), 0);
+
+      await happens();
+      const address = page.url();
+      const id = Number(/\d+/.exec(new URL(address).pathname)?.[0]);
+      await until(
+        () => house.sql`select from attempt where webhook_id = ${id}`,
+        (rows) => rows.length === 1,
+      );
+      await follow(page, 'Deliveries');
+      await answers(page, 'Pending');
+      await picture(page, 'deliveries');
+      await page.goBack();
+      await follow(page, /Attempts/);
+      await answers(page, '500');
+      await picture(page, 'attempts');
+      assert.match((await page.locator('main').textContent()) ?? '', /refused/i);
+      await follow(page, /^The webhook|^Webhook$/);
+
+      await open(page, 'Change this webhook');
+      await page.getByLabel('Active').selectOption('No');
+      await press(page, 'Save');
+      await answers(page, 'Your changes are saved.');
+      await answers(page, 'Inactive');
+      await picture(page, 'webhook-inactive');
+      await follow(page, 'Deliveries');
+      await answers(page, 'Failed');
+      await page.goBack();
+
+      await open(page, 'Delete this webhook');
+      await press(page, 'Delete this webhook');
+      await answers(page, 'It is deleted.');
+      assert.equal(await page.getByRole('link', { name: 'Clicked again' }).count(), 0);
+      assert.equal((await house.sql`select from webhook where id = ${id}`).length, 0);
+    },
+  );
+}
