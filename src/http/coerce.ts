@@ -32,7 +32,7 @@ const objectIn = (text: string): unknown => {
 };
 
 /** The value that is meant, as far as the schema says so. What does not fit stays as it is, and the schema judges it. */
-export const coerce = (schema: TSchema, value: unknown): unknown => {
+const coerce = (schema: TSchema, value: unknown): unknown => {
   const { type, items } = schema as { type?: string | readonly string[]; items?: TSchema };
   if (Array.isArray(value)) return items === undefined ? value : value.map((item) => coerce(items, item));
   if (isObject(value)) return coerceMembers(schema, value);
