@@ -1,5 +1,6 @@
 /** What the relations of events mean, with examples made as the real ones are. */
-import { listExample, type Chapter } from '#http/relation.ts';
+import { resourceDocument } from '#commerce/document.ts';
+import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { eventDocument } from './document.ts';
 import type { PublishedEvent } from './publish.ts';
@@ -17,6 +18,14 @@ const event: PublishedEvent = {
 const eventExample = ({ baseUrl }: Naming): Document => eventDocument(event, 1001, baseUrl);
 
 const eventsExample = listExample('events', 'The events of this store', '/stores/1001/events', eventExample);
+
+const resource = { id: 70012, status: 'captured', total_order: 58.9, currency_code: 'EUR' };
+
+const resourceExample: Example = ({ baseUrl }) =>
+  resourceDocument(
+    { storeId: 1001, type: event.type, id: event.resourceId, baseUrl, body: JSON.stringify(resource) },
+    { zoom: {}, fields: null },
+  );
 
 export const eventChapter: Chapter = {
   title: 'Events',
@@ -45,6 +54,7 @@ export const eventChapter: Chapter = {
       about:
         'The resource as it was when the event happened, with the links and the time zone of that moment; it never changes. zoom and fields shape it as they shape a delivery.',
       paths: ['/stores/:store_id/events/:event_id/payload'],
+      example: resourceExample,
     },
     {
       rel: 'resource',
@@ -52,6 +62,7 @@ export const eventChapter: Chapter = {
       about:
         'Leads from an event, a delivery or an attempt to the latest version of the resource it is about: a transaction, a subscription, a customer or another of the seven.',
       paths: ['/stores/:store_id/:collection/:id'],
+      example: resourceExample,
     },
   ],
 };

@@ -42,12 +42,13 @@ const schemaOf = (rels: readonly string[]): Json => {
   return only === undefined || others.length > 0 ? { anyOf: all } : only;
 };
 
-/** The same in every format: what each of the relations shows there. */
+/** The same in every format: what each of the relations shows there, as far as any has an example. */
 const contentOf = (rels: readonly string[]): Json =>
   Object.fromEntries(
     formats.flatMap(({ mediaTypes, isPage, schema }, at) =>
       mediaTypes.map((mediaType): [string, Json] => {
         if (isPage === true) return [mediaType, { schema: { type: 'string' } }];
+        if (rels.length === 0) return [mediaType, {}];
         const examples = Object.fromEntries(rels.map((rel) => [rel, refer('examples', `${rel}.${at}`)]));
         return [mediaType, { ...(schema && { schema: schemaOf(rels) }), examples }];
       }),
@@ -73,7 +74,7 @@ const limits: Json = {
 const success = (description: string, rels: readonly string[], headers: Json): Json => ({
   description,
   headers: { ...limits, ...headers },
-  ...(rels.length > 0 && { content: contentOf(rels) }),
+  content: contentOf(rels),
 });
 
 /** Every error of every address. */
