@@ -7,11 +7,8 @@ export type Met = { pages: Map<string, string>; rels: Set<string> };
 
 const PAGES_MAX = 1_000;
 
-/**
- * Where GET is not what the address is for: the endpoints of OAuth take a POST, /authorize a request of its own, and a page
- * of ours may lead to its own sign-in.
- */
-const isForOthers = ({ rel }: Seen): boolean => rel === 'authorize';
+/** /authorize wants a request of its own, and the contract has it say so with a 400 page. */
+const isForOthers = ({ href }: Seen): boolean => href === '/authorize';
 
 /** Every address that is reached by links from home with this token, by GET. Fails on anything broken. */
 export const walk = async (
@@ -27,6 +24,7 @@ export const walk = async (
     const response = await house.call('GET', next.href, { ...caller, accept: reader.accept });
     const text = await response.text();
     const where = `${reader.name}: ${next.href} (${next.rel}), linked from ${next.from}: ${response.status}`;
+    // The endpoints of OAuth take a POST.
     if (response.status === 405) {
       assert.match(response.headers.get('allow') ?? '', /POST/, where);
       continue;
