@@ -13,9 +13,6 @@ import { METHODS, type Method, type Resource } from './route.ts';
 import { createRun, type Run } from './run.ts';
 import { addressOf, methodNotAllowed, queryOf, refuseOtherMethods, type Services } from './services.ts';
 
-export const addressOfRequest = ({ url }: FastifyRequest, { naming }: Services): string =>
-  new URL(url.split('?', 1)[0] ?? '/', naming.baseUrl).href;
-
 type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; withActions: WithActions };
 
 const send = (services: Services, { request, reply, caller, withActions }: Way, answer: Answer) => {

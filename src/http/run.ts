@@ -13,7 +13,7 @@ import { arraysOf, createValidator } from './validate.ts';
 
 /** `given` is what a form says in place of the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;
-export type Given = { body: unknown; ifMatch: string | undefined };
+type Given = { body: unknown; ifMatch: string | undefined };
 
 /** `method` is what is done, which the POST of a form hides. */
 export const createRun = (services: Services, method: Method, operation: Operation): Run => {

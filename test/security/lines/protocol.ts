@@ -23,14 +23,19 @@ export const protocol: readonly Clause[] = [
     tests: [
       'test/journeys/webhook-keys.test.ts > the client that made the webhook sees the key, nobody else',
       'test/journeys/webhook-keys.test.ts > another client may set a new key, which it then does not see',
+      'test/journeys/pages.test.ts > a member who is no owner sees no key',
     ],
     guards: 'secret',
-    sabotage: ['key-shown-to-other-apps'],
+    sabotage: ['key-shown-to-other-apps', 'key-shown-to-members'],
   },
   {
     clause: 'idempotency answers never cross clients',
-    tests: [],
-    later: 'issue 4: the API has no Idempotency-Key yet, so that there is no answer to be repeated',
+    tests: [
+      'test/security/idempotency.test.ts > keys are each client’s own',
+      'test/security/idempotency.test.ts > an answer is not given again to who no longer reaches the store',
+    ],
+    guards: 'secret',
+    sabotage: ['idempotency-of-everybody', 'idempotency-before-admission'],
   },
   {
     clause: 'registration is closed to strangers',

@@ -72,10 +72,11 @@ export const tokens: readonly Clause[] = [
       'test/security/tokens-matrix.test.ts > ${method} ${path} shows and takes nothing of a store that the token is not for',
       'test/security/tokens-matrix.test.ts > the same addresses are something to who is of the store, or to the platform',
       'test/security/bearer.test.ts > access to the account ends at the stores of others',
+      'test/security/tenancy.test.ts > ${method} with another store’s token is a 404 at every link of the graph, and changes nothing',
+      'test/security/tenancy.test.ts > a person of another store who is signed in meets nothing either',
     ],
     guards: 'secret',
     sabotage: ['store-of-somebody-else-reached', 'webhook-of-somebody-else', 'store-of-somebody-else'],
-    later: 'issue 4: every route is tried; a walk over every link of every representation comes with the whole graph',
   },
   {
     clause:
