@@ -3,6 +3,13 @@ import { connect, type Socket } from 'node:net';
 /** `method` tells whether the answer has a body. */
 export type Message = { method: string; bytes: Buffer };
 
+const NOTHING: Message = { method: 'GET', bytes: Buffer.alloc(0) };
+const SHOWN_CHARACTERS = 1_500;
+
+/** A request as one line, for whoever wants to send it again. */
+export const shown = ({ bytes }: Message): string =>
+  JSON.stringify(bytes.subarray(0, SHOWN_CHARACTERS).toString('latin1'));
+
 export type Answer = { status: number; head: string; body: Buffer };
 
 const HEAD_END = '\r\n\r\n';
@@ -34,22 +41,21 @@ const takeAnswer = (bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buf
   return { answer: { status, head, body: bytes.subarray(start, start + length) }, rest };
 };
 
-/** Reads answers until as many are there as were asked for, or nothing more comes. */
-const collect = (socket: Socket, isHead: (index: number) => boolean, wanted: number, timeoutMs: number) => {
+/** Reads answers until as many are there as were asked for, or nothing more comes. `asked` is what the next one is for. */
+const collect = (socket: Socket, asked: (index: number) => Message, wanted: number, timeoutMs: number) => {
   const { promise, resolve, reject } = Promise.withResolvers<Answer[]>();
   const answers: Answer[] = [];
+  const isHead = () => asked(answers.length).method === 'HEAD';
   let bytes: Buffer = Buffer.alloc(0);
-  const late = setTimeout(
-    () => reject(new Error(`Answer ${answers.length + 1} did not come in ${timeoutMs} ms`)),
-    timeoutMs,
-  );
+  const giveUp = () => reject(new Error(`${timeoutMs} ms without an answer to ${shown(asked(answers.length))}`));
+  const late = setTimeout(giveUp, timeoutMs);
   const onData = (chunk: Buffer): void => {
     bytes = bytes.length === 0 ? chunk : Buffer.concat([bytes, chunk]);
     try {
-      for (let next = takeAnswer(bytes, isHead(answers.length)); next !== undefined;) {
+      for (let next = takeAnswer(bytes, isHead()); next !== undefined;) {
         answers.push(next.answer);
         bytes = next.rest;
-        next = takeAnswer(bytes, isHead(answers.length));
+        next = takeAnswer(bytes, isHead());
       }
     } catch (error) {
       reject(error);
@@ -83,7 +89,8 @@ export const openLine = async (port: number, timeoutMs: number): Promise<Line> =
   const socket = await open(port);
   return {
     ask: (messages) => {
-      const answers = collect(socket, (index) => messages[index]?.method === 'HEAD', messages.length, timeoutMs);
+      const [first = NOTHING] = messages;
+      const answers = collect(socket, (index) => messages[index] ?? first, messages.length, timeoutMs);
       socket.write(Buffer.concat(messages.map(({ bytes }) => bytes)));
       return answers;
     },
@@ -106,7 +113,7 @@ export const askAlone = async (
 ): Promise<readonly Answer[]> => {
   const socket = await open(port);
   try {
-    const answers = collect(socket, () => message.method === 'HEAD', wanted, timeoutMs);
+    const answers = collect(socket, () => message, wanted, timeoutMs);
     socket.write(message.bytes);
     if (ends) socket.end();
     return await answers;

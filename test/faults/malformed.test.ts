@@ -1,0 +1,83 @@
+/** 100,000 malformed requests: none is a fault of the server's, none hangs, and nothing that people made is lost. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { openHouse } from './malformed/house.ts';
+import { differenceOf, readKept } from './malformed/kept.ts';
+import { storm } from './malformed/storm.ts';
+
+const TOTAL = 100_000;
+const WARM_UP = 4_000;
+const GROWTH_MAX_BYTES = 100 * 1024 * 1024;
+/** Another one each time; to see a run again, put the printed one here. */
+const SEED = Math.trunc(Math.random() * 2 ** 31);
+
+// Only what is still held counts, not what nobody has swept up yet.
+setFlagsFromString('--expose-gc');
+const sweep = runInNewContext('gc') as () => void;
+const memoryBytes = (): number => {
+  sweep();
+  return process.memoryUsage.rss();
+};
+
+const house = await openHouse();
+const { app } = house;
+
+const before = await readKept(app.sql);
+const started = performance.now();
+const first = await storm(house, { total: WARM_UP, seed: SEED });
+const bytesBefore = memoryBytes();
+const second = await storm(house, { total: TOTAL - WARM_UP, seed: SEED + WARM_UP });
+const grownBytes = memoryBytes() - bytesBefore;
+const seconds = (performance.now() - started) / 1_000;
+const after = await readKept(app.sql);
+const successes = [...first.successes, ...second.successes];
+const difference = differenceOf(before, after);
+
+/** The ids in the addresses of what was changed with success. */
+const touched = new Set(successes.flatMap(({ target }) => target.split('?', 1)[0]?.split('/') ?? []));
+const lastOf = (address = ''): string => address.split('/').at(-1) ?? '';
+
+test('no malformed request is a fault of the server, and each is refused in the one shape', (t) => {
+  t.diagnostic(`seed ${SEED}: ${first.sent + second.sent} requests in ${seconds.toFixed(1)} s`);
+  for (const [family, counts] of Object.entries(second.statuses)) t.diagnostic(`${family} ${JSON.stringify(counts)}`);
+  assert.ok(first.sent + second.sent >= TOTAL);
+  assert.deepEqual([...first.wrong, ...second.wrong], []);
+});
+
+test('a good request in between always succeeds', () => {
+  assert.ok(second.good.asked > TOTAL / 100, String(second.good.asked));
+  assert.equal(first.good.refused + second.good.refused, 0);
+});
+
+test('nothing is lost', () => assert.deepEqual(difference.lost, []));
+
+test('nothing is changed but what a success has answered for', () => {
+  const unanswered = difference.changed.filter((row) => !row.split('/').some((name) => touched.has(name)));
+  assert.deepEqual(unanswered, []);
+});
+
+test('what is new was answered with its address, and what was answered is there', () => {
+  const made = new Set(successes.filter(({ status }) => status === 201).map(({ location }) => lastOf(location)));
+  const names = difference.added.map((row) => row.split('/'));
+  const top = names.filter(([table = '']) => ['users', 'store', 'client', 'webhook', 'event'].includes(table));
+  assert.deepEqual(
+    top.filter((row) => !row.some((name) => made.has(name))),
+    [],
+  );
+  const there = new Set(names.flat());
+  assert.deepEqual(
+    [...made].filter((name) => !there.has(name)),
+    [],
+  );
+});
+
+test('memory stays within its bounds', (t) => {
+  t.diagnostic(`grown by ${Math.round(grownBytes / 1024 / 1024)} MiB`);
+  assert.ok(grownBytes < GROWTH_MAX_BYTES, `${grownBytes} bytes`);
+});
+
+test('the server still answers', async () => {
+  assert.equal((await app.api('GET', `/stores/${app.storeId}/webhooks`)).status, 200);
+});

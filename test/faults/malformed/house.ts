@@ -1,0 +1,81 @@
+/** Where malformed requests go: every operation of every route, with ids of things that are there. */
+import type { TSchema } from 'typebox';
+import { formats } from '#hypermedia/render.ts';
+import { startFurnishedApp, type FurnishedApp } from '../../setup/furnished.ts';
+import { createBrowser } from '../../security/oauth-server.ts';
+import { fillIn, operationTable, routeTable } from '../../security/route-table.ts';
+
+export type Header = readonly [name: string, value: string];
+
+export type Spot = {
+  method: string;
+  path: string;
+  /** What the operation takes; undefined where it takes nothing, or is a page's or a protocol's. */
+  input: TSchema | undefined;
+  /** Whether errors come in the one shape; pages and protocols have their own. */
+  isResource: boolean;
+};
+
+/** A read that succeeds, and whose. */
+export type Good = { path: string; who: readonly Header[] };
+
+export type House = {
+  app: FurnishedApp;
+  spots: readonly Spot[];
+  good: readonly Good[];
+  /** Ways to be somebody: a store's app, the platform, a person, nobody. */
+  credentials: readonly (readonly Header[])[];
+  mediaTypes: readonly string[];
+};
+
+const VERSION: Header = ['SERVICE-API-VERSION', '1'];
+const bearer = (token: string): readonly Header[] => [VERSION, ['Authorization', `Bearer ${token}`]];
+
+const signIn = async (baseUrl: string): Promise<readonly Header[]> => {
+  const browser = createBrowser(baseUrl);
+  await browser.signIn('owner@example.com', 'a long password');
+  const cookie = browser.cookie();
+  if (cookie === undefined) throw new Error('Nobody could sign in');
+  return [
+    ['Cookie', cookie],
+    ['Accept', 'text/html'],
+    ['Sec-Fetch-Site', 'same-origin'],
+  ];
+};
+
+/** A read that succeeds, with the token that it takes; undefined where it is another's or a person's own. */
+const goodRead = async ({ baseUrl, token, platformToken }: FurnishedApp, path: string): Promise<Good | undefined> => {
+  for (const who of [token, platformToken].map(bearer)) {
+    const { status } = await fetch(baseUrl + path, {
+      headers: who.map(([name, value]): [string, string] => [name, value]),
+    });
+    if (status === 200) return { path, who };
+  }
+  return undefined;
+};
+
+export const openHouse = async (): Promise<House> => {
+  const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0', LOG_LEVEL: 'silent' } });
+  const at = (path: string) => fillIn({ path }, app.named);
+  const resources = operationTable(app.baseUrl).map(({ path, method, operation: { input } }): Spot => ({
+    method,
+    path: at(path),
+    input,
+    isResource: true,
+  }));
+  const doors = routeTable(app.baseUrl)
+    .filter(({ kind }) => kind === 'door')
+    .flatMap(({ path, operations }) =>
+      Object.keys(operations).map((method): Spot => ({ method, path: at(path), input: undefined, isResource: false })),
+    );
+  const reads = await Promise.all(
+    resources.filter(({ method }) => method === 'GET').map(({ path }) => goodRead(app, path)),
+  );
+  return {
+    app,
+    spots: [...resources, ...doors],
+    good: reads.filter((read) => read !== undefined),
+    credentials: [bearer(app.token), bearer(app.platformToken), await signIn(app.baseUrl), [VERSION]],
+    mediaTypes: formats.flatMap(({ mediaTypes }) => mediaTypes),
+  };
+};

@@ -1,0 +1,46 @@
+/** What people have made, row by row: what a run of requests must not lose or change but where it answered with success. */
+import type { Sql } from '#database/pool.ts';
+
+/** The tables with the columns that name a row. */
+const TABLES = {
+  users: ['id'],
+  store: ['id'],
+  membership: ['store_id', 'user_id'],
+  client: ['id', 'client_id'],
+  client_secret: ['client'],
+  client_logo: ['client'],
+  access_grant: ['id'],
+  webhook: ['id'],
+  resource: ['store_id', 'type', 'id'],
+  event: ['id'],
+} as const;
+
+/** By table and the names of a row, the hash of all of it. */
+export type Kept = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+export const readKept = async (sql: Sql): Promise<Kept> => {
+  const entries = Object.entries(TABLES).map(async ([table, columns]) => {
+    const rows = await sql<{ name: string; hash: string }[]>`
+      select concat_ws('/', ${sql(columns)}) as name, md5(string_agg(t::text, ',' order by t::text)) as hash
+      from ${sql(table)} t group by ${sql(columns)}`;
+    return [table, new Map(rows.map(({ name, hash }) => [name, hash]))] as const;
+  });
+  return new Map(await Promise.all(entries));
+};
+
+export type Difference = { lost: string[]; changed: string[]; added: string[] };
+
+/** Each row as `table/names`. */
+export const differenceOf = (before: Kept, after: Kept): Difference => {
+  const difference: Difference = { lost: [], changed: [], added: [] };
+  for (const [table, rows] of before) {
+    const present = after.get(table) ?? new Map<string, string>();
+    for (const [name, hash] of rows) {
+      const now = present.get(name);
+      if (now === undefined) difference.lost.push(`${table}/${name}`);
+      else if (now !== hash) difference.changed.push(`${table}/${name}`);
+    }
+    for (const name of present.keys()) if (!rows.has(name)) difference.added.push(`${table}/${name}`);
+  }
+  return difference;
+};

@@ -1,0 +1,47 @@
+/** A request as bytes. Whoever writes them means every one of them, so nothing is added or put in order. */
+import type { Header, House, Spot } from './house.ts';
+
+export type Message = {
+  method: string;
+  target: string;
+  bytes: Buffer;
+  isResource: boolean;
+};
+
+export type Parts = {
+  spot: Spot;
+  method?: string;
+  target?: string;
+  headers: readonly Header[];
+  body?: Buffer;
+  contentType?: string;
+};
+
+/** A well-framed request: the length is true, whatever stands in it. A repeated name replaces the earlier one. */
+export const messageOf = ({ app }: House, { spot, headers, body, contentType, ...parts }: Parts): Message => {
+  const { method = spot.method, target = spot.path } = parts;
+  const own: Header[] = [['Host', new URL(app.baseUrl).host]];
+  if (contentType !== undefined) own.push(['Content-Type', contentType]);
+  if (body !== undefined) own.push(['Content-Length', String(body.length)]);
+  // What must not happen by accident: a DELETE that is in order.
+  if (method === 'DELETE') own.push(['If-Match', '"stale"']);
+  const lines = [...own, ...headers].map(([name, value]) => `${name}: ${value}`);
+  const head = Buffer.from([`${method} ${target} HTTP/1.1`, ...lines, '', ''].join('\r\n'), 'latin1');
+  return {
+    method,
+    target,
+    isResource: spot.isResource,
+    bytes: body === undefined ? head : Buffer.concat([head, body]),
+  };
+};
+
+/** Ends what is half: whatever a server still waits for, this is it or cannot be. */
+const END = `\r\n\r\n${'~'.repeat(200)}\r\n\r\n`;
+
+/** Bytes as they are, and then what ends the connection, for one of their own. */
+export const raw = (spot: Spot, text: string): Message => ({
+  method: spot.method,
+  target: spot.path,
+  isResource: false,
+  bytes: Buffer.from(text + END, 'latin1'),
+});
