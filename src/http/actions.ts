@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
-import type { Principal } from '#kernel/principal.ts';
+import type { Caller } from './caller.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';
 
@@ -82,8 +82,10 @@ export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
 
 type Doing = { method: Exclude<Method, 'GET'>; operation: Operation; fields: readonly Field[] };
 
-const filled = ({ method, fields }: Doing, document: Document): readonly Field[] => {
-  if (method === 'POST') return fields.map((field) => (field.isGenerated ? { ...field, value: newKey() } : field));
+const filled = ({ method, fields }: Doing, document: Document, isForPerson: boolean): readonly Field[] => {
+  if (method === 'POST') {
+    return fields.map((field) => (isForPerson && field.isGenerated ? { ...field, value: newKey() } : field));
+  }
   const present = new Map(document.properties.map(({ name, value }) => [name, value]));
   return fields.map((field) => {
     const value = present.get(field.name);
@@ -92,7 +94,7 @@ const filled = ({ method, fields }: Doing, document: Document): readonly Field[]
 };
 
 /** Adds the actions of a route to its document: those that the reader may use, at the address that was asked for. */
-export type WithActions = (document: Document, principal: Principal | null, href: string) => Document;
+export type WithActions = (document: Document, caller: Pick<Caller, 'principal' | 'visitor'>, href: string) => Document;
 
 /**
  * Makes what adds a route's actions to its document: with what stands there now filled in.
@@ -104,7 +106,9 @@ export const createActions = ({ operations }: Resource): WithActions => {
     const operation = operations[doing];
     return operation === undefined ? [] : [{ method: doing, operation, fields: fieldsOf(operation.input) }];
   });
-  return (document, principal, href) => {
+  return (document, { principal, visitor }, href) => {
+    // A program makes its own keys, and the same answer twice has one tag.
+    const isForPerson = visitor !== null;
     const possible = doings.filter(
       ({ operation: { access } }) =>
         access === 'anyone' || (principal !== null && (access === 'token' || principal.scope === 'platform')),
@@ -115,7 +119,7 @@ export const createActions = ({ operations }: Resource): WithActions => {
       title: doing.operation.title,
       method: doing.method,
       href,
-      fields: filled(doing, document),
+      fields: filled(doing, document, isForPerson),
     }));
     return { ...document, actions };
   };

@@ -62,7 +62,7 @@ const goOn = (services: Services, { request, reply, caller }: PostedForm, answer
 const pageBehind = async (services: Services, { request, caller, runs, withActions }: PostedForm) => {
   const answer = await runs.GET?.(request, caller);
   if (answer === undefined || answer.status === 204) return undefined;
-  return withActions(answer.document, caller.principal, addressOf(request, services));
+  return withActions(answer.document, caller, addressOf(request, services));
 };
 
 const showAgain = (

@@ -16,7 +16,7 @@ import { addressOf, methodNotAllowed, queryOf, refuseOtherMethods, type Services
 type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; withActions: WithActions };
 
 const send = (services: Services, { request, reply, caller, withActions }: Way, answer: Answer) => {
-  const { representation, principal } = caller;
+  const { representation } = caller;
   if (answer.status === 204) {
     return reply.headers({ Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' }).code(204).send();
   }
@@ -25,9 +25,7 @@ const send = (services: Services, { request, reply, caller, withActions }: Way, 
   const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;
   const { format } = representation;
   const showsActions = format.showsActions === true && answer.status !== 201;
-  const document = showsActions
-    ? withActions(answer.document, principal, addressOf(request, services))
-    : answer.document;
+  const document = showsActions ? withActions(answer.document, caller, addressOf(request, services)) : answer.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const view = format.isPage === true ? viewOf(services, caller, done === undefined ? {} : { done }) : undefined;
   const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
