@@ -18,76 +18,81 @@ const RATE_PER_SECOND_MAX = 1_000;
 const versionChoices = (versions: readonly string[]): (string | number)[] =>
   versions.flatMap((version) => (String(Number(version)) === version ? [version, Number(version)] : [version]));
 
+const required = {
+  name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What you call it.' }),
+  format: Type.Unsafe<(typeof FORMATS)[number]>({
+    enum: FORMATS,
+    description: 'What is sent: the whole representation as JSON, or the form that one of the partners takes.',
+  }),
+};
+
+/** But for the version, which is the operator's to say. */
+const optional = {
+  url: clearableText({
+    maxLength: TEXT_LENGTH_MAX,
+    kind: 'url',
+    description: 'Where it is sent: an http or https address. Without one nothing is sent.',
+  }),
+  event_resource: clearableChoice(resourceTypes, {
+    description: 'What it is about. Alone it means every event of that resource.',
+  }),
+  events: Type.Optional(
+    Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, choices: resourceTypes.flatMap(eventsOf) }), {
+      maxItems: EVENTS_MAX,
+      description: 'Which events it is sent for, all of one resource.',
+    }),
+  ),
+  is_active: flag({ description: 'While it is not, nothing is sent.' }),
+  encryption_key: clearableText({
+    maxLength: TEXT_LENGTH_MAX,
+    kind: 'secret',
+    isGenerated: true,
+    description: 'What deliveries are signed with, and encrypted over plain http. The format json requires it.',
+  }),
+  query: clearableText({
+    maxLength: TEXT_LENGTH_MAX,
+    kind: 'code',
+    description: 'The shape of what is sent, such as zoom=items,customer&fields=id,total_order.',
+  }),
+  headers: Type.Optional(
+    Type.Unsafe<Record<string, string> | null>({
+      type: ['object', 'null'],
+      patternProperties: { '^': { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX } },
+      maxProperties: HEADERS_MAX,
+      description: 'Headers that are sent along: a name and a value each.',
+    }),
+  ),
+  rate_per_second: Type.Optional(
+    Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      minimum: 1,
+      maximum: RATE_PER_SECOND_MAX,
+      description: 'At most so many deliveries a second.',
+    }),
+  ),
+  retry_profile: clearableChoice(RETRY_PROFILES, {
+    description: 'How long it is tried again: for an hour, or for days.',
+  }),
+  id: readOnly(),
+  state: readOnly(),
+  date_created: readOnly(),
+  date_modified: readOnly(),
+};
+
 /** The schemas for the payload versions that the operator's setting allows. */
 export const createSchemas = (versions: readonly string[]) => {
-  const required = {
-    name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What you call it.' }),
-    format: Type.Unsafe<(typeof FORMATS)[number]>({
-      enum: FORMATS,
-      description: 'What is sent: the whole representation as JSON, or the form that one of the partners takes.',
+  const version = Type.Optional(
+    Type.Unsafe<string | number | null>({
+      enum: [...versionChoices(versions), '', null],
+      description: 'The version of what is sent. Leave it as it is.',
     }),
-  };
-  const optional = {
-    url: clearableText({
-      maxLength: TEXT_LENGTH_MAX,
-      kind: 'url',
-      description: 'Where it is sent: an http or https address. Without one nothing is sent.',
-    }),
-    event_resource: clearableChoice(resourceTypes, {
-      description: 'What it is about. Alone it means every event of that resource.',
-    }),
-    events: Type.Optional(
-      Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, choices: resourceTypes.flatMap(eventsOf) }), {
-        maxItems: EVENTS_MAX,
-        description: 'Which events it is sent for, all of one resource.',
-      }),
-    ),
-    is_active: flag({ description: 'While it is not, nothing is sent.' }),
-    encryption_key: clearableText({
-      maxLength: TEXT_LENGTH_MAX,
-      kind: 'secret',
-      isGenerated: true,
-      description: 'What deliveries are signed with, and encrypted over plain http. The format json requires it.',
-    }),
-    query: clearableText({
-      maxLength: TEXT_LENGTH_MAX,
-      kind: 'code',
-      description: 'The shape of what is sent, such as zoom=items,customer&fields=id,total_order.',
-    }),
-    version: Type.Optional(
-      Type.Unsafe<string | number | null>({
-        enum: [...versionChoices(versions), '', null],
-        description: 'The version of what is sent. Leave it as it is.',
-      }),
-    ),
-    headers: Type.Optional(
-      Type.Unsafe<Record<string, string> | null>({
-        type: ['object', 'null'],
-        patternProperties: { '^': { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX } },
-        maxProperties: HEADERS_MAX,
-        description: 'Headers that are sent along: a name and a value each.',
-      }),
-    ),
-    rate_per_second: Type.Optional(
-      Type.Unsafe<number | null>({
-        type: ['integer', 'null'],
-        minimum: 1,
-        maximum: RATE_PER_SECOND_MAX,
-        description: 'At most so many deliveries a second.',
-      }),
-    ),
-    retry_profile: clearableChoice(RETRY_PROFILES, {
-      description: 'How long it is tried again: for an hour, or for days.',
-    }),
-    id: readOnly(),
-    state: readOnly(),
-    date_created: readOnly(),
-    date_modified: readOnly(),
-  };
+  );
+  const { name, format } = required;
+  const rest = { ...optional, version };
   return {
-    whole: Type.Object({ ...required, ...optional }, { additionalProperties: false }),
+    whole: Type.Object({ name, format, ...rest }, { additionalProperties: false }),
     part: Type.Object(
-      { name: Type.Optional(required.name), format: Type.Optional(required.format), ...optional },
+      { name: Type.Optional(name), format: Type.Optional(format), ...rest },
       { additionalProperties: false },
     ),
   };
