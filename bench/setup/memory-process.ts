@@ -16,4 +16,6 @@ const handlers = {
 };
 
 export type MemoryProcess = typeof handlers;
-answer(handlers, async () => void server?.closeAllConnections());
+answer(handlers, async () => {
+  server?.closeAllConnections();
+});

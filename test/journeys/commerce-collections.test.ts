@@ -21,7 +21,7 @@ const get = async (path: string, token?: string) => {
   const response = await app.api('GET', path, token === undefined ? {} : { token });
   return { status: response.status, body: (await response.json()) as Page, etag: response.headers.get('etag') };
 };
-const faultsOf = (body: Page) => (body._embedded['svc:errors'] ?? []).map(({ field, code }) => `${field} ${code}`);
+const faultsOf = (body: Page) => (body._embedded['svc:errors'] ?? []).map(({ field, code }) => [field, code].join(' '));
 const list = async (query = '', path = transactions) => {
   const { status, body } = await get(path + query);
   assert.equal(status, 200, JSON.stringify(body));

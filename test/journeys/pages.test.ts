@@ -33,7 +33,7 @@ const formFor = async (path: string, method: string): Promise<URLSearchParams> =
       name,
       /<option value="([^"]*)"[^>]* selected/.exec(options)?.[1] ?? '',
     ]),
-    ...areas.map(([, name = '', text = '']) => [name, unescape(text).replaceAll('\n', '\r\n')]),
+    ...areas.map(([, name = '', written = '']) => [name, unescape(written).replaceAll('\n', '\r\n')]),
     ...boxes
       .filter((box) => / checked/.test(box))
       .map((box) => [valueIn(box, 'name'), unescape(valueIn(box, 'value'))]),

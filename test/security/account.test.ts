@@ -193,7 +193,7 @@ test('other rooms say their part in the order they were given, with nonces of th
   const cookies = Object.fromEntries(browser.jar);
   const request = { cookies, now: server.now(), query: new URLSearchParams(), path: '/account', rawQuery: '' };
   const { body } = await show(request as unknown as DoorRequest);
-  const session = await sessions.find(request as unknown as DoorRequest);
+  const session = await sessions.find(request);
   assert.ok(session !== null);
   const nonce = signedIn.nonce(session, ['form']);
   assert.ok(String(body).includes(`<p>first ${nonce} /auth</p><p>second ${nonce} /auth</p>`));

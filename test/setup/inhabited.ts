@@ -118,9 +118,9 @@ export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
   const call = (
     method: string,
     path: string,
-    options: { token?: string; accept?: string; body?: unknown; headers?: Record<string, string> } = {},
+    asked: { token?: string; accept?: string; body?: unknown; headers?: Record<string, string> } = {},
   ): Promise<Response> => {
-    const { token = tokens.store, accept, body, headers = {} } = options;
+    const { token = tokens.store, accept, body, headers = {} } = asked;
     const address = new URL(path, server.origin);
     return fetch(server.origin + address.pathname + address.search, {
       method,

@@ -20,41 +20,48 @@ const listOf = (value: unknown): Json[] =>
 /** `svc:webhooks` and `…/rels/webhooks` both name `webhooks`. */
 const nameOf = (rel: string): string => rel.replace(/^.*\/rels\//, '').replace(/^[\w-]+:/, '');
 
-const halLinks = (object: Json): Seen[] => [
-  ...Object.entries((object['_links'] ?? {}) as Json).flatMap(([rel, links]) =>
-    listOf(links)
-      .filter((link) => link['templated'] !== true)
-      .map((link) => ({ rel: nameOf(rel), href: String(link['href']) })),
-  ),
-  ...Object.entries((object['_embedded'] ?? {}) as Json).flatMap(([rel, children]) => [
-    { rel: nameOf(rel), href: '' },
-    ...listOf(children).flatMap(halLinks),
-  ]),
-];
+const seen = (rel: unknown, href: unknown): Seen => ({
+  rel: nameOf(String(rel)),
+  href: typeof href === 'string' ? href : '',
+});
 
-const sirenLinks = (entity: Json): Seen[] => [
-  ...listOf(entity['links']).flatMap((link) =>
-    (link['rel'] as string[]).map((rel) => ({ rel: nameOf(rel), href: String(link['href']) })),
-  ),
-  ...listOf(entity['entities']).flatMap((child) => [
-    ...(child['rel'] as string[]).map((rel) => ({ rel: nameOf(rel), href: String(child['href'] ?? '') })),
-    ...sirenLinks(child),
-  ]),
-];
+const halLinks = (object: Json): Seen[] => {
+  const found: Seen[] = [];
+  for (const [rel, links] of Object.entries((object['_links'] ?? {}) as Json)) {
+    for (const link of listOf(links)) if (link['templated'] !== true) found.push(seen(rel, link['href']));
+  }
+  for (const [rel, children] of Object.entries((object['_embedded'] ?? {}) as Json)) {
+    found.push(seen(rel, ''));
+    for (const child of listOf(children)) found.push(...halLinks(child));
+  }
+  return found;
+};
+
+const sirenLinks = (entity: Json): Seen[] => {
+  const found: Seen[] = [];
+  for (const link of listOf(entity['links']))
+    for (const rel of listOf(link['rel'])) found.push(seen(rel, link['href']));
+  for (const child of listOf(entity['entities'])) {
+    for (const rel of listOf(child['rel'])) found.push(seen(rel, child['href']));
+    found.push(...sirenLinks(child));
+  }
+  return found;
+};
 
 const xmlParser = new XMLParser({ ignoreAttributes: false, attributeNamePrefix: '@', processEntities: true });
 
-const xmlLinks = (element: Json): Seen[] => [
-  ...listOf(element['link'])
-    .filter((link) => typeof link === 'object' && link['@templated'] !== 'true')
-    .map((link) => ({ rel: nameOf(String(link['@rel'])), href: String(link['@href']) })),
-  ...listOf(element['resource'])
-    .filter((child) => typeof child === 'object' && child['@rel'] !== undefined)
-    .flatMap((child) => [
-      { rel: nameOf(String(child['@rel'])), href: String(child['@href'] ?? '') },
-      ...xmlLinks(child),
-    ]),
-];
+const xmlLinks = (element: Json): Seen[] => {
+  const found: Seen[] = [];
+  for (const link of listOf(element['link'])) {
+    if (typeof link === 'object' && link['@templated'] !== 'true') found.push(seen(link['@rel'], link['@href']));
+  }
+  for (const child of listOf(element['resource'])) {
+    if (typeof child === 'object' && child['@rel'] !== undefined) {
+      found.push(seen(child['@rel'], child['@href']), ...xmlLinks(child));
+    }
+  }
+  return found;
+};
 
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
@@ -63,14 +70,14 @@ const escapeXml = (text: string): string => text.replaceAll('&', '&amp;').replac
 
 const xmlBody = (values: Values): string => {
   const elements = Object.entries(values).flatMap(([name, value]) =>
-    [value].flat().map((one) => `<${name}>${escapeXml(String(one))}</${name}>`),
+    [value].flat().map((one) => `<${name}>${escapeXml(one)}</${name}>`),
   );
   return `<?xml version="1.0" encoding="UTF-8"?><resource>${elements.join('')}</resource>`;
 };
 
 const formBody = (values: Values): string => {
   const form = new URLSearchParams();
-  for (const [name, value] of Object.entries(values)) for (const one of [value].flat()) form.append(name, String(one));
+  for (const [name, value] of Object.entries(values)) for (const one of [value].flat()) form.append(name, one);
   return form.toString();
 };
 

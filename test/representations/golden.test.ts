@@ -1,0 +1,128 @@
+/**
+ * Every resource in every format, as it was looked at and found right: test/representations/golden/. After a change that is
+ * meant, `UPDATE_GOLDEN=1` with the command for one file writes them anew; look at the difference before you commit it.
+ */
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { inhabit } from '../setup/inhabited.ts';
+
+const FOLDER = join(import.meta.dirname, 'golden');
+const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
+
+const formats = {
+  hal: 'application/hal+json',
+  xml: 'application/hal+xml',
+  siren: 'application/vnd.siren+json',
+  html: 'text/html',
+} as const;
+
+const house = await inhabit();
+const { alpha, beta, adaId, webhooks, events, tokens } = house;
+const [grants] = await house.sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${adaId}`;
+
+type Asked = { path: string; method?: string; token?: string | null; body?: unknown };
+
+const resources: Readonly<Record<string, Asked>> = {
+  'home-without-token': { path: '/', token: null },
+  home: { path: '/' },
+  'home-of-user': { path: '/', token: tokens.user },
+  'home-of-platform': { path: '/', token: tokens.platform },
+  user: { path: `/users/${adaId}`, token: tokens.user },
+  users: { path: '/users', token: tokens.platform },
+  'clients-of-user': { path: `/users/${adaId}/clients`, token: tokens.user },
+  'grants-of-user': { path: `/users/${adaId}/grants`, token: tokens.user },
+  grant: { path: `/grants/${grants?.id}`, token: tokens.user },
+  clients: { path: '/clients', token: tokens.platform },
+  client: { path: `/clients/${house.client.client_id}`, token: tokens.platform },
+  stores: { path: '/stores', token: tokens.user },
+  store: { path: `/stores/${alpha}` },
+  members: { path: `/stores/${alpha}/members` },
+  member: { path: `/stores/${alpha}/members/${adaId}` },
+  webhooks: { path: `/stores/${alpha}/webhooks` },
+  'webhooks-page': { path: `/stores/${alpha}/webhooks?limit=1&offset=1&order=name desc&fields=name,url` },
+  'webhooks-none': { path: `/stores/${beta}/webhooks`, token: tokens.user },
+  webhook: { path: `/webhooks/${webhooks[0]}` },
+  'webhook-of-another-app': { path: `/webhooks/${webhooks[0]}`, token: tokens.neighbour },
+  statuses: { path: `/webhooks/${webhooks[0]}/statuses` },
+  logs: { path: `/webhooks/${webhooks[1]}/logs` },
+  events: { path: `/stores/${alpha}/events` },
+  event: { path: `/stores/${alpha}/events/${events[1]}` },
+  'event-statuses': { path: `/stores/${alpha}/events/${events[1]}/statuses` },
+  payload: { path: `/stores/${alpha}/events/${events[1]}/payload?zoom=items:item_options,customer` },
+  transactions: { path: `/stores/${alpha}/transactions` },
+  transaction: { path: `/stores/${alpha}/transactions/1002` },
+  'transaction-zoomed': { path: `/stores/${alpha}/transactions/1002?zoom=items:item_options,customer,payments` },
+  'transaction-items': { path: `/stores/${alpha}/transactions/1002/items?zoom=item_options` },
+  'transaction-customer': { path: `/stores/${alpha}/transactions/1002/customer` },
+  subscriptions: { path: `/stores/${alpha}/subscriptions` },
+  subscription: { path: `/stores/${alpha}/subscriptions/1003` },
+  customers: { path: `/stores/${alpha}/customers?zoom=attributes` },
+  customer: { path: `/stores/${alpha}/customers/1001` },
+  transaction_logs: { path: `/stores/${alpha}/transaction_logs` },
+  transaction_log: { path: `/stores/${alpha}/transaction_logs/log-1` },
+  changelogs: { path: `/stores/${alpha}/changelogs` },
+  subscription_events: { path: `/stores/${alpha}/subscription_events` },
+  subscription_mrr_snapshots: { path: `/stores/${alpha}/subscription_mrr_snapshots` },
+  'options-of-webhooks': { path: `/stores/${alpha}/webhooks`, method: 'OPTIONS' },
+  'error-of-validation': {
+    path: `/stores/${alpha}/webhooks`,
+    method: 'POST',
+    body: { format: 'fax', url: 'x', colour: 1 },
+  },
+  'error-not-found': { path: '/webhooks/256' },
+  'error-of-scope': { path: '/users' },
+  'error-of-query': { path: `/stores/${alpha}/webhooks?limit=0&order=colour&x=1` },
+};
+
+/** What differs from run to run stands for itself. */
+const settled = (text: string): string =>
+  text
+    .replaceAll(house.receiver.url, 'http://receiver.example.test')
+    .replaceAll(house.client.client_id, 'CLIENT_MAILER')
+    .replaceAll(house.other.client_id, 'CLIENT_OTHER')
+    .replaceAll(house.platform.client_id, 'CLIENT_PLATFORM')
+    .replaceAll(/id-[\w-]{12}/g, 'id-LOGREF')
+    .replaceAll(/("duration":|<duration>|<dt>Duration<\/dt>\s*<dd[^>]*>)\d+/g, '$10')
+    // A retry comes up to a fifth later, at random.
+    .replaceAll(/2026-07-01T10:01:\d\d/g, '2026-07-01T10:01:00')
+    .replaceAll(/(name="nonce" value=")[^"]*/g, '$1NONCE')
+    .replaceAll(/whsec_(?!MfKQ)[\w+/=]+/g, 'whsec_MADE_UP')
+    .replaceAll(/<style>[^]*?<\/style>/g, '<style>…</style>');
+
+const session = { Cookie: house.browser.cookie() ?? '' };
+
+const answerOf = async ({ path, method = 'GET', token, body }: Asked, accept: string): Promise<string> => {
+  const isSessions =
+    accept === 'text/html' && method === 'GET' && token !== tokens.platform && token !== tokens.neighbour;
+  const response = await house.call(method, path, {
+    accept,
+    ...(typeof token === 'string' && { token }),
+    ...(body !== undefined && { body }),
+    headers: {
+      ...(isSessions && (token === null ? { Cookie: '-' } : session)),
+      ...(token === null && { 'SERVICE-API-VERSION': '1' }),
+      ...(token === null && accept !== 'text/html' && { Cookie: '-' }),
+    },
+  });
+  const type = response.headers.get('content-type');
+  const link = response.headers.get('link');
+  const head = [`${response.status} ${type}`, ...(link === null ? [] : [`Link: ${link}`])].join('\n');
+  const text = settled(await response.text());
+  return `${head}\n\n${accept.endsWith('json') ? JSON.stringify(JSON.parse(text), null, 2) : text}\n`;
+};
+
+for (const [name, asked] of Object.entries(resources)) {
+  for (const [suffix, accept] of Object.entries(formats)) {
+    test(`${name} as ${accept} is as it was found right`, async () => {
+      const answer = await answerOf(asked, accept);
+      const file = join(FOLDER, `${name}.${suffix}.golden`);
+      if (isUpdate) {
+        await mkdir(FOLDER, { recursive: true });
+        await writeFile(file, answer);
+      }
+      assert.equal(answer, await readFile(file, 'utf8'));
+    });
+  }
+}
