@@ -7,7 +7,7 @@ type Ask = { key?: string; body?: unknown; token?: string; path?: string; origin
 
 const WEBHOOK = { name: 'Orders', format: 'json', encryption_key: 'a secret that must not lie around' };
 
-const server = await startAuthorizationServer({ API_RATE_PER_SECOND: '0' });
+const server = await startAuthorizationServer();
 const second = await server.startSecond();
 const issue = async (changes: Record<string, string> = {}, client: Record<string, string> = {}) =>
   String((await server.redeem(await server.newCode(changes), client)).body['access_token']);

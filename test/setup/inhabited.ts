@@ -81,7 +81,7 @@ export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
     response.writeHead(status, { 'Content-Type': 'text/plain', Date: 'Wed, 01 Jul 2026 10:00:00 GMT' }).end(text);
   });
   const server = await startAuthorizationServer(
-    { API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8' },
+    { OUTBOUND_ALLOW: '127.0.0.0/8' },
     { roles: ['serve', 'deliver'], ...options },
   );
   await addMember(server.sql, { storeId: server.foreign, userId: server.bobId, role: 'owner', now: server.now() });
