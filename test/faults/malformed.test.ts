@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { until } from '../setup/until.ts';
 import { openHouse } from './malformed/house.ts';
 import { differenceOf, readKept } from './malformed/kept.ts';
 import { storm } from './malformed/storm.ts';
@@ -29,7 +30,6 @@ const started = performance.now();
 const first = await storm(house, { total: WARM_UP, seed: SEED });
 const bytesBefore = memoryBytes();
 const second = await storm(house, { total: TOTAL - WARM_UP, seed: SEED + WARM_UP });
-const grownBytes = memoryBytes() - bytesBefore;
 const seconds = (performance.now() - started) / 1_000;
 const after = await readKept(app.sql);
 const successes = [...first.successes, ...second.successes];
@@ -48,7 +48,7 @@ test('no malformed request is a fault of the server, and each is refused in the 
 
 test('a good request in between always succeeds', () => {
   assert.ok(second.good.asked > TOTAL / 100, String(second.good.asked));
-  assert.equal(first.good.refused + second.good.refused, 0);
+  assert.deepEqual([...first.good.refused, ...second.good.refused], []);
 });
 
 test('nothing is lost', () => assert.deepEqual(difference.lost, []));
@@ -73,9 +73,11 @@ test('what is new was answered with its address, and what was answered is there'
   );
 });
 
-test('memory stays within its bounds', (t) => {
-  t.diagnostic(`grown by ${Math.round(grownBytes / 1024 / 1024)} MiB`);
-  assert.ok(grownBytes < GROWTH_MAX_BYTES, `${grownBytes} bytes`);
+test('what the requests took of memory is given back', async (t) => {
+  const grownBytes = async () => memoryBytes() - bytesBefore;
+  // What was freed goes back to the system a while later.
+  const bytes = await until(grownBytes, (grown) => grown < GROWTH_MAX_BYTES);
+  t.diagnostic(`grown by ${Math.round(bytes / 1024 / 1024)} MiB`);
 });
 
 test('the server still answers', async () => {

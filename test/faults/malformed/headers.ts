@@ -27,8 +27,9 @@ const accepted = (mediaTypes: readonly string[]) => {
     .map((list) => list.map((part) => part.join('')).join(', '));
 };
 
+/** None that begins with the version of something: that one would be let through. */
 const TAGS = listed(
-  ' ¦ * ¦ "" ¦ "a" ¦ W/"a" ¦ w/"a" ¦ "a ¦ a" ¦ "a""b" ¦ *, "a" ¦ "1-x" ¦ "\xff" ¦ , ¦ "1- ¦ W/ ¦ "0-0", "1-1"',
+  ' ¦ * ¦ "" ¦ "a" ¦ W/"a" ¦ w/"a" ¦ "a ¦ a" ¦ "a""b" ¦ *, "a" ¦ "-1-x" ¦ "\xff" ¦ , ¦ "1- ¦ W/ ¦ "0-0", "x-1"',
 );
 const ORIGINS = listed('null ¦  ¦ http:// ¦ https://elsewhere.example ¦ // ¦ file:// ¦ http://[ ¦ \xff');
 const VALUES: Readonly<Record<string, readonly string[]>> = {

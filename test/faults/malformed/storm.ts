@@ -33,8 +33,8 @@ export type Report = {
   statuses: Record<string, Record<string, number>>;
   /** Requests with an answer that nobody may get, or none: what was wrong, and the request as text. */
   wrong: string[];
-  /** Good requests in between. */
-  good: { asked: number; refused: number };
+  /** Good requests in between, and those of them that did not succeed. */
+  good: { asked: number; refused: string[] };
   successes: Success[];
 };
 
@@ -81,10 +81,7 @@ const sendTogether = async (line: Line, family: string, batch: readonly Message[
   for (const [index, message] of batch.entries()) note(report, family, message, answers[index]);
   report.good.asked += 1;
   const status = answers.at(-1)?.status ?? 0;
-  if (status !== 200) {
-    report.good.refused += 1;
-    if (report.wrong.length < SHOWN_MAX) report.wrong.push(`status ${status} to a good request: ${shown(good)}`);
-  }
+  if (status !== 200 && report.good.refused.length < SHOWN_MAX) report.good.refused.push(`${status} to ${shown(good)}`);
 };
 
 /** What is hardly HTTP may end the connection; whatever is answered counts as for any other. */
@@ -109,7 +106,7 @@ const jobsOf = (house: House, total: number) =>
 
 /** Sends about `total` requests, the same ones for the same seed. */
 export const storm = async (house: House, { total, seed }: { total: number; seed: number }): Promise<Report> => {
-  const report: Report = { sent: 0, statuses: {}, wrong: [], good: { asked: 0, refused: 0 }, successes: [] };
+  const report: Report = { sent: 0, statuses: {}, wrong: [], good: { asked: 0, refused: [] }, successes: [] };
   const port = Number(new URL(house.app.baseUrl).port);
   const good = goodMessages(house);
   const jobs = jobsOf(house, total);
