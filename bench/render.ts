@@ -42,7 +42,7 @@ const measure = ({ write }: Way, made: readonly unknown[], times: number): numbe
 await bench({ numbers }, async ({ rounds, count, webhooks }) => {
   const page = () => pageOf(webhooks);
   const written = renderDefault(page(), naming);
-  const view = { nav: html``, nonceOf: undefined };
+  const view = { nav: html``, session: undefined };
   const ways = [
     wayOf('JSON.stringify', () => JSON.parse(written) as unknown, JSON.stringify),
     ...formats.map(({ mediaTypes: [name], render }) => wayOf(name, page, (made) => render(made, naming, view))),

@@ -2,14 +2,14 @@
 import { relationsOf } from '#commerce/catalogue.ts';
 import { resourceDocument } from '#commerce/document.ts';
 import { shapeOf } from '#commerce/shape.ts';
-import { bounded } from '#database/bounded.ts';
 import type { Sql } from '#database/pool.ts';
+import type { Search } from '#database/search.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#kernel/ids.ts';
-import { notFound } from '#kernel/problem.ts';
-import { reachesStore } from '#kernel/principal.ts';
+import { invalid, notFound } from '#kernel/problem.ts';
+import { storeOfAddress } from '#kernel/principal.ts';
 import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './queries.ts';
@@ -22,14 +22,7 @@ type Deps = {
   relationPrefix: string;
   limits: EventLimits;
   bodyLimitBytes: number;
-  /** How long a store may be searched for one answer. */
-  searchLimitMs: number;
-};
-
-const storeIdOf = ({ params, principal }: ApiRequest): number => {
-  const id = parseId(params['store_id'] ?? '');
-  if (id === undefined || !reachesStore(principal, id)) throw notFound('store');
-  return id;
+  search: Search;
 };
 
 const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<StoredEvent> => {
@@ -37,6 +30,13 @@ const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<
   const event = id === undefined ? undefined : await findEvent(sql, { shard: shardOf(storeId), storeId, id });
   if (event === undefined) throw notFound('event');
   return event;
+};
+
+/** Publishing does not remember keys yet: taken in silence, one would promise what is not kept. */
+const refuseKey = (key: string | undefined): void => {
+  if (key === undefined) return;
+  const message = 'Idempotency-Key is not possible for events yet: an event that is sent twice is published twice';
+  throw invalid({ code: 'unsupported_header', message, field: 'Idempotency-Key' });
 };
 
 const TITLE = 'The events of this store';
@@ -49,8 +49,9 @@ const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Oper
     input: Unknown(),
     bodyLimitBytes,
     handle: async (request) => {
+      refuseKey(request.headers['idempotency-key']);
       const { events, isArray } = readPublish(request.body, limits);
-      const storeId = storeIdOf(request);
+      const storeId = storeOfAddress(request).storeId;
       const published = await publish({ storeId, events, now: request.now });
       const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
       const [document] = documents;
@@ -64,16 +65,16 @@ const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Oper
     },
   });
 
-const createList = ({ sql, baseUrl, searchLimitMs }: Deps): Operation =>
+const createList = ({ search, baseUrl }: Deps): Operation =>
   listing({
     summary: 'The events of this store, newest first, a page at a time',
     title: TITLE,
     rel: 'events',
     properties: EVENT_PROPERTIES,
     handle: async (request) => {
-      const storeId = storeIdOf(request);
+      const storeId = storeOfAddress(request).storeId;
       const store = { shard: shardOf(storeId), storeId };
-      const found = await bounded(sql, searchLimitMs, (tx) => listEvents(tx, store, request.listing));
+      const found = await search(storeId, request.listing, (tx) => listEvents(tx, store, request.listing));
       if (found === undefined) throw notFound('store');
       const back = `${baseUrl}/stores/${storeId}`;
       return {
@@ -90,7 +91,7 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
     summary: 'What the event carried, as it was then; zoom and fields shape it',
     modifiers: ['zoom', 'fields'],
     handle: async (request) => {
-      const storeId = storeIdOf(request);
+      const storeId = storeOfAddress(request).storeId;
       const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
       const document = resourceDocument(frozen, shapeOf(request.query, relationsOf(type)));
@@ -104,7 +105,7 @@ export const createEventOperations = (deps: Deps): Record<'publish' | 'list' | '
   read: guarded({
     summary: 'One event',
     handle: async (request) => {
-      const storeId = storeIdOf(request);
+      const storeId = storeOfAddress(request).storeId;
       const event = await eventOf(deps.sql, request, storeId);
       return { status: 200, document: eventDocument(event, storeId, event.baseUrl) };
     },

@@ -17,9 +17,16 @@ const unstorable = (text: string): string | undefined => {
   return text.isWellFormed() ? undefined : 'half of a surrogate pair';
 };
 
-/** Keys in a parsed value, counted without recursion; throws where a text cannot be stored or the nesting is too deep. */
-const countKeys = (root: unknown): number => {
+/** Nobody needs more where a schema says which there are: half a million names that it does not know took seconds. */
+export const MEMBERS_MAX = 10_000;
+
+/**
+ * Keys in a parsed value, counted without recursion; throws where a text cannot be stored, the nesting is too deep, or there
+ * are more members and items than `membersMax`.
+ */
+const countKeys = (root: unknown, membersMax: number): number => {
   let keys = 0;
+  let members = 0;
   const stack: [value: unknown, path: string, depth: number][] = [[root, '', 0]];
   for (let entry = stack.pop(); entry !== undefined; entry = stack.pop()) {
     const [value, path, depth] = entry;
@@ -28,6 +35,8 @@ const countKeys = (root: unknown): number => {
     if (typeof value !== 'object' || value === null) continue;
     if (depth === DEPTH_MAX) throw tooDeep();
     const isArray = Array.isArray(value);
+    members += isArray ? value.length : Object.keys(value).length;
+    if (members > membersMax) throw malformed(`The body has more than ${membersMax} members`);
     for (const [key, child] of Object.entries(value)) {
       if (!isArray) keys += 1;
       const inName = isArray ? undefined : unstorable(key);
@@ -85,7 +94,7 @@ const whereItBreaks = (text: string): string => {
 };
 
 /** JSON (RFC 8259) with no name twice in an object, and no NUL or half of a surrogate pair in a string or name. */
-export const parseJson = (bytes: Uint8Array): unknown => {
+export const parseJson = (bytes: Uint8Array, membersMax = Infinity): unknown => {
   const text = decode(bytes);
   let value: unknown;
   try {
@@ -94,7 +103,7 @@ export const parseJson = (bytes: Uint8Array): unknown => {
     throw malformed(`The body is not valid JSON${whereItBreaks(text)}`);
   }
   // A repeated name disappears in the parsed value, so the counts differ just then; only then is the slow look taken.
-  if (countKeys(value) !== countNames(text)) {
+  if (countKeys(value, membersMax) !== countNames(text)) {
     const field = findDuplicate(text) ?? '';
     throw malformed(`The member ${field} occurs twice`, field);
   }
@@ -150,12 +159,17 @@ export const bodyMediaTypes = [
 ] as const;
 
 /** The body as the operation's schema wants it, by content type; throws 400 and 415. */
-export const parseBody = (bytes: Uint8Array, contentType: string, arrays: ReadonlySet<string>): unknown => {
+export const parseBody = (
+  bytes: Uint8Array,
+  contentType: string,
+  arrays: ReadonlySet<string>,
+  membersMax = Infinity,
+): unknown => {
   const [mediaType = ''] = contentType.toLowerCase().split(';', 1);
   switch (mediaType.trim()) {
     case 'application/json':
     case 'application/hal+json':
-      return parseJson(bytes);
+      return parseJson(bytes, membersMax);
     case 'application/x-www-form-urlencoded':
       return formToObject(parseForm(bytes), arrays);
     case 'application/xml':

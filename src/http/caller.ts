@@ -5,6 +5,7 @@ import type { Markup } from '#hypermedia/markup.ts';
 import { Problem } from '#kernel/problem.ts';
 import { requirePlatform, type Principal } from '#kernel/principal.ts';
 import { bearerTokenOf } from './bearer-token.ts';
+import { withoutCors } from './cors.ts';
 import { leaveForeignHost, requireSameOrigin } from './own-pages.ts';
 import { negotiate, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
@@ -96,9 +97,12 @@ const visit = async (
   return visitor;
 };
 
+/** What a page and its forms can send. A session changes nothing in another way: only what forms send is guarded. */
+const BROWSED: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST']);
+
 /** Whether a browser asks that has no token: its session counts, and what it posts are forms. */
-export const isBrowsing = ({ headers }: FastifyRequest, { format }: Representation): boolean =>
-  format.isPage === true && headers.authorization === undefined;
+export const isBrowsing = ({ method, headers }: FastifyRequest, { format }: Representation): boolean =>
+  format.isPage === true && headers.authorization === undefined && BROWSED.has(method);
 
 /**
  * Whoever asks for a page and shows no token comes with a session; everybody else with the version header and a bearer
@@ -119,9 +123,11 @@ export const callerOf = async (
   const { versionHeader } = services.settings;
   if (!isPage && !isDocumentation) requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader);
   refuseTokenInQuery(request);
+  if (isBrowser) withoutCors(reply);
   const visitor = isBrowser ? await visit(services, request, reply, access) : null;
   const principal = isBrowser ? (visitor?.principal ?? null) : await bearerOf(services, request, access);
-  if (access === 'platform' && principal !== null) requirePlatform(principal);
+  // Before it is said what the caller may not do: asking for that costs as much.
   reply.headers(services.rateLimit(principal));
+  if (access === 'platform' && principal !== null) requirePlatform(principal);
   return { representation, principal, visitor, isBrowser };
 };

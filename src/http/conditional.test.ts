@@ -44,8 +44,18 @@ const matching: [ifMatch: string | undefined, mayGoOn: boolean][] = [
 ];
 for (const [header, mayGoOn] of matching) {
   test(`If-Match: ${header} ${mayGoOn ? 'lets' : 'keeps'} version 7 ${mayGoOn ? 'be changed' : 'as it is'}`, () => {
-    const change = () => unmodifiedSince(header)(7);
+    const change = () => unmodifiedSince({ 'if-match': header })(7);
     if (mayGoOn) assert.doesNotThrow(change);
     else assert.throws(change, { status: 412 });
   });
 }
+
+for (const header of ['*', '"7-x"', 'W/"7-x"', '"6-x", "7-x"']) {
+  test(`If-None-Match: ${header} keeps what is there from being changed`, () => {
+    assert.throws(() => unmodifiedSince({ 'if-none-match': header })(7), { status: 412 });
+  });
+}
+
+test('If-None-Match of another version changes what is there', () => {
+  assert.doesNotThrow(() => unmodifiedSince({ 'if-none-match': '"6-x"' })(7));
+});

@@ -29,15 +29,26 @@ export const isKnown = (ifNoneMatch: string | undefined, etag: string): boolean 
 /** The version that a tag of ours was made of: it is the same in every format and for every query. */
 const versionIn = (tag: string): string | undefined => /^([^-]+)-/.exec(tag)?.[1];
 
+type Conditions = Readonly<{ 'if-match'?: string | undefined; 'if-none-match'?: string | undefined }>;
+
 /**
  * What an operation asks before it changes version `present`: throws a 412 unless `If-Match` is absent, `*`, or names it
- * with a strong tag (RFC 9110 §13.1.1).
+ * with a strong tag (RFC 9110 §13.1.1), and where `If-None-Match` is `*` or names it (§13.1.2).
  */
 export const unmodifiedSince =
-  (ifMatch: string | undefined) =>
+  ({ 'if-match': ifMatch, 'if-none-match': ifNoneMatch }: Conditions) =>
   (present: number | string): void => {
-    if (ifMatch === undefined || ifMatch.trim() === '*') return;
-    if (tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && versionIn(tag) === String(present))) return;
-    const message = 'It has changed since you read it: read it again, and send the change with the ETag of that answer';
-    throw new Problem(412, { code: 'precondition_failed', message, field: 'If-Match' });
+    const names = (tag: string): boolean => versionIn(tag) === String(present);
+    const isUnwanted =
+      ifNoneMatch !== undefined && (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => names(tag)));
+    const isMeant =
+      ifMatch === undefined ||
+      ifMatch.trim() === '*' ||
+      tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && names(tag));
+    if (isMeant && !isUnwanted) return;
+    const field = isMeant ? 'If-None-Match' : 'If-Match';
+    const message = isMeant
+      ? 'It is there already, which the request does not want'
+      : 'It has changed since you read it: read it again, and send the change with the ETag of that answer';
+    throw new Problem(412, { code: 'precondition_failed', message, field });
   };

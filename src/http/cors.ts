@@ -1,4 +1,6 @@
 /** Cross-origin reads (Fetch standard): any origin, never with credentials. Pages and /authorize have none of this. */
+import type { FastifyReply } from 'fastify';
+
 export const corsHeaders = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Expose-Headers': 'Location, ETag, Link, Retry-After, RateLimit, RateLimit-Policy',
@@ -10,3 +12,8 @@ export const preflightHeaders = (allow: string, versionHeader: string): Record<s
   'Access-Control-Allow-Headers': `Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, ${versionHeader}`,
   'Access-Control-Max-Age': '7200',
 });
+
+/** What belongs to a session is for no script of another site. */
+export const withoutCors = (reply: FastifyReply): void => {
+  for (const name of Object.keys(corsHeaders)) reply.removeHeader(name);
+};

@@ -13,7 +13,7 @@ export const creating = <Schema extends TSchema, Prepared>(
   described: Described & {
     input: Schema;
     /** Throws a 404 where the caller does not reach the place. */
-    admit?: (request: ApiRequest) => void;
+    admit?: (request: ApiRequest) => Promise<void>;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
     make: (

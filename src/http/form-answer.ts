@@ -34,27 +34,15 @@ const goTo = (reply: FastifyReply, address: string, services: Services, done: Do
   return reply.headers({ 'Cache-Control': 'no-store' }).redirect(`${pathname}?${query.toString()}`, 303);
 };
 
-const goOn = (services: Services, { request, reply, caller }: PostedForm, answer: Answer) => {
+const goOn = (services: Services, { request, reply }: PostedForm, answer: Answer) => {
   switch (answer.status) {
     case 200:
     case 202:
       return goTo(reply, pathOf(request), services, 'changed');
     case 204:
       return goTo(reply, answer.next ?? services.settings.home, services, 'deleted');
-    case 201: {
-      if (answer.isSecret !== true) return goTo(reply, answer.location, services, 'created');
-      // It is shown this once, so there is no page to go on to.
-      const { document } = answer;
-      const view = viewOf(services, caller, { done: 'It is made. What is secret here is not shown again.' });
-      const { naming } = services;
-      return sendDocument(reply, request, caller.representation, {
-        status: 201,
-        document,
-        naming,
-        isSecret: true,
-        view,
-      });
-    }
+    case 201:
+      return goTo(reply, answer.location, services, 'created');
   }
 };
 
@@ -71,7 +59,7 @@ const showAgain = (
   { document, post, problem }: { document: Document; post: FormPost; problem: Problem },
 ) => {
   const action = document.actions?.find(({ method }) => method === post.method)?.name ?? post.method;
-  const view = viewOf(services, caller, { refused: { action, values: post.values, faults: problem.faults } });
+  const view = viewOf(services, caller.visitor, { refused: { action, values: post.values, faults: problem.faults } });
   const { naming } = services;
   const { status } = problem;
   return sendDocument(reply, request, caller.representation, { status, document, naming, isSecret: false, view });
@@ -92,7 +80,7 @@ export const answerForm = async (services: Services, form: PostedForm) => {
   }
   const ifMatch = post.version === '' ? undefined : `"${post.version}-"`;
   try {
-    return goOn(services, form, await run(request, caller, { body, ifMatch }));
+    return goOn(services, form, await run(request, caller, { body, ifMatch, key: post.key }));
   } catch (thrown) {
     if (!(thrown instanceof Problem) || !MENDABLE.has(thrown.status) || document === undefined) throw thrown;
     return showAgain(services, form, { document, post, problem: thrown });

@@ -10,15 +10,20 @@ import type { Visitor } from './caller.ts';
 import { METHODS, type Method } from './route.ts';
 
 /** Fields of the form itself. */
-const OWN = { method: '_method', version: '_version', nonce: 'nonce' } as const;
+const OWN = { method: '_method', version: '_version', key: '_key', nonce: 'nonce' } as const;
 
 export type FormPost = {
   method: Exclude<Method, 'GET'>;
   /** The version that was shown; empty where the document has none. */
   version: string;
+  /** Of the page that it stood on: sent twice, it is done once. */
+  key: string | undefined;
   /** What was typed, by name; `name[]` and `name` are one. */
   values: Readonly<Record<string, readonly string[]>>;
 };
+
+/** Browsers send line ends as CR LF (WHATWG URL-encoded form data); nobody has typed the CR. */
+const withPlainEnds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 
 /** Throws a 403 where the nonce is not that of this session for this deed, and a 400 where the method is none of ours. */
 export const readFormPost = (bytes: Uint8Array, path: string, visitor: Visitor): FormPost => {
@@ -35,10 +40,10 @@ export const readFormPost = (bytes: Uint8Array, path: string, visitor: Visitor):
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const [rawName, value] of form) {
     const name = rawName.replace(/\[[0-9]*\]$/, '');
-    // Browsers send line ends as CR LF (WHATWG URL-encoded form data); nobody has typed the CR.
-    if (!(Object.values(OWN) as string[]).includes(name)) (values[name] ??= []).push(value.replaceAll('\r\n', '\n'));
+    if (!(Object.values(OWN) as string[]).includes(name)) (values[name] ??= []).push(withPlainEnds(value));
   }
-  return { method: method as FormPost['method'], version: form.get(OWN.version) ?? '', values };
+  const [version, key] = [form.get(OWN.version) ?? '', form.get(OWN.key) ?? undefined];
+  return { method: method as FormPost['method'], version, key, values };
 };
 
 const asList = (value: string | readonly string[]): readonly string[] =>
@@ -69,7 +74,7 @@ export const bodyOf = ({ method, values }: FormPost, { fields }: Pick<Action, 'f
     } else if (given !== undefined) {
       const [text = ''] = given;
       const isKept = text === '' && (method === 'POST' || field.kind === 'secret');
-      if (!isKept && (method === 'POST' || text !== (present[0] ?? ''))) body[field.name] = text;
+      if (!isKept && (method === 'POST' || text !== withPlainEnds(present[0] ?? ''))) body[field.name] = text;
     }
   }
   // What no field of ours has sent is the schema's to refuse.

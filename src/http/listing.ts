@@ -1,5 +1,5 @@
 /** Operations that read a collection. */
-import type { Document, Link } from '#hypermedia/document.ts';
+import type { Document, Link, Naming } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
@@ -8,7 +8,7 @@ import { known, operation, type ApiRequest, type Described, type Operation } fro
 
 /**
  * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
- * where they depend on the address.
+ * where they depend on the address, `naming` where what is listed was frozen with its own.
  */
 export type Listed = {
   path: string;
@@ -17,6 +17,7 @@ export type Listed = {
   links?: readonly Link[];
   rel?: string;
   title?: string;
+  naming?: Naming;
 };
 
 /**
@@ -53,8 +54,9 @@ export const listing = (
         relations: described.relations?.(request),
       });
       const found = await described.handle({ ...request, listing: wanted, zoom });
-      const { links = [], rel = described.rel, title = described.title, ...listed } = found;
+      const { links = [], rel = described.rel, title = described.title, naming, ...listed } = found;
       const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
-      return { status: 200, document: { ...document, links: [...document.links, ...links] } };
+      const whole = { ...document, links: [...document.links, ...links] };
+      return { status: 200, document: whole, ...(naming && { naming }) };
     },
   });

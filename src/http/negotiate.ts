@@ -23,12 +23,16 @@ const parseAccept = (accept: string): Range[] =>
     return [{ type, q: q >= 0 && q <= 1 ? q : 0 }];
   });
 
-/** The weight of the most specific range that covers a media type; 0 where none does. */
+/**
+ * How much a media type is wanted: the weight of the most specific range that covers it, and at equal weight how specific
+ * that is: who names a type and adds that anything will do wants the type. 0 where no range covers it.
+ */
 const weightOf = (mediaType: string, ranges: readonly Range[]): number => {
   const family = `${mediaType.split('/', 1)[0]}/*`;
-  for (const type of [mediaType, family, '*/*']) {
+  for (const [unspecific, type] of [mediaType, family, '*/*'].entries()) {
     const range = ranges.find((candidate) => candidate.type === type);
-    if (range !== undefined) return range.q;
+    // Weights have three decimals (RFC 9110 §12.4.2), so this decides between equal ones only.
+    if (range !== undefined) return range.q === 0 ? 0 : range.q - unspecific * 1e-4;
   }
   return 0;
 };

@@ -68,7 +68,7 @@ export type Operation = {
   /** Of a listing: how each property of its items is compared. */
   properties: Comparisons | undefined;
   /** Throws a 404 where the caller does not reach the place: asked before a body is judged or an answer given again. */
-  admit: ((request: ApiRequest<unknown, Principal | null>) => void) | undefined;
+  admit: ((request: ApiRequest<unknown, Principal | null>) => Promise<void> | undefined) | undefined;
   /** Called when `input` finds faults, with the members that have none: so that all faults of a body leave together. */
   review: Review | undefined;
   handle: (request: ApiRequest<unknown, Principal | null>, once: Once) => Promise<Answer>;

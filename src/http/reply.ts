@@ -1,33 +1,50 @@
 /** A Document on its way out: format, tag, links of paging, and the headers that keep it where it belongs. */
+import { randomBytes } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document, Naming } from '#hypermedia/document.ts';
+import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
 import { pageHeaders } from './answers.ts';
-import type { Caller } from './caller.ts';
+import type { Visitor } from './caller.ts';
 import { etagOf, isKnown } from './conditional.ts';
-import { corsHeaders } from './cors.ts';
+import { withoutCors } from './cors.ts';
 import { linkHeader } from './link-header.ts';
 import { contentTypeOf, type Representation } from './negotiate.ts';
 import type { Services } from './services.ts';
 
 const VARY = 'Accept, Authorization';
 
-/** What a page shows beside the document; formats for programs need none of it. */
+const ONCE_KEY_BYTES = 18;
+
+/** What a page shows beside the document; formats for programs need none of it. Undefined: it is not known who looks. */
 export const viewOf = (
   { pages }: Services,
-  { visitor }: Pick<Caller, 'visitor'>,
+  visitor: Visitor | null | undefined,
   rest: Pick<View, 'refused' | 'done'> = {},
 ): View => ({
-  nav: pages.nav(visitor),
-  nonceOf: visitor === null ? undefined : ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),
+  nav: visitor === undefined ? html`` : pages.nav(visitor),
+  session: visitor
+    ? {
+        nonceOf: ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),
+        onceKey: randomBytes(ONCE_KEY_BYTES).toString('base64url'),
+      }
+    : undefined,
   ...rest,
 });
 
-/** The headers of every answer in this representation. A page belongs to one session, and no other site may read it. */
-export const representationHeaders = (reply: FastifyReply, representation: Representation): void => {
+/**
+ * The headers of every answer in this representation. A page is for no other site, and what somebody saw who was signed in
+ * does not come back with the back button once they have signed out.
+ */
+export const representationHeaders = (
+  reply: FastifyReply,
+  representation: Representation,
+  isPersonal = false,
+): void => {
   if (representation.format.isPage === true) {
-    for (const name of Object.keys(corsHeaders)) reply.removeHeader(name);
-    reply.headers({ ...pageHeaders(), 'Cache-Control': 'private, no-cache', Vary: `${VARY}, Cookie` });
+    withoutCors(reply);
+    const caching = isPersonal ? 'no-store' : 'private, no-cache';
+    reply.headers({ ...pageHeaders(), 'Cache-Control': caching, Vary: `${VARY}, Cookie` });
   } else {
     reply.headers({ 'Cache-Control': 'private, no-cache', Vary: VARY });
   }
@@ -51,7 +68,7 @@ export const sendDocument = (
   { status, document, naming, isSecret, view, page }: Outgoing,
 ) => {
   const bytes = Buffer.from(page ?? representation.format.render(document, naming, view));
-  representationHeaders(reply, representation);
+  representationHeaders(reply, representation, view?.session !== undefined);
   const links = linkHeader(document);
   if (links !== undefined) reply.header('Link', links);
   if (isSecret) return reply.code(status).header('Cache-Control', 'no-store').send(bytes);

@@ -27,7 +27,8 @@ const send = (services: Services, { request, reply, caller, withActions }: Way, 
   const showsActions = format.showsActions === true && answer.status !== 201;
   const document = showsActions ? withActions(answer.document, caller, addressOf(request, services)) : answer.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
-  const view = format.isPage === true ? viewOf(services, caller, done === undefined ? {} : { done }) : undefined;
+  const view =
+    format.isPage === true ? viewOf(services, caller.visitor, done === undefined ? {} : { done }) : undefined;
   const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
   const outgoing = { status: answer.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });

@@ -2,7 +2,8 @@
 import type { FastifyRequest } from 'fastify';
 import { invalid } from '#kernel/problem.ts';
 import { requirePlatform } from '#kernel/principal.ts';
-import { parseBody } from './body.ts';
+import { MEMBERS_MAX, parseBody } from './body.ts';
+import { propertiesOf } from './coerce.ts';
 import type { Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
 import { DONE } from './done.ts';
@@ -13,13 +14,15 @@ import { arraysOf, createValidator } from './validate.ts';
 
 /** `given` is what a form says in place of the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;
-type Given = { body: unknown; ifMatch: string | undefined };
+type Given = { body: unknown; ifMatch: string | undefined; key: string | undefined };
 
 /** `method` is what is done, which the POST of a form hides. */
 export const createRun = (services: Services, method: Method, operation: Operation): Run => {
   const { input } = operation;
   const arrays = input === undefined ? undefined : arraysOf(input);
   const validate = input === undefined ? undefined : createValidator(input);
+  // An open body (events) has its own limits.
+  const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
   return async (request, caller, given) => {
     const { principal } = caller;
     if (operation.access === 'platform' && principal !== null) requirePlatform(principal);
@@ -33,11 +36,11 @@ export const createRun = (services: Services, method: Method, operation: Operati
       headers,
       address: request.ip,
       now: services.clock.now(),
-      unmodified: unmodifiedSince(given === undefined ? headers['if-match'] : given.ifMatch),
+      unmodified: unmodifiedSince(given === undefined ? headers : { 'if-match': given.ifMatch }),
     };
     const handle = (body: unknown) => {
       const once = services.once({
-        key: method === 'POST' && principal !== null ? headers['idempotency-key'] : undefined,
+        key: given === undefined ? headers['idempotency-key'] : given.key,
         principal,
         method,
         path: pathOf(request),
@@ -47,10 +50,10 @@ export const createRun = (services: Services, method: Method, operation: Operati
       });
       return operation.handle({ ...asked, principal, body }, once);
     };
-    operation.admit?.({ ...asked, principal, body: undefined });
+    await operation.admit?.({ ...asked, principal, body: undefined });
     if (arrays === undefined || validate === undefined) return handle(undefined);
     const { value, faults, sound } = validate(
-      given === undefined ? parseBody(bytes, headers['content-type'] ?? '', arrays) : given.body,
+      given === undefined ? parseBody(bytes, headers['content-type'] ?? '', arrays, membersMax) : given.body,
     );
     if (faults.length === 0) return handle(value);
     const further = (await operation.review?.({ ...asked, principal, body: sound })) ?? [];

@@ -22,9 +22,11 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
     // Nothing acceptable: an error in the default format tells more than an empty answer.
   }
   const { format } = representation;
-  const view = format.isPage === true ? viewOf(services, { visitor: callerIn(request)?.visitor ?? null }) : undefined;
+  const view = format.isPage === true ? viewOf(services, callerIn(request)?.visitor) : undefined;
   const body = format.render(errorDocument(problem, logref), services.naming, view);
-  representationHeaders(reply, representation);
+  // What reaches no route has not got them yet: a script on another site must be able to read an error, too.
+  reply.headers({ 'X-Content-Type-Options': 'nosniff', ...corsHeaders });
+  representationHeaders(reply, representation, view?.session !== undefined);
   return reply.code(problem.status).headers(problem.headers).send(Buffer.from(body));
 };
 

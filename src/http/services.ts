@@ -86,8 +86,11 @@ export const reportProblem = (
   return { problem, logref };
 };
 
-/** The address as it was asked for, without the query. */
-export const pathOf = ({ url }: FastifyRequest): string => url.split('?', 1)[0] ?? '/';
+/** The path that was asked for. A request may name the whole address (RFC 9112 §3.2.2), with any host. */
+export const pathOf = ({ url }: FastifyRequest): string => {
+  const path = url.split('?', 1)[0] ?? '/';
+  return path.startsWith('/') ? path : new URL(path).pathname;
+};
 
 /** The same at the public address. */
 export const addressOf = (request: FastifyRequest, { naming }: Services): string =>

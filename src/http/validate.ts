@@ -57,12 +57,54 @@ export const arraysOf = (schema: TSchema): ReadonlySet<string> =>
 /** What came of a check. `sound` is the value without the members that have a fault, where the value is an object. */
 export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonly<Record<string, unknown>> };
 
+/** One entry for each fault: a union reports each of its branches, and an unknown member once more as "schema is false". */
+const faultsIn = (errors: readonly ValidationError[]): Fault[] => {
+  const isUnknown = errors.some(({ keyword }) => keyword === 'additionalProperties');
+  const faults = errors.filter(({ keyword }) => keyword !== 'boolean' || !isUnknown).flatMap(faultsOf);
+  return [...new Map(faults.map((fault) => [`${fault.field}:${fault.code}`, fault])).values()];
+};
+
+/** So many members that nobody knows are named; a body that consists of them is told no more than that. */
+const UNKNOWN_MAX = 50;
+
+/**
+ * Members one by one: the library's own check of an object stops at eight errors, and what it has not looked at is not
+ * sound. Its `additionalProperties` is false, as that of every body of ours.
+ */
+const createMemberCheck = (schema: TSchema) => {
+  const members = new Map(Object.entries(propertiesOf(schema)).map(([name, one]) => [name, Compile(one)]));
+  const { required = [] } = schema as { required?: readonly string[] };
+  return (value: Readonly<Record<string, unknown>>): Checked => {
+    const faults: Fault[] = required
+      .filter((name) => !Object.hasOwn(value, name))
+      .map((name) => ({ code: 'required', message: `${name} is required`, field: name }));
+    const sound: [string, unknown][] = [];
+    let unknown = 0;
+    for (const [name, member] of Object.entries(value)) {
+      const compiled = members.get(name);
+      if (compiled === undefined) {
+        unknown += 1;
+        const message = `${name} is not a property that can be set here`;
+        if (unknown <= UNKNOWN_MAX) faults.push({ code: 'unknown_property', message, field: name });
+      } else if (compiled.Check(member)) sound.push([name, member]);
+      else {
+        const errors = compiled.Errors(member) as ValidationError[];
+        faults.push(
+          ...faultsIn(errors.map((error) => Object.assign(error, { instancePath: `/${name}${error.instancePath}` }))),
+        );
+      }
+    }
+    return { value, faults, sound: Object.fromEntries(sound) };
+  };
+};
+
 /**
  * Makes the check for a schema. Members that the schema marks `readOnly`, and `_links` and `_embedded`, are dropped
  * first, so that a client may send back what it read. There is one entry for each fault.
  */
 export const createValidator = (schema: TSchema): ((value: unknown) => Checked) => {
   const compiled = Compile(schema);
+  const checkMembers = createMemberCheck(schema);
   const dropped = new Set(['_links', '_embedded']);
   for (const [name, property] of Object.entries(propertiesOf(schema)))
     if (property['readOnly'] === true) dropped.add(name);
@@ -72,15 +114,7 @@ export const createValidator = (schema: TSchema): ((value: unknown) => Checked) 
   };
   return (given) => {
     const value = read(given);
-    const members = isObject(value) ? Object.entries(value) : [];
-    if (compiled.Check(value)) return { value, faults: [], sound: Object.fromEntries(members) };
-    const errors = compiled.Errors(value) as ValidationError[];
-    // The library says of an unknown member once more that "schema is false".
-    const isUnknown = errors.some(({ keyword }) => keyword === 'additionalProperties');
-    const faults = errors.filter(({ keyword }) => keyword !== 'boolean' || !isUnknown).flatMap(faultsOf);
-    // A union reports each of its branches: one entry a field is enough.
-    const distinct = [...new Map(faults.map((fault) => [`${fault.field}:${fault.code}`, fault])).values()];
-    const faulty = new Set(distinct.map((fault) => fault.field?.split('.', 1)[0]));
-    return { value, faults: distinct, sound: Object.fromEntries(members.filter(([name]) => !faulty.has(name))) };
+    if (compiled.Check(value)) return { value, faults: [], sound: isObject(value) ? value : {} };
+    return isObject(value) ? checkMembers(value) : { value, faults: faultsIn(compiled.Errors(value)), sound: {} };
   };
 };

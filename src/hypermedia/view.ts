@@ -14,8 +14,15 @@ export type Refused = {
 export type View = {
   /** The way around, for the shell's header. */
   nav: Markup;
-  /** The hidden field of a form; undefined where the reader has no session, and then there are no forms. */
-  nonceOf: ((action: Action) => string) | undefined;
+  /** What the forms carry of the reader's session; undefined where there is none, and then there are no forms. */
+  session:
+    | {
+        /** Proves that a page of this session was given the form. */
+        nonceOf: (action: Action) => string;
+        /** Makes of a form that is sent twice one thing. */
+        onceKey: string;
+      }
+    | undefined;
   refused?: Refused;
   /** What was just done, as a sentence. */
   done?: string;

@@ -1,4 +1,5 @@
-import { Problem } from './problem.ts';
+import { parseId, shardOf } from './ids.ts';
+import { notFound, Problem } from './problem.ts';
 
 export type Scope = 'store_full_access' | 'user_full_access' | 'platform';
 
@@ -28,6 +29,16 @@ export const reachesAccount = (principal: Principal, id: number): boolean =>
 
 /** Whether somebody is here in person, by their session, and not an app that they let in. */
 export const isInPerson = ({ grantId, userId }: Principal): boolean => grantId === null && userId !== null;
+
+/** The store that an address names as `:store_id`. Throws a 404 where the principal does not reach it. */
+export const storeOfAddress = (asked: {
+  params: Readonly<Record<string, string>>;
+  principal: Principal;
+}): { shard: number; storeId: number } => {
+  const storeId = parseId(asked.params['store_id'] ?? '');
+  if (storeId === undefined || !reachesStore(asked.principal, storeId)) throw notFound('store');
+  return { shard: shardOf(storeId), storeId };
+};
 
 /** 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the principal holds the platform's scope. */
 export const requirePlatform = (principal: Principal): void => {

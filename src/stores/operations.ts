@@ -6,7 +6,8 @@ import { accepting, guarded, type ApiRequest, type Operation } from '#http/opera
 import { shardOf } from '#kernel/ids.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
-import { keyOf, storeOf } from './access.ts';
+import { storeOfAddress } from '#kernel/principal.ts';
+import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument } from './document.ts';
 import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
 import { countStores, findStore, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
@@ -32,7 +33,7 @@ const reachOf = ({ stores }: Principal): Reach =>
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
 const change = async ({ sql, onMoved }: StoreDeps, request: ApiRequest<StorePart>): Promise<StoreRow> => {
-  const { shard, storeId } = keyOf(request);
+  const { shard, storeId } = storeOfAddress(request);
   const { before, after } = await transaction(sql, async (tx) => {
     const stored = await lockStore(tx, shard, storeId);
     if (stored === undefined) throw notFound('store');
@@ -95,7 +96,7 @@ export const createStoreOperations = (
       summary: 'Erases the store with everything in it, at once and for good; needs the scope platform',
       access: 'platform',
       handle: async (request) => {
-        await eraseStore(sql, { ...keyOf(request), eraseTheirs: deps.eraseTheirs }, request);
+        await eraseStore(sql, { ...storeOfAddress(request), eraseTheirs: deps.eraseTheirs }, request);
         return { status: 204, next: `${baseUrl}/stores` };
       },
     }),

@@ -1,17 +1,19 @@
 /** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
 import type { Sql } from '#database/pool.ts';
+import type { Search } from '#database/search.ts';
 import type { Sealer } from '#database/seal.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
-import { reachesStore, type Principal } from '#kernel/principal.ts';
+import type { Principal } from '#kernel/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
 import { findWebhook, type Key, type WebhookRow } from './queries.ts';
 
 export type WebhookDeps = {
   sql: Sql;
+  search: Search;
   sealer: Sealer;
   baseUrl: string;
   /** The payload versions a webhook may have. */
@@ -26,13 +28,6 @@ export type WebhookDeps = {
 };
 
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
-
-/** The store of the address. Throws a 404 where the caller does not reach it. */
-export const storeOf = ({ params, principal }: Asked): { shard: number; storeId: number } => {
-  const storeId = parseId(params['store_id'] ?? '');
-  if (storeId === undefined || !reachesStore(principal, storeId)) throw notFound('store');
-  return { shard: shardOf(storeId), storeId };
-};
 
 /** Where the webhook of the address is looked for. Throws a 404 where the address has no id. */
 export const keyOf = ({ params, principal }: Asked): Key => {

@@ -5,11 +5,12 @@ import { listing } from '#http/listing.ts';
 import { type ApiRequest, type Operation } from '#http/operation.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
-import { judge, sealedTo, show, storeOf, type WebhookDeps } from './access.ts';
+import { storeOfAddress } from '#kernel/principal.ts';
+import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
 import { addressOfWebhook, WEBHOOK_PROPERTIES } from './document.ts';
 import { createHistory } from './history/operations.ts';
 import { createItem } from './item.ts';
-import { countWebhooks, findWebhook, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
+import { countWebhooks, findWebhook, hasStore, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { decide, defaults, readWish, type Settings } from './webhook.ts';
 
@@ -22,7 +23,7 @@ const createList = (deps: WebhookDeps): Operation =>
     handle: async (request) => {
       const { listing: wanted, now } = request;
       const { filters } = wanted;
-      const store = storeOf(request);
+      const store = storeOfAddress(request);
       const [rows, total] = await Promise.all([
         listWebhooks(deps.sql, store, wanted, now),
         countWebhooks(deps.sql, store, { filters, now }),
@@ -71,9 +72,13 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
     summary: 'Creates a webhook; name and format are required, encryption_key too when format is json',
     title: 'Create a webhook',
     input: whole,
-    admit: (request) => void storeOf(request),
+    admit: async (request) => {
+      const store = storeOfAddress(request);
+      // To the platform everything is in reach, what was erased as well.
+      if (request.principal.stores === 'all' && !(await hasStore(deps.sql, store))) throw notFound('store');
+    },
     review: async (request) => {
-      storeOf(request);
+      storeOfAddress(request);
       const { faults } = await weigh(deps, request.body);
       return faults;
     },
@@ -84,7 +89,7 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
       return { settings: { ...settings, name, format }, encryptionKey: wish.encryptionKey ?? null };
     },
     make: async (tx, request, { settings, encryptionKey }) => {
-      const store = storeOf(request);
+      const store = storeOfAddress(request);
       const row = await add(tx, deps, request, store, settings, encryptionKey);
       return {
         document: show(deps, row, request),

@@ -104,6 +104,11 @@ export const countWebhooks = async (
   return row?.total;
 };
 
+export const hasStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<boolean> => {
+  const rows = await sql`select from store where shard = ${store.shard} and id = ${store.storeId}`;
+  return rows.length === 1;
+};
+
 /**
  * Keeps other creators out of this store until the transaction ends, so that a count of its webhooks stays true. The
  * count must be a statement of its own: one that waited for this lock still sees what was there before it waited.

@@ -157,6 +157,37 @@ test('a refused form comes back with all that was typed and what is wrong with i
   assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the key that was made up stays');
 });
 
+test('a form that is sent twice makes one thing', async () => {
+  const form = filled(await formFor(WEBHOOKS, 'POST'), { name: 'Twice', format: 'json' });
+  const sent = await Promise.all([send(WEBHOOKS, form), send(WEBHOOKS, form)]);
+  const [first, second] = sent.map(({ headers }) => headers.get('location'));
+  assert.match(first ?? '', /^\/webhooks\/\d+\?done=created$/);
+  assert.equal(second, first);
+});
+
+test('a session changes nothing but by a form', async () => {
+  const path = await create();
+  for (const method of ['PATCH', 'PUT', 'DELETE']) {
+    const response = await fetch(server.origin + path, {
+      method,
+      headers: {
+        ...HTML,
+        Cookie: browser.cookie() ?? '',
+        'Sec-Fetch-Site': 'same-origin',
+        'Content-Type': 'application/json',
+      },
+      ...(method !== 'DELETE' && { body: JSON.stringify({ name: 'x', format: 'partner_automation' }) }),
+    });
+    assert.equal(response.status, 401, method);
+    await response.arrayBuffer();
+  }
+  assert.equal((await rowOf(path))?.revision, 1);
+});
+
+test('what was seen does not come back after signing out', async () => {
+  assert.equal((await show(WEBHOOKS)).headers.get('cache-control'), 'no-store');
+});
+
 test('who changes what somebody else has changed meanwhile is told so', async () => {
   const path = await create();
   const form = await formFor(path, 'PATCH');

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { removeMember } from '#stores/store.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 
 type Ask = { key?: string; body?: unknown; token?: string; path?: string; origin?: string; accept?: string };
@@ -94,6 +96,42 @@ test('an answer is not given again to who no longer reaches the store', async ()
   assert.equal((await post(asked)).status, 201);
   await removeMember(server.sql, { storeId: server.beta, userId: server.adaId });
   assert.equal((await post(asked)).status, 404);
+});
+
+test('an answer is not given again for a store that was erased', async () => {
+  const platform = await server.token({ grant_type: 'client_credentials', scope: 'platform', ...server.platform });
+  const asPlatform = { key: 'erased', token: String(platform.body['access_token']) };
+  const shop = { name: 'Short-lived', domain: 'short.example.com', email: 'a@example.com', time_zone: 'UTC' };
+  const store = new URL((await post({ ...asPlatform, path: '/stores', body: shop })).headers.get('location') ?? '')
+    .pathname;
+  const asked = { ...asPlatform, path: `${store}/webhooks` };
+  assert.equal((await post(asked)).status, 201);
+  const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${asPlatform.token}` };
+  assert.equal((await fetch(server.origin + store, { method: 'DELETE', headers })).status, 204);
+  assert.equal((await post(asked)).status, 404);
+});
+
+test('repeats that wait leave the others their connections', async () => {
+  const [holder, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const held = server.sql.begin(async (tx) => {
+    await tx`select from store where id = ${server.alpha} for update`;
+    holder.resolve();
+    await release.promise;
+  });
+  await holder.promise;
+  const repeats = Array.from({ length: 30 }, () => post({ key: 'waiting' }));
+  await until(
+    () => waitingForLocks(server.sql),
+    (waiting) => waiting > 0,
+  );
+  assert.equal((await server.read(server.alpha, token)).status, 200);
+  assert.equal(await waitingForLocks(server.sql), 1);
+  release.resolve();
+  await held;
+  assert.deepEqual(
+    (await Promise.all(repeats)).map(({ status }) => status),
+    repeats.map(() => 201),
+  );
 });
 
 test('the answer comes again in the format that is asked for', async () => {

@@ -11,8 +11,8 @@ const nav = html`<nav aria-label="Your pages">
 </nav>`;
 
 /** Somebody without a session, and somebody with one. */
-export const visitor: View = { nav, nonceOf: undefined };
-export const owner: View = { nav, nonceOf: ({ name }) => `nonce-of-${name}` };
+export const visitor: View = { nav, session: undefined };
+export const owner: View = { nav, session: { nonceOf: ({ name }) => `nonce-of-${name}`, onceKey: 'once' } };
 
 const one = { isRequired: false, isMultiple: false } as const;
 const FORMATS = ['json', 'partner_automation', 'partner_sitebuilder'];

@@ -63,14 +63,14 @@ const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operati
       const by = { origin: originOf(request), client: request.principal.clientId, now: request.now };
       const { id } = await addUser(tx, prepared, by);
       const row = { id, email: prepared.email, dateCreated: request.now };
+      const isInvited = request.body.password === undefined && mailer !== undefined;
+      const link = isInvited ? await links.issueIn(tx, id, by) : undefined;
       return {
         document: userDocument(row, { ...request, baseUrl }),
         location: addressOfUser(id, baseUrl),
         made: async () => {
-          if (request.body.password !== undefined || mailer === undefined) return;
-          const link = await links.issue(id, by);
           const { lifetimeMinutes } = links;
-          if (link !== undefined) mailer.send(welcomeMail({ to: row.email, link, lifetimeMinutes, authUrl }));
+          if (link !== undefined) mailer?.send(welcomeMail({ to: row.email, link, lifetimeMinutes, authUrl }));
         },
       };
     },

@@ -34,20 +34,44 @@ const readKey = (key: string): string => {
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
 };
 
+/** A charset that is named or not makes no other body. */
+const bareTypeOf = (contentType: string): string => contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+
 /** Who asks for what under which name: one caller never meets the answer of another. */
 const scopeOf = (key: string, { principal, method, path }: Asked): Buffer =>
   createHash('sha256')
     .update(JSON.stringify([principal?.clientId, principal?.userId, method, path, key]))
     .digest();
 
-export const createOnce =
-  ({ sql, sealer, fingerprintKey }: IdempotencyDeps) =>
-  (asked: Asked): Once => {
+/**
+ * Those of one key in this process go one after the other and hold one connection of the pool between them. Others wait in
+ * the database, at the key.
+ */
+const createTurns = () => {
+  const turns = new Map<string, Promise<unknown>>();
+  return async <T>(name: string, take: () => Promise<T>): Promise<T> => {
+    const before = turns.get(name);
+    const mine = (before ?? Promise.resolve()).then(take, take);
+    turns.set(name, mine);
+    try {
+      return await mine;
+    } finally {
+      if (turns.get(name) === mine) turns.delete(name);
+    }
+  };
+};
+
+export const createOnce = ({ sql, sealer, fingerprintKey }: IdempotencyDeps) => {
+  const inTurn = createTurns();
+  return (asked: Asked): Once => {
     const { key, now, contentType, bytes } = asked;
     if (key === undefined) return { before: async () => undefined, make: (make) => transaction(sql, make) };
     const scope = scopeOf(readKey(key), asked);
     const boundTo = `idempotency:${scope.toString('hex')}`;
-    const bodyHash = createHmac('sha256', fingerprintKey).update(`${contentType}\n`).update(bytes).digest();
+    const bodyHash = createHmac('sha256', fingerprintKey)
+      .update(`${bareTypeOf(contentType)}\n`)
+      .update(bytes)
+      .digest();
     const staleAt = new Date(now.getTime() - KEPT_MS);
 
     const again = (kept: Kept | undefined): Made | undefined => {
@@ -60,18 +84,21 @@ export const createOnce =
     return {
       before: async () => again(await findAnswer(sql, scope, staleAt)),
       make: (make) =>
-        transaction(sql, async (tx) => {
-          if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
-            const present = again(await findAnswer(tx, scope, staleAt));
-            if (present !== undefined) return present;
-            throw new Error('An idempotency key that is taken has no answer');
-          }
-          const made = await make(tx);
-          await keepAnswer(tx, scope, sealer.seal(JSON.stringify(made), boundTo));
-          return made;
-        }),
+        inTurn(boundTo, () =>
+          transaction(sql, async (tx) => {
+            if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
+              const present = again(await findAnswer(tx, scope, staleAt));
+              if (present !== undefined) return present;
+              throw new Error('An idempotency key that is taken has no answer');
+            }
+            const made = await make(tx);
+            await keepAnswer(tx, scope, sealer.seal(JSON.stringify(made), boundTo));
+            return made;
+          }),
+        ),
     };
   };
+};
 
 /** Keys that have had their day. */
 export const createIdempotencyPurge = ({ sql }: { sql: Sql }): Purge => ({

@@ -81,7 +81,7 @@ const viewOf = (
   typed: string,
 ): View => {
   const [first] = actions;
-  const view: View = { nav: html``, nonceOf: () => typed, done: typed };
+  const view: View = { nav: html``, session: { nonceOf: () => typed, onceKey: typed }, done: typed };
   if (first === undefined) return view;
   const values = Object.fromEntries(first.fields.map(({ name }) => [name, [typed]]));
   return { ...view, refused: { action: first.name, values, faults } };

@@ -7,7 +7,7 @@ import { renderHtml } from './page.ts';
 
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const href = 'https://api.example.com/things/1?x=1';
-const owner: View = { nav: html``, nonceOf: ({ name }) => `nonce-${name}` };
+const owner: View = { nav: html``, session: { nonceOf: ({ name }) => `nonce-${name}`, onceKey: 'once' } };
 
 const actionOf = (method: Action['method'], fields: readonly Field[], name = 'change'): Action => ({
   name,
@@ -195,7 +195,10 @@ test('a form says which deed it is, of which version, and by which session', () 
     ['_method', 'PATCH'],
     ['_version', '7'],
   ]);
-  assert.deepEqual(hiddenIn(pageOf([actionOf('POST', [base], 'create')])), [['nonce', 'nonce-create']]);
+  assert.deepEqual(hiddenIn(pageOf([actionOf('POST', [base], 'create')])), [
+    ['nonce', 'nonce-create'],
+    ['_key', 'once'],
+  ]);
   assert.deepEqual(hiddenIn(pageOf([actionOf('DELETE', [], 'delete')])).slice(1, 2), [['_method', 'DELETE']]);
 });
 
@@ -206,5 +209,5 @@ test('what cannot be undone is said to be so, and replacing is left to programs'
 });
 
 test('without a session there are no forms', () => {
-  assert.doesNotMatch(pageOf([actionOf('PATCH', [base])], { ...owner, nonceOf: undefined }), /<form|nonce/);
+  assert.doesNotMatch(pageOf([actionOf('PATCH', [base])], { ...owner, session: undefined }), /<form|nonce/);
 });

@@ -45,12 +45,17 @@ const fields = (action: Action, index: number, refused: Refused | undefined): Ma
   });
 };
 
-const form = (action: Action, index: number, { document, naming, view }: Context, nonce: string): Markup => {
+const form = (
+  action: Action,
+  index: number,
+  { document, naming, view }: Context,
+  { nonceOf, onceKey }: NonNullable<View['session']>,
+): Markup => {
   const { method, href, title } = action;
   const isDelete = method === 'DELETE';
   const isVersioned = method !== 'POST' && document.version !== undefined;
   return html`<form method="post" action="${hrefOf(href, naming) ?? ''}" autocomplete="off">
-    ${hidden('nonce', nonce)} ${method !== 'POST' && hidden('_method', method)}
+    ${hidden('nonce', nonceOf(action))} ${method === 'POST' ? hidden('_key', onceKey) : hidden('_method', method)}
     ${isVersioned && hidden('_version', document.version ?? '')} ${isDelete && html`<p>This cannot be undone.</p>`}
     ${fields(action, index, refusalOf(view, action))}
     <div class="buttons">
@@ -65,14 +70,14 @@ const form = (action: Action, index: number, { document, naming, view }: Context
  */
 export const actionForms = (context: Context, isFirst: boolean): { refused: Markup[]; others: Markup[] } => {
   const { document, view } = context;
-  const { nonceOf } = view;
-  if (nonceOf === undefined) return { refused: [], others: [] };
+  const { session } = view;
+  if (session === undefined) return { refused: [], others: [] };
   const forms = shownActions(document).map((action, index) => {
     const isRefused = refusalOf(view, action) !== undefined;
     const isOpen = isRefused || (isFirst && action.method === 'POST');
     const markup = html`<details class="card" ${isOpen && html`open`}>
       <summary>${action.title}</summary>
-      ${form(action, index, context, nonceOf(action))}
+      ${form(action, index, context, session)}
     </details>`;
     return { isRefused, markup };
   });

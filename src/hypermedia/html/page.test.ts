@@ -6,7 +6,7 @@ import type { View } from '../view.ts';
 import { renderHtml } from './page.ts';
 
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
-const owner: View = { nav: html`<nav aria-label="Around"></nav>`, nonceOf: () => 'n' };
+const owner: View = { nav: html`<nav aria-label="Around"></nav>`, session: { nonceOf: () => 'n', onceKey: 'k' } };
 
 const pageOf = (document: Partial<Document>, view?: View): string => {
   const whole = { name: 'things', links: [], embedded: [], properties: [], ...document };

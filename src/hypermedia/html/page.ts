@@ -13,7 +13,7 @@ import { plainText } from './structured.ts';
 import { badge, isState, isTrue, stateBadge } from './values.ts';
 import { inSentence, labelOf } from './words.ts';
 
-const NO_VIEW: View = { nav: html``, nonceOf: undefined };
+const NO_VIEW: View = { nav: html``, session: undefined };
 
 const titleOf = (document: Document): string =>
   harmless(document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name));
@@ -75,7 +75,7 @@ const problem = (document: Document, errors: readonly Document[], naming: Naming
 const whole = (document: Document, naming: Naming, view: View): Markup => {
   const forms = actionForms({ document, naming, view }, collectionOf(document)?.total === 0);
   return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
-  ${refusedAlert({ document, view })} ${forms.refused} ${content(document, naming, view.nonceOf !== undefined)}
+  ${refusedAlert({ document, view })} ${forms.refused} ${content(document, naming, view.session !== undefined)}
   ${forms.others}`;
 };
 

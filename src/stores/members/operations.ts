@@ -5,7 +5,8 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
-import { keyOf, storeOf } from '../access.ts';
+import { storeOfAddress } from '#kernel/principal.ts';
+import { storeOf } from '../access.ts';
 import { deleteMember } from '../queries.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
@@ -27,7 +28,7 @@ type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 const memberKeyOf = (request: Asked) => {
   const userId = parseId(request.params['user_id'] ?? '');
   if (userId === undefined) throw notFound('member');
-  return { ...keyOf(request), userId };
+  return { ...storeOfAddress(request), userId };
 };
 
 /** The member of the address, locked; and the one that the caller means. */
@@ -41,16 +42,17 @@ const lockedMember = async (tx: Tx, request: Asked & Pick<ApiRequest, 'unmodifie
 const ALREADY = 'This person is a member of the store already: change what they are at their own address';
 
 /** A second time is refused, so that nobody takes an owner down by adding them again. */
-const addition = ({ baseUrl }: Deps): Operation =>
+const addition = ({ sql, baseUrl }: Deps): Operation =>
   creating({
     title: 'Add a member',
     summary: 'Makes a person a member of the store; needs the scope platform',
     access: 'platform',
     input: newMember,
+    admit: async (request) => void (await storeOf(sql, request)),
     prepare: async () => {},
     make: async (tx, request) => {
       const { user: userId, role } = request.body;
-      const key = { ...keyOf(request), userId };
+      const key = { ...storeOfAddress(request), userId };
       if (!(await holdStore(tx, key))) throw notFound('store');
       if (!(await holdUser(tx, userId)))
         throw invalid({ code: 'invalid_value', message: 'user must be the id of a user', field: 'user' });
@@ -73,7 +75,7 @@ export const createMemberOperations = ({
     title: 'The members of this store',
     properties: MEMBER_PROPERTIES,
     handle: async (request) => {
-      const key = keyOf(request);
+      const key = storeOfAddress(request);
       await storeOf(sql, request);
       const [rows, total] = await Promise.all([
         listMembers(sql, key, request.listing),

@@ -1,35 +1,26 @@
 /** What became of one event: its deliveries over all webhooks of the store. */
-import { bounded } from '#database/bounded.ts';
-import type { Sql } from '#database/pool.ts';
+import type { Search } from '#database/search.ts';
 import { addressOfEvent } from '#events/document.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
-import { storeOf } from '../../access.ts';
+import { storeOfAddress } from '#kernel/principal.ts';
 import { deliveryDocument, STATUS_PROPERTIES } from '../document.ts';
 import { listDeliveriesOfEvent } from './queries.ts';
 
-export const createEventStatuses = ({
-  sql,
-  baseUrl,
-  searchLimitMs,
-}: {
-  sql: Sql;
-  baseUrl: string;
-  searchLimitMs: number;
-}): Operation =>
+export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseUrl: string }): Operation =>
   listing({
     summary: 'The deliveries of this event over all webhooks, newest first, a page at a time',
     title: 'The deliveries of this event',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,
     handle: async (request) => {
-      const { shard, storeId } = storeOf(request);
+      const { shard, storeId } = storeOfAddress(request);
       const eventId = parseId(request.params['event_id'] ?? '');
       if (eventId === undefined) throw notFound('event');
       const key = { shard, storeId, eventId };
-      const found = await bounded(sql, searchLimitMs, (tx) => listDeliveriesOfEvent(tx, key, request.listing));
+      const found = await search(storeId, request.listing, (tx) => listDeliveriesOfEvent(tx, key, request.listing));
       if (found === undefined) throw notFound('event');
       const { timeZone, total, rows } = found;
       const back = addressOfEvent({ id: eventId }, baseUrl, storeId);

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Type } from 'typebox';
+import { parseJson } from './body.ts';
+import { createValidator } from './validate.ts';
+
+const names = Array.from({ length: 20 }, (_, n) => `member_${n}`);
+const validate = createValidator(
+  Type.Object(
+    {
+      ...Object.fromEntries(names.map((name) => [name, Type.String({ maxLength: 3 })])),
+      list: Type.Optional(Type.Array(Type.String())),
+    },
+    { additionalProperties: false },
+  ),
+);
+
+test('every fault of a body is told, however many there are', () => {
+  const { faults } = validate({ ...Object.fromEntries(names.map((name) => [name, 5])), x: 1, y: 2 });
+  assert.deepEqual(faults.map(({ field }) => field).toSorted(), [...names, 'x', 'y'].toSorted());
+});
+
+test('what is sound is nothing that has a fault', () => {
+  const { sound } = validate({
+    ...Object.fromEntries(names.map((name) => [name, 'long'])),
+    member_7: 'ok',
+    list: [1],
+    z: 1,
+  });
+  assert.deepEqual(sound, { member_7: 'ok' });
+});
+
+test('a fault deep inside names the way to it', () => {
+  const good = Object.fromEntries(names.map((name) => [name, 'ok']));
+  assert.deepEqual(
+    validate({ ...good, list: ['a', 5] }).faults.map(({ field, code }) => [field, code]),
+    [['list.1', 'invalid_value']],
+  );
+});
+
+test('what is no object at all is one fault', () => {
+  for (const value of [null, 5, 'text', []]) assert.equal(validate(value).faults.length, 1, JSON.stringify(value));
+});
+
+test('a hundred thousand members that nobody knows are refused before anybody looks at each', () => {
+  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`x${n}`, 1]));
+  assert.throws(() => parseJson(Buffer.from(JSON.stringify(many)), 10_000), { status: 400 });
+  assert.equal(Object.keys(parseJson(Buffer.from(JSON.stringify(many))) as object).length, 100_000);
+  const { faults } = validate(many);
+  assert.ok(faults.length < 100, String(faults.length));
+});
