@@ -60,6 +60,7 @@ export const readConfig = (env: Env, cwd: string) => {
   const port = integer(env, 'PORT', 8080, 1, 65_535);
   const baseUrl = origin(env, 'BASE_URL', `http://localhost:${port}`);
   const requestsPerSecond = integer(env, 'API_RATE_PER_SECOND', 100, 0, 100_000);
+  const connections = integer(env, 'DATABASE_CONNECTIONS', 10, 2, 500);
   return Object.freeze({
     host: env['HOST'] || '127.0.0.1',
     port,
@@ -70,10 +71,12 @@ export const readConfig = (env: Env, cwd: string) => {
     secretKey: secretKey(env),
     database: Object.freeze({
       url,
-      connections: integer(env, 'DATABASE_CONNECTIONS', 10, 2, 500),
+      connections,
       retentionDays: integer(env, 'RETENTION_DAYS', 30, 2, 3_650),
       /** How long a store may be searched for one page of a collection. */
-      searchLimitMs: integer(env, 'SEARCH_LIMIT_MS', 5_000, 50, 60_000),
+      searchLimitMs: integer(env, 'SEARCH_LIMIT_MS', 2_000, 50, 60_000),
+      /** Each holds a connection as long as it runs: two thirds stay free for everything else. */
+      searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
     }),
     naming: Object.freeze({
       relationPrefix: token(env, 'RELATION_PREFIX', 'svc'),

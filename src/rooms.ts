@@ -11,6 +11,7 @@ import { collectionOf, resourceTypes } from '#commerce/catalogue.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
+import { createSearch, type Search } from '#database/search.ts';
 import type { createAnnouncer } from '#delivery/announce.ts';
 import type { createGuard } from '#delivery/guard.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
@@ -79,7 +80,7 @@ const openPublisher = ({ config, sql, log, worker, announcer }: RoomsDeps) =>
     },
   });
 
-const openEvents = (deps: RoomsDeps) =>
+const openEvents = (deps: RoomsDeps, search: Search) =>
   createEventOperations({
     sql: deps.sql,
     publish: openPublisher(deps),
@@ -87,11 +88,11 @@ const openEvents = (deps: RoomsDeps) =>
     relationPrefix: deps.config.naming.relationPrefix,
     limits: deps.config.events,
     bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
-    searchLimitMs: deps.config.database.searchLimitMs,
+    search,
   });
 
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
-const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps) => {
+const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps, search: Search) => {
   const { baseUrl, naming, webhooks } = config;
   const onChanged = async ({ shard, id }: { shard: number; id: number }) => {
     worker?.webhookChanged({ shard, webhookId: id });
@@ -115,6 +116,7 @@ const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps
     members: createMemberOperations({ sql, baseUrl }),
     webhooks: createWebhookOperations({
       sql,
+      search,
       sealer,
       baseUrl,
       versions: webhooks.versions,
@@ -142,18 +144,14 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     membershipsOf: (userId) => membershipsOf(sql, userId),
     authUrl,
   });
+  const search = createSearch(sql, config.database);
   const once = createOnce({ sql, sealer, fingerprintKey: derive('idempotency fingerprint') });
   const rooms: Rooms = {
     home: createHome({ baseUrl, authUrl }),
-    ...openStores(deps),
-    events: openEvents(deps),
-    eventStatuses: createEventStatuses({ sql, baseUrl, searchLimitMs: config.database.searchLimitMs }),
-    commerce: createCommerceOperations({
-      sql,
-      baseUrl,
-      relationPrefix: naming.relationPrefix,
-      searchLimitMs: config.database.searchLimitMs,
-    }),
+    ...openStores(deps, search),
+    events: openEvents(deps, search),
+    eventStatuses: createEventStatuses({ search, baseUrl }),
+    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,
       log,

@@ -1,10 +1,10 @@
 /** All resources of one kind that a store has, in their latest versions. */
-import { bounded } from '#database/bounded.ts';
 import type { Sql } from '#database/pool.ts';
+import type { Search } from '#database/search.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Comparisons } from '#kernel/listing.ts';
-import { notFound } from '#kernel/problem.ts';
+import { invalid, notFound } from '#kernel/problem.ts';
 import { collectionKeyOf } from './access.ts';
 import { collectionOf, relationsOf, typeOfCollection, wordsOf } from './catalogue.ts';
 import { resourceDocument } from './document.ts';
@@ -17,11 +17,15 @@ export type CommerceDeps = {
   sql: Sql;
   baseUrl: string;
   relationPrefix: string;
-  /** How long a store may be searched for one answer. */
-  searchLimitMs: number;
+  search: Search;
 };
 
-export const createResourceList = ({ sql, baseUrl, searchLimitMs }: CommerceDeps): Operation =>
+const tooLarge = (fitting: number) => {
+  const message = `These resources are too large for one page: ask for limit=${fitting}, which fits from this offset on`;
+  return invalid({ code: 'too_large', message, field: 'limit' });
+};
+
+export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation =>
   listing({
     summary: 'The resources of one kind, in their latest versions, a page at a time; any property can be asked for',
     title: 'The resources of one kind',
@@ -35,8 +39,9 @@ export const createResourceList = ({ sql, baseUrl, searchLimitMs }: CommerceDeps
     handle: async (request) => {
       const key = collectionKeyOf(request);
       const { storeId, type } = key;
-      const found = await bounded(sql, searchLimitMs, (tx) => listResources(tx, key, request.listing));
+      const found = await search(storeId, request.listing, (tx) => listResources(tx, key, request.listing));
       if (found === undefined) throw notFound('store');
+      if ('fitting' in found) throw tooLarge(found.fitting);
       const rel = collectionOf(type);
       const store = `${baseUrl}/stores/${storeId}`;
       return {

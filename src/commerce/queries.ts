@@ -43,9 +43,12 @@ const whereOf = (sql: Queryable, collection: Collection, filters: readonly Filte
 
 export type ListedResource = { id: string; baseUrl: string; body: string };
 
+/** Of published JSON in one page: 58 MB of it kept a process from anything else for eight seconds, and took 1 GB. */
+const PAGE_BYTES = 8 * 1024 * 1024;
+
 /**
- * A page of the latest versions and how many there are in all; undefined where there is no such store. `modified_at` is the
- * publisher's date_modified, or when it was published, so nobody has to look for that in the JSON.
+ * A page of the latest versions and how many there are in all; undefined where there is no such store. Where they are more
+ * than `PAGE_BYTES`, no body is read, and `fitting` is how many of them are not. `modified_at` is the publisher's date_modified, or when it was published, so nobody has to look for that in the JSON.
  *
  * What is narrowed or ordered is read once, for the page and for the total. The plain collection is not: its ids and its
  * total come out of the primary key alone, which a list of what was found would cost.
@@ -58,11 +61,11 @@ export const listResources = async (
   sql: Queryable,
   collection: Collection,
   listing: Listing,
-): Promise<{ rows: ListedResource[]; total: number } | undefined> => {
+): Promise<{ rows: ListedResource[]; total: number } | { fitting: number } | undefined> => {
   const isPlain = listing.filters.length === 0 && listing.order.every(({ property }) => property === 'id');
   const sorted = { id: sql`o.id`, date_modified: sql`o.modified_at` };
   const total = isPlain ? sql`resource r where ${inCollection(sql, collection)}` : sql`found`;
-  const rows = await sql<({ total: number } & (ListedResource | { id: null }))[]>`
+  const rows = await sql<({ total: number; fits: boolean } & (ListedResource | { id: null }))[]>`
     with found as ${isPlain ? sql`not materialized` : sql`materialized`} (
       select r.id, r.modified_at, ${membersFor(sql, listing, sql`r.body::json`, sorted)} as members
       from resource r
@@ -74,14 +77,20 @@ export const listResources = async (
         order by ${orderedOpenly(sql, listing, { members: sql`o.members`, columns: sorted }, [sql`length(o.id)`, sql`o.id`])}
         ${paged(sql, listing)}
       ) o
+    ), weighed as (
+      select p.n, r.id, r.base_url, r.body, sum(octet_length(r.body)) over (order by p.n) as bytes
+      from page p join resource r on ${inCollection(sql, collection)} and r.id = p.id
     )
-    select (select count(*) from ${total}) as total, r.id, r.base_url as "baseUrl", r.body
+    select (select count(*) from ${total}) as total, w.id, w.base_url as "baseUrl", w.bytes <= ${PAGE_BYTES} as fits,
+      case when (select max(bytes) from weighed) <= ${PAGE_BYTES} then w.body end as body
     from store s
-    left join (page p join resource r on ${inCollection(sql, collection)} and r.id = p.id) on true
+    left join weighed w on true
     where s.shard = ${collection.shard} and s.id = ${collection.storeId}
-    order by p.n`;
+    order by w.n`;
   const [first] = rows;
   if (first === undefined) return undefined;
+  const fitting = rows.filter(({ fits }) => fits).length;
+  if (first.id !== null && fitting < rows.length) return { fitting };
   return { rows: rows.flatMap((row) => (row.id === null ? [] : [row])), total: first.total };
 };
 

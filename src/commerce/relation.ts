@@ -45,7 +45,7 @@ const wayBack = (key: ResourceKey, baseUrl: string): Link => ({
 const titleFor = ({ type, id, rel }: ResourceKey & { rel: string }): string =>
   `${titleOf(rel)} of ${wordsOf(type)} ${id}`;
 
-const createMany = ({ sql }: CommerceDeps): Operation =>
+const createMany = ({ search, relationPrefix }: CommerceDeps): Operation =>
   listing({
     summary: 'What this resource has under one of its relations, a page at a time; any property can be asked for',
     title: 'What is embedded',
@@ -55,7 +55,7 @@ const createMany = ({ sql }: CommerceDeps): Operation =>
     relations: relationsBelow,
     handle: async (request) => {
       const key = keyOf(request);
-      const found = await listEmbedded(sql, key, request.listing);
+      const found = await search(key.storeId, request.listing, (tx) => listEmbedded(tx, key, request.listing));
       if (found === undefined) throw noSuch(key.type);
       const back = wayBack(key, found.baseUrl);
       return {
@@ -65,6 +65,7 @@ const createMany = ({ sql }: CommerceDeps): Operation =>
         items: documentsOf(found, key.rel, request.zoom),
         total: found.total,
         links: [back],
+        naming: { baseUrl: found.baseUrl, relationPrefix },
       };
     },
   });
@@ -75,7 +76,7 @@ const FIRST = { offset: 0, limit: 1, order: [], filters: [] };
  * Where nothing is embedded the answer is a document without properties, and not a 404: the link to it stands in every
  * representation, those that were delivered long ago included, and leads somewhere whatever later versions have embedded.
  */
-const createOne = ({ sql }: CommerceDeps): Operation =>
+const createOne = ({ sql, relationPrefix }: CommerceDeps): Operation =>
   guarded({
     summary: 'The one thing that this resource has under the relation; without properties where it has none',
     modifiers: ['zoom', 'fields'],
@@ -90,7 +91,7 @@ const createOne = ({ sql }: CommerceDeps): Operation =>
       const title = only === undefined ? `${back.title} has no ${wordsOf(key.rel)}` : titleFor(key);
       const self = { rel: 'self', href: `${back.href}/${key.rel}`, title };
       const document = { name: key.rel, title, links: [self, back], properties, embedded: only?.embedded ?? [] };
-      return { status: 200, document };
+      return { status: 200, document, naming: { baseUrl: found.baseUrl, relationPrefix } };
     },
   });
 

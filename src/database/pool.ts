@@ -79,9 +79,13 @@ export const openPool = (
 };
 
 /** Runs `fn` in a transaction: committed when it fulfils, rolled back when it rejects, its value or error handed on. */
-export const transaction = async <T>(sql: Sql, fn: (tx: Tx) => Promise<T>): Promise<T> => {
+export const transaction = async <T>(
+  sql: Sql,
+  fn: (tx: Tx) => Promise<T>,
+  mode: 'read write' | 'read only' = 'read write',
+): Promise<T> => {
   // Boxed, because the driver awaits the members of an array it is given.
-  const { value } = (await sql.begin(async (tx) => ({ value: await fn(tx) }))) as { value: T };
+  const { value } = (await sql.begin(mode, async (tx) => ({ value: await fn(tx) }))) as { value: T };
   return value;
 };
 

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
 import { isUnavailable } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
+import { createSearch } from '#database/search.ts';
 import { createOnce } from '#http/idempotency/once.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
@@ -102,6 +103,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   });
   const webhooks = createWebhookOperations({
     sql,
+    search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3 }),
     sealer,
     baseUrl: BASE_URL,
     versions: settings.versions ?? ['2'],

@@ -1,4 +1,5 @@
 /** What became of a webhook's events: its deliveries (`statuses`) and the attempts at them (`logs`), newest first. */
+import type { Tx } from '#database/pool.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
@@ -14,10 +15,10 @@ type History = {
   rel: 'statuses' | 'logs';
   title: string;
   properties: Comparisons;
-  read: (webhook: WebhookRow, owner: Owner, wanted: Listing) => Promise<{ items: Document[]; total: number }>;
+  read: (tx: Tx, webhook: WebhookRow, owner: Owner, wanted: Listing) => Promise<{ items: Document[]; total: number }>;
 };
 
-const historyOf = ({ sql, baseUrl }: WebhookDeps, { rel, title, properties, read }: History): Operation =>
+const historyOf = ({ sql, search, baseUrl }: WebhookDeps, { rel, title, properties, read }: History): Operation =>
   listing({
     summary: `${title}, newest first, a page at a time`,
     rel,
@@ -26,24 +27,23 @@ const historyOf = ({ sql, baseUrl }: WebhookDeps, { rel, title, properties, read
     handle: async (request) => {
       const webhook = await webhookOf(sql, request);
       const { id, storeId, epoch } = webhook;
-      const found = await read(webhook, { shard: shardOf(id), storeId, id, epoch }, request.listing);
+      const owner = { shard: shardOf(id), storeId, id, epoch };
+      const found = await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing));
       const back = addressOfWebhook(id, baseUrl);
       return { path: `${back}/${rel}`, links: [{ rel: 'webhook', href: back, title: 'The webhook' }], ...found };
     },
   });
 
 export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'logs', Operation> => {
-  const { sql, baseUrl } = deps;
+  const { baseUrl } = deps;
   return {
     statuses: historyOf(deps, {
       rel: 'statuses',
       title: 'The deliveries of this webhook',
       properties: STATUS_PROPERTIES,
-      read: async (webhook, owner, wanted) => {
-        const [rows, total] = await Promise.all([
-          listDeliveries(sql, owner, wanted),
-          countDeliveries(sql, owner, wanted),
-        ]);
+      read: async (tx, webhook, owner, wanted) => {
+        const rows = await listDeliveries(tx, owner, wanted);
+        const total = await countDeliveries(tx, owner, wanted);
         return { items: rows.map((row) => deliveryDocument(row, webhook, baseUrl)), total };
       },
     }),
@@ -51,8 +51,9 @@ export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'logs', Op
       rel: 'logs',
       title: 'The attempts to deliver to this webhook',
       properties: LOG_PROPERTIES,
-      read: async (webhook, owner, wanted) => {
-        const [rows, total] = await Promise.all([listAttempts(sql, owner, wanted), countAttempts(sql, owner, wanted)]);
+      read: async (tx, webhook, owner, wanted) => {
+        const rows = await listAttempts(tx, owner, wanted);
+        const total = await countAttempts(tx, owner, wanted);
         return { items: rows.map((row) => attemptDocument(row, webhook, baseUrl)), total };
       },
     }),

@@ -154,14 +154,14 @@ const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
   ...eventColumns(sql),
 });
 
-/** A page of attempts, newest first unless asked otherwise. */
+/** A page of attempts, newest first unless asked otherwise: found by their keys, since what came back is up to 16 KiB each. */
 export const listAttempts = async (sql: Queryable, owner: Owner, wanted: Listing): Promise<AttemptRow[]> => {
   const order = wanted.order.length > 0 ? wanted.order : [{ property: 'date_created', descending: true }];
   const columns = attemptColumns(sql);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.delivery_id`, sql`d.n`])}`;
   return sql<AttemptRow[]>`
     with page as (
-      select d.* from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, wanted.filters, order)}
+      select d.delivery_id, d.n from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, wanted.filters, order)}
       where ${ownedBy(sql, owner)} ${narrowed(sql, wanted.filters, columns)}
       ${sorted} ${paged(sql, wanted)}
     )
@@ -169,7 +169,8 @@ export const listAttempts = async (sql: Queryable, owner: Owner, wanted: Listing
       d.duration_ms as "durationMs", d.outcome, d.response_code as "responseCode",
       d.response_headers as "responseHeaders", d.response_body as "responseBody",
       e.resource_type as type, e.resource_id as "resourceId", e.action
-    from page d ${withEvent(sql, owner)} ${sorted}`;
+    from page p join attempt d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
+      ${withEvent(sql, owner)} ${sorted}`;
 };
 
 export const countAttempts = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {

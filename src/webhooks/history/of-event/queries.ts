@@ -8,7 +8,7 @@ import type { DeliveryRow } from '../queries.ts';
 
 export type EventKey = { shard: number; storeId: number; eventId: number };
 
-export type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
+type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
 
 const ofEvent = (sql: Queryable, { shard, storeId, eventId }: EventKey) => sql`
   left join webhook w on w.shard = d.shard and w.id = d.webhook_id and w.store_id = d.store_id

@@ -1,0 +1,82 @@
+/** What costs much is not given to one store for all of the house, and not to anybody without end. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+import { openSecondStore } from '../setup/second-store.ts';
+import { until } from '../setup/until.ts';
+
+const app = await startTestApp({ roles: ['serve'] });
+const { sql, storeId, platformToken } = app;
+const second = await openSecondStore(app);
+
+const publish = async (resources: readonly object[]) => {
+  const body = resources.map((resource) => ({ event: 'customer/created', resource }));
+  const { status } = await app.api('POST', `/stores/${storeId}/events`, { token: platformToken, body });
+  assert.equal(status, 200);
+};
+
+/** Nobody reads the table while this runs. */
+const whileLocked = async (table: string, run: () => Promise<void>): Promise<void> => {
+  const hold = await sql.reserve();
+  try {
+    await hold`begin`;
+    await hold`lock table ${hold(table)} in access exclusive mode`;
+    await run();
+  } finally {
+    await hold`rollback`;
+    hold.release();
+  }
+};
+
+test('of twenty searches of a store one runs, and another store is read at once', async () => {
+  const searches: Promise<Response>[] = [];
+  await whileLocked('resource', async () => {
+    const search = () => app.api('GET', `/stores/${storeId}/transactions?a:not=1`);
+    searches.push(...Array.from({ length: 20 }, search));
+    assert.equal((await app.api('GET', `/stores/${second.storeId}`, { token: second.token })).status, 200);
+  });
+  const answers = await Promise.all(searches);
+  const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+  assert.deepEqual(statuses, [200, ...Array.from({ length: 19 }, () => 429)]);
+  const refused = answers.find(({ status }) => status === 429);
+  assert.equal(refused?.headers.get('retry-after'), '2');
+  assert.match(await refused.text(), /"code":"too_many_searches".*wait for that answer/);
+});
+
+const LARGE_BYTES = 200_000;
+
+test('a page that would be too large says how many items fit, and so many are answered', async () => {
+  const note = 'x'.repeat(LARGE_BYTES);
+  for (const tens of [0, 1, 2, 3, 4]) {
+    await publish(Array.from({ length: 10 }, (_, n) => ({ id: 10 * tens + n, note })));
+  }
+  const customers = `/stores/${storeId}/customers`;
+  const large = await app.api('GET', `${customers}?limit=50`);
+  const text = await large.text();
+  assert.equal(large.status, 400);
+  const fitting = Number(/"code":"too_large".*ask for limit=(\d+)/.exec(text)?.[1]);
+  assert.equal(fitting, Math.floor((8 * 1024 * 1024) / (LARGE_BYTES + '{"id":10,"note":""}'.length)));
+  const fits = (await (await app.api('GET', `${customers}?limit=${fitting}`)).json()) as Record<string, unknown>;
+  assert.deepEqual([fits['returned_items'], fits['total_items']], [fitting, '50']);
+});
+
+const body = { name: 'Mine', format: 'json', event_resource: 'customer', encryption_key: 'a key of mine' };
+const made = await app.api('POST', `/stores/${storeId}/webhooks`, { body });
+assert.equal(made.status, 201);
+const webhook = made.headers.get('location') ?? '';
+for (const [part, table] of [
+  ['statuses', 'delivery_done'],
+  ['logs', 'attempt'],
+] as const) {
+  test(`the ${part} of a webhook are not looked for without end`, async () => {
+    await whileLocked(table, async () => {
+      let answer: Response | undefined;
+      void app.api('GET', `${webhook}/${part}`).then((response) => (answer = response));
+      await until(
+        async () => answer?.status,
+        (status) => status === 400,
+      );
+      assert.match((await answer?.text()) ?? '', /"code":"too_much_to_search"/);
+    });
+  });
+}
