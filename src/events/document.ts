@@ -18,7 +18,10 @@ export const EVENT_PROPERTIES = {
 export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: number): string =>
   `${baseUrl}/stores/${storeId}/events/${event.id}`;
 
-/** An event; its resource stands behind `svc:resource` (the latest version) and `svc:payload` (as it was then). */
+/**
+ * An event; its resource stands behind `svc:resource` (the latest version) and `svc:payload` (as it was then). Its links
+ * are built from the base URL of today: what alone keeps that of its day is the representation that it carried.
+ */
 export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: string): Document => {
   const self = addressOfEvent(event, baseUrl, storeId);
   const about = { type: event.type, id: event.resourceId };

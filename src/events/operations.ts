@@ -79,7 +79,7 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
       const back = `${baseUrl}/stores/${storeId}`;
       return {
         path: `${back}/events`,
-        items: found.rows.map((event) => eventDocument(event, storeId, event.baseUrl)),
+        items: found.rows.map((event) => eventDocument(event, storeId, baseUrl)),
         total: found.total,
         links: [{ rel: 'store', href: back, title: 'The store' }],
       };
@@ -107,7 +107,7 @@ export const createEventOperations = (deps: Deps): Record<'publish' | 'list' | '
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
       const event = await eventOf(deps.sql, request, storeId);
-      return { status: 200, document: eventDocument(event, storeId, event.baseUrl) };
+      return { status: 200, document: eventDocument(event, storeId, deps.baseUrl) };
     },
   }),
   payload: createPayload(deps),

@@ -69,6 +69,13 @@ test('an event leads to its store, its resource, what it carried and its deliver
   }
 });
 
+test('an event that happened under an older BASE_URL is led from by addresses of today', async () => {
+  const id = Number(made[3]?.['id']);
+  await sql`update event set base_url = 'https://old.example.com' where shard = ${shard} and id = ${id}`;
+  assert.deepEqual((await list('?resource_id=2')).items, [made[3]]);
+  assert.deepEqual((await get(`${events}/${id}`)).body, made[3]);
+});
+
 const found: readonly (readonly [query: string, indexes: readonly number[]])[] = [
   ['?event=transaction/created', [3, 0]],
   ['?event=transaction/*', [3, 2, 0]],
