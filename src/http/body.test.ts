@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Problem, type Fault } from '#kernel/problem.ts';
-import { parseBody, parseForm, parseJson } from './body.ts';
+import { parseBody, parseForm } from './body.ts';
+import { parseJson } from './json-body.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
@@ -106,4 +107,11 @@ test('a form is percent-encoded UTF-8 without NUL', () => {
 test('another content type is refused with 415', () => {
   assert.equal(faultOf(() => parseBody(bytes('x'), 'text/plain', new Set()))?.status, 415);
   assert.deepEqual(parseBody(bytes('{}'), 'Application/JSON; charset=utf-8', new Set()), {});
+});
+
+test('a body in another charset than UTF-8 is refused with 415', () => {
+  for (const charset of ['iso-8859-1', '"utf-16"']) {
+    assert.equal(faultOf(() => parseBody(bytes('{}'), `application/json; charset=${charset}`, new Set()))?.status, 415);
+  }
+  assert.deepEqual(parseBody(bytes('{}'), 'application/json; charset="UTF-8"', new Set()), {});
 });

@@ -53,13 +53,21 @@ const pageBehind = async (services: Services, { request, caller, runs, withActio
   return withActions(answer.document, caller, addressOf(request, services));
 };
 
+/** A person has no tag to send: what the machinery says to programs is not for them. */
+const CHANGED_MEANWHILE = {
+  code: 'precondition_failed',
+  message: 'Somebody has changed this since you opened it: load the page again, and make your change there',
+};
+
 const showAgain = (
   services: Services,
   { request, reply, caller }: PostedForm,
   { document, post, problem }: { document: Document; post: FormPost; problem: Problem },
 ) => {
   const action = document.actions?.find(({ method }) => method === post.method)?.name ?? post.method;
-  const view = viewOf(services, caller.visitor, { refused: { action, values: post.values, faults: problem.faults } });
+  const { values, version } = post;
+  const faults = problem.status === 412 ? [CHANGED_MEANWHILE] : problem.faults;
+  const view = viewOf(services, caller.visitor, { refused: { action, values, version, faults } });
   const { naming } = services;
   const { status } = problem;
   return sendDocument(reply, request, caller.representation, { status, document, naming, isSecret: false, view });

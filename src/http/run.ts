@@ -1,8 +1,9 @@
 /** An operation made ready to run: what came is judged by its schema, what it needs to know is put together. */
 import type { FastifyRequest } from 'fastify';
-import { invalid } from '#kernel/problem.ts';
+import { invalid, Problem } from '#kernel/problem.ts';
 import { requirePlatform } from '#kernel/principal.ts';
-import { MEMBERS_MAX, parseBody } from './body.ts';
+import { parseBody } from './body.ts';
+import { MEMBERS_MAX } from './json-body.ts';
 import { propertiesOf } from './coerce.ts';
 import type { Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
@@ -15,6 +16,12 @@ import { arraysOf, createValidator } from './validate.ts';
 /** `given` is what a form says in place of the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;
 type Given = { body: unknown; ifMatch: string | undefined; key: string | undefined };
+
+const refuseEncoding = (encoding: string | undefined): void => {
+  if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return;
+  const message = 'Send the body as it is, without a Content-Encoding';
+  throw new Problem(415, { code: 'unsupported_media_type', message, field: 'Content-Encoding' });
+};
 
 /** `method` is what is done, which the POST of a form hides. */
 export const createRun = (services: Services, method: Method, operation: Operation): Run => {
@@ -52,6 +59,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
     };
     await operation.admit?.({ ...asked, principal, body: undefined });
     if (arrays === undefined || validate === undefined) return handle(undefined);
+    refuseEncoding(headers['content-encoding']);
     const { value, faults, sound } = validate(
       given === undefined ? parseBody(bytes, headers['content-type'] ?? '', arrays, membersMax) : given.body,
     );

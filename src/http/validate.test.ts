@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
-import { parseJson } from './body.ts';
+import { parseJson } from './json-body.ts';
 import { createValidator } from './validate.ts';
 
 const names = Array.from({ length: 20 }, (_, n) => `member_${n}`);
@@ -17,7 +17,8 @@ const validate = createValidator(
 
 test('every fault of a body is told, however many there are', () => {
   const { faults } = validate({ ...Object.fromEntries(names.map((name) => [name, 5])), x: 1, y: 2 });
-  assert.deepEqual(faults.map(({ field }) => field).toSorted(), [...names, 'x', 'y'].toSorted());
+  assert.deepEqual(new Set(faults.map(({ field }) => field)), new Set([...names, 'x', 'y']));
+  assert.equal(faults.length, 22);
 });
 
 test('what is sound is nothing that has a fault', () => {

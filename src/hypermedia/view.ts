@@ -8,6 +8,8 @@ export type Refused = {
   /** The name of the action. */
   action: string;
   values: Readonly<Record<string, string | readonly string[]>>;
+  /** Of what was shown when it was filled in: what others have changed since is not undone by sending it again. */
+  version: string;
   faults: readonly Fault[];
 };
 

@@ -1,4 +1,5 @@
 /** The reference for programs: each relation, and the list of them, as Documents. */
+import { homeOf } from '#http/root.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { json, text, type Document, type Field, type Link, type Naming, type Value } from '#hypermedia/document.ts';
 import { writtenExamples } from './examples.ts';
@@ -96,7 +97,7 @@ export const docsDocument = (naming: Naming): Document => ({
   title: 'Documentation',
   links: [
     { rel: 'self', href: `${naming.baseUrl}/docs`, title: 'Documentation' },
-    { rel: 'home', href: `${naming.baseUrl}/`, title: 'The API home' },
+    { rel: 'home', href: homeOf(naming.baseUrl), title: 'The API home' },
     { rel: 'relations', href: `${naming.baseUrl}/rels`, title: 'All relations' },
     {
       rel: 'openapi',

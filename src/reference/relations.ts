@@ -1,4 +1,5 @@
 /** What every answer may hold, whatever it is about, and the reference itself. */
+import { homeOf } from '#http/root.ts';
 import { errorDocument } from '#http/errors.ts';
 import { optionsDocument } from '#http/options.ts';
 import type { Chapter, Example } from '#http/relation.ts';
@@ -27,7 +28,7 @@ const optionsExample =
   ({ baseUrl }) => {
     const home = routes.find((route) => route.kind === 'resource');
     if (home === undefined) throw new Error('There is no resource in the table of routes');
-    return optionsDocument(home, `${baseUrl}/`, 'GET, HEAD, OPTIONS');
+    return optionsDocument(home, homeOf(baseUrl), 'GET, HEAD, OPTIONS');
   };
 
 export const referenceChapter = (routes: readonly Route[], { baseUrl }: Naming): Chapter => ({

@@ -1,5 +1,6 @@
 /** The API's front door: from here every client finds its way by links. */
 import { open, type Operation } from '#http/operation.ts';
+import { homeOf } from '#http/root.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import type { Principal } from '#kernel/principal.ts';
 
@@ -26,7 +27,7 @@ export const homeDocument = (
   { baseUrl, authUrl }: { baseUrl: string; authUrl: string },
 ): Document => {
   const links: Link[] = [
-    { rel: 'self', href: `${baseUrl}/`, title: 'The API home' },
+    { rel: 'self', href: homeOf(baseUrl), title: 'The API home' },
     {
       rel: 'token',
       href: `${baseUrl}/token`,

@@ -194,7 +194,9 @@ test('who changes what somebody else has changed meanwhile is told so', async ()
   await send(path, filled(form, { name: 'First' }));
   const response = await send(path, filled(form, { name: 'Second' }));
   assert.equal(response.status, 412);
-  assert.match(await response.text(), /has changed since you read it/);
+  const page = await response.text();
+  assert.match(page, /Somebody has changed this since you opened it/);
+  assert.ok(page.includes('name="_version" value="1"'), 'sent again, it is refused again');
   assert.equal((await rowOf(path))?.name, 'First');
 });
 

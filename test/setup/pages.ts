@@ -81,6 +81,7 @@ export const refused: View & Required<Pick<View, 'refused'>> = {
   ...owner,
   refused: {
     action: 'create',
+    version: '',
     values: {
       name: [''],
       format: ['partner_automation'],

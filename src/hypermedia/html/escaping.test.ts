@@ -84,7 +84,7 @@ const viewOf = (
   const view: View = { nav: html``, session: { nonceOf: () => typed, onceKey: typed }, done: typed };
   if (first === undefined) return view;
   const values = Object.fromEntries(first.fields.map(({ name }) => [name, [typed]]));
-  return { ...view, refused: { action: first.name, values, faults } };
+  return { ...view, refused: { action: first.name, values, version: typed, faults } };
 };
 
 const NAMES = new Set(

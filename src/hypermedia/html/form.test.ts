@@ -129,6 +129,7 @@ test('a key that was made up for something new can be read', () => {
 });
 
 const refusedWith = (typed: readonly string[]): Refused => ({
+  version: '3',
   action: 'change',
   values: { thing: typed },
   faults: [

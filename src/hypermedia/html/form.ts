@@ -53,11 +53,12 @@ const form = (
 ): Markup => {
   const { method, href, title } = action;
   const isDelete = method === 'DELETE';
-  const isVersioned = method !== 'POST' && document.version !== undefined;
+  const refused = refusalOf(view, action);
+  const version = refused?.version ?? document.version;
   return html`<form method="post" action="${hrefOf(href, naming) ?? ''}" autocomplete="off">
     ${hidden('nonce', nonceOf(action))} ${method === 'POST' ? hidden('_key', onceKey) : hidden('_method', method)}
-    ${isVersioned && hidden('_version', document.version ?? '')} ${isDelete && html`<p>This cannot be undone.</p>`}
-    ${fields(action, index, refusalOf(view, action))}
+    ${method !== 'POST' && version !== undefined && hidden('_version', version)}
+    ${isDelete && html`<p>This cannot be undone.</p>`} ${fields(action, index, refused)}
     <div class="buttons">
       <button type="submit" ${isDelete && html`class="danger"`}>${method === 'PATCH' ? 'Save' : title}</button>
     </div>

@@ -1,4 +1,5 @@
 /** How the API works, in the words and literals of the contract. */
+import { homeOf } from '#http/root.ts';
 import { bodyMediaTypes } from '#http/body.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { formats } from '#hypermedia/render.ts';
@@ -28,7 +29,7 @@ const begin = ({ naming, authUrl, versionHeader, scopes }: Setting): Markup =>
       <li>Ask the home of the API, and follow its links from there:</li>
     </ol>
     <pre>
-curl ${naming.baseUrl}/ \\
+curl ${homeOf(naming.baseUrl)} \\
   -H '${versionHeader}: 1' \\
   -H 'Authorization: Bearer hal_at_…'</pre>
     ${table(
