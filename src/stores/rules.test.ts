@@ -6,6 +6,8 @@ const shop = { name: 'Shop', domain: 'shop.example.com', email: 'ada@example.com
 
 const wrong: [string, Partial<typeof shop>][] = [
   ['name', { name: '' }],
+  ['name', { name: ' \n ' }],
+  ['name', { name: '\u200b' }],
   ['name', { name: 'x'.repeat(256) }],
   ['domain', { domain: '' }],
   ['domain', { domain: 'https://shop.example.com' }],
@@ -41,7 +43,7 @@ test('all faults of a store are reported at once', () => {
 
 test('a time zone is kept in the spelling of the IANA data base', () => {
   assert.equal(readTimeZone('europe/berlin'), 'Europe/Berlin');
-  assert.equal(readTimeZone('US/Eastern'), 'US/Eastern');
+  assert.equal(readTimeZone('uS/eAsTeRn'), 'US/Eastern');
   assert.equal(readTimeZone('utc'), 'UTC');
 });
 

@@ -1,5 +1,7 @@
 /** What a store may be called and where it may live: pure, and every fault of a store is found at once. */
+import { isBlank } from '#kernel/blank.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
+import { isLonger } from '#kernel/length.ts';
 import type { Fault } from '#kernel/problem.ts';
 
 export type StoreDetails = { name: string; domain: string; email: string; timeZone: string };
@@ -12,14 +14,13 @@ const DOMAIN = /^(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*$/i;
 
 /**
  * The zone's name in the spelling of the IANA data base; undefined where there is no such zone. An offset such as
- * `+01:00` is no zone: it would be wrong for half of the year.
+ * `+01:00` is no zone: it would be wrong for half of the year. An alias stays one, which Intl would resolve to the zone that
+ * it stands for.
  */
 export const readTimeZone = (name: string): string | undefined => {
   if (!/^[A-Za-z]/.test(name)) return undefined;
   try {
-    const known = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone;
-    // An alias resolves to the zone it stands for; the operator's word for it is kept.
-    return known.toLowerCase() === name.toLowerCase() ? known : name;
+    return new Temporal.ZonedDateTime(0n, name).timeZoneId;
   } catch {
     return undefined;
   }
@@ -31,8 +32,8 @@ export const storeFaults = ({ name, domain, email, timeZone }: StoreDetails): Fa
   const require = (holds: boolean, field: string, message: string): void => {
     if (!holds) faults.push({ code: 'invalid_value', message: `${field} ${message}`, field });
   };
-  const nameLength = Array.from(name).length;
-  require(nameLength >= 1 && nameLength <= NAME_LENGTH_MAX, 'name', `must be 1 to ${NAME_LENGTH_MAX} characters`);
+  const isNamed = !isBlank(name) && !isLonger(name, NAME_LENGTH_MAX);
+  require(isNamed, 'name', `must be 1 to ${NAME_LENGTH_MAX} characters, not blanks alone`);
   const isDomain = domain.length <= DOMAIN_LENGTH_MAX && DOMAIN.test(domain);
   require(isDomain, 'domain', `must be a host name such as shop.example.com, at most ${DOMAIN_LENGTH_MAX} characters`);
   require(isEmail(

@@ -38,6 +38,8 @@ const fields = (wish: Parameters<typeof decide>[1], circumstances: Partial<typeo
 const judged: [string, string[], string[]][] = [
   ['a json webhook without a key', fields({}, { hasKey: false }), ['encryption_key required']],
   ['another format without a key', fields({ format: 'partner_automation' }, { hasKey: false }), []],
+  ['a name of blanks', fields({ name: '   ' }), ['name invalid_value']],
+  ['a name of which nothing is seen', fields({ name: '\u200b' }), ['name invalid_value']],
   ['a forbidden host', fields({ url: 'https://a.example' }, { forbidden: 'no' }), ['url forbidden_address']],
   ['no url at all', fields({ url: null }), []],
   [

@@ -1,5 +1,6 @@
 /** A webhook's settings: what a request says of them, what stands where it says nothing, and what is wrong with them. */
 import { readShape } from '#commerce/shape.ts';
+import { isBlank } from '#kernel/blank.ts';
 import { Problem, type Fault } from '#kernel/problem.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import { headerFaults } from './headers.ts';
@@ -62,6 +63,12 @@ export type Circumstances = {
   headerPrefix: string;
 };
 
+/** A text without any length is the schema's to refuse. */
+const nameFaults = (name: string | undefined): Fault[] =>
+  name !== undefined && name !== '' && isBlank(name)
+    ? [{ code: 'invalid_value', message: 'name must not be blanks alone', field: 'name' }]
+    : [];
+
 const addressFaults = (draft: Draft, wish: Wish, forbidden: string | null): Fault[] => {
   if (draft.url === null) return [];
   const reason = wish.url ? addressFault(wish.url) : undefined;
@@ -100,6 +107,7 @@ export const decide = <From extends Draft>(
   // Which relations there are depends on the resource: while that is wrong, nothing can be said of the query.
   const asksAnew = settings.query !== present.query || settings.eventResource !== present.eventResource;
   const faults = [
+    ...nameFaults(wish.name),
     ...addressFaults(settings, wish, forbidden),
     ...(asksAnew && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),

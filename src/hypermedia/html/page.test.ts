@@ -165,3 +165,9 @@ test('the same document makes the same page', () => {
   const document = collection(linksAt('', '', ''), 0, 2);
   assert.equal(pageOf(document, owner), pageOf(structuredClone(document), owner));
 });
+
+test('what has a name of blanks is called by its id, so that it can be followed', () => {
+  const nameless = { ...thing(7), title: ' ', properties: [number('id', 7), text('name', '   ')] };
+  const page = pageOf({ embedded: [{ rel: 'things', documents: [nameless] }] });
+  assert.match(page, /<a href="\/things\/7">7<\/a>/);
+});

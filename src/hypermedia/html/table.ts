@@ -1,5 +1,6 @@
 /** Several documents as a table, which scrolls by itself where it is too wide. */
 import type { Document, Kind, Naming, Property } from '../document.ts';
+import { isBlank } from '#kernel/blank.ts';
 import { html, type Markup } from '../markup.ts';
 import { columnsOf } from './columns.ts';
 import { harmless } from './harmless.ts';
@@ -21,8 +22,10 @@ const selfOf = (document: Document, naming: Naming): string | undefined => {
 
 /** What a document is called where it is one of many. */
 const calledBy = (document: Document, property: Property | undefined): string => {
-  if (property !== undefined && !isUnset(property.value)) return cellText(property.value);
-  return harmless(document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name));
+  const named = (one: Property | undefined): string =>
+    one === undefined || isUnset(one.value) ? '' : cellText(one.value);
+  const names = [named(property), harmless(document.title ?? ''), named(propertyOf(document, 'id'))];
+  return names.find((name) => !isBlank(name)) ?? harmless(linkTo(document, 'self')?.title ?? labelOf(document.name));
 };
 
 const headCell = (document: Document, column: Column | undefined, self: string | undefined): Markup => {
@@ -83,7 +86,7 @@ export const table = (
     <table>
       <thead>
         <tr>
-          <th scope="col">${head === undefined ? 'Name' : labelOf(head.name)}</th>
+          <th scope="col">${head === undefined ? 'Name' : harmless(labelOf(head.name))}</th>
           ${others.map((column) =>
             isNumeric(column)
               ? html`<th scope="col" class="number">${harmless(labelOf(column.name))}</th>`
