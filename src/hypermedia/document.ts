@@ -21,8 +21,18 @@ export type Kind =
 /** `currency` (ISO 4217) belongs to a value of the kind `money`. */
 export type Property = { name: string; value: Value; kind: Kind; currency?: string };
 
-/** `rel` is an IANA name (`self`, `next`) or one of ours without its prefix (`store`, `webhooks`). */
-export type Link = { rel: string; href: string; title?: string; type?: string; templated?: true };
+/**
+ * `rel` is an IANA name (`self`, `next`) or one of ours without its prefix (`store`, `webhooks`). `isForPrograms` where nobody
+ * finds anything who merely follows it, though what answers is a page: a program has to add a query first.
+ */
+export type Link = {
+  rel: string;
+  href: string;
+  title?: string;
+  type?: string;
+  templated?: true;
+  isForPrograms?: true;
+};
 
 /** `single` embeds one object where the relation has one target, else an array. */
 export type Embedded = { rel: string; documents: readonly Document[]; single?: boolean };

@@ -34,7 +34,12 @@ export const homeDocument = (
       title: 'Exchange an authorization code or a refresh token for an access token',
       type: 'application/json',
     },
-    { rel: 'authorize', href: `${authUrl}/authorize`, title: 'Ask a user to let your application in' },
+    {
+      rel: 'authorize',
+      href: `${authUrl}/authorize`,
+      title: 'Ask a user to let your application in',
+      isForPrograms: true,
+    },
     { rel: 'register', href: `${authUrl}/register`, title: 'Register an OAuth client', type: 'application/json' },
     { rel: 'docs', href: `${baseUrl}/docs`, title: 'What this API can do, and how', type: 'text/html' },
     ...(principal === null ? [] : ownLinks(principal, baseUrl)),

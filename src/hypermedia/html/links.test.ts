@@ -70,6 +70,12 @@ test('paging, templates and what a form of the page does are no ways to go on', 
   assert.equal(rowOf(withLinks(links, { actions: [action] })), '');
 });
 
+test('a page that answers programs alone is told and not linked', () => {
+  const document = withLinks([{ rel: 'authorize', href: '/authorize', title: 'Ask', isForPrograms: true }]);
+  assert.equal(rowOf(document), '');
+  assert.notEqual(programList(document, naming), false);
+});
+
 test('what only programs can use is told and not linked', () => {
   const document = withLinks([{ rel: 'token', href: '/token', title: 'Tokens', type: 'application/json' }]);
   assert.equal(rowOf(document), '');

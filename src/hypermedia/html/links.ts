@@ -52,17 +52,16 @@ type Way = { href: string; title: string; short: string; isForPrograms: boolean 
 
 /**
  * Where one can go on. Left out is what a browser cannot follow: templates, and what is done by a form of this page. A link
- * whose type is not HTML is for programs.
+ * whose type is not HTML is for programs, and one that says so.
  */
 const waysOf = (document: Document, naming: Naming): Way[] => {
   const done = new Set(document.actions?.map(({ href }) => href));
-  return document.links.flatMap(({ rel, href, title, type, templated }) => {
+  return document.links.flatMap(({ rel, href, title, type, templated, isForPrograms = false }) => {
     const way = hrefOf(href, naming);
     if (OWN.has(rel) || templated === true || way === undefined || done.has(href)) return [];
     const full = title ?? labelOf(rel);
-    return [
-      { href: way, title: full, short: shortTitle(full), isForPrograms: type !== undefined && type !== 'text/html' },
-    ];
+    const isNoPage = type !== undefined && type !== 'text/html';
+    return [{ href: way, title: full, short: shortTitle(full), isForPrograms: isForPrograms || isNoPage }];
   });
 };
 

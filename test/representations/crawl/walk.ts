@@ -7,7 +7,7 @@ export type Met = { pages: Map<string, string>; rels: Set<string> };
 
 const PAGES_MAX = 1_000;
 
-/** /authorize wants a request of its own, and the contract has it say so with a 400 page. */
+/** /authorize wants a request of its own, and the contract has it say so with a 400 page: no page may link to it. */
 const isForOthers = ({ href }: Seen): boolean => href === '/authorize';
 
 /** Every address that is reached by links from home with this token, by GET. Fails on anything broken. */
@@ -31,6 +31,7 @@ export const walk = async (
     }
     if (isForOthers(next)) {
       assert.equal(response.status, 400, where);
+      assert.notEqual(reader.accept, 'text/html', where);
       continue;
     }
     assert.ok(response.status < 400, `${where} ${text.slice(0, 300)}`);
