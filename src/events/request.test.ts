@@ -49,6 +49,11 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['an unknown member', { ...good, colour: 'red' }, ['400 colour unknown_property']],
   ['too deep', { ...good, resource: { id: 1, a: { b: { c: { d: 1 } } } } }, ['400 resource too_deep']],
   ['too large', { ...good, resource: { id: 1, text: 'x'.repeat(200) } }, ['400 resource too_large']],
+  [
+    '__proto__ as a name',
+    { ...good, resource: JSON.parse('{"id":1,"a":[{"__proto__":1}]}') },
+    ['400 resource invalid_value'],
+  ],
   ['an empty array', [], ['400  too_many']],
   ['too many', [good, good, good, good], ['400  too_many']],
   ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],

@@ -39,6 +39,12 @@ const readModifiedAt = (value: unknown): Date | null => {
   return year >= 1 && year <= 9999 ? at : null;
 };
 
+/**
+ * In JSON text a name with quotes stands nowhere but after one of these two. Objects in JavaScript take this one for what they
+ * are made of: the resource would lose it on its way to some readers, and others would believe it.
+ */
+const PROTOTYPE = /[{,]"__proto__":/;
+
 const members = new Set(['event', 'resource']);
 
 const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined => {
@@ -78,6 +84,9 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
   const body = JSON.stringify(resource);
   if (Buffer.byteLength(body) > limits.eventLimitBytes) {
     fail('resource', 'too_large', `resource must be at most ${limits.eventLimitBytes} bytes of JSON`);
+  }
+  if (PROTOTYPE.test(body)) {
+    fail('resource', 'invalid_value', 'resource: __proto__ cannot be the name of a member, at whatever depth');
   }
   if (faults.length > before || type === undefined || resourceId === undefined || typeof event !== 'string')
     return undefined;
