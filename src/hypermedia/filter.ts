@@ -17,7 +17,8 @@ export type Comparable = { properties: Comparisons; isOpen: boolean };
 /** `open`: nobody knows what kind of values it has. */
 type Reading = Comparison | 'open' | undefined;
 
-const OPEN_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
+/** Whatever a publisher may have called it, but for what parts a query: blanks, `:`, `,` and `=`. */
+const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
 /** Words of every collection, which no property can take away, also where one of them is of no use. */
 const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
 

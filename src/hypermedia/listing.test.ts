@@ -186,18 +186,25 @@ for (const [query, operator, value] of guessed) {
   });
 }
 
-test('an open collection takes any name that could be one, and no other', () => {
-  assert.deepEqual(read('order=total desc&fields=total', open).listing.order, [
-    { property: 'total', descending: true },
-  ]);
-  assert.deepEqual(faults(`9lives=1&a-b=1&${'x'.repeat(65)}=1&zoom:not=1&order=a.b&fields=a b`, open), [
-    '9lives unknown_parameter',
-    'a-b unknown_parameter',
+test('an open collection is ordered and narrowed by any name that a query can tell from the rest, and by no other', () => {
+  for (const name of ['9lives', 'a-b', 'a.b', 'größe', '@type', 'x'.repeat(64)]) {
+    assert.deepEqual(read(`order=${name} desc`, open).listing.order, [{ property: name, descending: true }]);
+    assert.deepEqual(filters(`${name}:not=1`, open), [{ property: name, operator: 'not', value: 1 }]);
+  }
+  assert.deepEqual(faults(`${'x'.repeat(65)}=1&a%00b=1&a b=1&a%3Db=1&a,b=1&zoom:not=1&order=a%3Db`, open), [
     '*** unknown_parameter',
+    'a\0b unknown_parameter',
+    'a b unknown_parameter',
+    'a=b unknown_parameter',
+    'a,b unknown_parameter',
     'zoom:not unknown_parameter',
     'order unknown_property',
-    'fields unknown_property',
   ]);
+});
+
+test('of an open collection fields may keep whatever is there', () => {
+  const long = 'x'.repeat(200);
+  assert.deepEqual(read(`fields=a b,a:b,limit,${long}`, open).fields, new Set(['a b', 'a:b', 'limit', long]));
 });
 
 const names = [

@@ -52,12 +52,9 @@ const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]):
 const readFields = (query: URLSearchParams, listable: Listable, faults: Fault[]): ReadonlySet<string> | null => {
   if (!query.has('fields')) return null;
   const names = membersOf(query, 'fields', FIELDS, faults);
-  const unknown = names.filter((name) => readingOf(name, listable) === undefined);
-  const possible = [
-    ...Object.keys(listable.properties),
-    ...(listable.isOpen ? ['any other property of the items'] : []),
-  ];
-  faults.push(...unknown.map((name) => unknownProperty(name, 'fields', possible)));
+  const { properties, isOpen } = listable;
+  const unknown = isOpen ? [] : names.filter((name) => !Object.hasOwn(properties, name));
+  faults.push(...unknown.map((name) => unknownProperty(name, 'fields', Object.keys(properties))));
   return new Set(names);
 };
 
