@@ -5,17 +5,14 @@ const QUARTER_MS = 15 * 60_000;
 /** What a zone's clock showed in a quarter of an hour: no zone has ever changed its offset within one that begins on it. */
 const OFFSETS_MAX = 10_000;
 
-const formats = new Map<string, Intl.DateTimeFormat>();
+/** There are about 600 IANA zones, but a zone may be spelled in as many ways as it has letters. */
+const FORMATS_MAX = 700;
 
-const formatOf = (timeZone: string): Intl.DateTimeFormat => {
-  let format = formats.get(timeZone);
-  if (format === undefined) {
-    format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' });
-    // Bounded by the number of IANA zones (about 600): making one costs 50 µs, so they are kept.
-    formats.set(timeZone, format);
-  }
-  return format;
-};
+/** Making one costs 50 µs, so they are kept. */
+const formats = new LRUCache<string, Intl.DateTimeFormat>({
+  max: FORMATS_MAX,
+  memoMethod: (timeZone) => new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'longOffset' }),
+});
 
 /** `GMT+05:30`, `GMT`, and from before there were zones `GMT-00:01:15`, in minutes: seconds cannot be written. */
 const minutesOf = (name: string): number => {
@@ -31,7 +28,7 @@ const offsetAt = (at: Date, timeZone: string): number => {
   const key = `${timeZone} ${Math.floor(at.getTime() / QUARTER_MS)}`;
   let minutes = offsets.get(key);
   if (minutes === undefined) {
-    const parts = formatOf(timeZone).formatToParts(at);
+    const parts = formats.memo(timeZone).formatToParts(at);
     minutes = minutesOf(parts.find(({ type }) => type === 'timeZoneName')?.value ?? '');
     offsets.set(key, minutes);
   }

@@ -47,6 +47,16 @@ test('limits are from 1 to 300, offsets from 0; both faults are reported', () =>
   assert.deepEqual(read('limit=0&offset=x').fields, ['offset', 'limit']);
 });
 
+test('an offset that is too large is told how large it may be', () => {
+  const faults: Fault[] = [];
+  readPage(new URLSearchParams('offset=1000000000000000'), faults);
+  assert.deepEqual(
+    faults.map(({ message }) => message),
+    ['offset must be a whole number from 0 to 999999999999999'],
+  );
+  assert.equal(read('offset=999999999999999').page.offset, 10 ** 15 - 1);
+});
+
 test('on the first page prev is the page itself, octet for octet, and on the last next is', () => {
   const hrefs = (query: string, total: number) => {
     const parameters = new URLSearchParams(query);

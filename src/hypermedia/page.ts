@@ -7,22 +7,23 @@ export type Page = { offset: number; limit: number };
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 300;
+const OFFSET_MAX = 10 ** 15 - 1;
 
 type Range = { fallback: number; min: number; max: number };
 
 const wholeNumber = (query: URLSearchParams, name: string, { fallback, min, max }: Range, faults: Fault[]): number => {
   const text = onlyValue(query, name, faults);
   if (text === undefined) return fallback;
-  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : NaN;
+  const value = /^[0-9]+$/.test(text) ? Number(text) : NaN;
   if (value >= min && value <= max) return value;
-  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-  faults.push({ code: 'invalid_parameter', message: `${name} must be a whole number ${range}`, field: name });
+  const message = `${name} must be a whole number from ${min} to ${max}`;
+  faults.push({ code: 'invalid_parameter', message, field: name });
   return fallback;
 };
 
-/** `offset` ≥ 0 and `limit` 1–300 from the query; what is out of range is added to `faults`. */
+/** `offset` 0–(10¹⁵ − 1) and `limit` 1–300 from the query; what is out of range is added to `faults`. */
 export const readPage = (query: URLSearchParams, faults: Fault[]): Page => ({
-  offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: Number.MAX_SAFE_INTEGER }, faults),
+  offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: OFFSET_MAX }, faults),
   limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
 });
 

@@ -28,12 +28,13 @@ const makeTags = (name: string): Tags =>
 /** Written ready: a page of 20 webhooks takes a third longer without. Publishers may make up names, so not for ever more. */
 const known = new Map<string, Tags>();
 const KNOWN_MAX = 1_000;
+const KNOWN_CHARACTERS = 64;
 
 const tagsOf = (name: string): Tags => {
   const present = known.get(name);
   if (present !== undefined) return present;
   const tags = makeTags(name);
-  if (known.size < KNOWN_MAX) known.set(name, tags);
+  if (known.size < KNOWN_MAX && name.length <= KNOWN_CHARACTERS) known.set(name, tags);
   return tags;
 };
 

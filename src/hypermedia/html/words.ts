@@ -19,6 +19,7 @@ const capitalised = (text: string): string => text.charAt(0).toUpperCase() + tex
 const labels = new Map<string, string>();
 /** Names come from schemas, and from publishers, who can make up as many as they like. */
 const LABELS_MAX = 1_000;
+const LABELLED_CHARACTERS = 64;
 
 const makeLabel = (name: string): string => {
   const words = name.replace(/^is_(?=.)/, '').split('_');
@@ -30,6 +31,7 @@ export const labelOf = (name: string): string => {
   const known = labels.get(name);
   if (known !== undefined) return known;
   const label = makeLabel(name);
+  if (name.length > LABELLED_CHARACTERS) return label;
   if (labels.size >= LABELS_MAX) labels.clear();
   labels.set(name, label);
   return label;
