@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import { collection } from '#hypermedia/page.ts';
 import { linkHeader } from './link-header.ts';
 
-const page = (offset: number) =>
+const page = (offset: number, filter = '') =>
   collection({
     name: 'things',
     rel: 'things',
     title: 'Things',
     path: 'http://x.test/things',
-    query: new URLSearchParams(offset === 0 ? '' : `offset=${offset}`),
+    query: new URLSearchParams(`${filter}${offset === 0 ? '' : `offset=${offset}`}`),
     page: { offset, limit: 20 },
     total: 45,
     items: [],
@@ -25,6 +25,11 @@ test('the first page has no prev, the last no next, one between has all', () => 
 
 test('a link is written as RFC 8288 has it', () => {
   assert.match(linkHeader(page(20)) ?? '', /^<http:\/\/x\.test\/things\?offset=0>; rel="first", </);
+});
+
+test('links that would be too long for many a proxy stand in the body alone', () => {
+  assert.equal(rels(linkHeader(page(20, `a=${'x'.repeat(900)}&`))).length, 4);
+  assert.equal(linkHeader(page(20, `a=${'x'.repeat(1_100)}&`)), undefined);
 });
 
 test('what is no collection has no such header', () => {
