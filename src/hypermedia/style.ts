@@ -24,7 +24,7 @@ body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-
 .wide{--width:66rem}
 header,main,body>footer{max-width:var(--width);margin:0 auto;padding:0 1rem}
 header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:0 1rem;min-height:4rem;padding-top:.5rem;padding-bottom:.5rem}
-header>*{overflow-wrap:anywhere}
+header>*,dt,.badge,.ways a{overflow-wrap:anywhere}
 .brand{display:inline-flex;align-items:center;gap:.5rem;font-weight:700;letter-spacing:.01em}
 .brand::before{content:"";width:.8rem;height:.8rem;border-radius:50% 50% 50% 0;background:var(--accent)}
 nav{display:flex;flex-wrap:wrap;align-items:center;gap:0 1.25rem}
@@ -55,7 +55,7 @@ hr{border:0;border-top:1px solid var(--line);margin:1.5rem 0}
 .alert a,.good a{color:inherit}
 .alert>:last-child{margin-bottom:0}
 .alert p{margin-bottom:.25rem}
-.badge{display:inline-block;padding:.1rem .6rem;border-radius:1rem;background:var(--warn-paper);color:var(--warn);font-size:.85rem;font-weight:600}
+.badge{display:inline-block;max-width:100%;padding:.1rem .6rem;border-radius:1rem;background:var(--warn-paper);color:var(--warn);font-size:.85rem;font-weight:600}
 .badge.fine{background:var(--good-paper);color:var(--good)}
 .badge.broken{background:var(--bad-paper);color:var(--bad)}
 .badge.plain{background:var(--paper);color:var(--soft)}

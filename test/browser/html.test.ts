@@ -1,26 +1,13 @@
 /** The pages of documents in a real browser: axe in light, dark and on a phone, and what their forms send. */
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
-import { AxeBuilder } from '@axe-core/playwright';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { formValue } from '#hypermedia/form-value.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { naming, STORED_KEY, webhook } from '../setup/documents.ts';
 import { changeable, list, NEW_KEY, owner, pages, refused } from '../setup/pages.ts';
-
-const NARROWEST_PX = 320;
-
-type Rules = NonNullable<Parameters<AxeBuilder['options']>[0]>;
-const everything: Rules = { rules: { 'target-size': { enabled: true } } };
-/** Dark is the same page in other colours: everything else was asked in light. */
-const colours: Rules = { runOnly: ['color-contrast'] };
-
-const looks: readonly (readonly [name: string, rules: Rules, options: BrowserContextOptions])[] = [
-  ['light', everything, { colorScheme: 'light' }],
-  ['dark', colours, { colorScheme: 'dark' }],
-  ['on a phone', everything, { colorScheme: 'light', viewport: { width: 390, height: 740 } }],
-];
+import { assertAccessible, looks } from './looks.ts';
 
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
@@ -42,12 +29,7 @@ for (const [look, rules, options] of looks) {
     test(`axe finds nothing: ${name}, ${look}`, needsChromium, async (t) => {
       const page = await open(t, html, options);
       await unfold(page);
-      const { violations, passes } = await new AxeBuilder({ page }).options(rules).analyze();
-      const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(' ')}`);
-      assert.deepEqual(found, []);
-      assert.notEqual(passes.length, 0, 'axe looked at something');
-      await page.setViewportSize({ width: NARROWEST_PX, height: 640 });
-      assert.equal(await page.evaluate('document.documentElement.scrollWidth'), NARROWEST_PX);
+      await assertAccessible(page, rules);
     });
   }
 }

@@ -168,6 +168,32 @@ export const transaction: Document = {
   ],
 };
 
+const LONG_NAME = 'x'.repeat(120);
+
+/** What a publisher may call things, without a blank at which a line could end. */
+export const endless = (letter: string): Document => {
+  const id = letter.repeat(64);
+  const self = `${store}/transactions/${id}`;
+  return {
+    name: 'transaction',
+    title: `Transaction ${id}`,
+    links: [
+      { rel: 'self', href: self, title: 'This transaction' },
+      { rel: LONG_NAME, href: `${self}/${LONG_NAME}`, title: LONG_NAME },
+    ],
+    properties: [
+      json('id', id),
+      json('status', 's'.repeat(40)),
+      json(LONG_NAME, LONG_NAME),
+      json('custom', { [LONG_NAME]: LONG_NAME }),
+    ],
+    embedded: [
+      { rel: LONG_NAME, documents: [leaf(LONG_NAME, [json('id', id), json(LONG_NAME, LONG_NAME)])] },
+      { rel: 'customer', single: true, documents: [leaf(LONG_NAME, [json(LONG_NAME, LONG_NAME)])] },
+    ],
+  };
+};
+
 const error = (message: string, field: string): Document =>
   leaf('error', [
     text('logref', 'id-abcDEF012345'),

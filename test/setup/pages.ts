@@ -3,7 +3,18 @@ import type { Action, Document, Field } from '#hypermedia/document.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
-import { attempt, collectionOf, errors, EVENTS, home, naming, store, transaction, webhook } from './documents.ts';
+import {
+  attempt,
+  collectionOf,
+  endless,
+  errors,
+  EVENTS,
+  home,
+  naming,
+  store,
+  transaction,
+  webhook,
+} from './documents.ts';
 
 const nav = html`<nav aria-label="Your pages">
   <a href="/account">Account</a><a href="/account/clients">Your apps</a>
@@ -115,6 +126,11 @@ export const pages: readonly (readonly [name: string, page: string])[] = [
   ['a form that was refused', renderHtml(list, naming, refused)],
   ['attempts to deliver', renderHtml(logs, naming, visitor)],
   ['a transaction', renderHtml(transaction, naming, visitor)],
+  ['names without an end', renderHtml(endless('a'), naming, visitor)],
+  [
+    'a list of names without an end',
+    renderHtml(collectionOf('transactions', 'All', [endless('a'), endless('b')]), naming, visitor),
+  ],
   ['an error', renderHtml(errors, naming, visitor)],
   ['home', renderHtml(home, naming, owner)],
 ];

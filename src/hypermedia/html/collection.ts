@@ -30,10 +30,10 @@ const place = ({ items: { documents }, total, offset }: Collection): string => {
   return `${wholeNumber.format(offset + 1)}–${wholeNumber.format(offset + documents.length)} of ${all}`;
 };
 
-/** Previous and Next, where there are any: at an end the link is that of the page itself. */
+/** The ways to other pages, where there are any: at an end the link is that of the page itself. */
 const pager = (document: Document, collection: Collection, naming: Naming): Markup => {
   const self = linkTo(document, 'self')?.href;
-  const way = (rel: 'prev' | 'next', text: string): Markup | false => {
+  const way = (rel: string, text: string): Markup | false => {
     const link = linkTo(document, rel);
     const href = link === undefined || link.href === self ? undefined : hrefOf(link.href, naming);
     return href !== undefined && html`<a rel="${rel}" href="${href}">${text}</a>`;
@@ -41,7 +41,10 @@ const pager = (document: Document, collection: Collection, naming: Naming): Mark
   const [previous, next] = [way('prev', 'Previous'), way('next', 'Next')];
   const words = html`<span class="soft">${place(collection)}</span>`;
   if (previous === false && next === false) return html`<p class="pager">${words}</p>`;
-  return html`<nav class="pager" aria-label="Pages">${previous}${words}${next}</nav>`;
+  // Without a query the first page's own address is another than that of the first page: its neighbours tell where it is.
+  return html`<nav class="pager" aria-label="Pages">
+    ${previous !== false && way('first', 'First')}${previous}${words}${next}${next !== false && way('last', 'Last')}
+  </nav>`;
 };
 
 /** Parameters that leave nothing out. */
@@ -77,5 +80,5 @@ export const collectionPage = (
 ): Markup => {
   if (collection.total === 0) return empty(document, collection, naming, canCreate);
   const { items } = collection;
-  return html`${items.documents.length > 0 && several(items, naming, label, 2)} ${pager(document, collection, naming)}`;
+  return html`${items.documents.length > 0 && several(items, naming, label, 1)} ${pager(document, collection, naming)}`;
 };

@@ -30,27 +30,28 @@ export const propertyList = (properties: readonly Property[]): Markup | false =>
   </dl>`;
 
 /** One that stands inside of another: without forms, which it has on a page of its own. */
-const inner = (document: Document, naming: Naming, level: number): Markup =>
+const inner = (document: Document, naming: Naming, level: number, name: string): Markup =>
   html`${propertyList(document.properties)} ${linkRow(document, naming)}
-  ${document.embedded.map((embedded) => section(embedded, naming, level))}`;
+  ${document.embedded.map((embedded) => section(embedded, naming, level, name))}`;
 
 /** Several as a table, one as a list of its properties. */
 export const several = ({ documents }: Embedded, naming: Naming, label: string, level: number): Markup => {
-  const more = (document: Document, { properties, hasPage }: Rest): Markup | false => {
+  const more = (document: Document, { name, properties, hasPage }: Rest): Markup | false => {
     if (properties.length === 0 && document.embedded.length === 0) return false;
-    return inner({ ...document, properties, links: hasPage ? [] : document.links }, naming, level + 1);
+    return inner({ ...document, properties, links: hasPage ? [] : document.links }, naming, level + 1, name);
   };
   return table(documents, naming, { label, more });
 };
 
-/** One relation with its heading. */
-export const section = (embedded: Embedded, naming: Naming, level: number): Markup => {
+/** One relation with its heading. `of` is what has it, where others on the page may have such a one, too. */
+export const section = (embedded: Embedded, naming: Naming, level: number, of?: string): Markup => {
   const { rel, documents, single } = embedded;
   const [only] = documents;
   const title = labelOf(rel);
   if (only === undefined)
     return html`${heading(level, title)}
       <p class="soft">None</p>`;
-  if (single === true) return html`${heading(level, title)} ${inner(only, naming, level + 1)}`;
-  return html`${heading(level, title)} ${several(embedded, naming, title, level)}`;
+  if (single === true) return html`${heading(level, title)} ${inner(only, naming, level + 1, title)}`;
+  return html`${heading(level, title)}
+  ${several(embedded, naming, of === undefined ? title : `${title} of ${of}`, level)}`;
 };

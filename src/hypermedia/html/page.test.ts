@@ -20,6 +20,8 @@ const linksAt = (self: string, prev: string, next: string) => [
   { rel: 'self', href: path + self, title: 'The things' },
   { rel: 'prev', href: path + prev, title: 'Previous page' },
   { rel: 'next', href: path + next, title: 'Next page' },
+  { rel: 'first', href: `${path}?offset=0`, title: 'First page' },
+  { rel: 'last', href: `${path}?offset=9`, title: 'Last page' },
 ];
 
 const thing = (n: number): Document => ({
@@ -55,17 +57,20 @@ test('the heading says how it fares', () => {
 
 test('a page in the middle leads both ways with the query as it is, and says where it stands', () => {
   const page = pageOf(collection(linksAt('?a=1&offset=2', '?a=1&offset=0', '?a=1&offset=4'), 2, 1_045));
-  assert.match(page, /<a rel="prev" href="\/things\?a=1&amp;offset=0">Previous<\/a>/);
-  assert.match(
-    page,
-    /<span class="soft">3–4 of 1,045<\/span><a rel="next" href="\/things\?a=1&amp;offset=4">Next<\/a>/,
-  );
+  const ways = [...page.matchAll(/<a rel="(\w+)" href="([^"]+)">(\w+)<\/a>/g)].map(([, ...way]) => way.join(' '));
+  assert.deepEqual(ways, [
+    'first /things?offset=0 First',
+    'prev /things?a=1&amp;offset=0 Previous',
+    'next /things?a=1&amp;offset=4 Next',
+    'last /things?offset=9 Last',
+  ]);
+  assert.match(page, /Previous<\/a><span class="soft">3–4 of 1,045<\/span><a rel="next"/);
 });
 
 test('at an end there is no way further, and the numbers of paging stand nowhere else', () => {
   const page = pageOf(collection(linksAt('', '', ''), 0, 2));
   assert.match(page, /<p class="pager"><span class="soft">1–2 of 2<\/span><\/p>/);
-  assert.doesNotMatch(page, /rel="(?:prev|next)"|<dl>|Total items/);
+  assert.doesNotMatch(page, /rel="(?:first|prev|next|last)"|<dl>|Total items/);
 });
 
 test('past the end the way back is shown', () => {
@@ -170,4 +175,25 @@ test('what has a name of blanks is called by its id, so that it can be followed'
   const nameless = { ...thing(7), title: ' ', properties: [number('id', 7), text('name', '   ')] };
   const page = pageOf({ embedded: [{ rel: 'things', documents: [nameless] }] });
   assert.match(page, /<a href="\/things\/7">7<\/a>/);
+});
+
+const zoomed = (n: number): Document => ({
+  ...thing(n),
+  embedded: [{ rel: 'parts', documents: [thing(7), thing(8)] }],
+});
+
+test('what stands in the rows of a list can be told apart, and its headings follow that of the page', () => {
+  const page = pageOf({
+    ...collection(linksAt('', '', ''), 0, 2),
+    embedded: [{ rel: 'things', documents: [zoomed(1), zoomed(2)] }],
+  });
+  const labels = [...page.matchAll(/aria-label="([^"]+)"/g)].map(([, label]) => label);
+  assert.deepEqual(labels, ['The things', 'Parts of Thing 1', 'Parts of Thing 2']);
+  assert.match(page, /<h2>Parts<\/h2>/);
+});
+
+test('the name of the first column turns nothing around either', () => {
+  const named = (name: string): Document => ({ name: 'thing', links: [], embedded: [], properties: [text(name, 'x')] });
+  const page = pageOf({ embedded: [{ rel: 'things', documents: [named('a\u202Eb'), named('a\u202Eb')] }] });
+  assert.match(page, /<th scope="col">A\uFFFDb<\/th>/);
 });

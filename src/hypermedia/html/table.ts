@@ -41,13 +41,15 @@ const cell = (document: Document, column: Column): Markup => {
 };
 
 /** What a document has beyond its row, of which it has to be told here: it has no page of its own that tells it. */
-export type Rest = { properties: readonly Property[]; hasPage: boolean };
+export type Rest = { name: string; properties: readonly Property[]; hasPage: boolean };
 
 const restOf = (document: Document, columns: readonly Column[], hasPage: boolean): Rest => {
-  if (hasPage) return { properties: [], hasPage };
+  const [head] = columns;
+  const name = calledBy(document, head && propertyOf(document, head.name));
+  if (hasPage) return { name, properties: [], hasPage };
   const shown = new Set(columns.map(({ name }) => name));
   const properties = document.properties.filter((property) => !shown.has(property.name) || !fitsCell(property));
-  return { properties, hasPage };
+  return { name, properties, hasPage };
 };
 
 /**
@@ -63,20 +65,20 @@ export const table = (
   const [head, ...others] = columns;
   const row = (document: Document): Markup => {
     const self = selfOf(document, naming);
-    const below = more(document, restOf(document, columns, self !== undefined));
+    const rest = restOf(document, columns, self !== undefined);
+    const below = more(document, rest);
     const cells = html`${headCell(document, head, self)}${others.map((column) => cell(document, column))}`;
     if (below === false)
       return html`<tr>
         ${cells}
       </tr>`;
-    const name = calledBy(document, head && propertyOf(document, head.name));
     return html`<tr class="parted">
         ${cells}
       </tr>
       <tr>
         <td colspan="${columns.length || 1}">
           <details class="fold">
-            <summary>More of ${name}</summary>
+            <summary>More of ${rest.name}</summary>
             ${below}
           </details>
         </td>
