@@ -47,3 +47,11 @@ test('a resource is shown to a browser where pages are, and to a program where t
   const program = await ask('GET', '/', API, '', { Accept: 'application/hal+json', 'SERVICE-API-VERSION': '1' });
   assert.equal(program.statusCode, 200);
 });
+
+test('an API that lives below a path leads to itself', async () => {
+  const below = await startAuthorizationServer({ BASE_URL: `${AUTH}/v1`, AUTH_URL: AUTH });
+  const read = (path: string) => fetch(below.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
+  const home = (await (await read('/v1')).json()) as { _links: { self: { href: string } } };
+  assert.equal(home._links.self.href, `${AUTH}/v1`);
+  assert.equal((await read(new URL(home._links.self.href).pathname)).status, 200);
+});
