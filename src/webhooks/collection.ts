@@ -7,7 +7,7 @@ import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
-import { addressOfWebhook, WEBHOOK_PROPERTIES } from './document.ts';
+import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES } from './document.ts';
 import { createHistory } from './history/operations.ts';
 import { createItem } from './item.ts';
 import { countWebhooks, findWebhook, hasStore, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
@@ -29,8 +29,9 @@ const createList = (deps: WebhookDeps): Operation =>
         countWebhooks(deps.sql, store, { filters, now }),
       ]);
       if (total === undefined) throw notFound('store');
-      const path = `${deps.baseUrl}/stores/${store.storeId}/webhooks`;
-      return { path, items: rows.map((row) => show(deps, row, request)), total };
+      const path = addressOfWebhooks(store.storeId, deps.baseUrl);
+      const links = [{ rel: 'store', href: addressOfStore(store.storeId, deps.baseUrl), title: 'The store' }];
+      return { path, items: rows.map((row) => show(deps, row, request)), total, links };
     },
   });
 

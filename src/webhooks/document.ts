@@ -48,14 +48,16 @@ export const stateOf = (
 
 export const addressOfWebhook = (id: number, baseUrl: string): string => `${baseUrl}/webhooks/${id}`;
 
-export const addressOfWebhooks = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}/webhooks`;
+export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
+
+export const addressOfWebhooks = (storeId: number, baseUrl: string): string =>
+  `${addressOfStore(storeId, baseUrl)}/webhooks`;
 
 const linksOf = (webhook: WebhookRow, baseUrl: string): Link[] => {
   const self = addressOfWebhook(webhook.id, baseUrl);
-  const store = `${baseUrl}/stores/${webhook.storeId}`;
   return [
     { rel: 'self', href: self, title: 'This webhook' },
-    { rel: 'store', href: store, title: 'The store of this webhook' },
+    { rel: 'store', href: addressOfStore(webhook.storeId, baseUrl), title: 'The store of this webhook' },
     { rel: 'webhooks', href: addressOfWebhooks(webhook.storeId, baseUrl), title: 'All webhooks of the store' },
     { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
     { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },

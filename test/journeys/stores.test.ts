@@ -41,6 +41,16 @@ test('a store leads to everything that is in it', async () => {
   );
 });
 
+test('everything that is in a store leads back to it', async () => {
+  const { _links: links } = (await call('GET', `/stores/${alpha}`, { token: store })).body;
+  const lists = Object.entries(links).filter(([rel]) => rel.startsWith('svc:'));
+  assert.equal(lists.length, 10);
+  for (const [rel, { href }] of lists) {
+    const { body } = await call('GET', href, { token: store });
+    assert.equal(body._links['svc:store']?.href, links['self']?.href, rel);
+  }
+});
+
 test('a store that is asked for twice under one key is made once', async () => {
   const headers = { 'Idempotency-Key': 'one store' };
   const [first, second] = [

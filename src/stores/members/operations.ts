@@ -8,6 +8,7 @@ import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from '../access.ts';
 import { deleteMember } from '../queries.ts';
+import { addressOfStore } from '../document.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
@@ -82,7 +83,8 @@ export const createMemberOperations = ({
         countMembers(sql, key, request.listing),
       ]);
       const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
-      return { path: addressOfMembers(key.storeId, baseUrl), items, total };
+      const links = [{ rel: 'store', href: addressOfStore(key.storeId, baseUrl), title: 'The store' }];
+      return { path: addressOfMembers(key.storeId, baseUrl), items, total, links };
     },
   }),
   add: addition({ sql, baseUrl }),
