@@ -124,17 +124,23 @@ test('repeats that wait leave the others their connections', async () => {
     () => waitingForLocks(server.sql),
     (waiting) => waiting > 0,
   );
-  const others = fetch(`${server.origin}/stores/${server.alpha}`, {
-    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` },
-    signal: AbortSignal.timeout(5_000),
-  });
-  const status = await others.then(
-    (response) => response.status,
-    () => 'no answer',
-  );
+  // Many, because the repeats arrive one by one.
+  const statuses: (number | string)[] = [];
+  for (let n = 0; n < 20 && statuses.every((status) => status === 200); n += 1) {
+    const other = fetch(`${server.origin}/stores/${server.alpha}`, {
+      headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(5_000),
+    });
+    statuses.push(
+      await other.then(
+        ({ status }) => status,
+        () => 'no answer',
+      ),
+    );
+  }
   release.resolve();
   await held;
-  assert.equal(status, 200);
+  assert.deepEqual(new Set(statuses), new Set([200]));
   assert.deepEqual(
     (await Promise.all(repeats)).map(({ status }) => status),
     repeats.map(() => 201),
