@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { renderHal } from '#hypermedia/hal.ts';
+import { readListing } from '#hypermedia/listing.ts';
 import { Problem } from '#kernel/problem.ts';
 import { resourceDocument, type Frozen } from './document.ts';
-import { readShape } from './shape.ts';
+import { readShape, shapeOf } from './shape.ts';
 
 const messagesOf = (query: string): string[] => {
   try {
@@ -28,10 +29,38 @@ test('a relation that the resource does not have is named, and what is possible'
 });
 
 test('an unknown modifier, a repeated one, and an empty field are refused', () => {
-  assert.match(messagesOf('zoomm=items')[0] ?? '', /no modifier "zoomm"/);
-  assert.match(messagesOf('zoom=items&zoom=customer')[0] ?? '', /twice/);
+  assert.match(messagesOf('zoomm=items')[0] ?? '', /no parameter "zoomm"/);
   assert.match(messagesOf('fields=id,')[0] ?? '', /fields takes/);
 });
+
+test('a modifier that is repeated is one fault, and so is an unknown one', () => {
+  assert.deepEqual(messagesOf('zoom=items&zoom=customer&zoom=x'), ['zoom is given more than once']);
+  assert.equal(messagesOf('order=a&order=b').length, 1);
+});
+
+test('a webhook that is for nothing yet is told why there is nothing to zoom into', () => {
+  assert.throws(() => readShape('zoom=items', null), { message: /choose event_resource or events/ });
+  assert.deepEqual([...(readShape('fields=id', null).fields ?? [])], ['id']);
+});
+
+const codeOf = (ask: () => unknown): string | undefined => {
+  try {
+    return void ask();
+  } catch (error) {
+    return error instanceof Problem ? error.faults.map(({ code }) => code).join(' ') : String(error);
+  }
+};
+for (const query of ['fields=', 'fields=id,', 'fields=id&fields=name', `fields=${'a,'.repeat(100)}a`]) {
+  test(`${query.slice(0, 25)} is the same fault of a list and of a resource`, () => {
+    const parameters = new URLSearchParams(query);
+    const ofList = codeOf(() => readListing(parameters, { properties: {}, isOpen: true, relations: undefined }));
+    assert.ok(ofList);
+    assert.equal(
+      codeOf(() => shapeOf(parameters, {})),
+      ofList,
+    );
+  });
+}
 
 const frozen: Frozen = {
   storeId: 256,

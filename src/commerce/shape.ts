@@ -1,4 +1,5 @@
 /** How a representation is asked for: the modifiers of a webhook's `query` and of a GET are the same words. */
+import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/parameters.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#kernel/problem.ts';
 import { relationsOf, type ResourceType } from './catalogue.ts';
@@ -8,22 +9,29 @@ export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null };
 /** The whole resource, nothing embedded. */
 const plain: Shape = { zoom: {}, fields: null };
 
-const FIELDS_MAX = 100;
+const MODIFIERS = ['zoom', 'fields'] as const;
+
+const nothingToZoom = (field: string): Fault => ({
+  code: 'unknown_relation',
+  message:
+    'zoom: a webhook without events has nothing to zoom into; choose event_resource or events, or leave zoom out',
+  field,
+});
 
 /** Adds what is wrong to `faults`, under `field` or else under the name of the modifier. */
-const readModifiers = (parameters: URLSearchParams, known: Relations, faults: Fault[], field?: string): Shape => {
+const readModifiers = (
+  parameters: URLSearchParams,
+  known: Relations | null,
+  faults: Fault[],
+  field?: string,
+): Shape => {
+  const unknown = otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS));
+  faults.push(...unknown.map((fault) => ({ ...fault, ...(field !== undefined && { field }) })));
   let { zoom, fields } = plain;
-  for (const [name, value] of parameters) {
-    const fail = (code: string, message: string) => void faults.push({ code, message, field: field ?? name });
-    if (parameters.getAll(name).length > 1) fail('duplicate_parameter', `${name} is given twice`);
-    else if (name === 'zoom') zoom = readZoom(value, known, faults, field ?? name);
-    else if (name === 'fields') {
-      fields = new Set(value.split(',').map((part) => part.trim()));
-      if (fields.size > FIELDS_MAX || fields.has('')) {
-        fail('invalid_value', `fields takes 1 to ${FIELDS_MAX} names, parted by commas`);
-      }
-    } else fail('unknown_parameter', `There is no modifier "${name}"; possible are zoom and fields`);
-  }
+  const paths = onlyValue(parameters, 'zoom', faults, field);
+  if (paths !== undefined && known === null) faults.push(nothingToZoom(field ?? 'zoom'));
+  else if (paths !== undefined && known !== null) zoom = readZoom(paths, known, faults, field ?? 'zoom');
+  if (parameters.has('fields')) fields = new Set(membersOf(parameters, 'fields', FIELDS_MAX, faults, field));
   return { zoom, fields };
 };
 
@@ -42,7 +50,7 @@ export const shapeOf = (query: URLSearchParams, relations: Relations): Shape => 
 export const readShape = (query: string, type: ResourceType | null): Shape => {
   if (query === '') return plain;
   const faults: Fault[] = [];
-  const shape = readModifiers(new URLSearchParams(query), type === null ? {} : relationsOf(type), faults, 'query');
+  const shape = readModifiers(new URLSearchParams(query), type === null ? null : relationsOf(type), faults, 'query');
   if (faults.length > 0) throw invalid(...faults);
   return shape;
 };

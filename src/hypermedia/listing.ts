@@ -3,11 +3,10 @@ import type { Listing, Order } from '#kernel/listing.ts';
 import { invalid, type Fault } from '#kernel/problem.ts';
 import { comparableNames, notComparable, readFilters, readingOf, type Comparable } from './filter.ts';
 import { readPage } from './page.ts';
-import { onlyValue } from './parameters.ts';
+import { FIELDS_MAX, membersOf, onlyValue } from './parameters.ts';
 import { readZoom, type Relations } from './zoom.ts';
 
 const ORDERS = 5;
-const FIELDS = 100;
 
 /** What the items of a collection have: their properties, any other as well where `isOpen`, and what `zoom` may name. */
 export type Listable = Comparable & { relations: Relations | undefined };
@@ -20,17 +19,6 @@ const unknownProperty = (name: string, field: string, possible: readonly string[
   message: `${field}: there is no property "${name}"; possible: ${possible.join(', ')}`,
   field,
 });
-
-/** The members of a list with commas; none where the parameter does not come, or is no such list, which is a fault. */
-const membersOf = (query: URLSearchParams, name: string, most: number, faults: Fault[]): string[] => {
-  const text = onlyValue(query, name, faults);
-  if (text === undefined) return [];
-  const members = text.split(',').map((member) => member.trim());
-  if (members.length <= most && !members.includes('')) return members;
-  const message = `${name} takes 1 to ${most} properties, parted by commas`;
-  faults.push({ code: members.length > most ? 'too_many' : 'invalid_parameter', message, field: name });
-  return [];
-};
 
 const DIRECTIONS: Readonly<Record<string, boolean>> = { asc: false, desc: true };
 
@@ -51,7 +39,7 @@ const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]):
 
 const readFields = (query: URLSearchParams, listable: Listable, faults: Fault[]): ReadonlySet<string> | null => {
   if (!query.has('fields')) return null;
-  const names = membersOf(query, 'fields', FIELDS, faults);
+  const names = membersOf(query, 'fields', FIELDS_MAX, faults);
   const { properties, isOpen } = listable;
   const unknown = isOpen ? [] : names.filter((name) => !Object.hasOwn(properties, name));
   faults.push(...unknown.map((name) => unknownProperty(name, 'fields', Object.keys(properties))));

@@ -18,10 +18,37 @@ export const refuseParameters = (query: URLSearchParams, known: readonly string[
   if (faults.length > 0) throw invalid(...faults);
 };
 
-/** The value of a parameter; undefined where it does not come, or comes more than once, which is a fault. */
-export const onlyValue = (query: URLSearchParams, name: string, faults: Fault[]): string | undefined => {
+/**
+ * The value of a parameter; undefined where it does not come, or comes more than once, which is a fault of `field`: its own
+ * name, unless the whole query is somebody's property.
+ */
+export const onlyValue = (
+  query: URLSearchParams,
+  name: string,
+  faults: Fault[],
+  field: string = name,
+): string | undefined => {
   const [value, ...more] = query.getAll(name);
   if (more.length === 0) return value;
-  faults.push({ code: 'invalid_parameter', message: `${name} is given more than once`, field: name });
+  faults.push({ code: 'duplicate_parameter', message: `${name} is given more than once`, field });
   return undefined;
+};
+
+export const FIELDS_MAX = 100;
+
+/** The members of a list with commas; none where the parameter does not come, or is no such list, which is a fault. */
+export const membersOf = (
+  query: URLSearchParams,
+  name: string,
+  most: number,
+  faults: Fault[],
+  field: string = name,
+): string[] => {
+  const text = onlyValue(query, name, faults, field);
+  if (text === undefined) return [];
+  const members = text.split(',').map((member) => member.trim());
+  if (members.length <= most && !members.includes('')) return members;
+  const message = `${name} takes 1 to ${most} properties, parted by commas`;
+  faults.push({ code: members.length > most ? 'too_many' : 'invalid_parameter', message, field });
+  return [];
 };

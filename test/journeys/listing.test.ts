@@ -147,7 +147,7 @@ const refused: [string, string[]][] = [
   ['?order=encryption_key', ['order invalid_parameter']],
   ['?order=events', ['order invalid_parameter']],
   ['?zoom=store', ['zoom unknown_parameter']],
-  ['?name=a&name=b', ['name invalid_parameter']],
+  ['?name=a&name=b', ['name duplicate_parameter']],
   [
     '?colour=red&is_active=maybe&date_created:lessthan=soon&limit=0&order=size&fields=weight',
     [

@@ -109,7 +109,7 @@ const refused: [string, string[]][] = [
   ['?limit=0', ['limit invalid_parameter']],
   ['?limit=301', ['limit invalid_parameter']],
   ['?limit=', ['limit invalid_parameter']],
-  ['?limit=1&limit=2', ['limit invalid_parameter']],
+  ['?limit=1&limit=2', ['limit duplicate_parameter']],
   ['?colour=red', ['colour unknown_parameter']],
   ['?zoom=store', ['zoom unknown_parameter']],
   [
