@@ -59,7 +59,7 @@ test('a form that nobody touched sends what stands there, and no secret', needsC
 
 test('a form that was refused sends again all that was typed', needsChromium, async (t) => {
   const sent = await sentBy(await open(t, renderHtml(list, naming, refused)), 'Create a webhook');
-  assert.deepEqual(sent, { nonce: ['nonce-of-create'], ...refused.refused.values });
+  assert.deepEqual(sent, { nonce: ['nonce-of-create'], _key: ['once'], ...refused.refused.values });
 });
 
 test('a new webhook comes with a key', needsChromium, async (t) => {

@@ -9,6 +9,11 @@ const app = await startTestApp({ roles: ['serve'] });
 const { sql, storeId, platformToken } = app;
 const second = await openSecondStore(app);
 
+const hook = { name: 'Mine', format: 'json', event_resource: 'customer', encryption_key: 'a key of mine' };
+const made = await app.api('POST', `/stores/${storeId}/webhooks`, { body: hook });
+assert.equal(made.status, 201);
+const webhook = made.headers.get('location') ?? '';
+
 const publish = async (resources: readonly object[]) => {
   const body = resources.map((resource) => ({ event: 'customer/created', resource }));
   const { status } = await app.api('POST', `/stores/${storeId}/events`, { token: platformToken, body });
@@ -60,10 +65,6 @@ test('a page that would be too large says how many items fit, and so many are an
   assert.deepEqual([fits['returned_items'], fits['total_items']], [fitting, '50']);
 });
 
-const body = { name: 'Mine', format: 'json', event_resource: 'customer', encryption_key: 'a key of mine' };
-const made = await app.api('POST', `/stores/${storeId}/webhooks`, { body });
-assert.equal(made.status, 201);
-const webhook = made.headers.get('location') ?? '';
 for (const [part, table] of [
   ['statuses', 'delivery_done'],
   ['logs', 'attempt'],

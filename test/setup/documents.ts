@@ -176,7 +176,7 @@ export const endless = (letter: string): Document => {
   const self = `${store}/transactions/${id}`;
   return {
     name: 'transaction',
-    title: `Transaction ${id}`,
+    title: `Transaction ${letter.repeat(40)}`,
     links: [
       { rel: 'self', href: self, title: 'This transaction' },
       { rel: LONG_NAME, href: `${self}/${LONG_NAME}`, title: LONG_NAME },

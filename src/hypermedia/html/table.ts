@@ -20,11 +20,12 @@ const selfOf = (document: Document, naming: Naming): string | undefined => {
   return self === undefined ? undefined : hrefOf(self.href, naming);
 };
 
+const textOf = (property: Property | undefined): string =>
+  property === undefined || isUnset(property.value) ? '' : cellText(property.value);
+
 /** What a document is called where it is one of many. */
 const calledBy = (document: Document, property: Property | undefined): string => {
-  const named = (one: Property | undefined): string =>
-    one === undefined || isUnset(one.value) ? '' : cellText(one.value);
-  const names = [named(property), harmless(document.title ?? ''), named(propertyOf(document, 'id'))];
+  const names = [textOf(property), harmless(document.title ?? ''), textOf(propertyOf(document, 'id'))];
   return names.find((name) => !isBlank(name)) ?? harmless(linkTo(document, 'self')?.title ?? labelOf(document.name));
 };
 
@@ -47,7 +48,7 @@ const restOf = (document: Document, columns: readonly Column[], hasPage: boolean
   const [head] = columns;
   const name = calledBy(document, head && propertyOf(document, head.name));
   if (hasPage) return { name, properties: [], hasPage };
-  const shown = new Set(columns.map(({ name }) => name));
+  const shown = new Set(columns.map((column) => column.name));
   const properties = document.properties.filter((property) => !shown.has(property.name) || !fitsCell(property));
   return { name, properties, hasPage };
 };
