@@ -18,8 +18,8 @@ export type Kind =
   | 'money'
   | 'json';
 
-/** `currency` (ISO 4217) belongs to a value of the kind `money`. */
-export type Property = { name: string; value: Value; kind: Kind; currency?: string };
+/** `currency` (ISO 4217) belongs to a value of the kind `money`, `unit` (`ms`) to a number that is not read without one. */
+export type Property = { name: string; value: Value; kind: Kind; currency?: string; unit?: string };
 
 /**
  * `rel` is an IANA name (`self`, `next`) or one of ours without its prefix (`store`, `webhooks`). `isForPrograms` where nobody

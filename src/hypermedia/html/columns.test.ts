@@ -28,14 +28,16 @@ test('what is about something else gives way to what is said of the row itself',
   const attempt = (n: number) => [
     text('id', `7-${n}`),
     text('resource_type', n === 1 ? 'transaction' : 'customer'),
+    text('resource_id', `order-${n}`),
     number('webhook_id', n),
     text('event', `transaction/${n}`),
     number('attempt', n),
-    number('response_code', 200 + n),
-    text('outcome', 'delivered'),
+    number('response_code', 500),
+    number('duration', 10 * n),
+    text('outcome', 'refused'),
     date('date_created', `2026-11-0${n}T10:00:00+0000`),
   ];
-  const columns = ['id', 'outcome', 'event', 'attempt', 'response_code', 'date_created'];
+  const columns = ['id', 'outcome', 'response_code', 'resource_id', 'event', 'attempt', 'date_created'];
   assert.deepEqual(namesOf(attempt(1), attempt(2)), columns);
 });
 

@@ -2,12 +2,16 @@
 import type { Document, Kind, Property } from '../document.ts';
 import { isState, isUnset, kindOf } from './values.ts';
 
-const COLUMNS_MAX = 6;
+/** Beside what the rows are called: one more than usual where that is a mere number. */
+const BESIDE_NAME_MAX = 5;
+const BESIDE_ID_MAX = 6;
 
-type Group = 'state' | 'flag' | 'word' | 'text' | 'money' | 'date' | 'url' | 'number' | 'last';
+type Group = 'state' | 'code' | 'flag' | 'word' | 'text' | 'money' | 'date' | 'url' | 'number' | 'last';
 
 /** What is taken first, as far as there is any; then whatever is left. */
-const ORDER = 'state money word date url word text flag number money text number date text text'.split(' ') as Group[];
+const ORDER = 'state code money word date url word text flag number money text number date text text'.split(
+  ' ',
+) as Group[];
 
 /** Kinds that are no columns have no group. */
 const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
@@ -21,8 +25,13 @@ const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
   count: 'number',
 };
 
-/** What something else is about: the number says nothing to people, and the kind mostly stands in another column, too. */
-const REFERENCE = /(?:^|_)(?:id|type|version)$/;
+/** What something else is about: our number of it says nothing to people, and its kind mostly stands in another column, too. */
+const REFERENCE = /(?:^|_)(?:type|version)$/;
+const isReference = ({ name, kind }: Column): boolean =>
+  REFERENCE.test(name) || (kind === 'number' && /(?:^|_)id$/.test(name));
+
+/** What came back, as a number: it tells how the row fares as its state does. */
+const isCode = ({ name, kind }: Column): boolean => kind === 'number' && name.endsWith('_code');
 
 /** What a document is called, in its first cell. */
 const HEADS = ['name', 'title', 'id'];
@@ -45,13 +54,14 @@ const read = (documents: readonly Document[]): Column[] => {
   return [...columns.values()].filter(({ sample, kind }) => !isUnset(sample.value) && GROUPS[kind] !== undefined);
 };
 
-const groupOf = ({ name, sample, kind, isConstant }: Column): Group => {
-  if (isState(sample)) return 'state';
-  return isConstant || REFERENCE.test(name) ? 'last' : (GROUPS[kind] ?? 'last');
+const groupOf = (column: Column): Group => {
+  if (isState(column.sample)) return 'state';
+  if (isCode(column)) return 'code';
+  return column.isConstant || isReference(column) ? 'last' : (GROUPS[column.kind] ?? 'last');
 };
 
 /**
- * The columns of a table, six at most: what they are called, how they fare (on a phone no more is seen at once), then the
+ * The columns of a table, seven at most: what they are called, how they fare (on a phone no more is seen at once), then the
  * others in the order in which the documents have them. What no document has, and what does not fit a cell, has none.
  */
 export const columnsOf = (documents: readonly Document[]): { name: string; kind: Kind }[] => {
@@ -62,9 +72,9 @@ export const columnsOf = (documents: readonly Document[]): { name: string; kind:
   const others = columns.filter((column) => column !== head);
   const waiting = Map.groupBy(others, groupOf);
   const preferred = ORDER.flatMap((group) => waiting.get(group)?.shift() ?? []);
-  const room = head === undefined ? COLUMNS_MAX : COLUMNS_MAX - 1;
+  const room = head === undefined || head.name === 'id' ? BESIDE_ID_MAX : BESIDE_NAME_MAX;
   const taken = [...new Set([...preferred, ...others])].slice(0, room);
-  const states = taken.filter((column) => groupOf(column) === 'state');
+  const states = ['state', 'code'].flatMap((group) => taken.filter((column) => groupOf(column) === group));
   const rest = others.filter((column) => taken.includes(column) && !states.includes(column));
   return [...(head === undefined ? [] : [head]), ...states, ...rest];
 };

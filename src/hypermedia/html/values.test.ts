@@ -26,6 +26,7 @@ const values: readonly (readonly [kind: string, property: Property, shown: strin
   ['nothing', text('name', null), '<span class="soft">Not set</span>'],
   ['empty text', text('name', ''), '<span class="soft">Not set</span>'],
   ['number', number('limit', 1200), '1200'],
+  ['number with a unit', { ...number('duration', 12), unit: 'ms' }, '12 ms'],
   ['count', count('total', 7), '7'],
   ['boolean "1"', boolean('is_active', '1'), 'Yes'],
   ['boolean "0"', boolean('is_active', '0'), 'No'],

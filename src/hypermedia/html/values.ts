@@ -42,7 +42,7 @@ export const isUnset = (value: Value): boolean => value === null || value === ''
 
 /** The same in both places: whatever is short by itself. */
 const shortValue = (property: Property, kind: Kind): Markup | string | undefined => {
-  const { value, currency } = property;
+  const { value, currency, unit } = property;
   const text = plainText(value);
   if (isState(property)) return stateBadge(text);
   switch (kind) {
@@ -56,7 +56,7 @@ const shortValue = (property: Property, kind: Kind): Markup | string | undefined
       return harmless(phraseOf(text));
     case 'number':
     case 'count':
-      return harmless(text);
+      return harmless(unit === undefined ? text : `${text} ${unit}`);
     case 'text':
     case 'url':
     case 'code':

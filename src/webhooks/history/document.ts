@@ -81,7 +81,6 @@ export const deliveryDocument = (row: DeliveryRow, webhook: Whose, baseUrl: stri
   ],
 });
 
-/** `duration` is in milliseconds. */
 export const attemptDocument = (row: AttemptRow, webhook: Whose, baseUrl: string): Document => ({
   name: 'log',
   links: linksOf(row, webhook, baseUrl),
@@ -93,7 +92,7 @@ export const attemptDocument = (row: AttemptRow, webhook: Whose, baseUrl: string
     number('response_code', row.responseCode),
     code('response_body', row.responseBody),
     code('response_headers', row.responseHeaders),
-    number('duration', row.durationMs),
+    { ...number('duration', row.durationMs), unit: 'ms' },
     text('outcome', row.outcome),
     date('date_created', formatDate(row.dateStarted, webhook.timeZone)),
   ],
