@@ -87,7 +87,7 @@ const settled = (text: string): string =>
     .replaceAll(/("duration":|<duration>|<dt>Duration<\/dt>\s*<dd[^>]*>)\d+/g, '$10')
     // A retry comes up to a fifth later, at random.
     .replaceAll(/2026-07-01T10:01:\d\d/g, '2026-07-01T10:01:00')
-    .replaceAll(/(name="nonce" value=")[^"]*/g, '$1NONCE')
+    .replaceAll(/(name="(?:nonce|_key)" value=")[^"]*/g, '$1NONCE')
     .replaceAll(/whsec_(?!MfKQ)[\w+/=]+/g, 'whsec_MADE_UP')
     .replaceAll(/<style>[^]*?<\/style>/g, '<style>…</style>');
 
