@@ -1,5 +1,6 @@
 /** Every address that the service answers, one line each. */
 import type { Accounts } from '#accounts/accounts.ts';
+import { showIcon } from '#http/icon.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
 import { endpoint, page, resource, type DoorHandler, type Route } from '#http/route.ts';
@@ -94,6 +95,8 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     endpoint(`${auth}/revoke`, { POST: rooms.revoke }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/introspect`, { POST: rooms.introspect }, { cors: false, answerProblem: protocolProblem }),
     endpoint(metadataPath(addresses.authUrl), { GET: rooms.metadata }, { cors: true, answerProblem: protocolProblem }),
+    // Browsers look for it at the origin, whatever the path of AUTH_URL.
+    page('/favicon.ico', { GET: showIcon }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),

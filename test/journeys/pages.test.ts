@@ -246,3 +246,10 @@ test('a member who is no owner sees no key', async () => {
   const page = await (await show(response.headers.get('location') ?? '')).text();
   assert.ok(!page.includes(form.get('encryption_key') ?? '-'));
 });
+
+test('a browser finds the icon that it asks for on its own', async () => {
+  const response = await fetch(`${server.origin}/favicon.ico`, { headers: { Accept: 'image/avif,image/*,*/*;q=0.8' } });
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get('content-type'), 'image/svg+xml');
+  assert.match(await response.text(), /^<svg /);
+});
