@@ -28,9 +28,12 @@ export const resourceOfEvent = (event: string): ResourceType | undefined => {
   return (actions[type] as readonly string[]).includes(action) ? type : undefined;
 };
 
-/** What a publisher may call a resource: 1 to 64 characters that an address can carry. */
+/**
+ * What a publisher may call a resource: 1 to 64 characters that an address can carry. Of `.` and `..` clients make another
+ * address before they ask, and escaping does not help (WHATWG URL, dot segments).
+ */
 export const isResourceId = (id: string): boolean =>
-  /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '';
+  /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
 
 /** Halcyon makes these itself and mints their ids; the platform cannot publish them. */
 export const isNative = (type: ResourceType): boolean =>

@@ -45,6 +45,8 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
   ['an id that is no integer', { ...good, resource: { id: 1.5 } }, ['400 resource.id invalid_value']],
   ['an id beyond the safe integers', { ...good, resource: { id: 2 ** 53 } }, ['400 resource.id invalid_value']],
   ['an id of 65 characters', { ...good, resource: { id: 'x'.repeat(65) } }, ['400 resource.id invalid_value']],
+  ['an id that addresses fold away', { ...good, resource: { id: '..' } }, ['400 resource.id invalid_value']],
+  ['an id that addresses fold into nothing', { ...good, resource: { id: '.' } }, ['400 resource.id invalid_value']],
   ['an id with a line break', { ...good, resource: { id: 'a\nb' } }, ['400 resource.id invalid_value']],
   ['an unknown member', { ...good, colour: 'red' }, ['400 colour unknown_property']],
   ['too deep', { ...good, resource: { id: 1, a: { b: { c: { d: 1 } } } } }, ['400 resource too_deep']],
@@ -54,7 +56,7 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
     { ...good, resource: JSON.parse('{"id":1,"a":[{"__proto__":1}]}') },
     ['400 resource invalid_value'],
   ],
-  ['an empty array', [], ['400  too_many']],
+  ['an empty array', [], ['400  required']],
   ['too many', [good, good, good, good], ['400  too_many']],
   ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],
 ];

@@ -74,7 +74,7 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
     fail(
       'resource.id',
       'invalid_value',
-      'resource.id must be an integer from 0 to 2^53-1, or a string of 1 to 64 characters',
+      'resource.id must be an integer from 0 to 2^53-1, or a string of 1 to 64 characters that is not "." or ".."',
     );
   }
   if (isDeeperThan(resource, limits.eventDepth)) {
@@ -102,7 +102,8 @@ export const readPublish = (body: unknown, limits: EventLimits): { events: NewEv
   const isArray = Array.isArray(body);
   const list: readonly unknown[] = isArray ? body : [body];
   if (list.length === 0 || list.length > limits.eventsPerRequest) {
-    throw invalid({ code: 'too_many', message: `Send 1 to ${limits.eventsPerRequest} events at once` });
+    const code = list.length === 0 ? 'required' : 'too_many';
+    throw invalid({ code, message: `Send 1 to ${limits.eventsPerRequest} events at once` });
   }
   const faults: Fault[] = [];
   const events = list.flatMap((value, index) => readEvent(value, isArray ? `${index}.` : '', limits, faults) ?? []);
