@@ -80,6 +80,18 @@ const addressFaults = (draft: Draft, wish: Wish, forbidden: string | null): Faul
   return [{ code: 'invalid_value', message, field: 'url' }];
 };
 
+const SECRET_PREFIX = 'whsec_';
+
+/** A receiver's library decodes what follows the prefix, and refuses what is not base64, or would verify with no key at all. */
+const keyFaults = (key: string | null | undefined): Fault[] => {
+  if (!key?.startsWith(SECRET_PREFIX)) return [];
+  const encoded = key.slice(SECRET_PREFIX.length);
+  if (encoded !== '' && Buffer.from(encoded, 'base64').toString('base64') === encoded) return [];
+  const message =
+    'encryption_key: after whsec_ must come base64, with its padding, of at least one byte; or choose a key that does not begin so';
+  return [{ code: 'invalid_value', message, field: 'encryption_key' }];
+};
+
 const queryFaults = ({ query, eventResource }: Draft): readonly Fault[] => {
   try {
     readShape(query ?? '', eventResource);
@@ -111,6 +123,7 @@ export const decide = <From extends Draft>(
     ...addressFaults(settings, wish, forbidden),
     ...(asksAnew && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
+    ...keyFaults(wish.encryptionKey),
     ...subscriptionFaults,
     ...headerFaults(wish.headers ?? {}, headerPrefix),
   ];
