@@ -77,6 +77,7 @@ export const readConfig = (env: Env, cwd: string) => {
       searchLimitMs: integer(env, 'SEARCH_LIMIT_MS', 2_000, 50, 60_000),
       /** Each holds a connection as long as it runs: two thirds stay free for everything else. */
       searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
+      searchesWaiting: 10,
     }),
     naming: Object.freeze({
       relationPrefix: token(env, 'RELATION_PREFIX', 'svc'),

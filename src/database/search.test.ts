@@ -10,7 +10,8 @@ const { sql } = await testDatabase();
 const plain: Listing = { offset: 0, limit: 20, order: [], filters: [] };
 const sorted: Listing = { ...plain, order: [{ property: 'total', descending: false }] };
 
-const open = (searchLimitMs = 2_000) => createSearch(sql, { searchLimitMs, searchesAtOnce: 2 });
+const open = (searchLimitMs = 2_000, searchesWaiting = 0) =>
+  createSearch(sql, { searchLimitMs, searchesAtOnce: 2, searchesWaiting });
 const read = async () => 'found';
 
 /** A search of that store, which runs until it is ended. */
@@ -37,6 +38,19 @@ test('a store is searched once at a time, and again when that has ended', async 
   first.resolve('first');
   assert.equal(await first.answer, 'first');
   assert.equal(await search(1, sorted, read), 'found');
+});
+
+test('who has to wait comes next, and one more than may wait is refused', async () => {
+  const search = open(2_000, 1);
+  const first = await begin(search, 1);
+  const order: string[] = [];
+  const second = search(1, sorted, async () => order.push('second'));
+  await assert.rejects(search(1, sorted, read), isTooMany);
+  assert.equal(await search(2, sorted, read), 'found', 'another store waits for nobody');
+  order.push('first');
+  first.resolve('');
+  await second;
+  assert.deepEqual(order, ['first', 'second']);
 });
 
 test('a search that failed is over, too', async () => {

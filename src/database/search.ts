@@ -11,8 +11,8 @@ const PLAIN_OFFSET_ITEMS = 10_000;
 const isPlain = ({ offset, order, filters }: Listing): boolean =>
   offset <= PLAIN_OFFSET_ITEMS && order.length === 0 && filters.length === 0;
 
-/** `searchLimitMs` for each statement; `searchesAtOnce` in this process, each of another store. */
-type Limits = { searchLimitMs: number; searchesAtOnce: number };
+/** `searchLimitMs` for each statement; `searchesAtOnce` in this process; of one store `searchesWaiting` for their turn. */
+type Limits = { searchLimitMs: number; searchesAtOnce: number; searchesWaiting: number };
 
 /** Reads one page of what a store has; `read` gets a transaction that only reads. */
 export type Search = <T>(storeId: number, page: Listing, read: (tx: Tx) => Promise<T>) => Promise<T>;
@@ -36,30 +36,55 @@ const limited = async <T>(sql: Sql, limitMs: number, read: (tx: Tx) => Promise<T
 };
 
 /**
- * Whatever is ordered, filtered or far from the beginning counts as a search. A store has one at a time, all stores
- * together `searchesAtOnce`, and one more is a 429 before it waits for a connection: twenty searches of one store held the
- * whole pool, and a plain read of another one waited nine seconds.
+ * Turns: of each store one at a time, of all stores together `searchesAtOnce`. `take` waits, without a connection, and
+ * answers false where as many of that store wait already.
  */
-export const createSearch = (sql: Sql, { searchLimitMs, searchesAtOnce }: Limits): Search => {
-  const searched = new Set<number>();
-  const seconds = Math.ceil(searchLimitMs / 1_000);
-  const tooMany = (message: string): Problem =>
-    new Problem(429, { code: 'too_many_searches', message }, { headers: { 'Retry-After': String(seconds) } });
+const createTurns = ({ searchesAtOnce, searchesWaiting }: Limits) => {
+  const running = new Set<number>();
+  const waiting: { storeId: number; go: () => void }[] = [];
+  const mayGo = (storeId: number): boolean => running.size < searchesAtOnce && !running.has(storeId);
+  return {
+    take: async (storeId: number): Promise<boolean> => {
+      if (mayGo(storeId)) {
+        running.add(storeId);
+        return true;
+      }
+      if (waiting.filter((one) => one.storeId === storeId).length >= searchesWaiting) return false;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      waiting.push({ storeId, go: resolve });
+      await promise;
+      return true;
+    },
+    give: (storeId: number): void => {
+      running.delete(storeId);
+      const at = waiting.findIndex((one) => mayGo(one.storeId));
+      if (at === -1) return;
+      for (const next of waiting.splice(at, 1)) {
+        running.add(next.storeId);
+        next.go();
+      }
+    },
+  };
+};
+
+/**
+ * Whatever is ordered, filtered or far from the beginning counts as a search, and waits its turn before it takes a
+ * connection: twenty searches of one store held the whole pool, and a plain read of another one waited nine seconds.
+ */
+export const createSearch = (sql: Sql, limits: Limits): Search => {
+  const { searchLimitMs, searchesWaiting } = limits;
+  const turns = createTurns(limits);
   return async (storeId, page, read) => {
     if (isPlain(page)) return limited(sql, searchLimitMs, read);
-    if (searched.has(storeId)) {
-      throw tooMany(
-        'This store is being searched: wait for that answer, and ask for one page with order or filters at a time',
-      );
+    if (!(await turns.take(storeId))) {
+      const seconds = Math.ceil(searchLimitMs / 1_000);
+      const message = `This store is being searched, and ${searchesWaiting} more wait for that: ask for one page with order or filters at a time`;
+      throw new Problem(429, { code: 'too_many_searches', message }, { headers: { 'Retry-After': String(seconds) } });
     }
-    if (searched.size >= searchesAtOnce) {
-      throw tooMany(`Too many stores are being searched: try again in ${seconds} s, or ask without order and filters`);
-    }
-    searched.add(storeId);
     try {
       return await limited(sql, searchLimitMs, read);
     } finally {
-      searched.delete(storeId);
+      turns.give(storeId);
     }
   };
 };

@@ -103,7 +103,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   });
   const webhooks = createWebhookOperations({
     sql,
-    search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3 }),
+    search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3, searchesWaiting: 10 }),
     sealer,
     baseUrl: BASE_URL,
     versions: settings.versions ?? ['2'],
