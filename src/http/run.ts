@@ -9,8 +9,9 @@ import type { Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
 import { DONE } from './done.ts';
 import type { Answer, ApiRequest, Operation } from './operation.ts';
+import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
-import { headersOf, pathOf, queryOf, type Services } from './services.ts';
+import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
 import { arraysOf, createValidator } from './validate.ts';
 
 /** `given` is what a form says in place of the body and the headers of a program. */
@@ -35,7 +36,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
     if (operation.access === 'platform' && principal !== null) requirePlatform(principal);
     const headers = headersOf(request);
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
-    const query = queryOf(request);
+    const query = readQuery(rawQueryOf(request));
     if (caller.isBrowser) query.delete(DONE);
     const asked: Omit<ApiRequest, 'body' | 'principal'> = {
       params: request.params as Params,

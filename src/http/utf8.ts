@@ -18,3 +18,13 @@ export const decode = (bytes: Uint8Array): string => {
   if (text.includes('\0')) throw malformed('The body contains a NUL character');
   return text;
 };
+
+/** Whether all percent sequences of a query or a form spell UTF-8. */
+export const decodes = (text: string): boolean => {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+};

@@ -148,6 +148,7 @@ const refused: [string, string[]][] = [
   ['?order=events', ['order invalid_parameter']],
   ['?zoom=store', ['zoom unknown_parameter']],
   ['?name=a&name=b', ['name duplicate_parameter']],
+  ['?name=%ff', ['name malformed_request']],
   [
     '?colour=red&is_active=maybe&date_created:lessthan=soon&limit=0&order=size&fields=weight',
     [
