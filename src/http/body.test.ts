@@ -84,6 +84,13 @@ test('colons and braces inside strings are not members', () => {
   assert.deepEqual(parseJson(bytes('{"a":"\\"b\\":1,{\\"a\\":2}","b":"a\\\\"}')), { a: '"b":1,{"a":2}', b: 'a\\' });
 });
 
+test('an empty text in a form, as an empty element in XML, is an array of nothing', () => {
+  const ofForm = parseBody(bytes('events='), 'application/x-www-form-urlencoded', new Set(['events']));
+  const ofXml = parseBody(bytes('<webhook><events/></webhook>'), 'application/xml', new Set(['events']));
+  assert.deepEqual({ ...(ofForm as object) }, { events: [] });
+  assert.deepEqual({ ...(ofXml as object) }, { events: [] });
+});
+
 test('a form repeats arrays in three ways, and nothing else', () => {
   const form = (text: string) => parseBody(bytes(text), 'application/x-www-form-urlencoded', new Set(['events']));
   assert.deepEqual({ ...(form('events=a&events=b&x=1') as object) }, { events: ['a', 'b'], x: '1' });

@@ -20,7 +20,7 @@ export const parseForm = (bytes: Uint8Array): URLSearchParams => {
   return form;
 };
 
-/** A form as an object: `events`, `events[]` and `events[0]` make an array where the schema wants one. */
+/** A form as an object: `events`, `events[]` and `events[0]` make an array where the schema wants one, an empty text one of nothing. */
 const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Record<string, unknown> => {
   const object: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   // RFC 6750 §2: a token comes in one way, and ours is the header.
@@ -32,7 +32,7 @@ const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Recor
     const name = rawName.replace(/\[[0-9]*\]$/, '');
     const present = object[name];
     if (Array.isArray(present)) present.push(value);
-    else if (arrays.has(name)) object[name] = [value];
+    else if (arrays.has(name)) object[name] = value === '' ? [] : [value];
     else if (present === undefined) object[name] = value;
     else throw invalid({ code: 'duplicate_parameter', message: `${name} is given twice`, field: name });
   }
