@@ -7,7 +7,6 @@ const document = { name: 'thing', version: 7, properties: [], links: [], embedde
 test('a tag differs with the bytes, the media type and the version', () => {
   const tag = etagOf(document, 'a/b', 'bytes');
   assert.match(tag, /^"7-[\w-]+"$/);
-  assert.equal(etagOf(document, 'a/b', Buffer.from('bytes')), tag);
   assert.notEqual(etagOf(document, 'a/b', 'byte'), tag);
   assert.notEqual(etagOf(document, 'a/c', 'bytes'), tag);
   assert.notEqual(etagOf({ ...document, version: 8 }, 'a/b', 'bytes'), tag);

@@ -7,12 +7,8 @@ import { Problem } from '#kernel/problem.ts';
  * A strong tag of these bytes: the version where the document has one, then a hash over media type and bytes. The bytes
  * count because more than a version shows in them: how a webhook fares, the store's time zone, who looks.
  */
-export const etagOf = (
-  { version }: Pick<Document, 'version'>,
-  mediaType: string,
-  bytes: Uint8Array | string,
-): string => {
-  const digest = hash('sha1', Buffer.concat([Buffer.from(`${mediaType}\n`), Buffer.from(bytes)]), 'base64url');
+export const etagOf = ({ version }: Pick<Document, 'version'>, mediaType: string, text: string): string => {
+  const digest = hash('sha1', `${mediaType}\n${text}`, 'base64url');
   return version === undefined ? `"${digest}"` : `"${version}-${digest}"`;
 };
 
