@@ -86,7 +86,7 @@ test('colons and braces inside strings are not members', () => {
 
 test('an empty text in a form, as an empty element in XML, is an array of nothing', () => {
   const ofForm = parseBody(bytes('events='), 'application/x-www-form-urlencoded', new Set(['events']));
-  const ofXml = parseBody(bytes('<webhook><events/></webhook>'), 'application/xml', new Set(['events']));
+  const ofXml = parseBody(bytes('<resource><events/></resource>'), 'application/xml', new Set(['events']));
   assert.deepEqual({ ...(ofForm as object) }, { events: [] });
   assert.deepEqual({ ...(ofXml as object) }, { events: [] });
 });
