@@ -25,8 +25,7 @@ const readModifiers = (
   faults: Fault[],
   field?: string,
 ): Shape => {
-  const unknown = otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS));
-  faults.push(...unknown.map((fault) => ({ ...fault, ...(field !== undefined && { field }) })));
+  faults.push(...otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS, field)));
   let { zoom, fields } = plain;
   const paths = onlyValue(parameters, 'zoom', faults, field);
   if (paths !== undefined && known === null) faults.push(nothingToZoom(field ?? 'zoom'));

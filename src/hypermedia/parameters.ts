@@ -1,10 +1,10 @@
 /** The words a query may use. One that nobody reads is refused: taken silently, it would look as if it had worked. */
 import { invalid, type Fault } from '#kernel/problem.ts';
 
-export const unknownParameter = (name: string, known: readonly string[]): Fault => ({
+export const unknownParameter = (name: string, known: readonly string[], field: string = name): Fault => ({
   code: 'unknown_parameter',
   message: `There is no parameter "${name}" here; possible: ${known.join(', ') || 'none'}`,
-  field: name,
+  field,
 });
 
 /** The names of a query's parameters that are not among the known ones, each once. */
