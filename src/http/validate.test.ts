@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Type } from 'typebox';
+import { Type, type TSchema } from 'typebox';
 import { parseJson } from './json-body.ts';
 import { createValidator } from './validate.ts';
 
@@ -50,3 +50,26 @@ test('a hundred thousand members that nobody knows are refused before anybody lo
   const { faults } = validate(many);
   assert.ok(faults.length < 100, String(faults.length));
 });
+
+const told: readonly (readonly [schema: TSchema, value: unknown, message: string])[] = [
+  [Type.String(), 5, 'x must be text'],
+  [Type.Unsafe({ type: ['string', 'null'] }), 5, 'x must be text or null'],
+  [Type.Unsafe({ type: ['integer', 'null'], minimum: 1 }), 'a', 'x must be a whole number or null'],
+  [Type.Integer({ minimum: 1 }), 0, 'x must be at least 1'],
+  [Type.Integer({ maximum: 9 }), 10, 'x must be at most 9'],
+  [Type.Array(Type.String()), 5, 'x must be a list'],
+  [Type.Array(Type.String(), { maxItems: 1 }), ['a', 'b'], 'x must have at most 1 items'],
+  [Type.Array(Type.String()), [5], 'x.0 must be text'],
+  [Type.Unsafe({ type: 'object', maxProperties: 1 }), { a: 1, b: 2 }, 'x must have at most 1 members'],
+  [Type.String({ minLength: 1 }), '', 'x must not be empty'],
+  [Type.String({ minLength: 8 }), 'a', 'x must be at least 8 characters'],
+];
+for (const [schema, value, message] of told) {
+  test(`people are told: ${message}`, () => {
+    const one = createValidator(Type.Object({ x: schema }, { additionalProperties: false }));
+    assert.deepEqual(
+      one({ x: value }).faults.map((fault) => fault.message),
+      [message],
+    );
+  });
+}

@@ -15,6 +15,48 @@ const join = (path: string, name: string): string => (path === '' ? name : `${pa
 const choices = (values: unknown): string =>
   [...new Set((values as unknown[]).filter((value) => value !== null && value !== '').map(String))].join(', ');
 
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+};
+
+const typeNames = (types: unknown): string =>
+  [types]
+    .flat()
+    .map((type) => TYPES[String(type)] ?? String(type))
+    .join(' or ');
+
+/** What has to change, in the words of people; the library's own where we have none. */
+const demandOf = (keyword: string, detail: Readonly<Record<string, unknown>>, message: string): string => {
+  const limit = String(detail['limit']);
+  switch (keyword) {
+    case 'type':
+      return `must be ${typeNames(detail['type'])}`;
+    case 'minLength':
+      return detail['limit'] === 1 ? 'must not be empty' : `must be at least ${limit} characters`;
+    case 'maxLength':
+      return `must be at most ${limit} characters`;
+    case 'minimum':
+      return `must be at least ${limit}`;
+    case 'maximum':
+      return `must be at most ${limit}`;
+    case 'maxItems':
+      return `must have at most ${limit} items`;
+    case 'maxProperties':
+      return `must have at most ${limit} members`;
+    case 'enum':
+      return `must be one of: ${choices(detail['allowedValues'])}`;
+    default:
+      return message;
+  }
+};
+
+const CODES: Readonly<Record<string, string>> = { maxLength: 'too_long', minLength: 'too_short' };
+
 const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): Fault[] => {
   const field = fieldOf(instancePath);
   const detail = params as Record<string, unknown>;
@@ -31,18 +73,10 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
         message: `${join(field, name)} is not a property that can be set here`,
         field: join(field, name),
       }));
-    case 'maxLength':
-      return [{ code: 'too_long', message: `${field} must be at most ${String(detail['limit'])} characters`, field }];
-    case 'minLength':
-      return [{ code: 'too_short', message: `${field} must be at least ${String(detail['limit'])} characters`, field }];
-    case 'enum':
-      return [
-        { code: 'invalid_value', message: `${field} must be one of: ${choices(detail['allowedValues'])}`, field },
-      ];
-    default:
-      return [
-        { code: 'invalid_value', message: `${field || 'The body'} ${message}`, ...(field === '' ? {} : { field }) },
-      ];
+    default: {
+      const demand = `${field || 'The body'} ${demandOf(keyword, detail, message)}`;
+      return [{ code: CODES[keyword] ?? 'invalid_value', message: demand, ...(field === '' ? {} : { field }) }];
+    }
   }
 };
 

@@ -108,7 +108,7 @@ export const refused: View & Required<Pick<View, 'refused'>> = {
       retry_profile: ['hourly'],
     },
     faults: [
-      { code: 'too_short', message: 'name must be at least 1 characters', field: 'name' },
+      { code: 'too_short', message: 'name must not be empty', field: 'name' },
       { code: 'invalid_value', message: 'url must be an absolute http or https address', field: 'url' },
       { code: 'invalid_value', message: 'events: customer/created is of another resource', field: 'events.1' },
       { code: 'invalid_value', message: 'rate_per_second must be a number', field: 'rate_per_second' },
