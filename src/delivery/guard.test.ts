@@ -92,3 +92,9 @@ test('one forbidden address among several refuses the host', () => {
   assert.doesNotThrow(() => at('1.1.1.1', '2606:4700::1111'));
   assert.throws(() => at('1.1.1.1', '2606:4700::1111', '10.0.0.1'), BlockedAddress);
 });
+
+test('an address is not said to be at itself', async () => {
+  const { judgeUrl } = createGuard([]);
+  assert.equal(await judgeUrl('http://10.0.0.1/'), 'deliveries may not reach 10.0.0.1');
+  assert.equal(await judgeUrl('http://[::1]/'), 'deliveries may not reach ::1');
+});

@@ -66,7 +66,9 @@ export const isAllowed = (address: string, allowed: BlockList): boolean => {
 /** Throws `BlockedAddress` when any of a host's addresses is forbidden, however good the others are. */
 export const judgeAll = (hostname: string, addresses: readonly { address: string }[], allowed: BlockList): void => {
   const bad = addresses.find(({ address }) => !isAllowed(address, allowed));
-  if (bad !== undefined) throw new BlockedAddress(`${hostname} is at ${bad.address}, which deliveries may not reach`);
+  if (bad === undefined) return;
+  const which = bad.address === hostname ? '' : `, where ${hostname} is`;
+  throw new BlockedAddress(`deliveries may not reach ${bad.address}${which}`);
 };
 
 export type Guard = {
