@@ -1,6 +1,6 @@
 /** What the rooms tell of their relations, in the order in which the reference shows it. */
 import { userChapter } from '#accounts/api/relations.ts';
-import { collectionOf, resourceTypes } from '#commerce/catalogue.ts';
+import { collections } from '#commerce/catalogue.ts';
 import { commerceChapter } from '#commerce/relations.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
@@ -19,7 +19,7 @@ type Settings = {
 };
 
 export const chaptersOf = ({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] => [
-  storeChapter({ authUrl, collections: resourceTypes.map(collectionOf) }),
+  storeChapter({ authUrl, collections }),
   webhookChapter,
   eventChapter,
   commerceChapter,

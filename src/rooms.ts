@@ -7,7 +7,7 @@ import { createSessions } from '#accounts/sessions.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
 import { createThrottle } from '#accounts/throttle/throttle.ts';
 import { createPages } from '#accounts/visitor.ts';
-import { collectionOf, resourceTypes } from '#commerce/catalogue.ts';
+import { collections } from '#commerce/catalogue.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
@@ -103,7 +103,7 @@ const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps
     stores: createStoreOperations({
       sql,
       baseUrl,
-      collections: resourceTypes.map(collectionOf),
+      collections,
       onMoved: webhooksOfStore.renew,
       eraseTheirs: [
         webhooksOfStore.erase,

@@ -48,6 +48,12 @@ export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + 
 /** The last part of a collection's address: the resource's plural. */
 export const collectionOf = (type: ResourceType): string => `${type}s`;
 
+/** Every collection by its name, and in words. */
+export const collections: readonly { name: string; words: string }[] = resourceTypes.map((type) => ({
+  name: collectionOf(type),
+  words: wordsOf(collectionOf(type)),
+}));
+
 /** The resource whose collection has this name in an address. */
 export const typeOfCollection = (name: string): ResourceType | undefined => {
   const type = name.slice(0, -1);

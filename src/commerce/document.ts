@@ -74,7 +74,7 @@ const linksOf = (frozen: Frozen): Link[] => {
   return [
     { rel: 'self', href: self, title: `This ${wordsOf(frozen.type)}` },
     { rel: 'store', href: `${frozen.baseUrl}/stores/${frozen.storeId}`, title: 'The store it belongs to' },
-    ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: wordsOf(rel) })),
+    ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: titleOf(rel) })),
   ];
 };
 

@@ -91,7 +91,7 @@ test('a relation not asked for is a link only', () => {
   assert.equal(plain['_embedded'], undefined);
   assert.deepEqual(plain['_links']?.['svc:items'], {
     href: 'https://api.example.com/stores/256/transactions/7/items',
-    title: 'items',
+    title: 'Items',
   });
 });
 

@@ -16,28 +16,27 @@ export const STORE_PROPERTIES = {
   date_modified: 'date',
 } as const satisfies Comparisons;
 
-/**
- * A store, its dates shown in its own time zone. `collections` are the names of what the platform publishes, each an
- * address below the store's and a relation that leads there.
- */
+/** What the platform publishes: its name in an address and as a relation, and how people call it. */
+export type PublishedCollection = { name: string; words: string };
+
+const own = ['webhooks', 'events', 'members'].map((name) => ({ name, words: name }));
+
+/** A store, its dates shown in its own time zone. */
 export const storeDocument = (
   store: StoreRow,
-  shown: { baseUrl: string; collections: readonly string[] },
+  shown: { baseUrl: string; collections: readonly PublishedCollection[] },
 ): Document => {
   const self = addressOfStore(store.id, shown.baseUrl);
-  const below = (rel: string) => ({
-    rel,
-    href: `${self}/${rel}`,
-    title: `All ${rel.replaceAll('_', ' ')} of this store`,
+  const below = ({ name, words }: PublishedCollection) => ({
+    rel: name,
+    href: `${self}/${name}`,
+    title: `All ${words} of this store`,
   });
   return {
     name: 'store',
     title: store.name,
     version: store.revision,
-    links: [
-      { rel: 'self', href: self, title: 'This store' },
-      ...['webhooks', 'events', 'members', ...shown.collections].map(below),
-    ],
+    links: [{ rel: 'self', href: self, title: 'This store' }, ...[...own, ...shown.collections].map(below)],
     embedded: [],
     properties: [
       number('id', store.id),

@@ -8,7 +8,7 @@ import { invalid, notFound } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from './access.ts';
-import { addressOfStore, STORE_PROPERTIES, storeDocument } from './document.ts';
+import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
 import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
 import { countStores, findStore, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
@@ -18,8 +18,8 @@ import { createStore } from './store.ts';
 export type StoreDeps = {
   sql: Sql;
   baseUrl: string;
-  /** The names of the collections that the platform publishes into. */
-  collections: readonly string[];
+  /** The collections that the platform publishes into. */
+  collections: readonly PublishedCollection[];
   /** Called after the commit where the domain is another than before. */
   onMoved: (store: { shard: number; storeId: number }) => Promise<void>;
   eraseTheirs: readonly EraseTheirs[];

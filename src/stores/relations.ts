@@ -1,7 +1,7 @@
 /** What the relations of home, stores and members mean, with examples made as the real ones are. */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Principal } from '#kernel/principal.ts';
-import { storeDocument } from './document.ts';
+import { storeDocument, type PublishedCollection } from './document.ts';
 import { homeDocument } from './home.ts';
 import { memberDocument } from './members/document.ts';
 import type { MemberRow } from './members/queries.ts';
@@ -38,13 +38,13 @@ const app: Principal = {
 
 const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
 
-/** `collections`: the names of what the platform publishes. */
+/** `collections`: what the platform publishes. */
 export const storeChapter = ({
   authUrl,
   collections,
 }: {
   authUrl: string;
-  collections: readonly string[];
+  collections: readonly PublishedCollection[];
 }): Chapter => {
   const homeExample: Example = ({ baseUrl }) => homeDocument(app, { baseUrl, authUrl });
   const storeExample: Example = ({ baseUrl }) => storeDocument(store, { baseUrl, collections });

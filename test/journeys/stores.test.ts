@@ -39,6 +39,8 @@ test('a store leads to everything that is in it', async () => {
     below,
     [...names, ...more].map((name) => [name, `${ISSUER}/stores/${alpha}/${name}`]),
   );
+  const snapshots = body._links['svc:subscription_mrr_snapshots'];
+  assert.equal(snapshots?.title, 'All subscription MRR snapshots of this store');
 });
 
 test('everything that is in a store leads back to it', async () => {
