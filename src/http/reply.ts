@@ -67,17 +67,18 @@ export const sendDocument = (
   representation: Representation,
   { status, document, naming, isSecret, view, page }: Outgoing,
 ) => {
-  // Sent as a text: with a buffer, head and body leave in two pieces, and each costs a system call.
   const text = page ?? representation.format.render(document, naming, view);
+  // As a text the framework would add a charset to media types that have none.
+  const bytes = Buffer.from(text);
   representationHeaders(reply, representation, view?.session !== undefined);
   const links = linkHeader(document);
   if (links !== undefined) reply.header('Link', links);
-  if (isSecret) return reply.code(status).header('Cache-Control', 'no-store').send(text);
+  if (isSecret) return reply.code(status).header('Cache-Control', 'no-store').send(bytes);
   const etag = etagOf(document, representation.mediaType, text);
   reply.header('ETag', etag);
   const isRead = request.method === 'GET' || request.method === 'HEAD';
   if (isRead && status === 200 && isKnown(request.headers['if-none-match'], etag)) {
     return reply.code(304).removeHeader('Content-Type').send();
   }
-  return reply.code(status).header('Content-Length', Buffer.byteLength(text)).send(text);
+  return reply.code(status).header('Content-Length', bytes.length).send(bytes);
 };

@@ -127,12 +127,12 @@ test('repeats that wait leave the others their connections', async () => {
   // Many, because the repeats arrive one by one.
   const statuses: (number | string)[] = [];
   for (let n = 0; n < 20 && !statuses.includes('no answer'); n += 1) {
-    const other = fetch(`${server.origin}/stores/${server.alpha}`, {
+    const reading = fetch(`${server.origin}/stores/${server.alpha}`, {
       headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}` },
       signal: AbortSignal.timeout(5_000),
     });
     statuses.push(
-      await other.then(
+      await reading.then(
         ({ status }) => status,
         () => 'no answer',
       ),
