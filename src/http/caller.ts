@@ -6,7 +6,7 @@ import { Problem } from '#kernel/problem.ts';
 import { requirePlatform, type Principal } from '#kernel/principal.ts';
 import { bearerTokenOf } from './bearer-token.ts';
 import { withoutCors } from './cors.ts';
-import { leaveForeignHost, requireSameOrigin } from './own-pages.ts';
+import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
 import { queryOf, type Services } from './services.ts';

@@ -1,9 +1,9 @@
 /** Pages, their forms and protocol endpoints: the raw request in, the raw answer out, the same safety for all. */
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { parseForm } from './body.ts';
+import { parseForm } from './bodies/body.ts';
 import { preflightHeaders } from './cors.ts';
-import { leaveForeignHost, requireSameOrigin } from './own-pages.ts';
+import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
 import { headersOf, queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
 

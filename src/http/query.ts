@@ -1,6 +1,6 @@
 /** The query of an API request, or a 400 that names the parameter that cannot be read. */
 import { invalid } from '#kernel/problem.ts';
-import { decodes } from './utf8.ts';
+import { decodes } from './bodies/utf8.ts';
 
 /**
  * A repeated parameter stays repeated. `raw` comes without its `?`; what is not percent-encoded UTF-8 would be taken for a

@@ -4,7 +4,7 @@
  */
 import type { Problem } from '#kernel/problem.ts';
 import type { Operation } from './operation.ts';
-import { problemPage } from './problem-page.ts';
+import { problemPage } from './pages/problem-page.ts';
 
 export type Params = Readonly<Record<string, string>>;
 

@@ -2,17 +2,17 @@
 import type { FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#kernel/problem.ts';
 import { requirePlatform } from '#kernel/principal.ts';
-import { parseBody } from './body.ts';
-import { MEMBERS_MAX } from './json-body.ts';
-import { propertiesOf } from './coerce.ts';
+import { parseBody } from './bodies/body.ts';
+import { MEMBERS_MAX } from './bodies/json-body.ts';
+import { propertiesOf } from './bodies/coerce.ts';
 import type { Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
-import { DONE } from './done.ts';
+import { DONE } from './pages/done.ts';
 import type { Answer, ApiRequest, Operation } from './operation.ts';
 import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
 import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
-import { arraysOf, createValidator } from './validate.ts';
+import { arraysOf, createValidator } from './bodies/validate.ts';
 
 /** `given` is what a form says in place of the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;

@@ -104,7 +104,11 @@ for (const [rule, texts] of allowed) {
 
 test('an exception that no file needs is told', () => {
   const named = "'application/hal+json'";
-  const needed = { 'src/delivery/request.ts': named, 'src/http/body.ts': named, 'src/http/xml-body.ts': named };
+  const needed = {
+    'src/delivery/request.ts': named,
+    'src/http/bodies/body.ts': named,
+    'src/http/bodies/xml-body.ts': named,
+  };
   assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/bodies.ts': '' })), ['src/delivery/bodies.ts']);
 });
 

@@ -33,8 +33,8 @@ const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 
 /** What comes in has a media type, and a webhook's body is HAL whatever anybody accepts. */
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
-  'src/http/body.ts': 'names the media types that a body may come in',
-  'src/http/xml-body.ts': 'reads a body in one of them',
+  'src/http/bodies/body.ts': 'names the media types that a body may come in',
+  'src/http/bodies/xml-body.ts': 'reads a body in one of them',
   'src/delivery/bodies.ts': 'renders what is sent',
   'src/delivery/request.ts': 'names the content type of what is sent',
 };

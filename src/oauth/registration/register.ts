@@ -1,7 +1,7 @@
 /** POST /register (RFC 7591): who → what → the client, and once its secret. */
 import { originOf } from '#accounts/audit/audit.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import { parseJson } from '#http/json-body.ts';
+import { parseJson } from '#http/bodies/json-body.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#kernel/problem.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';

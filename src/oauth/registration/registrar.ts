@@ -5,7 +5,7 @@ import type { Bucket, Throttle } from '#accounts/throttle/throttle.ts';
 import type { Sql } from '#database/pool.ts';
 import { bearerTokenOf } from '#http/bearer-token.ts';
 import type { DoorRequest } from '#http/route.ts';
-import { isSameOrigin } from '#http/same-origin.ts';
+import { isSameOrigin } from '#http/pages/same-origin.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Bearer } from '../bearer.ts';
 import type { Caller } from '../clients/deed.ts';

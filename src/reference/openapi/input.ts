@@ -1,6 +1,6 @@
 /** What an operation takes, in the words of OpenAPI: its own schema, and the parameters that the machinery reads. */
 import type { TSchema } from 'typebox';
-import { bodyMediaTypes } from '#http/body.ts';
+import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { API_VERSION } from '#http/caller.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Doing } from '../explained.ts';

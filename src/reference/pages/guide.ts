@@ -1,6 +1,6 @@
 /** How the API works, in the words and literals of the contract. */
 import { homeOf } from '#http/root.ts';
-import { bodyMediaTypes } from '#http/body.ts';
+import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { formats } from '#hypermedia/render.ts';
 import type { Setting } from '../setting.ts';

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '#kernel/problem.ts';
 import { isSameOrigin } from './same-origin.ts';
-import type { HttpSettings } from './services.ts';
+import type { HttpSettings } from '../services.ts';
 
 /** A form may be posted by our own pages only. */
 export const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {

@@ -5,9 +5,9 @@
 import type { Action } from '#hypermedia/document.ts';
 import { formValue } from '#hypermedia/form-value.ts';
 import { Problem } from '#kernel/problem.ts';
-import { parseForm } from './body.ts';
-import type { Visitor } from './caller.ts';
-import { METHODS, type Method } from './route.ts';
+import { parseForm } from '../bodies/body.ts';
+import type { Visitor } from '../caller.ts';
+import { METHODS, type Method } from '../route.ts';
 
 /** Fields of the form itself. */
 const OWN = { method: '_method', version: '_version', key: '_key', nonce: 'nonce' } as const;

@@ -2,15 +2,15 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import { Problem } from '#kernel/problem.ts';
-import { fieldsOf, type WithActions } from './actions.ts';
-import type { Caller, Visitor } from './caller.ts';
+import { fieldsOf, type WithActions } from '../actions.ts';
+import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
-import type { Answer } from './operation.ts';
-import { sendDocument, viewOf } from './reply.ts';
-import type { Method, Resource } from './route.ts';
-import type { Run } from './run.ts';
-import { addressOf, methodNotAllowed, pathOf, type Services } from './services.ts';
+import type { Answer } from '../operation.ts';
+import { sendDocument, viewOf } from '../reply.ts';
+import type { Method, Resource } from '../route.ts';
+import type { Run } from '../run.ts';
+import { addressOf, methodNotAllowed, pathOf, type Services } from '../services.ts';
 
 export type PostedForm = {
   request: FastifyRequest;

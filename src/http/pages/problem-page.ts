@@ -2,9 +2,9 @@
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Problem } from '#kernel/problem.ts';
-import { htmlAnswer } from './answers.ts';
-import { titleOf } from './errors.ts';
-import type { DoorAnswer } from './route.ts';
+import { htmlAnswer } from '../answers.ts';
+import { titleOf } from '../errors.ts';
+import type { DoorAnswer } from '../route.ts';
 
 /** `logref` is shown where the fault is ours: it finds the line in the operator's log. `home` is the path of the way out. */
 export const problemPage = (problem: Problem, logref: string, home: string): DoorAnswer => {

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import type { Value } from '#hypermedia/document.ts';
 import { renderXml } from '#hypermedia/xml.ts';
 import { Problem } from '#kernel/problem.ts';
-import { anyName, valueWith } from '../../test/setup/any-document.ts';
+import { anyName, valueWith } from '../../../test/setup/any-document.ts';
 import { parseXml } from './xml-body.ts';
 
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
