@@ -45,7 +45,7 @@ const wayBack = (key: ResourceKey, baseUrl: string): Link => ({
 const titleFor = ({ type, id, rel }: ResourceKey & { rel: string }): string =>
   `${titleOf(rel)} of ${wordsOf(type)} ${id}`;
 
-const createMany = ({ search, relationPrefix }: CommerceDeps): Operation =>
+const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operation =>
   listing({
     summary: 'What this resource has under one of its relations, a page at a time; any property can be asked for',
     title: 'What is embedded',
@@ -61,7 +61,8 @@ const createMany = ({ search, relationPrefix }: CommerceDeps): Operation =>
       return {
         rel: key.rel,
         title: titleFor(key),
-        path: `${back.href}/${key.rel}`,
+        // The page is of today, what stands on it is frozen.
+        path: `${wayBack(key, baseUrl).href}/${key.rel}`,
         items: documentsOf(found, key.rel, request.zoom),
         total: found.total,
         links: [back],

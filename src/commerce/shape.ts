@@ -42,13 +42,28 @@ export const shapeOf = (query: URLSearchParams, relations: Relations): Shape => 
   return shape;
 };
 
+/** A GET with such a query is refused, so a webhook cannot have it either. */
+const NOT_ENCODED: Fault = {
+  code: 'invalid_value',
+  message: 'query must be percent-encoded UTF-8',
+  field: 'query',
+};
+
+const isEncoded = (query: string): boolean => {
+  try {
+    return decodeURIComponent(query) !== '';
+  } catch {
+    return false;
+  }
+};
+
 /**
  * Reads a webhook's `zoom=…&fields=…` for a resource (`null`: a webhook that is for none yet). Throws a 400 with one entry
  * for each unknown modifier and each relation that the resource does not have, under `query`.
  */
 export const readShape = (query: string, type: ResourceType | null): Shape => {
   if (query === '') return plain;
-  const faults: Fault[] = [];
+  const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
   const shape = readModifiers(new URLSearchParams(query), type === null ? null : relationsOf(type), faults, 'query');
   if (faults.length > 0) throw invalid(...faults);
   return shape;

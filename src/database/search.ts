@@ -5,7 +5,7 @@ import { transaction, type Sql, type Tx } from './pool.ts';
 
 const QUERY_CANCELED = '57014';
 
-/** As far as this a page is found by an index alone; beyond it what is skipped costs more than what is shown. */
+/** As far as this a page costs no more than counting what there is; beyond it what is skipped costs more. */
 const PLAIN_OFFSET_ITEMS = 10_000;
 
 const isPlain = ({ offset, order, filters }: Listing): boolean =>
@@ -18,10 +18,19 @@ type Limits = { searchLimitMs: number; searchesAtOnce: number; searchesWaiting: 
 export type Search = <T>(storeId: number, page: Listing, read: (tx: Tx) => Promise<T>) => Promise<T>;
 
 /**
- * A statement that takes too long is a 400 and not a 503 with a Retry-After: it is what was asked for that costs so much,
- * and asked again it costs it again.
+ * A search that takes too long is a 400 and not a 503 with a Retry-After: it is what was asked for that costs so much, and
+ * asked again it costs it again. Of a plain page nobody has asked for anything that could be left out.
  */
-const limited = async <T>(sql: Sql, limitMs: number, read: (tx: Tx) => Promise<T>): Promise<T> => {
+const tookTooLong = (page: Listing, limitMs: number, cause: unknown): Problem => {
+  if (isPlain(page)) {
+    const message = `This took longer than ${limitMs} ms; try again shortly`;
+    return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause });
+  }
+  const message = `This takes longer than ${limitMs} ms to find: narrow it down by id or by a date, or leave the order as it is`;
+  return new Problem(400, { code: 'too_much_to_search', message }, { cause });
+};
+
+const limited = async <T>(sql: Sql, limitMs: number, page: Listing, read: (tx: Tx) => Promise<T>): Promise<T> => {
   const bounded = async (tx: Tx): Promise<T> => {
     await tx`select set_config('statement_timeout', ${String(limitMs)}, true)`;
     return read(tx);
@@ -30,8 +39,7 @@ const limited = async <T>(sql: Sql, limitMs: number, read: (tx: Tx) => Promise<T
     return await transaction(sql, bounded, 'read only');
   } catch (error) {
     if ((error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
-    const message = `This takes longer than ${limitMs} ms to find: narrow it down by id or by a date, or leave the order as it is`;
-    throw new Problem(400, { code: 'too_much_to_search', message }, { cause: error });
+    throw tookTooLong(page, limitMs, error);
   }
 };
 
@@ -75,14 +83,14 @@ export const createSearch = (sql: Sql, limits: Limits): Search => {
   const { searchLimitMs, searchesWaiting } = limits;
   const turns = createTurns(limits);
   return async (storeId, page, read) => {
-    if (isPlain(page)) return limited(sql, searchLimitMs, read);
+    if (isPlain(page)) return limited(sql, searchLimitMs, page, read);
     if (!(await turns.take(storeId))) {
       const seconds = Math.ceil(searchLimitMs / 1_000);
-      const message = `This store is being searched, and ${searchesWaiting} more wait for that: ask for one page with order or filters at a time`;
+      const message = `${searchesWaiting} searches of this store wait already: ask for one page with order or filters at a time, and again in ${seconds} s`;
       throw new Problem(429, { code: 'too_many_searches', message }, { headers: { 'Retry-After': String(seconds) } });
     }
     try {
-      return await limited(sql, searchLimitMs, read);
+      return await limited(sql, searchLimitMs, page, read);
     } finally {
       turns.give(storeId);
     }

@@ -105,14 +105,13 @@ export type ListedEvent = {
   action: string;
   version: number;
   timeZone: string;
-  baseUrl: string;
   dateCreated: Date;
 };
-export type StoredEvent = ListedEvent & { body: string };
+export type StoredEvent = ListedEvent & { baseUrl: string; body: string };
 
 const shown = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
-  e.base_url as "baseUrl", e.date_created as "dateCreated"`;
+  e.date_created as "dateCreated"`;
 
 /** Undefined where the store has no such event, or is gone, though what it left behind is deleted little by little. */
 export const findEvent = async (
@@ -120,7 +119,7 @@ export const findEvent = async (
   key: { shard: number; storeId: number; id: number },
 ): Promise<StoredEvent | undefined> => {
   const [row] = await sql<StoredEvent[]>`
-    select ${shown(sql)}, e.body
+    select ${shown(sql)}, e.base_url as "baseUrl", e.body
     from event e
     join store s on s.shard = e.shard and s.id = e.store_id
     where e.shard = ${key.shard} and e.id = ${key.id} and e.store_id = ${key.storeId}`;

@@ -46,6 +46,8 @@ const readModifiedAt = (value: unknown): Date | null => {
 const PROTOTYPE = /[{,]"__proto__":/;
 
 const members = new Set(['event', 'resource']);
+/** So many of an event are named that nobody knows. */
+const UNKNOWN_MAX = 10;
 
 const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined => {
   const before = faults.length;
@@ -58,8 +60,10 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
     });
     return undefined;
   }
-  for (const name of Object.keys(value)) {
-    if (!members.has(name)) fail(name, 'unknown_property', `${name} is not a member of an event`);
+  for (const name of Object.keys(value)
+    .filter((one) => !members.has(one))
+    .slice(0, UNKNOWN_MAX)) {
+    fail(name, 'unknown_property', `${name} is not a member of an event`);
   }
   const { event, resource } = value;
   const type = typeof event === 'string' ? resourceOfEvent(event) : undefined;
@@ -108,10 +112,11 @@ export const readPublish = (body: unknown, limits: EventLimits): { events: NewEv
   const faults: Fault[] = [];
   const events = list.flatMap((value, index) => readEvent(value, isArray ? `${index}.` : '', limits, faults) ?? []);
   if (faults.length > 0) throw invalid(...faults);
-  const native = events.find(({ type }) => isNative(type));
+  const at = events.findIndex(({ type }) => isNative(type));
+  const native = events[at];
   if (native !== undefined) {
     const message = `${native.type}/${native.action} is written by Halcyon itself and cannot be published`;
-    throw new Problem(409, { code: 'native_event', message, field: 'event' });
+    throw new Problem(409, { code: 'native_event', message, field: isArray ? `${at}.event` : 'event' });
   }
   return { events, isArray };
 };

@@ -9,7 +9,7 @@ import { withoutCors } from './cors.ts';
 import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
-import { queryOf, type Services } from './services.ts';
+import { pathOf, queryOf, targetOf, type Services } from './services.ts';
 
 /** Somebody who is signed in and looks with a browser. */
 export type Visitor = {
@@ -90,7 +90,7 @@ const visit = async (
   const cookies = parseCookie(request.headers.cookie ?? '');
   const visitor = await services.pages.visitorOf({ cookies, now: services.clock.now() });
   if (visitor === null && access !== 'anyone') {
-    const back = request.method === 'POST' ? (request.url.split('?', 1)[0] ?? '/') : request.url;
+    const back = request.method === 'POST' ? pathOf(request) : targetOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
     reply.redirect(services.pages.signInAt(back), 303);
   }

@@ -92,6 +92,12 @@ export const pathOf = ({ url }: FastifyRequest): string => {
   return path.startsWith('/') ? path : new URL(path).pathname;
 };
 
+/** Path and query, for a redirect to the same on another host or after a sign-in. */
+export const targetOf = (request: FastifyRequest): string => {
+  const query = rawQueryOf(request);
+  return query === '' ? pathOf(request) : `${pathOf(request)}?${query}`;
+};
+
 /** The same at the public address. */
 export const addressOf = (request: FastifyRequest, { naming }: Services): string =>
   new URL(pathOf(request), naming.baseUrl).href;

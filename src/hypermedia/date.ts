@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 
 const QUARTER_MS = 15 * 60_000;
-/** What a zone's clock showed in a quarter of an hour: no zone has ever changed its offset within one that begins on it. */
+/** What a zone's clock showed in a quarter of an hour: no zone has changed its offset within one that begins on it since 1973. */
 const OFFSETS_MAX = 10_000;
 
 /** There are about 600 IANA zones, but a zone may be spelled in as many ways as it has letters. */

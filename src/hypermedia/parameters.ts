@@ -12,10 +12,15 @@ export const otherNames = (query: URLSearchParams, known: readonly string[]): st
   ...new Set(query.keys()).difference(new Set(known)),
 ];
 
+/** So many are named; an answer that repeats thousands helps nobody. */
+const OTHERS_MAX = 20;
+
 /** Throws a 400 that names every parameter which is not known. */
 export const refuseParameters = (query: URLSearchParams, known: readonly string[]): void => {
-  const faults = otherNames(query, known).map((name) => unknownParameter(name, known));
-  if (faults.length > 0) throw invalid(...faults);
+  const others = otherNames(query, known);
+  if (others.length > OTHERS_MAX)
+    throw invalid({ code: 'too_many', message: `There are ${others.length} parameters that nobody reads here` });
+  if (others.length > 0) throw invalid(...others.map((name) => unknownParameter(name, known)));
 };
 
 /**

@@ -79,7 +79,6 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
       if (request.principal.stores === 'all' && !(await hasStore(deps.sql, store))) throw notFound('store');
     },
     review: async (request) => {
-      storeOfAddress(request);
       const { faults } = await weigh(deps, request.body);
       return faults;
     },

@@ -1,5 +1,6 @@
 /** A webhook's settings: what a request says of them, what stands where it says nothing, and what is wrong with them. */
 import { readShape } from '#commerce/shape.ts';
+import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#kernel/blank.ts';
 import { Problem, type Fault } from '#kernel/problem.ts';
 import { addressFault, isEncrypted } from './address.ts';
@@ -48,7 +49,7 @@ export const readWish = (body: WebhookPart): Wish => {
   if (body.encryption_key !== undefined) wish.encryptionKey = body.encryption_key || null;
   if (body.event_resource !== undefined) wish.eventResource = body.event_resource || null;
   if (body.events !== undefined) wish.events = body.events;
-  if (body.is_active !== undefined) wish.isActive = ['1', 'true'].includes(String(body.is_active));
+  if (body.is_active !== undefined) wish.isActive = isSet(body.is_active);
   if (body.headers !== undefined) wish.headers = body.headers ?? {};
   if (body.rate_per_second !== undefined) wish.ratePerSecond = body.rate_per_second;
   if (body.retry_profile !== undefined) wish.retryProfile = body.retry_profile || defaults.retryProfile;

@@ -1,7 +1,7 @@
 /** What comes of a form that a page has posted: on to the page that shows it, or the page again with all that was typed. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem, type Fault } from '#kernel/problem.ts';
 import { fieldsOf, type WithActions } from '../actions.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
@@ -53,10 +53,17 @@ const pageBehind = async (services: Services, { request, caller, runs, withActio
   return withActions(answer.document, caller, addressOf(request, services));
 };
 
-/** A person has no tag to send: what the machinery says to programs is not for them. */
-const CHANGED_MEANWHILE = {
-  code: 'precondition_failed',
-  message: 'Somebody has changed this since you opened it: load the page again, and make your change there',
+/** What the machinery says to programs of tags and keys is not for people, who see neither. */
+const forPeople: Readonly<Record<string, Fault>> = {
+  precondition_failed: {
+    code: 'precondition_failed',
+    message: 'Somebody has changed this since you opened it: load the page again, and make your change there',
+  },
+  idempotency_key_reused: {
+    code: 'idempotency_key_reused',
+    message:
+      'This form was sent before with something else in it: look whether that is there, and send it again if you want both',
+  },
 };
 
 const showAgain = (
@@ -66,7 +73,7 @@ const showAgain = (
 ) => {
   const action = document.actions?.find(({ method }) => method === post.method)?.name ?? post.method;
   const { values, version } = post;
-  const faults = problem.status === 412 ? [CHANGED_MEANWHILE] : problem.faults;
+  const faults = problem.faults.map((fault) => forPeople[fault.code] ?? fault);
   const view = viewOf(services, caller.visitor, { refused: { action, values, version, faults } });
   const { naming } = services;
   const { status } = problem;

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '#kernel/problem.ts';
 import { isSameOrigin } from './same-origin.ts';
-import type { HttpSettings } from '../services.ts';
+import { targetOf, type HttpSettings } from '../services.ts';
 
 /** A form may be posted by our own pages only. */
 export const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {
@@ -30,7 +30,7 @@ export const leaveForeignHost = async (
   if (own === foreign || request.host !== foreign) return;
   if (request.method !== 'POST') {
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    return reply.redirect(authOrigin + request.url, 302);
+    return reply.redirect(authOrigin + targetOf(request), 302);
   }
   const message = `Forms are taken at ${authOrigin} only: open the page there and send it again`;
   throw new Problem(403, { code: 'cross_site_request', message });
