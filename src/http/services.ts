@@ -86,10 +86,13 @@ export const reportProblem = (
   return { problem, logref };
 };
 
-/** The path that was asked for. A request may name the whole address (RFC 9112 §3.2.2), with any host. */
+/** What a request names before the path where it names a whole address (RFC 9112 §3.2.2), with any host. */
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
+
+/** The path that was asked for; the root where the target has none, such as `?x` or `#x`. */
 export const pathOf = ({ url }: FastifyRequest): string => {
-  const path = url.split('?', 1)[0] ?? '/';
-  return path.startsWith('/') ? path : new URL(path).pathname;
+  const path = url.replace(ORIGIN, '').split(/[?#]/, 1)[0] ?? '';
+  return path.startsWith('/') ? path : `/${path}`;
 };
 
 /** Path and query, for a redirect to the same on another host or after a sign-in. */

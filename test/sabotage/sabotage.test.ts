@@ -1,8 +1,9 @@
 /** Every line of sabotage in this folder is found by the test that it names: README.md says how to add one. */
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { suite, test } from 'node:test';
 import { SabotageError } from './patch.ts';
 import { proveSabotage } from './sabotage.ts';
 
@@ -11,14 +12,17 @@ const patches = (await readdir(import.meta.dirname)).filter((name) => name.endsW
 
 test('there is something to prove', () => assert.notEqual(patches.length, 0));
 
-for (const name of patches) {
-  test(`${name} turns its test red`, async (t) => {
-    const proof = await proveSabotage(ROOT, await readFile(join(import.meta.dirname, name), 'utf8'));
-    assert.notEqual(proof.guards, '');
-    t.diagnostic(`red as it must be: ${proof.testFile} > ${proof.testName}`);
-    t.diagnostic(`guards: ${proof.guards}`);
-  });
-}
+/** Each is a process that mostly starts up, and has a copy of the tree and databases of its own. */
+suite('sabotage', { concurrency: availableParallelism() }, () => {
+  for (const name of patches) {
+    test(`${name} turns its test red`, async (t) => {
+      const proof = await proveSabotage(ROOT, await readFile(join(import.meta.dirname, name), 'utf8'));
+      assert.notEqual(proof.guards, '');
+      t.diagnostic(`red as it must be: ${proof.testFile} > ${proof.testName}`);
+      t.diagnostic(`guards: ${proof.guards}`);
+    });
+  }
+});
 
 const onLine = (before: string, after: string): string =>
   [

@@ -18,7 +18,7 @@ const ask = (
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
   const headers = { Host: new URL(host).host, 'Sec-Fetch-Site': 'same-origin', ...type, ...more };
-  const asked = request(origin + path, { method, headers, agent: false }, (response) => resolve(response.resume()));
+  const asked = request(origin, { method, path, headers, agent: false }, (response) => resolve(response.resume()));
   asked.on('error', reject);
   asked.end(form);
   return promise;
@@ -54,4 +54,11 @@ test('an API that lives below a path leads to itself', async () => {
   const home = (await (await read('/v1')).json()) as { _links: { self: { href: string } } };
   assert.equal(home._links.self.href, `${AUTH}/v1`);
   assert.equal((await read(new URL(home._links.self.href).pathname)).status, 200);
+});
+
+test('a target that is no path is no fault of the server', async () => {
+  for (const target of ['*', 'http://elsewhere.example.test/stores?limit=5']) {
+    const { statusCode } = await ask('GET', target, AUTH, '', { Accept: 'text/html' });
+    assert.ok(statusCode !== undefined && statusCode < 500, `${target}: ${statusCode}`);
+  }
 });
