@@ -56,8 +56,8 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
     { ...good, resource: JSON.parse('{"id":1,"a":[{"__proto__":1}]}') },
     ['400 resource invalid_value'],
   ],
-  ['an empty array', [], ['400  required']],
-  ['too many', [good, good, good, good], ['400  too_many']],
+  ['an empty array', [], ['400 body required']],
+  ['too many', [good, good, good, good], ['400 body too_many']],
   ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],
 ];
 

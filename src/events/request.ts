@@ -107,7 +107,7 @@ export const readPublish = (body: unknown, limits: EventLimits): { events: NewEv
   const list: readonly unknown[] = isArray ? body : [body];
   if (list.length === 0 || list.length > limits.eventsPerRequest) {
     const code = list.length === 0 ? 'required' : 'too_many';
-    throw invalid({ code, message: `Send 1 to ${limits.eventsPerRequest} events at once` });
+    throw invalid({ code, message: `Send 1 to ${limits.eventsPerRequest} events at once`, field: 'body' });
   }
   const faults: Fault[] = [];
   const events = list.flatMap((value, index) => readEvent(value, isArray ? `${index}.` : '', limits, faults) ?? []);
