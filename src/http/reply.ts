@@ -14,6 +14,9 @@ import type { Services } from './services.ts';
 
 const VARY = 'Accept, Authorization';
 
+/** Of every answer to a program: it belongs to who asked, and is asked for again. */
+export const privateHeaders = { 'Cache-Control': 'private, no-cache', Vary: VARY } as const;
+
 const ONCE_KEY_BYTES = 18;
 
 /** What a page shows beside the document; formats for programs need none of it. Undefined: it is not known who looks. */
@@ -46,7 +49,7 @@ export const representationHeaders = (
     const caching = isPersonal ? 'no-store' : 'private, no-cache';
     reply.headers({ ...pageHeaders(), 'Cache-Control': caching, Vary: `${VARY}, Cookie` });
   } else {
-    reply.headers({ 'Cache-Control': 'private, no-cache', Vary: VARY });
+    reply.headers(privateHeaders);
   }
   reply.header('Content-Type', contentTypeOf(representation));
 };

@@ -8,7 +8,7 @@ import { answerForm } from './pages/form-answer.ts';
 import { negotiate } from './negotiate.ts';
 import type { Answer, Operation } from './operation.ts';
 import { optionsDocument } from './options.ts';
-import { sendDocument, viewOf } from './reply.ts';
+import { privateHeaders, sendDocument, viewOf } from './reply.ts';
 import { METHODS, type Method, type Resource } from './route.ts';
 import { createRun, type Run } from './run.ts';
 import { addressOf, methodNotAllowed, queryOf, refuseOtherMethods, type Services } from './services.ts';
@@ -17,9 +17,7 @@ type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; withA
 
 const send = (services: Services, { request, reply, caller, withActions }: Way, answer: Answer) => {
   const { representation } = caller;
-  if (answer.status === 204) {
-    return reply.headers({ Vary: 'Accept, Authorization', 'Cache-Control': 'private, no-cache' }).code(204).send();
-  }
+  if (answer.status === 204) return reply.headers(privateHeaders).code(204).send();
   if (answer.status === 201) reply.header('Location', answer.location);
   const isSecret = 'isSecret' in answer && answer.isSecret;
   const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;

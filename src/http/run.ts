@@ -31,6 +31,8 @@ export const createRun = (services: Services, method: Method, operation: Operati
   const validate = input === undefined ? undefined : createValidator(input);
   // An open body (events) has its own limits.
   const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
+  /** What makes nothing has nothing to remember, and a key says nothing to it. */
+  const keyOf = (key: string | undefined) => (operation.isCreating ? key : undefined);
   return async (request, caller, given) => {
     const { principal } = caller;
     if (operation.access === 'platform' && principal !== null) requirePlatform(principal);
@@ -48,7 +50,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
     };
     const handle = (body: unknown) => {
       const once = services.once({
-        key: given === undefined ? headers['idempotency-key'] : given.key,
+        key: keyOf(given === undefined ? headers['idempotency-key'] : given.key),
         principal,
         method,
         path: pathOf(request),

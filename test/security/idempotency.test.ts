@@ -160,6 +160,13 @@ for (const key of ['', 'ä', 'x'.repeat(256)]) {
   });
 }
 
+test('a key says nothing to what makes nothing', async () => {
+  const { status } = await fetch(`${server.origin}/stores/${server.alpha}`, {
+    headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${token}`, 'Idempotency-Key': 'x'.repeat(256) },
+  });
+  assert.equal(status, 200);
+});
+
 test('after a day the key is free again, whether or not it was purged', async () => {
   const first = await post({ key: 'seven' });
   server.wait(24 * 3_600_000 + 1_000);
