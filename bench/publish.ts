@@ -2,6 +2,7 @@
  * Publishing with group commit, beside one statement a request: as many statements at once as the pool carries, and one
  * at a time for each committer, which is what the same publisher does when it may not group.
  */
+import { createMint } from '#events/batch/mint.ts';
 import { createPublisher, type Publisher } from '#events/publish.ts';
 import { openPool } from '#database/pool.ts';
 import { readConfig } from '../src/config.ts';
@@ -28,6 +29,7 @@ await bench({ numbers }, async ({ rounds, count, clients, array }, defer) => {
   const publisherOf = (batchRows: number): Publisher =>
     createPublisher({
       sql,
+      mint: createMint(),
       baseUrl: BASE_URL,
       batchRows,
       batchBytes: events.batchBytes,

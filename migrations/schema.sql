@@ -205,6 +205,7 @@ create table event (
   base_url text not null,
   date_created timestamp with time zone not null,
   body text not null,
+  previous_id bigint,
   constraint event_pkey PRIMARY KEY (shard, id)
 ) partition by RANGE (id);
 CREATE INDEX event_store ON ONLY public.event USING btree (shard, store_id, id DESC);
@@ -245,6 +246,20 @@ create table password_reset (
 CREATE INDEX password_reset_expires ON public.password_reset USING btree (date_expires);
 CREATE INDEX password_reset_user ON public.password_reset USING btree (user_id);
 
+create table publish_key (
+  shard smallint not null,
+  store_id bigint not null,
+  key text not null,
+  fingerprint bytea not null,
+  event_ids bigint[] not null,
+  date_created timestamp with time zone not null,
+  constraint publish_key_event_ids_check CHECK ((cardinality(event_ids) > 0)),
+  constraint publish_key_fingerprint_check CHECK ((length(fingerprint) = 32)),
+  constraint publish_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255))),
+  constraint publish_key_pkey PRIMARY KEY (shard, store_id, key)
+);
+CREATE INDEX publish_key_created ON public.publish_key USING btree (date_created);
+
 create table refresh_token (
   hash bytea not null,
   grant_id bigint not null,
@@ -277,10 +292,33 @@ create table resource (
   time_zone text not null,
   base_url text not null,
   body text not null,
+  is_dated boolean default true not null,
+  superseded_at timestamp with time zone,
+  head_event_id bigint,
+  superseded_event_id bigint,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
 ) with (fillfactor=80);
+
+create table revenue_book (
+  shard smallint not null,
+  store_id bigint not null,
+  open_day date not null,
+  next_day date not null,
+  due_at timestamp with time zone not null,
+  constraint revenue_book_check CHECK ((next_day <= open_day)),
+  constraint revenue_book_pkey PRIMARY KEY (shard, store_id)
+);
+CREATE INDEX revenue_book_due ON public.revenue_book USING btree (shard, due_at);
+
+create table revenue_day (
+  shard smallint not null,
+  store_id bigint not null,
+  day date not null,
+  resource_id text not null,
+  constraint revenue_day_pkey PRIMARY KEY (shard, store_id, day)
+);
 
 create table schema_migration (
   version integer not null,
@@ -320,11 +358,28 @@ create table store (
   date_created timestamp with time zone not null,
   date_modified timestamp with time zone not null,
   revision integer default 1 not null,
+  subscription_events text default 'derived'::text not null,
   constraint store_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint store_domain_check CHECK (((length(domain) >= 1) AND (length(domain) <= 253))),
   constraint store_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint store_pkey PRIMARY KEY (shard, id),
-  constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
+  constraint store_shard_check CHECK (((shard >= 0) AND (shard <= 255))),
+  constraint store_subscription_events_check CHECK ((subscription_events = ANY (ARRAY['derived'::text, 'published'::text])))
+);
+
+create table subscription_term (
+  shard smallint not null,
+  store_id bigint not null,
+  subscription_id text not null,
+  day date not null,
+  currency text not null,
+  monthly numeric(24,6) not null,
+  is_active boolean not null,
+  start_day date,
+  end_day date,
+  constraint subscription_term_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  constraint subscription_term_pkey PRIMARY KEY (shard, store_id, subscription_id, day),
+  constraint subscription_term_subscription_id_check CHECK (((length(subscription_id) >= 1) AND (length(subscription_id) <= 64)))
 );
 
 create table throttle (
@@ -432,6 +487,19 @@ begin
     return null;
   end if;
   return written::numeric;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.unless_overtaken(done bigint, wanted bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if done < wanted then
+    raise exception 'overtaken by a publish of the same idempotency key' using errcode = 'HL001';
+  end if;
+  return true;
 end
 $function$
 ;

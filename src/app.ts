@@ -23,6 +23,7 @@ import { createStorePurges } from '#stores/erasure/purges.ts';
 import type { Config } from './config.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { serveMetrics } from './metrics.ts';
+import { openPublishing } from './publishing.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
 
@@ -117,7 +118,9 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     running.push(keepHouse(deps, registry));
     const { secretKey } = deps;
     const bearer = createBearer({ sql });
+    const publishing = openPublishing({ config, sql, log, worker, announcer });
     const { rooms, pages, once } = createRooms({
+      publishing,
       config,
       sql,
       secretKey,

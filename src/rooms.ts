@@ -14,9 +14,8 @@ import type { Sealer } from '#database/seal.ts';
 import { createSearch, type Search } from '#database/search.ts';
 import type { createAnnouncer } from '#delivery/announce.ts';
 import type { createGuard } from '#delivery/guard.ts';
-import type { HandedOver, Worker } from '#delivery/worker.ts';
+import type { Worker } from '#delivery/worker.ts';
 import { createEventOperations } from '#events/operations.ts';
-import { createPublisher, type Committed } from '#events/publish.ts';
 import type { Pages } from '#http/caller.ts';
 import { createOnce } from '#http/idempotency/once.ts';
 import type { Log } from '#kernel/log.ts';
@@ -40,6 +39,7 @@ import { createEventStatuses } from '#webhooks/history/of-event/statuses.ts';
 import { createWebhooksOfStore } from '#webhooks/of-store/of-store.ts';
 import { openReference } from './chapters.ts';
 import type { Config } from './config.ts';
+import type { Publishing } from './publishing.ts';
 import { routesOf, type Rooms } from './routes.ts';
 
 export type RoomsDeps = {
@@ -55,35 +55,13 @@ export type RoomsDeps = {
   worker: Worker | undefined;
   announcer: ReturnType<typeof createAnnouncer>;
   bearer: Bearer;
+  publishing: Publishing;
 };
-
-const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
-  shard,
-  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0 },
-  event: { ...event, storeId },
-});
-
-const openPublisher = ({ config, sql, log, worker, announcer }: RoomsDeps) =>
-  createPublisher({
-    sql,
-    baseUrl: config.baseUrl,
-    batchRows: config.events.batchRows,
-    batchBytes: config.events.batchBytes,
-    onCommitted: (deliveries) => {
-      const foreign = worker === undefined ? deliveries : worker.offer(deliveries.map(handedOver));
-      for (const lane of foreign) announcer.work(lane);
-    },
-    // Whether the batch was committed is unknown: what it left, if anything, is found in the table.
-    onUnknown: (error) => {
-      log.warn({ reason: String(error) }, 'the result of a commit is unknown');
-      worker?.rediscover();
-    },
-  });
 
 const openEvents = (deps: RoomsDeps, search: Search) =>
   createEventOperations({
     sql: deps.sql,
-    publish: openPublisher(deps),
+    publish: deps.publishing.publish,
     baseUrl: deps.config.baseUrl,
     relationPrefix: deps.config.naming.relationPrefix,
     limits: deps.config.events,

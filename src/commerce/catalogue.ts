@@ -35,9 +35,8 @@ export const resourceOfEvent = (event: string): ResourceType | undefined => {
 export const isResourceId = (id: string): boolean =>
   /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
 
-/** Halcyon makes these itself and mints their ids; the platform cannot publish them. */
-export const isNative = (type: ResourceType): boolean =>
-  type === 'changelog' || type === 'subscription_event' || type === 'subscription_mrr_snapshot';
+/** Halcyon alone makes these, and mints their ids. Of a `subscription_event` each store says who makes it. */
+export const isNative = (type: ResourceType): boolean => type === 'changelog' || type === 'subscription_mrr_snapshot';
 
 /** A resource or a relation in words: `subscription MRR snapshot`. */
 export const wordsOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');

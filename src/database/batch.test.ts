@@ -82,16 +82,18 @@ test('a poison row fails alone, the others are done', async () => {
   await turn();
   runs[0]?.fail(new Error('poison somewhere'));
   await turn();
-  runs[1]?.finish();
+  runs[1]?.fail(new Error('poison in 1 or 2'));
   await turn();
-  runs[2]?.fail(new Error('poison in 2'));
+  runs[2]?.finish();
   await turn();
-  runs[3]?.finish();
+  runs[3]?.fail(new Error('poison in 2'));
+  await turn();
+  runs[4]?.finish();
   const outcomes = (await settled).map((one) => (one.status === 'fulfilled' ? one.value : String(one.reason)));
   assert.deepEqual(outcomes, ['done 1', 'Error: poison in 2', 'done 3']);
   assert.deepEqual(
     runs.map(({ inputs }) => inputs),
-    [[1, 2, 3], [1], [2], [3]],
+    [[1, 2, 3], [1, 2], [1], [2], [3]],
   );
 });
 
@@ -119,18 +121,20 @@ test('when the database is away, all fail at once and nothing is retried', async
 
 test('a database that goes away during the retries fails the rest without asking it', async () => {
   const { batcher, runs } = start();
-  const settled = Promise.allSettled([1, 2, 3].map((n) => batcher.submit(n)));
+  const settled = Promise.allSettled([1, 2, 3, 4].map((n) => batcher.submit(n)));
   await turn();
   runs[0]?.fail(new Error('poison somewhere'));
   await turn();
   runs[1]?.finish();
   await turn();
-  runs[2]?.fail(unavailable());
+  runs[2]?.fail(new Error('poison in 3 or 4'));
+  await turn();
+  runs[3]?.fail(unavailable());
   assert.deepEqual(
     (await settled).map(({ status }) => status),
-    ['fulfilled', 'rejected', 'rejected'],
+    ['fulfilled', 'fulfilled', 'rejected', 'rejected'],
   );
-  assert.equal(runs.length, 3);
+  assert.equal(runs.length, 4);
 });
 
 test('idle waits for what runs and what waits', async () => {

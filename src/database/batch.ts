@@ -20,8 +20,8 @@ type Waiting<In, Out> = {
 
 /**
  * One batch at a time, in the order of arrival, of at most `maxRows` and `maxBytes` (an input larger than that makes a
- * batch of its own). `run` answers one result for each input. When a batch of several fails, each input is tried alone,
- * so that a poison row fails by itself; unless the database is away, which is nobody's row's fault.
+ * batch of its own). `run` answers one result for each input. When a batch of several fails, its halves are tried apart,
+ * so that a poison row fails by itself in the end; unless the database is away, which is nobody's row's fault.
  */
 export const createBatcher = <In, Out>(options: {
   maxRows: number;
@@ -45,32 +45,32 @@ export const createBatcher = <In, Out>(options: {
     return queue.splice(0, count);
   };
 
-  const settleEach = async (batch: readonly Waiting<In, Out>[]): Promise<void> => {
-    let away: unknown;
-    for (const { input, resolve, reject } of batch) {
-      try {
-        if (away !== undefined) throw away;
-        const [result] = await options.run([input]);
-        resolve(result as Out);
-      } catch (error) {
-        if (isUnavailable(error)) away = error;
-        reject(error);
-      }
-    }
-  };
-
-  const settle = async (batch: readonly Waiting<In, Out>[]): Promise<void> => {
+  /** Answers why the database is away, where it is. */
+  const settle = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
+    const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
     try {
       const results = await options.run(batch.map(({ input }) => input));
       if (results.length !== batch.length) throw new TypeError('A batch must answer one result for each input');
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Out);
     } catch (error) {
-      if (batch.length === 1 || isUnavailable(error)) {
-        for (const { reject } of batch) reject(error);
-        return;
+      if (isUnavailable(error)) {
+        rejectAll(error);
+        return error;
       }
-      await settleEach(batch);
+      if (batch.length === 1) rejectAll(error);
+      else return settleHalves(batch);
     }
+    return undefined;
+  };
+
+  /** In order, so that one poison row among 500 costs 18 runs and not 500. */
+  const settleHalves = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
+    const middle = Math.ceil(batch.length / 2);
+    const rest = batch.slice(middle);
+    const away = (await settle(batch.slice(0, middle))) ?? undefined;
+    if (away === undefined) return settle(rest);
+    for (const { reject } of rest) reject(away);
+    return away;
   };
 
   const drain = async (): Promise<void> => {

@@ -1,6 +1,6 @@
 /** Words between processes, by NOTIFY: new work for a shard's owner, and webhooks that changed. Polling is the truth. */
 import { listen } from '#database/listen.ts';
-import type { Sql } from '#database/pool.ts';
+import type { Queryable, Sql } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { notify } from './queries.ts';
@@ -39,6 +39,13 @@ export const listenForNews = async (
       await Promise.all(listeners.map((listener) => listener.stop()));
     },
   };
+};
+
+/** New work that comes with a transaction: told when it commits, and not at all if it does not. */
+export const announceWork = async (tx: Queryable, lanes: readonly LaneName[]): Promise<void> => {
+  const names = [...new Set(lanes.map(({ shard, webhookId }) => `${shard}:${webhookId}`))];
+  for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
+    await notify(tx, WORK_CHANNEL, names.slice(at, at + NAMES_AT_ONCE).join(','));
 };
 
 export type Announcer = Running & {

@@ -8,7 +8,7 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#kernel/ids.ts';
-import { invalid, notFound } from '#kernel/problem.ts';
+import { notFound } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish.ts';
@@ -32,13 +32,6 @@ const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<
   return event;
 };
 
-/** Publishing does not remember keys yet: taken in silence, one would promise what is not kept. */
-const refuseKey = (key: string | undefined): void => {
-  if (key === undefined) return;
-  const message = 'Idempotency-Key is not possible for events yet: an event that is sent twice is published twice';
-  throw invalid({ code: 'unsupported_header', message, field: 'Idempotency-Key' });
-};
-
 const TITLE = 'The events of this store';
 
 const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Operation =>
@@ -49,10 +42,9 @@ const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Oper
     input: Unknown(),
     bodyLimitBytes,
     handle: async (request) => {
-      refuseKey(request.headers['idempotency-key']);
-      const { events, isArray } = readPublish(request.body, limits);
+      const { events, keys, isArray } = readPublish(request.body, limits, request.headers['idempotency-key']);
       const storeId = storeOfAddress(request).storeId;
-      const published = await publish({ storeId, events, now: request.now });
+      const published = await publish({ storeId, events, keys, now: request.now });
       const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
       const [document] = documents;
       const [event] = published;

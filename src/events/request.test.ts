@@ -8,7 +8,7 @@ const good = { event: 'transaction/created', resource: { id: 7, total: 1.5 } };
 
 const faultsOf = (body: unknown): string[] => {
   try {
-    readPublish(body, limits);
+    readPublish(body, limits, undefined);
     return [];
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -17,18 +17,22 @@ const faultsOf = (body: unknown): string[] => {
 };
 
 test('one event, and an array of them', () => {
-  const { events, isArray } = readPublish(good, limits);
+  const { events, isArray } = readPublish(good, limits, undefined);
   assert.equal(isArray, false);
   assert.deepEqual(events, [
     { type: 'transaction', action: 'created', resourceId: '7', modifiedAt: null, body: '{"id":7,"total":1.5}' },
   ]);
-  assert.equal(readPublish([good, good], limits).events.length, 2);
-  assert.equal(readPublish([good], limits).isArray, true);
+  assert.equal(readPublish([good, good], limits, undefined).events.length, 2);
+  assert.equal(readPublish([good], limits, undefined).isArray, true);
 });
 
 test('date_modified is read with its offset, with or without a colon', () => {
   const at = (text: string) =>
-    readPublish({ ...good, resource: { id: 1, date_modified: text } }, limits).events[0]?.modifiedAt?.toISOString();
+    readPublish(
+      { ...good, resource: { id: 1, date_modified: text } },
+      limits,
+      undefined,
+    ).events[0]?.modifiedAt?.toISOString();
   assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
   assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
   assert.equal(at('yesterday'), undefined);

@@ -2,6 +2,7 @@
 import type { Value } from '#hypermedia/document.ts';
 import { isNative, isResourceId, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
+import { keysOf, readKeyOfEvent, type Key } from './keys/key.ts';
 
 export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
 
@@ -45,7 +46,7 @@ const readModifiedAt = (value: unknown): Date | null => {
  */
 const PROTOTYPE = /[{,]"__proto__":/;
 
-const members = new Set(['event', 'resource']);
+const members = new Set(['event', 'resource', 'idempotency_key']);
 /** So many of an event are named that nobody knows. */
 const UNKNOWN_MAX = 10;
 
@@ -98,11 +99,13 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
   return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
 };
 
+export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean };
+
 /**
- * One event or an array of them. Throws a 400 with every fault found, or a 409 for events that Halcyon makes itself.
- * `isArray` tells which form the answer takes.
+ * One event or an array of them, and the idempotency keys they have. Throws a 400 with every fault found, or a 409 for events
+ * that Halcyon alone makes. `isArray` tells which form the answer takes.
  */
-export const readPublish = (body: unknown, limits: EventLimits): { events: NewEvent[]; isArray: boolean } => {
+export const readPublish = (body: unknown, limits: EventLimits, header: string | undefined): PublishInput => {
   const isArray = Array.isArray(body);
   const list: readonly unknown[] = isArray ? body : [body];
   if (list.length === 0 || list.length > limits.eventsPerRequest) {
@@ -110,7 +113,11 @@ export const readPublish = (body: unknown, limits: EventLimits): { events: NewEv
     throw invalid({ code, message: `Send 1 to ${limits.eventsPerRequest} events at once`, field: 'body' });
   }
   const faults: Fault[] = [];
-  const events = list.flatMap((value, index) => readEvent(value, isArray ? `${index}.` : '', limits, faults) ?? []);
+  const placeOf = (index: number): string => (isArray ? `${index}.` : '');
+  const events = list.flatMap((value, index) => readEvent(value, placeOf(index), limits, faults) ?? []);
+  const names = list.map((value, index) =>
+    readKeyOfEvent(isObject(value) ? value['idempotency_key'] : undefined, `${placeOf(index)}idempotency_key`, faults),
+  );
   if (faults.length > 0) throw invalid(...faults);
   const at = events.findIndex(({ type }) => isNative(type));
   const native = events[at];
@@ -118,5 +125,5 @@ export const readPublish = (body: unknown, limits: EventLimits): { events: NewEv
     const message = `${native.type}/${native.action} is written by Halcyon itself and cannot be published`;
     throw new Problem(409, { code: 'native_event', message, field: isArray ? `${at}.event` : 'event' });
   }
-  return { events, isArray };
+  return { events, keys: keysOf(events, names, { header, isArray }), isArray };
 };

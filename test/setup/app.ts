@@ -14,6 +14,8 @@ import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';
 import { freePort } from './free-port.ts';
 
+type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
+
 export type TestApp = {
   baseUrl: string;
   sql: Sql;
@@ -25,7 +27,7 @@ export type TestApp = {
   /** Of the platform. */
   platformToken: string;
   /** A request to the API; `body` is sent as JSON. */
-  api: (method: string, path: string, options?: { token?: string; body?: unknown }) => Promise<Response>;
+  api: (method: string, path: string, options?: Asked) => Promise<Response>;
   stop: () => Promise<void>;
 };
 
@@ -103,13 +105,14 @@ export const startTestApp = async (
     clock,
     ...made,
     platformToken,
-    api: (method, path, { token = made.token, body } = {}) =>
+    api: (method, path, { token = made.token, body, headers = {} } = {}) =>
       fetch(path.startsWith('http') ? path : config.baseUrl + path, {
         method,
         headers: {
           'SERVICE-API-VERSION': '1',
           Authorization: `Bearer ${token}`,
           ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+          ...headers,
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),

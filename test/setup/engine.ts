@@ -3,7 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker, type HandedOver } from '#delivery/worker.ts';
-import { createPublisher, type Committed, type PublishedEvent, type Publisher } from '#events/publish.ts';
+import { createMint } from '#events/batch/mint.ts';
+import type { Committed } from '#events/batch/rows.ts';
+import { createPublisher, type PublishedEvent, type Publisher } from '#events/publish.ts';
 import type { Sql } from '#database/pool.ts';
 import { createSealer, type Sealer } from '#database/seal.ts';
 import { createLog } from '#kernel/log.ts';
@@ -70,6 +72,7 @@ export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?
   let receiverOfWork: Worker | undefined;
   const publisher = createPublisher({
     sql,
+    mint: createMint(),
     baseUrl: BASE_URL,
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,

@@ -9,9 +9,8 @@ import type { Purge } from '#kernel/purge.ts';
 import { invalid, Problem } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import type { Made, Once } from '../operation.ts';
+import { IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
 import { claimKey, findAnswer, keepAnswer, purgeKeys, type Kept } from './queries.ts';
-
-const KEPT_MS = 24 * 3_600_000;
 
 /** `fingerprintKey`: bodies may hold secrets that can be guessed, so what is kept of them is an HMAC. */
 export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKey: Buffer };
@@ -26,11 +25,9 @@ type Asked = {
   now: Date;
 };
 
-const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/;
-
 const readKey = (key: string): string => {
-  if (KEY.test(key)) return key;
-  const message = 'Idempotency-Key must be 1 to 255 printable ASCII characters';
+  if (isIdempotencyKey(key)) return key;
+  const message = `Idempotency-Key ${IDEMPOTENCY_KEY_FORM}`;
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
 };
 
@@ -72,7 +69,7 @@ export const createOnce = ({ sql, sealer, fingerprintKey }: IdempotencyDeps) => 
       .update(`${bareTypeOf(contentType)}\n`)
       .update(bytes)
       .digest();
-    const staleAt = new Date(now.getTime() - KEPT_MS);
+    const staleAt = new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
 
     const again = (kept: Kept | undefined): Made | undefined => {
       if (kept === undefined) return undefined;
@@ -103,5 +100,5 @@ export const createOnce = ({ sql, sealer, fingerprintKey }: IdempotencyDeps) => 
 /** Keys that have had their day. */
 export const createIdempotencyPurge = ({ sql }: { sql: Sql }): Purge => ({
   name: 'idempotency_keys',
-  purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - KEPT_MS)),
+  purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - IDEMPOTENCY_KEPT_MS)),
 });

@@ -29,9 +29,10 @@ test('a resource stands once among the latest, with the count of its events', ()
 });
 
 test('of one resource the newest by date_modified becomes the latest, wherever it stands', () => {
-  const { body, total } = columnsOf(row(0, 'a', '2026-03-01'), row(1, 'a', '2026-05-01'), row(2, 'a', '2026-04-01'));
-  assert.deepEqual(body, ['0', '1', '2']);
-  assert.deepEqual(total, [0, 3, 0]);
+  const columns = columnsOf(row(0, 'a', '2026-03-01'), row(1, 'a', '2026-05-01'), row(2, 'a', '2026-04-01'));
+  assert.deepEqual(columns.body, ['0', '1', '2']);
+  assert.deepEqual(columns.total, [0, 2, 0]);
+  assert.deepEqual(columns.isStale, [false, false, true]);
 });
 
 test('of two with the same date the later one becomes the latest', () => {

@@ -1,0 +1,91 @@
+-- Events in: what a publish remembers, the order of versions, the chain of a resource's events, and what Halcyon derives
+-- and counts by itself. Everything here is an expansion: what 0003's code writes still fits.
+
+-- stores --------------------------------------------------------------------------------------------------------------
+
+-- Who writes subscription_event: Halcyon, from two versions of a subscription, or the platform.
+alter table store add column subscription_events text not null default 'derived'
+  check (subscription_events in ('derived', 'published'));
+
+-- commerce ------------------------------------------------------------------------------------------------------------
+
+-- What a version took the place of is kept beside it, because a statement that overwrites a row is told the new values
+-- alone (`returning old` is PostgreSQL 18's). With it the events of a batch know which of them were ever the latest.
+alter table resource
+  -- Whether modified_at is the publisher's own word; without a date of its own, an event is never older.
+  add column is_dated            boolean not null default true,
+  add column superseded_at       timestamptz,
+  -- The newest event about this resource, also where it was an older version; the chain goes on in event.previous_id.
+  add column head_event_id       bigint,
+  add column superseded_event_id bigint;
+update resource set head_event_id = event_id;
+
+-- events --------------------------------------------------------------------------------------------------------------
+
+-- The event about the same resource before this one: so an erasure finds them all by their keys. An index on the resource
+-- would cost every publish a row in a tree of random order, this costs eight bytes.
+-- `version` is 0 for an older version, which was never the latest; all others of a resource rise.
+alter table event add column previous_id bigint;
+
+-- What was published under an idempotency key. The unique key must not hang on a day, so this is a table of its own.
+create table publish_key (
+  shard        smallint not null,
+  store_id     bigint not null,
+  key          text not null check (length(key) between 1 and 255),
+  fingerprint  bytea not null check (length(fingerprint) = 32),
+  event_ids    bigint[] not null check (cardinality(event_ids) > 0),
+  date_created timestamptz not null,
+  primary key (shard, store_id, key)
+);
+create index publish_key_created on publish_key (date_created);
+
+-- Ends the statement in which somebody else was faster: whoever wrote it looks again, and then sees what the other did.
+create function unless_overtaken(done bigint, wanted bigint) returns boolean language plpgsql as $$
+begin
+  if done < wanted then
+    raise exception 'overtaken by a publish of the same idempotency key' using errcode = 'HL001';
+  end if;
+  return true;
+end
+$$;
+
+-- Recurring revenue ---------------------------------------------------------------------------------------------------
+
+-- What a subscription brings in a month from a day on, as it was known at the end of that day (in the store's time zone):
+-- one row for each day on which it changed. A day that is closed (revenue_book.open_day) is never written again.
+create table subscription_term (
+  shard           smallint not null,
+  store_id        bigint not null,
+  subscription_id text not null check (length(subscription_id) between 1 and 64),
+  day             date not null,
+  currency        text not null check (currency ~ '^[A-Z]{3}$'),
+  monthly         numeric(24, 6) not null,
+  is_active       boolean not null,
+  -- Active from start_day on and no longer on end_day.
+  start_day       date,
+  end_day         date,
+  primary key (shard, store_id, subscription_id, day)
+);
+
+-- Where the daily snapshots of a store stand: days before open_day take no more changes, next_day is the next to be told of.
+-- A publish of a subscription holds the row `for share`, so that a day is closed when all that belongs to it is written.
+create table revenue_book (
+  shard    smallint not null,
+  store_id bigint not null,
+  open_day date not null,
+  next_day date not null,
+  -- When next_day is over for sure and its snapshot may be made.
+  due_at   timestamptz not null,
+  primary key (shard, store_id),
+  check (next_day <= open_day)
+);
+create index revenue_book_due on revenue_book (shard, due_at);
+
+-- The days that have a snapshot: never two for one day.
+create table revenue_day (
+  shard       smallint not null,
+  store_id    bigint not null,
+  day         date not null,
+  resource_id text not null,
+  primary key (shard, store_id, day)
+);

@@ -1,0 +1,95 @@
+/** A batch of events as the columns of one statement. */
+import type { PublishColumns } from './queries.ts';
+import type { NewEvent } from '../request.ts';
+
+/** `at`: where it stood in the order of arrival. */
+export type Row = { event: NewEvent; storeId: number; shard: number; eventId: number; nonce: number; at: number };
+
+const compare = (a: string | number, b: string | number): number => (a < b ? -1 : Number(a > b));
+
+/** Every batch takes its rows in this order, so two of them never wait for one another in a circle. */
+export const inLockOrder = (a: Row, b: Row): number =>
+  compare(a.shard, b.shard) ||
+  compare(a.storeId, b.storeId) ||
+  compare(a.event.type, b.event.type) ||
+  compare(a.event.resourceId, b.event.resourceId) ||
+  a.at - b.at;
+
+const isSameResource = (a: Row, b: Row): boolean =>
+  a.storeId === b.storeId && a.event.type === b.event.type && a.event.resourceId === b.event.resourceId;
+
+/** The events of one resource, as many as there are in rows that stand in lock order; each in the order of arrival. */
+export const byResource = <T extends Row>(rows: readonly T[]): T[][] => {
+  const groups: T[][] = [];
+  for (const row of rows) {
+    const last = groups.at(-1);
+    if (last?.[0] !== undefined && isSameResource(last[0], row)) last.push(row);
+    else groups.push([row]);
+  }
+  return groups;
+};
+
+/** An event as one of a resource's: `modifiedAt` never goes back; `isStale` where an earlier one is newer than it. */
+export type Placed<T extends Row> = { row: T; modifiedAt: Date; isStale: boolean };
+
+/**
+ * What each event of one resource is after those before it, beginning with the version that is there (`since`). By
+ * date_modified an older one is stale, of two with the same date the later one is newer, and one without a date is always new.
+ */
+export const inOrder = <T extends Row>(rows: readonly T[], now: Date, since?: Date): Placed<T>[] => {
+  let newestMs = since?.getTime() ?? Number.NEGATIVE_INFINITY;
+  return rows.map((row) => {
+    const { modifiedAt } = row.event;
+    const atMs = modifiedAt?.getTime() ?? Math.max(newestMs, now.getTime());
+    const isStale = atMs < newestMs;
+    if (!isStale) newestMs = atMs;
+    return { row, modifiedAt: new Date(atMs), isStale };
+  });
+};
+
+/** Rows in lock order → columns. Which of a resource becomes the latest is settled when the stored one is known. */
+export const toColumns = (rows: readonly Row[], now: Date): PublishColumns => {
+  const columns: PublishColumns = {
+    shard: [],
+    storeId: [],
+    eventId: [],
+    type: [],
+    resourceId: [],
+    action: [],
+    nonce: [],
+    modifiedAt: [],
+    body: [],
+    after: [],
+    total: [],
+    isStale: [],
+    isDated: [],
+    previousId: [],
+    headId: [],
+  };
+  for (const group of byResource(rows)) {
+    const placed = inOrder(group, now);
+    const newest = placed.findLastIndex(({ isStale }) => !isStale);
+    const total = placed.filter(({ isStale }) => !isStale).length;
+    const isDated = group.every(({ event }) => event.modifiedAt !== null);
+    let after = total;
+    for (const [index, { row, modifiedAt, isStale }] of placed.entries()) {
+      if (!isStale) after -= 1;
+      columns.shard.push(row.shard);
+      columns.storeId.push(row.storeId);
+      columns.eventId.push(row.eventId);
+      columns.type.push(row.event.type);
+      columns.resourceId.push(row.event.resourceId);
+      columns.action.push(row.event.action);
+      columns.nonce.push(row.nonce);
+      columns.modifiedAt.push(modifiedAt);
+      columns.body.push(row.event.body);
+      columns.after.push(after);
+      columns.total.push(index === newest ? total : 0);
+      columns.isStale.push(isStale);
+      columns.isDated.push(isDated);
+      columns.previousId.push(group[index - 1]?.eventId ?? null);
+      columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
+    }
+  }
+  return columns;
+};

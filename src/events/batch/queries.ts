@@ -1,0 +1,180 @@
+/** The one statement that publishes, and what it takes its ids from. */
+import type { Queryable } from '#database/pool.ts';
+
+/** Numbers for event ids come in blocks of 1,024 (the sequence's increment): one statement for so many events. */
+export const EVENT_BLOCK = 1024;
+
+export const nextEventBlock = async (sql: Queryable): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`select nextval('event_n')::float8 as n`;
+  if (row === undefined) throw new Error('nextval answered no row');
+  return row.n;
+};
+
+/** The columns of a batch: one entry an event, sorted by shard, store, type and resource id. */
+export type PublishColumns = {
+  shard: number[];
+  storeId: number[];
+  eventId: number[];
+  type: string[];
+  resourceId: string[];
+  action: string[];
+  nonce: number[];
+  modifiedAt: Date[];
+  body: string[];
+  /** How many newer events of the same resource follow this one in the batch. */
+  after: number[];
+  /** How many events of this resource are newer each than those before; 0 unless this is the last of them. */
+  total: number[];
+  /** Older than one before it in the batch. */
+  isStale: boolean[];
+  /** Whether all events of this resource have dates of their own. */
+  isDated: boolean[];
+  /** The event of the same resource before this one in the batch. */
+  previousId: (number | null)[];
+  /** The last event of this resource in the batch. */
+  headId: number[];
+};
+
+/** Idempotency keys that nobody has used, and the ids that their events get: `{1,2}`. */
+export type ClaimColumns = {
+  shard: number[];
+  storeId: number[];
+  key: string[];
+  fingerprint: Buffer[];
+  eventIds: string[];
+};
+
+/** What subscriptions bring in a month from a day on, one a subscription. */
+export type TermColumns = {
+  shard: number[];
+  storeId: number[];
+  subscriptionId: string[];
+  day: string[];
+  currency: string[];
+  monthly: string[];
+  isActive: boolean[];
+  startDay: (string | null)[];
+  endDay: (string | null)[];
+};
+
+export type Published = {
+  eventId: number;
+  version: number;
+  timeZone: string;
+  deliveryId: number | null;
+  webhookId: number | null;
+  epoch: number | null;
+};
+
+export type Batch = {
+  columns: PublishColumns;
+  claims: ClaimColumns | null;
+  terms: TermColumns | null;
+  /** Keys of this age or older are free again. */
+  staleAt: Date;
+  day: number;
+  now: Date;
+  baseUrl: string;
+};
+
+/** Ends the whole statement with SQLSTATE HL001 where somebody else has claimed one of the keys meanwhile. */
+const claiming = (sql: Queryable, claims: ClaimColumns, { now, staleAt }: Batch) => sql`
+  wanted as materialized (
+    select c.*
+    from unnest(
+      ${claims.shard}::smallint[], ${claims.storeId}::bigint[], ${claims.key}::text[], ${claims.fingerprint}::bytea[],
+      ${claims.eventIds}::text[]
+    ) as c (shard, store_id, key, fingerprint, event_ids)
+    join store s on s.shard = c.shard and s.id = c.store_id
+  ), claimed as (
+    insert into publish_key as k (shard, store_id, key, fingerprint, event_ids, date_created)
+    select shard, store_id, key, fingerprint, event_ids::bigint[], ${now}::timestamptz from wanted order by shard, store_id, key
+    on conflict (shard, store_id, key) do update set
+      fingerprint = excluded.fingerprint, event_ids = excluded.event_ids, date_created = excluded.date_created
+    where k.date_created <= ${staleAt}
+    returning 1
+  ), granted as materialized (
+    select unless_overtaken((select count(*) from claimed), (select count(*) from wanted)) as is_granted
+  ),`;
+
+const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
+  kept as (
+    insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active, start_day, end_day)
+    select * from unnest(
+      ${terms.shard}::smallint[], ${terms.storeId}::bigint[], ${terms.subscriptionId}::text[], ${terms.day}::date[],
+      ${terms.currency}::text[], ${terms.monthly}::numeric[], ${terms.isActive}::boolean[], ${terms.startDay}::date[],
+      ${terms.endDay}::date[]
+    )
+    on conflict (shard, store_id, subscription_id, day) do update set
+      currency = excluded.currency, monthly = excluded.monthly, is_active = excluded.is_active,
+      start_day = excluded.start_day, end_day = excluded.end_day
+  ),`;
+
+/**
+ * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
+ * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
+ * does not exist comes back with no row and leaves nothing.
+ *
+ * Matching stands in the inserting statement: 50 events × 10 matches took 6.2 ms against 4.9 ms without matching, and an
+ * index of webhooks in memory would have to be kept true in every process.
+ * A resource stands once in `latest`, because `on conflict` refuses to touch a row twice in one statement. An event whose
+ * representation is older than the one that is there changes nothing of it and has version 0; versions rise otherwise.
+ */
+export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Published[]> => {
+  const { columns, claims, terms, day, now, baseUrl } = batch;
+  const isNewer = sql`(excluded.modified_at >= r.modified_at or not excluded.is_dated)`;
+  return sql<Published[]>`
+  with ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
+  input as materialized (
+    select i.*, s.time_zone
+    from unnest(
+      ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
+      ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
+      ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
+      ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.previousId}::bigint[],
+      ${columns.headId}::bigint[]
+    ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
+      is_dated, previous_id, head_id)
+    join store s on s.shard = i.shard and s.id = i.store_id
+    ${claims === null ? sql`` : sql`where (select is_granted from granted)`}
+  ), latest as (
+    insert into resource as r
+      (shard, store_id, type, id, version, modified_at, is_dated, event_id, head_event_id, time_zone, base_url, body)
+    select shard, store_id, type, resource_id, total, modified_at, is_dated, event_id, head_id, time_zone, ${baseUrl}, body
+    from input
+    where total > 0
+    order by shard, store_id, type, resource_id
+    on conflict (shard, store_id, type, id) do update set
+      version             = r.version + case when ${isNewer} then excluded.version else 0 end,
+      modified_at         = greatest(r.modified_at, excluded.modified_at),
+      is_dated            = case when ${isNewer} then excluded.is_dated else r.is_dated end,
+      event_id            = case when ${isNewer} then excluded.event_id else r.event_id end,
+      time_zone           = case when ${isNewer} then excluded.time_zone else r.time_zone end,
+      base_url            = case when ${isNewer} then excluded.base_url else r.base_url end,
+      body                = case when ${isNewer} then excluded.body else r.body end,
+      head_event_id       = excluded.head_event_id,
+      superseded_at       = r.modified_at,
+      superseded_event_id = r.head_event_id
+    returning r.version, r.head_event_id, r.superseded_at, r.superseded_event_id
+  ), written as (
+    insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
+      base_url, date_created, body)
+    select i.shard, i.event_id, i.store_id, i.type, i.resource_id, i.action,
+      case when i.is_stale or (i.is_dated and i.modified_at < l.superseded_at) then 0 else l.version - i.after end,
+      i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now}, i.body
+    from input i
+    join latest l on l.head_event_id = i.head_id
+    returning id, version, time_zone
+  ), matched as (
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    select i.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + i.shard, i.store_id, w.id,
+      w.epoch, i.event_id, ${now}
+    from input i
+    join webhook w on w.shard = i.shard and w.store_id = i.store_id and w.is_active and w.url is not null
+      and (i.type || '/' || i.action) = any (w.events)
+    returning id, webhook_id, epoch, event_id
+  )
+  select w.id as "eventId", w.version, w.time_zone as "timeZone", m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch
+  from written w
+  left join matched m on m.event_id = w.id`;
+};

@@ -1,0 +1,39 @@
+/** Events on their way into the tables, and the deliveries that come of them. */
+import { randomBytes } from 'node:crypto';
+import type { FrozenEvent } from '#commerce/document.ts';
+import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
+import type { Row } from './columns.ts';
+import type { Published } from './queries.ts';
+
+/** A delivery that was just committed, with what its owner needs to send it without reading the database again. */
+export type Committed = {
+  shard: number;
+  deliveryId: number;
+  storeId: number;
+  webhookId: number;
+  epoch: number;
+  event: FrozenEvent;
+};
+
+export const rowOf = (
+  event: Row['event'],
+  storeId: number,
+  { n, at, now }: { n: number; at: number; now: Date },
+): Row => {
+  const shard = shardOf(storeId);
+  const eventId = dailyIdOf(dayOf(now), n, shard);
+  return { event, storeId, shard, eventId, nonce: randomBytes(6).readUIntBE(0, 6), at };
+};
+
+/** The rows that were written, with what came back for each: the event and its deliveries. */
+export const toCommitted = (rows: readonly Row[], answer: readonly Published[], baseUrl: string): Committed[] => {
+  const byId = new Map(rows.map((row) => [row.eventId, row]));
+  return answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch }) => {
+    const row = byId.get(eventId);
+    if (row === undefined || deliveryId === null || webhookId === null || epoch === null) return [];
+    const { shard, storeId, nonce } = row;
+    const { type, resourceId, action, body } = row.event;
+    const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, body };
+    return [{ shard, deliveryId, storeId, webhookId, epoch, event }];
+  });
+};

@@ -1,0 +1,154 @@
+/**
+ * What follows from a publish of subscriptions: the steps in their lives, and what they bring in a month. Both compare a
+ * version with the one before it, so that one is locked first.
+ */
+import { stepsBetween } from '#commerce/lifecycle.ts';
+import { termOf, type Term } from '#commerce/mrr.ts';
+import type { Value } from '#hypermedia/document.ts';
+import type { Queryable } from '#database/pool.ts';
+import { Problem } from '#kernel/problem.ts';
+import { byResource, inLockOrder, inOrder, type Row } from '../batch/columns.ts';
+import type { Mint } from '../batch/mint.ts';
+import type { Published, TermColumns } from '../batch/queries.ts';
+import { rowOf } from '../batch/rows.ts';
+import type { NewEvent } from '../request.ts';
+import { holdBooks, lockPriors, openBooks, type Book, type Prior } from './queries.ts';
+import { stepEvent } from './step-event.ts';
+
+type Subscription = { readonly [name: string]: Value };
+
+/** Another process was the first to publish a subscription that was new to this one. */
+export class Overtaken extends Error {
+  override readonly name = 'Overtaken';
+}
+
+export const isAboutSubscriptions = ({ event }: Row): boolean =>
+  event.type === 'subscription' || event.type === 'subscription_event';
+
+/** 409: the store has Halcyon write these. */
+export const derivedElsewhere = (events: readonly NewEvent[]): Problem => {
+  const at = events.findIndex(({ type }) => type === 'subscription_event');
+  const message =
+    'subscription_event/created is derived from the versions of a subscription: for events of your own set subscription_events of the store to "published"';
+  const field = events.length === 1 ? 'event' : `${at}.event`;
+  return new Problem(409, { code: 'native_event', message, field });
+};
+
+export type Derived = {
+  /** Events that follow, each after all others of its batch. */
+  rows: Row[];
+  terms: TermColumns | null;
+  /** Events that Halcyon writes itself in their store. */
+  refused: ReadonlySet<Row>;
+  /** To be called with what was written: throws `Overtaken` where a version was there that had not been seen. */
+  check: (answer: readonly Published[]) => void;
+};
+
+const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> => {
+  const stores = [...new Map(rows.map(({ storeId, shard }) => [storeId, shard]))];
+  const columns = { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
+  let books = await holdBooks(tx, columns, now);
+  if (books.length < stores.length) {
+    await openBooks(tx, columns, now);
+    books = await holdBooks(tx, columns, now);
+  }
+  return new Map(books.map((book) => [book.storeId, book]));
+};
+
+const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
+
+const priorsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<Map<string, Prior>> => {
+  const firsts = groups.flatMap(([row]) => row ?? []);
+  const priors = await lockPriors(tx, {
+    shard: firsts.map(({ shard }) => shard),
+    storeId: firsts.map(({ storeId }) => storeId),
+    id: firsts.map(({ event }) => event.resourceId),
+  });
+  return new Map(priors.map((prior) => [keyOf(prior.storeId, prior.id), prior]));
+};
+
+type Step = { row: Row; event: (id: number) => NewEvent };
+type NewTerm = { row: Row; day: string; term: Term };
+
+/** What the new versions of one subscription bring about. */
+const follow = (group: readonly Row[], { book, prior, now }: { book: Book; prior: Prior | undefined; now: Date }) => {
+  const steps: Step[] = [];
+  const first = prior === undefined ? undefined : (JSON.parse(prior.body) as Subscription);
+  let latest = first;
+  for (const { row, isStale } of inOrder(group, now, prior?.modifiedAt)) {
+    if (isStale) continue;
+    const next = JSON.parse(row.event.body) as Subscription;
+    if (book.subscriptionEvents === 'derived') {
+      const about = { subscription: next, subscriptionId: row.event.resourceId, now, timeZone: book.timeZone };
+      for (const step of stepsBetween(latest, next, row.event)) {
+        steps.push({ row, event: (id) => stepEvent(id, step, about) });
+      }
+    }
+    latest = next;
+  }
+  const [row] = group;
+  if (row === undefined || latest === undefined || latest === first) return { steps, terms: [] };
+  const term = termOf(latest, book.timeZone);
+  const before = first === undefined || !prior?.termDay ? undefined : termOf(first, book.timeZone);
+  const isSame = before !== undefined && JSON.stringify(before) === JSON.stringify(term);
+  // A day that had its last word in another time zone may be tomorrow's: nothing stands before it any more.
+  const day = prior?.termDay != null && prior.termDay > book.day ? prior.termDay : book.day;
+  return { steps, terms: isSame ? [] : [{ row, day, term }] };
+};
+
+const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
+  if (terms.length === 0) return null;
+  return {
+    shard: terms.map(({ row }) => row.shard),
+    storeId: terms.map(({ row }) => row.storeId),
+    subscriptionId: terms.map(({ row }) => row.event.resourceId),
+    day: terms.map(({ day }) => day),
+    currency: terms.map(({ term }) => term.currency),
+    monthly: terms.map(({ term }) => term.monthly),
+    isActive: terms.map(({ term }) => term.isActive),
+    startDay: terms.map(({ term }) => term.startDay),
+    endDay: terms.map(({ term }) => term.endDay),
+  };
+};
+
+/** Derives in the transaction that writes `rows`. A store that is gone has no book: nothing follows, and its rows vanish. */
+export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mint; now: Date }): Promise<Derived> => {
+  const { mint, now } = by;
+  const books = await booksOf(tx, rows.filter(isAboutSubscriptions), now);
+  const refused = rows.filter(
+    ({ event, storeId }) => event.type === 'subscription_event' && books.get(storeId)?.subscriptionEvents === 'derived',
+  );
+  const subscriptions = rows.filter(({ event, storeId }) => event.type === 'subscription' && books.has(storeId));
+  const groups = byResource(subscriptions.toSorted(inLockOrder));
+  const priors = await priorsOf(tx, groups);
+  const steps: Step[] = [];
+  const terms: NewTerm[] = [];
+  for (const group of groups) {
+    const [{ storeId, event } = { storeId: 0, event: undefined }] = group;
+    const book = books.get(storeId);
+    if (book === undefined || event === undefined) continue;
+    const found = follow(group, { book, prior: priors.get(keyOf(storeId, event.resourceId)), now });
+    steps.push(...found.steps);
+    terms.push(...found.terms);
+  }
+  const numbers = await mint(tx, steps.length);
+  const derived = steps.map(({ row, event }, index) => {
+    const made = rowOf({ ...row.event, body: '' }, row.storeId, {
+      n: numbers[index] ?? 0,
+      at: rows.length + index,
+      now,
+    });
+    return { ...made, event: event(made.eventId) };
+  });
+  const isNew = ([row]: readonly Row[]) => row !== undefined && !priors.has(keyOf(row.storeId, row.event.resourceId));
+  const firsts = new Map(groups.filter(isNew).flatMap((group) => group.map((row) => [row.eventId, group.length])));
+  return {
+    rows: derived,
+    terms: toTermColumns(terms),
+    refused: new Set(refused),
+    check: (answer) => {
+      if (answer.some(({ eventId, version }) => version > (firsts.get(eventId) ?? version)))
+        throw new Overtaken('a subscription that was new was published by somebody else meanwhile');
+    },
+  };
+};

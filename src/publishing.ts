@@ -1,0 +1,49 @@
+/** What publishes in a process, and who is told of the deliveries that come of it. */
+import { createChangelog } from '#changelog/changelog.ts';
+import type { Sql } from '#database/pool.ts';
+import { announceWork, type Announcer } from '#delivery/announce.ts';
+import type { HandedOver, Worker } from '#delivery/worker.ts';
+import { createMint } from '#events/batch/mint.ts';
+import type { Committed } from '#events/batch/rows.ts';
+import { createNativeWriter } from '#events/native.ts';
+import { createPublisher } from '#events/publish.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Config } from './config.ts';
+
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
+  shard,
+  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0 },
+  event: { ...event, storeId },
+});
+
+export const openPublishing = (deps: {
+  config: Config;
+  sql: Sql;
+  log: Log;
+  worker: Worker | undefined;
+  announcer: Announcer;
+}) => {
+  const { config, sql, log, worker, announcer } = deps;
+  const mint = createMint();
+  const { baseUrl } = config;
+  const publish = createPublisher({
+    sql,
+    mint,
+    baseUrl,
+    batchRows: config.events.batchRows,
+    batchBytes: config.events.batchBytes,
+    onCommitted: (deliveries) => {
+      const foreign = worker === undefined ? deliveries : worker.offer(deliveries.map(handedOver));
+      for (const lane of foreign) announcer.work(lane);
+    },
+    // Whether the batch was committed is unknown: what it left, if anything, is found in the table.
+    onUnknown: (error) => {
+      log.warn({ reason: String(error) }, 'the result of a commit is unknown');
+      worker?.rediscover();
+    },
+  });
+  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
+  return { publish, writeFacts, changelog: createChangelog(writeFacts) };
+};
+
+export type Publishing = ReturnType<typeof openPublishing>;

@@ -1,0 +1,87 @@
+/** Idempotency of publishing: whatever comes twice under one key happened once. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+
+const app = await startTestApp();
+const { storeId, platformToken } = app;
+const events = `/stores/${storeId}/events`;
+
+type Json = Record<string, unknown>;
+
+let n = 0;
+const created = (resource: Json = {}) => ({ event: 'transaction/created', resource: { id: (n += 1), ...resource } });
+const publish = (body: unknown, key?: string) =>
+  app.api('POST', events, { token: platformToken, body, ...(key && { headers: { 'Idempotency-Key': key } }) });
+const countOf = async (): Promise<number> => {
+  const [row] = await app.sql<{ n: number }[]>`select count(*) as n from event`;
+  return row?.n ?? 0;
+};
+
+test('the same request again is answered with what became of it, and publishes nothing', async () => {
+  const event = created();
+  const first = await publish(event, 'order-1');
+  const before = await countOf();
+  const again = await publish(event, 'order-1');
+  assert.deepEqual([first.status, again.status], [201, 201]);
+  assert.equal(again.headers.get('location'), first.headers.get('location'));
+  assert.deepEqual(await again.json(), await first.json());
+  assert.equal(await countOf(), before);
+});
+
+test('the member of an event is the same key as the header', async () => {
+  const event = created();
+  const first = await publish(event, 'order-2');
+  const again = await publish({ ...event, idempotency_key: 'order-2' });
+  assert.deepEqual(await again.json(), await first.json());
+});
+
+test('another event under a key that was used is a 422, and an array that has one is refused whole', async () => {
+  await publish(created(), 'order-3');
+  const before = await countOf();
+  assert.equal((await publish(created(), 'order-3')).status, 422);
+  const array = await publish([created(), { ...created(), idempotency_key: 'order-3' }]);
+  assert.equal(array.status, 422);
+  assert.match(await array.text(), /1\.idempotency_key/);
+  assert.equal(await countOf(), before);
+});
+
+test('of an array, what came before is answered and the rest is published', async () => {
+  const one = { ...created(), idempotency_key: 'order-4' };
+  const first = (await (await publish(one)).json()) as Json;
+  const before = await countOf();
+  const response = await publish([{ ...created(), idempotency_key: 'order-5' }, one, created()]);
+  assert.equal(response.status, 200);
+  const { _embedded } = (await response.json()) as { _embedded: { 'svc:events': Json[] } };
+  assert.equal(_embedded['svc:events'].length, 3);
+  assert.equal(_embedded['svc:events'][1]?.['id'], first['id']);
+  assert.equal(await countOf(), before + 2);
+});
+
+test('a hundred at once in one process make one event', async () => {
+  const event = created();
+  const before = await countOf();
+  const responses = await Promise.all(Array.from({ length: 100 }, () => publish(event, 'order-6')));
+  assert.deepEqual([...new Set(responses.map(({ status }) => status))], [201]);
+  assert.equal(new Set(responses.map(({ headers }) => headers.get('location'))).size, 1);
+  assert.equal(await countOf(), before + 1);
+});
+
+test('a first version of a subscription is told as a step in its life', async () => {
+  const response = await publish({
+    event: 'subscription/created',
+    resource: { id: 's1', is_active: true, frequency: '1m' },
+  });
+  assert.equal(response.status, 201);
+  const list = await app.api('GET', `/stores/${storeId}/subscription_events`);
+  const { _embedded } = (await list.json()) as { _embedded: { 'svc:subscription_events': Json[] } };
+  assert.equal(_embedded['svc:subscription_events'][0]?.['event'], 'activated');
+});
+
+test('a step that Halcyon derives itself is a 409, and what came with it is not published', async () => {
+  const before = await countOf();
+  const response = await publish([created(), { event: 'subscription_event/created', resource: { id: 'e1' } }]);
+  assert.equal(response.status, 409);
+  assert.match(await response.text(), /1\.event/);
+  assert.equal(await countOf(), before);
+});
