@@ -16,6 +16,12 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
   event: { ...event, storeId },
 });
 
+/** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
+export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint = createMint()) => {
+  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
+  return { writeFacts, changelog: createChangelog(writeFacts) };
+};
+
 export const openPublishing = (deps: {
   config: Config;
   sql: Sql;
@@ -42,8 +48,7 @@ export const openPublishing = (deps: {
       worker?.rediscover();
     },
   });
-  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
-  return { publish, writeFacts, changelog: createChangelog(writeFacts) };
+  return { publish, ...openNative(config, mint) };
 };
 
 export type Publishing = ReturnType<typeof openPublishing>;
