@@ -3,7 +3,7 @@ import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { announceWork, type Announcer } from '#delivery/announce.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
-import { createMint, type Mint } from '#events/batch/mint.ts';
+import { createMint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { createPublisher } from '#events/publish.ts';
@@ -18,15 +18,6 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
 
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
 export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint = createMint()) => {
-  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
-  return { writeFacts, changelog: createChangelog(writeFacts) };
-};
-
-/**
- * What Halcyon writes down by itself. Who owns the deliveries that come of it is told with the commit, so that a command,
- * which has no worker, writes as a server does.
- */
-export const openChangelog = ({ baseUrl, mint = createMint() }: { baseUrl: string; mint?: Mint }) => {
   const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
   return { writeFacts, changelog: createChangelog(writeFacts) };
 };

@@ -2,14 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Changelog } from '#changelog/changelog.ts';
 import { findRunning, startEmbedded } from '#database/embedded.ts';
 import { migrate } from '#database/migrate.ts';
-import { maintainPartitions } from '#database/partitions.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Config } from '#config.ts';
-import { openChangelog } from '#publishing.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const KEY_FILE = 'secret-key';
@@ -17,8 +14,6 @@ const KEY_FILE = 'secret-key';
 export type House = {
   sql: Sql;
   secretKey: Buffer;
-  /** What commands change in a store is written down like everything else. */
-  changelog: Changelog;
   /** Fulfils when the embedded server ends by itself; never where there is none. */
   databaseEnded: Promise<string>;
   close: () => Promise<void>;
@@ -64,10 +59,7 @@ export const openHouse = async (config: Config, log: Log, options: { isGuest: bo
     await checkServer(sql);
     const secretKey = await openSecretKey(config);
     await migrate(sql, MIGRATIONS);
-    // A command may be the first for days to write an event. What is too old is left to those who serve.
-    await maintainPartitions(sql, { now: new Date(), retentionDays: Number.POSITIVE_INFINITY, daysAhead: 0 });
-    const { changelog } = openChangelog(config);
-    return { sql, secretKey, changelog, databaseEnded: database.ended, close };
+    return { sql, secretKey, databaseEnded: database.ended, close };
   } catch (error) {
     await close();
     throw error;
