@@ -8,7 +8,7 @@ import { collectionOf, relationsOf, titleOf, wordsOf, type ResourceType } from '
 import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
 
-type JsonObject = { readonly [name: string]: Value };
+export type JsonObject = { readonly [name: string]: Value };
 
 /** A version of a resource as it was published. `body` is its JSON text. */
 export type Frozen = { storeId: number; type: ResourceType; id: string; baseUrl: string; body: string };
@@ -26,11 +26,11 @@ export type FrozenEvent = {
   body: string;
 };
 
-const isObject = (value: Value | undefined): value is JsonObject =>
+export const isObject = (value: Value | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** What the publisher embedded under a relation, with or without a prefix in its name. */
-const embeddedUnder = (resource: JsonObject, relation: string): Value | undefined => {
+export const embeddedUnder = (resource: JsonObject, relation: string): Value | undefined => {
   const all = resource['_embedded'];
   if (!isObject(all)) return undefined;
   const name = Object.keys(all).find((key) => key === relation || key.endsWith(`:${relation}`));
