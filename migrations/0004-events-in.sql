@@ -89,3 +89,40 @@ create table revenue_day (
   resource_id text not null,
   primary key (shard, store_id, day)
 );
+
+-- Erasure -------------------------------------------------------------------------------------------------------------
+
+-- Customers that were erased and whose copies in other resources and their events are still being looked for, and where
+-- that stands: first the resources in the order of their key, then the events from the newest to the oldest.
+create table erased_customer (
+  shard           smallint not null,
+  store_id        bigint not null,
+  id              text not null check (length(id) between 1 and 64),
+  date_erased     timestamptz not null,
+  after_type      text not null default '',
+  after_id        text not null default '',
+  -- Null while resources are looked through.
+  before_event_id bigint,
+  primary key (shard, store_id, id)
+);
+
+-- Events of which something was erased, until the answers of those who had received them are gone as well.
+create table erased_event (
+  shard       smallint not null,
+  id          bigint not null,
+  store_id    bigint not null,
+  date_erased timestamptz not null,
+  primary key (shard, id)
+);
+create index erased_event_date on erased_event (date_erased);
+
+-- The version that a resource had when it was erased: if the publisher tells of it again, versions go on from there, so
+-- that no receiver takes what is new for old.
+create table erased_resource (
+  shard    smallint not null,
+  store_id bigint not null,
+  type     text not null,
+  id       text not null,
+  version  integer not null check (version > 0),
+  primary key (shard, store_id, type, id)
+);

@@ -183,6 +183,37 @@ create table delivery_done (
 CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
 CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
 
+create table erased_customer (
+  shard smallint not null,
+  store_id bigint not null,
+  id text not null,
+  date_erased timestamp with time zone not null,
+  after_type text default ''::text not null,
+  after_id text default ''::text not null,
+  before_event_id bigint,
+  constraint erased_customer_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
+  constraint erased_customer_pkey PRIMARY KEY (shard, store_id, id)
+);
+
+create table erased_event (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  date_erased timestamp with time zone not null,
+  constraint erased_event_pkey PRIMARY KEY (shard, id)
+);
+CREATE INDEX erased_event_date ON public.erased_event USING btree (date_erased);
+
+create table erased_resource (
+  shard smallint not null,
+  store_id bigint not null,
+  type text not null,
+  id text not null,
+  version integer not null,
+  constraint erased_resource_pkey PRIMARY KEY (shard, store_id, type, id),
+  constraint erased_resource_version_check CHECK ((version > 0))
+);
+
 create table erased_store (
   shard smallint not null,
   id bigint not null,

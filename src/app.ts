@@ -6,8 +6,10 @@ import { maintainPartitions } from '#database/partitions.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
+import { blankAnswers } from '#delivery/erasure/queries.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker } from '#delivery/worker.ts';
+import { createErasurePurges } from '#events/erasure/purges.ts';
 import { createEventPurges } from '#events/housekeeping/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
@@ -23,7 +25,7 @@ import { createStorePurges } from '#stores/erasure/purges.ts';
 import type { Config } from './config.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { serveMetrics } from './metrics.ts';
-import { openPublishing } from './publishing.ts';
+import { holdersOf, openPublishing } from './publishing.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
 
@@ -75,7 +77,7 @@ const createWorker = (
     },
   });
 
-const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry): Running =>
+const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry, worker: Worker | undefined): Running =>
   startHousekeeping({
     sql,
     clock,
@@ -85,6 +87,7 @@ const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry): Ru
     purges: [
       ...createOAuthPurges({ sql, kept: config.housekeeping }),
       createIdempotencyPurge({ sql }),
+      ...createErasurePurges({ sql, log, holders: holdersOf(worker), blankAnswers }),
       // What erased stores have left, and last their names.
       ...createEventPurges({ sql }),
       ...createStorePurges({ sql }),
@@ -115,7 +118,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const running: Running[] = [partitions, announcer, mailer, worker].filter((part) => part !== undefined);
   const registry = new Registry();
   if (deps.roles.includes('serve')) {
-    running.push(keepHouse(deps, registry));
+    running.push(keepHouse(deps, registry, worker));
     const { secretKey } = deps;
     const bearer = createBearer({ sql });
     const publishing = openPublishing({ config, sql, log, worker, announcer });

@@ -1,10 +1,11 @@
 /** What publishes in a process, and who is told of the deliveries that come of it. */
 import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
-import { announceWork, type Announcer } from '#delivery/announce.ts';
+import { announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createMint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
+import type { Holders } from '#events/erasure/erase.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { createPublisher } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
@@ -21,6 +22,12 @@ export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint = createMi
   const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
   return { writeFacts, changelog: createChangelog(writeFacts) };
 };
+
+/** Who holds events in memory, and has to hear what was erased: the worker of this process at once, all others by word. */
+export const holdersOf = (worker: Worker | undefined): Holders => ({
+  announce: announceErased,
+  forget: ({ ids }) => worker?.eventsErased(ids),
+});
 
 export const openPublishing = (deps: {
   config: Config;

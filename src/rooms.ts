@@ -15,6 +15,7 @@ import { createSearch, type Search } from '#database/search.ts';
 import type { createAnnouncer } from '#delivery/announce.ts';
 import type { createGuard } from '#delivery/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
+import { createErasure } from '#events/erasure/operation.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
 import { createOnce } from '#http/idempotency/once.ts';
@@ -39,7 +40,7 @@ import { createEventStatuses } from '#webhooks/history/of-event/statuses.ts';
 import { createWebhooksOfStore } from '#webhooks/of-store/of-store.ts';
 import { openReference } from './chapters.ts';
 import type { Config } from './config.ts';
-import type { Publishing } from './publishing.ts';
+import { holdersOf, type Publishing } from './publishing.ts';
 import { routesOf, type Rooms } from './routes.ts';
 
 export type RoomsDeps = {
@@ -134,6 +135,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       sql,
       log,
       mailer,
+    erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
       passwords,
       sessions,
       signedIn,

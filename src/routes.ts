@@ -17,6 +17,7 @@ export type Rooms = Accounts &
     webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
     events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
     eventStatuses: Operation;
+    erasure: Operation;
     commerce: Record<'list' | 'read' | 'relation', Operation>;
     authorize: Record<'show' | 'decide', DoorHandler>;
     token: DoorHandler;
@@ -88,7 +89,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: rooms.eventStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
-    resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read }),
+    resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: rooms.erasure }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     ...referenceRoutes(rooms.reference, api),
     endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),

@@ -1,4 +1,4 @@
-/** Words between processes, by NOTIFY: new work for a shard's owner, and webhooks that changed. Polling is the truth. */
+/** Words between processes, by NOTIFY: new work for a shard's owner, webhooks and events that changed. Polling is the truth. */
 import { listen } from '#database/listen.ts';
 import type { Queryable, Sql } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
@@ -7,8 +7,10 @@ import { notify } from './queries.ts';
 
 const WORK_CHANNEL = 'halcyon_work';
 const WEBHOOK_CHANNEL = 'halcyon_webhook';
+const EVENT_CHANNEL = 'halcyon_event';
 
 export type LaneName = { shard: number; webhookId: number };
+export type EventName = { shard: number; ids: readonly number[] };
 
 /** A payload may have 8,000 bytes; a name has at most 20. */
 const NAMES_AT_ONCE = 300;
@@ -20,7 +22,7 @@ const parseNames = (payload: string): LaneName[] =>
     return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId }] : [];
   });
 
-/** Calls with each lane that is announced; the two others when words may have been missed, because the line was down. */
+/** Calls with whatever is announced; the others when words may have been missed, because the line was down. */
 export const listenForNews = async (
   sql: Sql,
   news: {
@@ -28,11 +30,14 @@ export const listenForNews = async (
     onWorkMissed: () => void;
     onWebhook: (lane: LaneName) => void;
     onWebhooksMissed: () => void;
+    onEvents: (ids: readonly number[]) => void;
+    onEventsMissed: () => void;
   },
 ): Promise<Running> => {
   const listeners = await Promise.all([
     listen(sql, WORK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWork), news.onWorkMissed),
     listen(sql, WEBHOOK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWebhook), news.onWebhooksMissed),
+    listen(sql, EVENT_CHANNEL, (payload) => news.onEvents(payload.split(',').map(Number)), news.onEventsMissed),
   ]);
   return {
     stop: async () => {
@@ -46,6 +51,12 @@ export const announceWork = async (tx: Queryable, lanes: readonly LaneName[]): P
   const names = [...new Set(lanes.map(({ shard, webhookId }) => `${shard}:${webhookId}`))];
   for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
     await notify(tx, WORK_CHANNEL, names.slice(at, at + NAMES_AT_ONCE).join(','));
+};
+
+/** Events of which something was erased, told when it commits: nobody sends them from memory. */
+export const announceErased = async (tx: Queryable, { ids }: EventName): Promise<void> => {
+  for (let at = 0; at < ids.length; at += NAMES_AT_ONCE)
+    await notify(tx, EVENT_CHANNEL, ids.slice(at, at + NAMES_AT_ONCE).join(','));
 };
 
 export type Announcer = Running & {

@@ -8,6 +8,9 @@ import type { ActiveTarget } from './target.ts';
 
 export type Body = { event: EventRow };
 
+/** So many events of which something was erased are told apart from what arrives late of them; a few bytes each. */
+const FORGOTTEN_MAX = 100_000;
+
 /** What an entry costs beside its text, roughly: keys, map, row. */
 const ENTRY_BYTES = 512;
 /** A text in memory has one or two bytes a character. */
@@ -19,6 +22,9 @@ export class Bodies {
   readonly #cache: LRUCache<number, Body>;
   /** By event and query; apart from the events, because every webhook may have a query of its own. */
   readonly #shaped: LRUCache<string, Uint8Array>;
+  /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
+  readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
+  #forgettings = 0;
 
   constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
     this.#sql = deps.sql;
@@ -33,8 +39,28 @@ export class Bodies {
     });
   }
 
-  put(event: EventRow): void {
+  /** Keeps an event, unless something of it was erased since it was read, or ever where it comes from its publisher. */
+  put(event: EventRow, readAt = 0): boolean {
+    if ((this.#forgotten.get(event.id) ?? 0) > readAt) return false;
     if (!this.#cache.has(event.id)) this.#cache.set(event.id, { event });
+    return true;
+  }
+
+  /** Something of these events was erased: they are read again, and are then as they should be, or gone. */
+  forget(eventIds: readonly number[]): void {
+    this.#forgettings += 1;
+    const ids = new Set(eventIds);
+    for (const id of ids) {
+      this.#cache.delete(id);
+      this.#forgotten.set(id, this.#forgettings);
+    }
+    for (const key of this.#shaped.keys()) if (ids.has(Number.parseInt(key, 10))) this.#shaped.delete(key);
+  }
+
+  /** Words about events may have been missed. */
+  forgetAll(): void {
+    this.forget([...this.#cache.keys()]);
+    this.#shaped.clear();
   }
 
   peek(eventId: number): Body | undefined {
@@ -45,16 +71,18 @@ export class Bodies {
   async load(shard: number, eventIds: readonly number[]): Promise<void> {
     const missing = [...new Set(eventIds)].filter((id) => !this.#cache.has(id));
     if (missing.length === 0) return;
-    for (const event of await loadEvents(this.#sql, shard, missing)) this.put(event);
+    const readAt = this.#forgettings;
+    for (const event of await loadEvents(this.#sql, shard, missing)) this.put(event, readAt);
   }
 
   /** The one event, from memory or the table; undefined where it was erased or its partition dropped. */
   async find(shard: number, eventId: number): Promise<Body | undefined> {
     const present = this.peek(eventId);
     if (present !== undefined) return present;
+    const readAt = this.#forgettings;
     const [event] = await loadEvents(this.#sql, shard, [eventId]);
     if (event === undefined) return undefined;
-    this.put(event);
+    if (!this.put(event, readAt)) return this.find(shard, eventId);
     // An event larger than the whole cache is not kept by it.
     return this.peek(eventId) ?? { event };
   }

@@ -50,11 +50,12 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
 
 export type EventRow = FrozenEvent & { storeId: number };
 
+/** What events carry; one that was erased is as one that is gone. */
 export const loadEvents = async (sql: Queryable, shard: number, ids: number[]) => sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,
     base_url as "baseUrl", body
   from event
-  where shard = ${shard} and id = any (${ids}::bigint[])`;
+  where shard = ${shard} and id = any (${ids}::bigint[]) and body <> ''`;
 
 /** Tells the owners of shards that webhooks have new work; `payload` is `shard:webhook`, parted by commas. */
 export const notify = async (sql: Queryable, channel: string, payload: string): Promise<void> => {

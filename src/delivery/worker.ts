@@ -56,11 +56,7 @@ export class Worker implements Running {
     const { sql, clock, log, settings } = deps;
     this.#deps = deps;
     this.#lanes = new Lanes(settings);
-    this.#bodies = new Bodies({
-      sql,
-      bodyCacheBytes: settings.bodyCacheBytes,
-      relationPrefix: settings.relationPrefix,
-    });
+    this.#bodies = new Bodies({ sql, ...settings });
     this.#pools = createPools(deps.guard, settings.originPools);
     this.#ownership = new Ownership({
       sql,
@@ -91,11 +87,10 @@ export class Worker implements Running {
       onSettled: (lane) => this.#settled(lane),
     });
     const want = (lane: Lane) => this.#fetcher.want(lane);
-    const onDue = (lane: Lane) => this.#send([lane]);
+    const send = (lane: Lane) => this.#send([lane]);
     const owns = (shard: number) => this.#ownership.owns(shard);
-    this.#discovery = new Discovery({ sql, clock, log, lanes: this.#lanes, owns, want, onDue });
-    const onFilled = (lane: Lane) => this.#send([lane]);
-    this.#fetcher = new Fetcher({ sql, clock, log, sealer: deps.sealer, bodies: this.#bodies, onFilled });
+    this.#discovery = new Discovery({ sql, clock, log, lanes: this.#lanes, owns, want, onDue: send });
+    this.#fetcher = new Fetcher({ sql, clock, log, sealer: deps.sealer, bodies: this.#bodies, onFilled: send });
   }
 
   async start(): Promise<void> {
@@ -103,7 +98,9 @@ export class Worker implements Running {
       onWork: (lane) => this.#lookAgain(lane),
       onWorkMissed: () => this.#discovery.everything(),
       onWebhook: (lane) => this.webhookChanged(lane),
-      onWebhooksMissed: () => this.#forgetTargets(),
+      onWebhooksMissed: () => this.#lanes.all().forEach((lane) => this.webhookChanged(lane)),
+      onEvents: this.eventsErased,
+      onEventsMissed: () => this.#bodies.forgetAll(),
     });
     this.#ownership.start();
     this.#discovery.start();
@@ -134,6 +131,9 @@ export class Worker implements Running {
     lane.forgetTarget();
     this.#fetcher.want(lane);
   }
+
+  /** Something of these events was erased: they are read again before they are sent. */
+  readonly eventsErased = (ids: readonly number[]): void => this.#bodies.forget(ids);
 
   /** Looks for work in the table: after a COMMIT whose result is unknown. */
   rediscover(): void {
@@ -177,11 +177,6 @@ export class Worker implements Running {
     const lane = this.#lanes.get(shard, webhookId);
     lane.lookAgain();
     this.#discovery.look(lane);
-  }
-
-  /** Words about webhooks may have been missed. */
-  #forgetTargets(): void {
-    for (const lane of this.#lanes.all()) this.webhookChanged(lane);
   }
 
   #close(shards: readonly number[]): void {

@@ -8,7 +8,7 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#kernel/ids.ts';
-import { notFound } from '#kernel/problem.ts';
+import { notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish.ts';
@@ -32,6 +32,10 @@ const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<
   return event;
 };
 
+/** 404: the event is there, what it carried is not. */
+const erased = (): Problem =>
+  new Problem(404, { code: 'erased', message: 'What this event carried was erased, and the resource with it' });
+
 const TITLE = 'The events of this store';
 
 const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Operation =>
@@ -44,7 +48,7 @@ const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Oper
     handle: async (request) => {
       const { events, keys, isArray } = readPublish(request.body, limits, request.headers['idempotency-key']);
       const storeId = storeOfAddress(request).storeId;
-      const published = await publish({ storeId, events, keys, now: request.now });
+      const published = await publish({ storeId, events, keys, isArray, now: request.now });
       const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
       const [document] = documents;
       const [event] = published;
@@ -85,6 +89,7 @@ const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
       const { type, resourceId, version, baseUrl, body } = await eventOf(sql, request, storeId);
+      if (body === '') throw erased();
       const frozen = { storeId, type, id: resourceId, baseUrl, body };
       const document = resourceDocument(frozen, shapeOf(request.query, relationsOf(type)));
       return { status: 200, document: { ...document, version }, naming: { baseUrl, relationPrefix } };

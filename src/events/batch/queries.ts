@@ -112,6 +112,10 @@ const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
 
 /**
  * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
+/** The version that the resource of this key had when it was erased; 0 where it never was. */
+const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
+  sql`coalesce((select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (${key})), 0)`;
+
  * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
  * does not exist comes back with no row and leaves nothing.
  *
@@ -126,6 +130,7 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   const { columns, claims, terms, day, now, baseUrl } = batch;
   const isNewer = sql`(excluded.modified_at >= r.modified_at or not excluded.is_dated)`;
   return sql<Published[]>`
+  const base = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
   with ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
   input as materialized (
     select i.*, s.time_zone
@@ -142,12 +147,14 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   ), latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, event_id, head_event_id, time_zone, base_url, body)
-    select shard, store_id, type, resource_id, total, modified_at, is_dated, event_id, head_id, time_zone, ${baseUrl}, body
-    from input
+    select shard, store_id, type, resource_id, total + ${erasedVersion(sql, sql`i.shard, i.store_id, i.type, i.resource_id`)},
+      modified_at, is_dated, event_id, head_id, time_zone, ${baseUrl}, body
+    from input i
     where total > 0
     order by shard, store_id, type, resource_id
     on conflict (shard, store_id, type, id) do update set
-      version             = r.version + case when ${isNewer} then excluded.version else 0 end,
+      version             = case when ${isNewer} then excluded.version + greatest(r.version - ${base}, 0)
+                              else r.version end,
       modified_at         = greatest(r.modified_at, excluded.modified_at),
       is_dated            = case when ${isNewer} then excluded.is_dated else r.is_dated end,
       event_id            = case when ${isNewer} then excluded.event_id else r.event_id end,

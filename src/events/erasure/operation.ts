@@ -1,0 +1,19 @@
+/** Erasing a resource over the API: the platform alone. */
+import { resourceKeyOf } from '#commerce/access.ts';
+import { collectionOf } from '#commerce/catalogue.ts';
+import type { Sql } from '#database/pool.ts';
+import { guarded, type Operation } from '#http/operation.ts';
+import { eraseResource, type Holders } from './erase.ts';
+
+export const createErasure = (deps: { sql: Sql; holders: Holders; baseUrl: string }): Operation =>
+  guarded({
+    title: 'Erase',
+    summary:
+      'Erases this resource, its versions and what its events carried, at once and for good; needs the scope platform',
+    access: 'platform',
+    handle: async (request) => {
+      const key = resourceKeyOf(request);
+      await eraseResource(deps, key, request);
+      return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+    },
+  });

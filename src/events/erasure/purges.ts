@@ -1,0 +1,33 @@
+/** What an erasure leaves for housekeeping. */
+import type { Sql } from '#database/pool.ts';
+import type { Purge } from '#kernel/purge.ts';
+import { huntCopies, type HuntDeps } from './hunt.ts';
+import { forgetNoted, notedEvents } from './queries.ts';
+
+/** Removes what receivers answered to these events of one store. */
+export type BlankAnswers = (
+  sql: Sql,
+  events: { shard: number; storeId: number; ids: readonly number[] },
+) => Promise<void>;
+
+/** An exchange that was under way at the erasure is over and recorded by then. */
+const SETTLED_AFTER_MS = 300_000;
+
+export const createErasurePurges = (deps: HuntDeps & { blankAnswers: BlankAnswers }): readonly Purge[] => [
+  { name: 'rows_searched_for_erased_customers', purge: (limit, now) => huntCopies(deps, limit, now) },
+  {
+    name: 'answers_to_erased_events',
+    purge: async (limit, now) => {
+      const { sql, blankAnswers } = deps;
+      const before = new Date(now.getTime() - SETTLED_AFTER_MS);
+      const noted = await notedEvents(sql, before, limit);
+      for (const [storeId, events] of Map.groupBy(noted, (event) => event.storeId)) {
+        const shard = events[0]?.shard ?? 0;
+        const ids = events.map(({ id }) => id);
+        await blankAnswers(sql, { shard, storeId, ids });
+        await forgetNoted(sql, shard, ids, before);
+      }
+      return noted.length;
+    },
+  },
+];

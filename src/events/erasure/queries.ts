@@ -1,0 +1,180 @@
+/** The statements that erase: one resource with all that was told of it, and the copies of a customer elsewhere. */
+import type { ResourceType } from '#commerce/catalogue.ts';
+import type { ResourceKey } from '#commerce/queries.ts';
+import type { Queryable } from '#database/pool.ts';
+
+/** Its version and its newest event; undefined where there is no such resource. Nobody publishes it until the transaction ends. */
+export const lockResource = async (
+  sql: Queryable,
+  { shard, storeId, type, id }: ResourceKey,
+): Promise<{ version: number; headId: number } | undefined> => {
+  const [row] = await sql<{ version: number; headId: number }[]>`
+    select r.version, coalesce(r.head_event_id, r.event_id) as "headId"
+    from resource r join store s on s.shard = r.shard and s.id = r.store_id
+    where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
+    for update of r`;
+  return row;
+};
+
+/** The resource goes, and its version stays behind for the case that it is published again. */
+export const deleteResource = async (sql: Queryable, { shard, storeId, type, id }: ResourceKey): Promise<void> => {
+  await sql`
+    with gone as (
+      delete from resource where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id}
+      returning version
+    )
+    insert into erased_resource (shard, store_id, type, id, version)
+    select ${shard}, ${storeId}, ${type}, ${id}, version from gone
+    on conflict (shard, store_id, type, id) do update set version = excluded.version`;
+};
+
+/**
+ * The events about one resource, newest first, from each to the one before it; where a day was dropped, the chain ends.
+ * `limit 1` makes each step one look into the index of the one partition: as a plain join the planner may read them all.
+ */
+export const chainOf = async (sql: Queryable, shard: number, headId: number): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`
+    with recursive chain as (
+      select id, previous_id from event where shard = ${shard} and id = ${headId}
+      union all
+      select before.id, before.previous_id
+      from chain
+      cross join lateral (
+        select id, previous_id from event where shard = ${shard} and id = chain.previous_id limit 1
+      ) as before
+    )
+    select id from chain`;
+  return rows.map(({ id }) => id);
+};
+
+/** No JSON text is empty: an event whose body is, was erased. */
+export const emptyEvents = async (sql: Queryable, shard: number, ids: readonly number[]): Promise<void> => {
+  await sql`update event set body = '' where shard = ${shard} and id = any(${ids}::bigint[])`;
+};
+
+/** So that what receivers answered to these events goes as well. */
+export const noteEvents = async (
+  sql: Queryable,
+  { shard, storeId }: { shard: number; storeId: number },
+  ids: readonly number[],
+  now: Date,
+): Promise<void> => {
+  await sql`
+    insert into erased_event (shard, id, store_id, date_erased)
+    select ${shard}, id, ${storeId}, ${now} from unnest(${ids}::bigint[]) as id
+    on conflict (shard, id) do update set date_erased = excluded.date_erased`;
+};
+
+export type NotedEvent = { shard: number; id: number; storeId: number };
+
+/** Events that were erased before, of one shard. */
+export const notedEvents = async (sql: Queryable, before: Date, limit: number): Promise<NotedEvent[]> => sql<
+  NotedEvent[]
+>`
+  select shard, id, store_id as "storeId" from erased_event where date_erased <= ${before}
+  order by date_erased limit ${limit}`;
+
+export const forgetNoted = async (
+  sql: Queryable,
+  shard: number,
+  ids: readonly number[],
+  before: Date,
+): Promise<void> => {
+  await sql`
+    delete from erased_event where shard = ${shard} and id = any(${ids}::bigint[]) and date_erased <= ${before}`;
+};
+
+/** Copies of the customer are to be looked for, from the beginning if that was under way. */
+export const noteCustomer = async (sql: Queryable, { shard, storeId, id }: ResourceKey, now: Date): Promise<void> => {
+  await sql`
+    insert into erased_customer (shard, store_id, id, date_erased) values (${shard}, ${storeId}, ${id}, ${now})
+    on conflict (shard, store_id, id) do update set
+      date_erased = excluded.date_erased, after_type = '', after_id = '', before_event_id = null`;
+};
+
+export type Hunt = {
+  shard: number;
+  storeId: number;
+  id: string;
+  dateErased: Date;
+  afterType: string;
+  afterId: string;
+  beforeEventId: number | null;
+};
+
+/** A customer whose copies are looked for. */
+export const nextHunt = async (sql: Queryable): Promise<Hunt | undefined> => {
+  const [row] = await sql<Hunt[]>`
+    select shard, store_id as "storeId", id, date_erased as "dateErased", after_type as "afterType", after_id as "afterId",
+      before_event_id as "beforeEventId"
+    from erased_customer order by shard, store_id, id limit 1`;
+  return row;
+};
+
+/** Where the search goes on; nothing if it was begun anew meanwhile. */
+export const moveHunt = async (sql: Queryable, to: Hunt): Promise<void> => {
+  await sql`
+    update erased_customer
+    set after_type = ${to.afterType}, after_id = ${to.afterId}, before_event_id = ${to.beforeEventId}
+    where shard = ${to.shard} and store_id = ${to.storeId} and id = ${to.id} and date_erased = ${to.dateErased}`;
+};
+
+export const endHunt = async (sql: Queryable, { shard, storeId, id, dateErased }: Hunt): Promise<void> => {
+  await sql`
+    delete from erased_customer
+    where shard = ${shard} and store_id = ${storeId} and id = ${id} and date_erased = ${dateErased}`;
+};
+
+/** Whether a body may hold the customer: it says the id somewhere. Read as JSON, a page would take ten times as long. */
+const mentions = (sql: Queryable, needles: readonly string[]) => sql`
+  exists (select from unnest(${needles}::text[]) as needle where strpos(page.body, needle) > 0)`;
+
+export type ResourceOnPage = { type: ResourceType; id: string; eventId: number; body: string | null };
+
+/** The next resources of the store in the order of their key; those that do not say any of the needles without body. */
+export const pageOfResources = async (
+  sql: Queryable,
+  { shard, storeId, afterType, afterId }: Hunt,
+  needles: readonly string[],
+  limit: number,
+): Promise<ResourceOnPage[]> => sql<ResourceOnPage[]>`
+  select page.type, page.id, page.event_id as "eventId", case when ${mentions(sql, needles)} then page.body end as body
+  from (
+    select type, id, event_id, body from resource
+    where shard = ${shard} and store_id = ${storeId} and (type, id) > (${afterType}, ${afterId})
+    order by type, id limit ${limit}
+  ) as page
+  order by page.type, page.id`;
+
+export type EventOnPage = { id: number; body: string | null };
+
+export const pageOfEvents = async (
+  sql: Queryable,
+  { shard, storeId }: Hunt,
+  before: number,
+  needles: readonly string[],
+  limit: number,
+): Promise<EventOnPage[]> => sql<EventOnPage[]>`
+  select page.id, case when ${mentions(sql, needles)} then page.body end as body
+  from (
+    select id, body from event where shard = ${shard} and store_id = ${storeId} and id < ${before}
+    order by id desc limit ${limit}
+  ) as page
+  order by page.id desc`;
+
+/** Unless it has another version by now, which was published after the erasure. */
+export const replaceResource = async (
+  sql: Queryable,
+  { shard, storeId }: Hunt,
+  { type, id, eventId }: ResourceOnPage,
+  body: string,
+): Promise<void> => {
+  await sql`
+    update resource set body = ${body}
+    where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id} and event_id = ${eventId}`;
+};
+
+/** Unless it was erased meanwhile. */
+export const replaceEvent = async (sql: Queryable, shard: number, id: number, body: string): Promise<void> => {
+  await sql`update event set body = ${body} where shard = ${shard} and id = ${id} and body <> ''`;
+};

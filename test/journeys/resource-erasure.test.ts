@@ -1,0 +1,144 @@
+/** The platform erases one resource: with the answer nobody reads or is sent any of it, and its copies follow. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { announceErased } from '#delivery/announce.ts';
+import { eraseResource } from '#events/erasure/erase.ts';
+import { startTestApp } from '../setup/app.ts';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const app = await startTestApp();
+const receiver = await startReceiver();
+const { api, sql, clock, storeId, platformToken: token } = app;
+const HOUR_MS = 3_600_000;
+
+type Json = Record<string, unknown>;
+type Published = { id: number; resource_version: number };
+const at = `/stores/${storeId}`;
+
+const publish = async (event: string, resource: Json, headers: Record<string, string> = {}): Promise<Published> =>
+  (await (await api('POST', `${at}/events`, { token, body: { event, resource }, headers })).json()) as Published;
+const get = async (path: string): Promise<{ status: number; json: Json }> => {
+  const response = await api('GET', at + path);
+  return { status: response.status, json: (await response.json()) as Json };
+};
+const erase = async (path: string, headers: Record<string, string> = {}): Promise<number> =>
+  (await api('DELETE', at + path, { token, headers })).status;
+const codeOf = ({ json }: { json: Json }): unknown =>
+  (json as { _embedded: { 'svc:errors': { code: string }[] } })._embedded['svc:errors'][0]?.code;
+const payloadCodes = async (events: readonly Published[]): Promise<unknown[]> =>
+  Promise.all(events.map(async ({ id }) => codeOf(await get(`/events/${id}/payload`))));
+
+const addWebhook = async (events: string[], url: string): Promise<number> => {
+  const body = { name: 'Hook', format: 'json', encryption_key: 'a key', url, events };
+  return ((await (await api('POST', `${at}/webhooks`, { body })).json()) as { id: number }).id;
+};
+
+test('an erased resource cannot be read, nor what its events carried, and its events stay in the list', async () => {
+  const first = await publish('transaction/created', { id: 't1', email: 'ada@example.com' });
+  const second = await publish('transaction/modified', { id: 't1', email: 'ada@example.com' });
+  assert.equal(await erase('/transactions/t1'), 204);
+  assert.equal((await get('/transactions/t1')).status, 404);
+  assert.equal((await get('/transactions/t1/items')).status, 404);
+  assert.deepEqual(await payloadCodes([first, second]), ['erased', 'erased']);
+  assert.equal((await get(`/events/${first.id}`)).json['resource_id'], 't1');
+  const kept = await sql`select from event where body like '%ada@%'`;
+  assert.equal(kept.length, 0);
+});
+
+test('older versions and those that came in one batch are found as well, and nothing of another resource', async () => {
+  const dated = (day: number) => ({ id: 't2', date_modified: `2026-01-0${day}T00:00:00Z` });
+  await publish('transaction/created', dated(5));
+  const stale = await publish('transaction/modified', dated(2));
+  const other = await publish('transaction/created', { id: 't3' });
+  const body = [dated(6), dated(1), { id: 't4' }, dated(7)].map((resource) => ({
+    event: 'transaction/modified',
+    resource,
+  }));
+  await api('POST', `${at}/events`, { token, body });
+  assert.equal(await erase('/transactions/t2'), 204);
+  assert.deepEqual(await payloadCodes([stale]), ['erased']);
+  const left =
+    await sql`select resource_id from event where resource_id in ('t2', 't3', 't4') and body <> '' order by 1`;
+  assert.deepEqual(
+    left.map((row) => row['resource_id']),
+    ['t3', 't4'],
+  );
+  assert.equal((await get(`/events/${other.id}/payload`)).status, 200);
+});
+
+test('only the platform erases, and only what is there, as it was read', async () => {
+  await publish('customer/created', { id: 'c1' });
+  assert.equal((await api('DELETE', `${at}/customers/c1`)).status, 403);
+  assert.equal(await erase('/customers/nobody'), 404);
+  const etag = (await api('GET', `${at}/customers/c1`)).headers.get('etag') ?? '';
+  await publish('customer/modified', { id: 'c1' });
+  assert.equal(await erase('/customers/c1', { 'If-Match': etag }), 412);
+  const newer = (await api('GET', `${at}/customers/c1`)).headers.get('etag') ?? '';
+  assert.equal(await erase('/customers/c1', { 'If-Match': newer }), 204);
+  assert.equal(await erase('/customers/c1'), 404);
+});
+
+test('a repeat of an old key is answered with the event as before', async () => {
+  const key = { 'Idempotency-Key': 'k1' };
+  const first = await publish('transaction/created', { id: 't5' }, key);
+  await erase('/transactions/t5');
+  assert.deepEqual(await publish('transaction/created', { id: 't5' }, key), first);
+  assert.equal((await get('/transactions/t5')).status, 404);
+});
+
+test('the versions of what is published again after its erasure go on rising', async () => {
+  await publish('transaction/created', { id: 't6' });
+  await publish('transaction/modified', { id: 't6' });
+  const versions = [];
+  for (let life = 0; life < 2; life += 1) {
+    await erase('/transactions/t6');
+    versions.push((await publish('transaction/created', { id: 't6' })).resource_version);
+    versions.push((await publish('transaction/modified', { id: 't6' })).resource_version);
+  }
+  assert.deepEqual(versions, [3, 4, 5, 6]);
+  assert.equal((await publish('transaction/created', { id: 't7' })).resource_version, 1);
+});
+
+test('a second erasure takes what was published since the first', async () => {
+  await publish('transaction/created', { id: 't8' });
+  await erase('/transactions/t8');
+  const again = await publish('transaction/created', { id: 't8' });
+  assert.equal(await erase('/transactions/t8'), 204);
+  assert.deepEqual(await payloadCodes([again]), ['erased']);
+});
+
+test('a delivery that waits for its next attempt ends as failed and is not sent', async () => {
+  const path = '/waiting';
+  await addWebhook(['transaction/captured'], receiver.url + path);
+  receiver.answer((_got, response) => void response.writeHead(500).end());
+  const { id } = await publish('transaction/captured', { id: 't9' });
+  const pending = () => sql<{ attempts: number }[]>`select attempts from delivery where event_id = ${id}`;
+  await until(pending, ([delivery]) => delivery?.attempts === 1);
+  await erase('/transactions/t9');
+  clock.advance(HOUR_MS);
+  await until(pending, (deliveries) => deliveries.length === 0);
+  const [done] = await sql`select state, attempts from delivery_done where event_id = ${id}`;
+  assert.deepEqual({ ...done }, { state: 'failed', attempts: 1 });
+  assert.equal(receiver.got.filter((got) => got.path === path).length, 1);
+});
+
+test('a worker of another process does not send what it has in memory', async (t) => {
+  const engine = await startEngine({ sql, ends: t });
+  await engine.addWebhook(`${receiver.url}/memory`);
+  receiver.answer((_got, response) => void response.writeHead(500).end());
+  await app.stop();
+  const worker = await engine.startWorker();
+  const leases = () => sql`select from shard_lease where owner is null`;
+  await until(leases, (rows) => rows.length === 0);
+  const [event] = await engine.publish([1], worker);
+  const pending = () => sql<{ attempts: number }[]>`select attempts from delivery where event_id = ${event?.id ?? 0}`;
+  await until(pending, ([delivery]) => delivery?.attempts === 1);
+  const holders = { announce: announceErased, forget: () => {} };
+  const key = { shard: engine.storeId % 256, storeId: engine.storeId, type: 'transaction' as const, id: '1' };
+  await eraseResource({ sql, holders }, key, { unmodified: () => {}, now: engine.clock.now() });
+  engine.clock.advance(HOUR_MS);
+  await until(pending, (deliveries) => deliveries.length === 0);
+  assert.equal(receiver.got.filter((got) => got.path === '/memory').length, 1);
+});
