@@ -71,7 +71,9 @@ const openEvents = (deps: RoomsDeps, search: Search) =>
   });
 
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
-const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps, search: Search) => {
+const openStores = (deps: RoomsDeps, search: Search) => {
+  const { config, sql, sealer, guard, worker, announcer, publishing } = deps;
+  const { changelog } = publishing;
   const { baseUrl, naming, webhooks } = config;
   const onChanged = async ({ shard, id }: { shard: number; id: number }) => {
     worker?.webhookChanged({ shard, webhookId: id });
@@ -81,6 +83,7 @@ const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps
   return {
     stores: createStoreOperations({
       sql,
+      changelog,
       baseUrl,
       collections,
       onMoved: webhooksOfStore.renew,
@@ -92,9 +95,10 @@ const openStores = ({ config, sql, sealer, guard, worker, announcer }: RoomsDeps
         },
       ],
     }),
-    members: createMemberOperations({ sql, baseUrl }),
+    members: createMemberOperations({ sql, changelog, baseUrl }),
     webhooks: createWebhookOperations({
       sql,
+      changelog,
       search,
       sealer,
       baseUrl,

@@ -38,6 +38,12 @@ export type Change = {
   after: Facts | null;
 };
 
+/** What happened to something that a change made, changed or took away. */
+export const actionOf = ({ before, after }: Pick<Change, 'before' | 'after'>): 'created' | 'changed' | 'deleted' => {
+  if (before === null) return 'created';
+  return after === null ? 'deleted' : 'changed';
+};
+
 const isSame = (a: Value | undefined, b: Value | undefined): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** What differs; where one side is nothing, the whole other side. */

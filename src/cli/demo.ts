@@ -7,14 +7,16 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
+import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import { createClient } from '#oauth/clients/clients.ts';
 import { grantStoreAccess } from '#oauth/issue.ts';
 import { findStore } from '#stores/queries.ts';
-import { addMember, createStore } from '#stores/store.ts';
+import { letIn, openStore } from '#stores/recorded.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Config } from '#config.ts';
+import { openChangelog } from './changelog.ts';
 import { completeFile } from './demo-api.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver.ts';
 import type { House } from './house.ts';
@@ -59,14 +61,20 @@ const replace = async (path: string, file: DemoFile): Promise<void> => {
   await rename(`${path}.new`, path);
 };
 
-const make = async (tx: Tx, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
+const make = async (
+  tx: Tx,
+  config: Config,
+  changelog: Changelog,
+  receiver: DemoFile['receiver'],
+): Promise<DemoFile> => {
   const now = new Date();
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const user = { email: EMAIL, password: randomBytes(9).toString('base64url') };
   const { id: userId } = await createUser(tx, passwords, { ...user, now });
   const store = { name: 'Demo Store', domain: 'demo.example.com', email: EMAIL, timeZone: 'UTC' };
-  const { id: storeId } = await createStore(tx, { ...store, now });
-  await addMember(tx, { storeId, userId, role: 'owner', now });
+  const by = { changelog, actor: OPERATOR, now };
+  const { id: storeId } = await openStore(tx, store, by);
+  await letIn(tx, { storeId, userId, role: 'owner' }, by);
   const redirectUri = new URL('/callback', receiver.url).href;
   const app = { name: 'Demo App', company: 'Example Apps', redirectUris: [redirectUri], trusted: false };
   const client = await createClient(tx, { ...app, now });
@@ -106,8 +114,9 @@ const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> =
 
 /** The file is written before the commit and gets its name after it: a crash at any moment leaves both or neither. */
 const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
+  const changelog = await openChangelog(config, sql);
   const file = await transaction(sql, async (tx) => {
-    const made = await make(tx, config, receiver);
+    const made = await make(tx, config, changelog, receiver);
     await write(`${path}.new`, made);
     return made;
   });

@@ -1,8 +1,10 @@
 /** `halcyon store create`, `add-member` and `remove-member`. */
 import { Command } from 'commander';
-import { addMember, createStore, removeMember } from '#stores/store.ts';
+import { OPERATOR } from '#changelog/changelog.ts';
+import { transaction } from '#database/pool.ts';
+import { letGo, letIn, openStore, type By } from '#stores/recorded.ts';
 import { UserError } from './explain.ts';
-import { asGuest } from './guest.ts';
+import { asGuest, type Guest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
 
 const number = (text: string, name: string): number => {
@@ -10,6 +12,8 @@ const number = (text: string, name: string): number => {
   if (Number.isSafeInteger(id) && id > 0) return id;
   throw new UserError(`${name} must be an id, a positive whole number`);
 };
+
+const by = ({ changelog }: Guest): By => ({ changelog, actor: OPERATOR, now: new Date() });
 
 export const createStoreCommand = (terminal: Terminal): Command => {
   const command = new Command('store').description('stores and their members');
@@ -25,8 +29,8 @@ export const createStoreCommand = (terminal: Terminal): Command => {
       '\nExample:\n  halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com',
     )
     .action((options: { name: string; domain: string; email: string; timeZone: string }) =>
-      asGuest(terminal, async ({ sql }) => {
-        const { id } = await createStore(sql, { ...options, now: new Date() });
+      asGuest(terminal, async (guest) => {
+        const { id } = await transaction(guest.sql, (tx) => openStore(tx, options, by(guest)));
         terminal.print(JSON.stringify({ id }, null, 2));
       }),
     );
@@ -37,12 +41,13 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     .argument('<user_id>')
     .option('--role <role>', 'owner or member', 'owner')
     .action((store: string, user: string, options: { role: string }) =>
-      asGuest(terminal, async ({ sql }) => {
+      asGuest(terminal, async (guest) => {
         if (options.role !== 'owner' && options.role !== 'member')
           throw new UserError('--role must be owner or member');
         const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-        await addMember(sql, { storeId, userId, role: options.role, now: new Date() });
-        terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, role: options.role }, null, 2));
+        const { role } = options;
+        await transaction(guest.sql, (tx) => letIn(tx, { storeId, userId, role }, by(guest)));
+        terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, role }, null, 2));
       }),
     );
   command
@@ -52,9 +57,9 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     .argument('<user_id>')
     .addHelpText('after', '\nExample:\n  halcyon store remove-member 4711 42')
     .action((store: string, user: string) =>
-      asGuest(terminal, async ({ sql }) => {
+      asGuest(terminal, async (guest) => {
         const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-        await removeMember(sql, { storeId, userId });
+        await transaction(guest.sql, (tx) => letGo(tx, { storeId, userId }, by(guest)));
         terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, removed: true }, null, 2));
       }),
     );

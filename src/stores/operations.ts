@@ -1,4 +1,5 @@
 /** Stores over the API: {base_url}/stores. */
+import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -10,13 +11,14 @@ import { storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
 import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
-import { countStores, findStore, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
+import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
+import { openStore, recordStore } from './recorded.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
 import { detailsOf, partOfStore, wholeStore, type StorePart } from './schema.ts';
-import { createStore } from './store.ts';
 
 export type StoreDeps = {
   sql: Sql;
+  changelog: Changelog;
   baseUrl: string;
   /** The collections that the platform publishes into. */
   collections: readonly PublishedCollection[];
@@ -32,7 +34,7 @@ const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
-const change = async ({ sql, onMoved }: StoreDeps, request: ApiRequest<StorePart>): Promise<StoreRow> => {
+const change = async ({ sql, changelog, onMoved }: StoreDeps, request: ApiRequest<StorePart>): Promise<StoreRow> => {
   const { shard, storeId } = storeOfAddress(request);
   const { before, after } = await transaction(sql, async (tx) => {
     const stored = await lockStore(tx, shard, storeId);
@@ -44,7 +46,9 @@ const change = async ({ sql, onMoved }: StoreDeps, request: ApiRequest<StorePart
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
     const domain = details.domain.toLowerCase();
     const changed = await updateStore(tx, { ...details, domain, timeZone, shard, id: storeId, now: request.now });
-    return { before: stored, after: changed ?? stored };
+    const turn = { before: stored, after: changed ?? stored };
+    await recordStore(tx, storeId, turn, { changelog, actor: actorOf(request.principal), now: request.now });
+    return turn;
   });
   if (before.domain !== after.domain) await onMoved({ shard, storeId });
   return after;
@@ -73,11 +77,9 @@ export const createStoreOperations = (
       input: wholeStore,
       review: async ({ body }) => storeFaults(detailsOf(SOUND, body)),
       prepare: async ({ body }) => detailsOf(SOUND, body),
-      make: async (tx, { now }, details) => {
-        const { id } = await createStore(tx, { ...details, now });
-        const store = await findStore(tx, shardOf(id), id);
-        if (store === undefined) throw new Error('A store that was just made is not there');
-        return { document: storeDocument(store, deps), location: addressOfStore(id, baseUrl) };
+      make: async (tx, { principal, now }, details) => {
+        const store = await openStore(tx, details, { changelog: deps.changelog, actor: actorOf(principal), now });
+        return { document: storeDocument(store, deps), location: addressOfStore(store.id, baseUrl) };
       },
     }),
     read: guarded({

@@ -34,31 +34,16 @@ export const insertStore = async (
       ${store.now})`;
 };
 
-/** Adds the user or changes their role; false where the store or the user does not exist. */
-export const upsertMember = async (
-  sql: Queryable,
-  member: { shard: number; storeId: number; userId: number; role: Role; now: Date },
-): Promise<boolean> => {
-  const rows = await sql`
-    insert into membership (shard, store_id, user_id, role, date_created)
-    select s.shard, s.id, u.id, ${member.role}, ${member.now}
-    from store s
-    join users u on u.id = ${member.userId}
-    where s.shard = ${member.shard} and s.id = ${member.storeId}
-    on conflict (shard, store_id, user_id) do update set role = excluded.role
-    returning user_id`;
-  return rows.length > 0;
-};
-
-/** False where the user is no member of the store. */
+/** The role that they had; undefined where the user is no member of the store. */
 export const deleteMember = async (
   sql: Queryable,
   member: { shard: number; storeId: number; userId: number },
-): Promise<boolean> => {
-  const { count } = await sql`
+): Promise<Role | undefined> => {
+  const [row] = await sql<{ role: Role }[]>`
     delete from membership
-    where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}`;
-  return count === 1;
+    where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}
+    returning role`;
+  return row?.role;
 };
 
 const columns = (sql: Queryable) =>

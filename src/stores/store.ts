@@ -2,7 +2,8 @@
 import type { Queryable } from '#database/pool.ts';
 import { idOf, shardOf } from '#kernel/ids.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
-import { deleteMember, insertStore, listMemberships, nextNumber, upsertMember, type Role } from './queries.ts';
+import { holdStore, holdUser, insertMember, lockMember, updateRole } from './members/queries.ts';
+import { insertStore, listMemberships, nextNumber, type Role } from './queries.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
 /** A new store on a shard of its own choosing. Throws a 400 with one entry for each detail that cannot be. */
@@ -17,20 +18,22 @@ export const createStore = async (sql: Queryable, store: StoreDetails & { now: D
   return { id };
 };
 
-/** Makes a user a member of a store, or changes the role of one. Throws a 404 where either does not exist. */
+/**
+ * Makes a user a member of a store, or changes the role of one; answers the role that they had. Throws a 404 where store or
+ * user does not exist.
+ */
 export const addMember = async (
   sql: Queryable,
   member: { storeId: number; userId: number; role: Role; now: Date },
-): Promise<void> => {
-  if (!(await upsertMember(sql, { ...member, shard: shardOf(member.storeId) }))) throw notFound('store or user');
-};
-
-/**
- * Takes a user out of a store; what they have allowed apps there stops counting at the next request, and comes back with
- * them. Throws a 404 where they are no member.
- */
-export const removeMember = async (sql: Queryable, member: { storeId: number; userId: number }): Promise<void> => {
-  if (!(await deleteMember(sql, { ...member, shard: shardOf(member.storeId) }))) throw notFound('member');
+): Promise<Role | null> => {
+  const key = { ...member, shard: shardOf(member.storeId) };
+  if (!(await holdStore(sql, key)) || !(await holdUser(sql, member.userId))) throw notFound('store or user');
+  if (await insertMember(sql, key)) return null;
+  const present = await lockMember(sql, key);
+  // Taken out by somebody else between the two statements: to run the command again is the way.
+  if (present === undefined) throw notFound('member');
+  await updateRole(sql, key);
+  return present.role;
 };
 
 /** The stores somebody is a member of, and those of them that they own. */

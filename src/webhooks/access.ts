@@ -1,4 +1,5 @@
 /** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Search } from '#database/search.ts';
 import type { Sealer } from '#database/seal.ts';
@@ -13,6 +14,7 @@ import { findWebhook, type Key, type WebhookRow } from './queries.ts';
 
 export type WebhookDeps = {
   sql: Sql;
+  changelog: Changelog;
   search: Search;
   sealer: Sealer;
   baseUrl: string;

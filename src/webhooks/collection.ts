@@ -11,6 +11,7 @@ import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES
 import { createHistory } from './history/operations.ts';
 import { createItem } from './item.ts';
 import { countWebhooks, findWebhook, hasStore, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
+import { recordWebhook } from './recorded.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { decide, defaults, readWish, type Settings } from './webhook.ts';
 
@@ -46,8 +47,8 @@ const weigh = async (deps: WebhookDeps, body: WebhookPart) => {
 /** Writes a new webhook, unless the store has as many as it may: exact, because creators of one store wait in line. */
 const add = async (
   tx: Tx,
-  { sealer, webhooksPerStore }: WebhookDeps,
-  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+  { sealer, changelog, webhooksPerStore }: WebhookDeps,
+  request: Pick<ApiRequest, 'principal' | 'now'>,
   store: { shard: number; storeId: number },
   settings: Settings,
   encryptionKey: string | null,
@@ -61,10 +62,11 @@ const add = async (
   }
   const id = idOf(await nextNumber(tx), store.shard);
   const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
-  const { clientId: client } = principal;
-  await insertWebhook(tx, { ...settings, ...store, id, client, encryptionKey: sealed, now });
+  const { clientId: client } = request.principal;
+  await insertWebhook(tx, { ...settings, ...store, id, client, encryptionKey: sealed, now: request.now });
   const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
   if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
+  await recordWebhook(tx, changelog, { before: null, after: row }, request);
   return row;
 };
 

@@ -5,6 +5,7 @@ import { invalid, notFound } from '#kernel/problem.ts';
 import { addressOfWebhooks } from './document.ts';
 import { judge, keyOf, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './queries.ts';
+import { recordWebhook } from './recorded.ts';
 import type { Schemas, WebhookPart } from './schema.ts';
 import { decide, defaults, readWish, stopsDeliveries, type Draft, type Settings, type Wish } from './webhook.ts';
 
@@ -24,6 +25,21 @@ const settingsOf = ({ name, format, version, url, query, eventResource, events, 
 const keepsKey = (change: Change, wish: Wish, body: WebhookPart, sees: boolean): boolean =>
   wish.encryptionKey === undefined ? change === 'part' : body.encryption_key === null && !sees;
 
+const opened = ({ sealer }: WebhookDeps, { id, encryptionKey }: WebhookRow): string | null => {
+  try {
+    return encryptionKey === null ? null : sealer.open(encryptionKey, sealedTo(id));
+  } catch {
+    // Sealed under another HALCYON_SECRET_KEY: nobody can read it any more, and a new key is what mends that.
+    return null;
+  }
+};
+
+/** The key that is asked for, sealed. One that is there already stays as it is: to send it again changes nothing. */
+const sealedKey = (deps: WebhookDeps, stored: WebhookRow, { encryptionKey: wanted = null }: Wish): Buffer | null => {
+  if (wanted === null) return null;
+  return opened(deps, stored) === wanted ? stored.encryptionKey : deps.sealer.seal(wanted, sealedTo(stored.id));
+};
+
 /** What the request makes of a stored webhook, and everything that is wrong with it beyond its schema. */
 const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: WebhookRow, forbidden: string | null) => {
   const { body, principal } = request;
@@ -36,7 +52,7 @@ const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: Webhoo
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
 const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<WebhookRow> => {
-  const { sql, sealer, onChanged } = deps;
+  const { sql, changelog, onChanged } = deps;
   const key = keyOf(request);
   // Names are resolved for those only who may write here, and before the row is locked: a resolver may take seconds.
   await webhookOf(sql, request);
@@ -48,19 +64,19 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
     const { wish, keeps, settings: draft, faults } = weigh(deps, request, kind, stored, forbidden);
     if (faults.length > 0) throw invalid(...faults);
     const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
-    const encryptionKey =
-      typeof wish.encryptionKey === 'string' ? sealer.seal(wish.encryptionKey, sealedTo(key.id)) : null;
     await updateWebhook(tx, {
       ...settings,
       ...key,
       storeId: stored.storeId,
-      encryptionKey: keeps ? stored.encryptionKey : encryptionKey,
+      encryptionKey: keeps ? stored.encryptionKey : sealedKey(deps, stored, wish),
       stopsDeliveries: stopsDeliveries(stored, settings),
       now: request.now,
     });
-    return findWebhook(tx, key);
+    const after = await findWebhook(tx, key);
+    if (after === undefined) throw new Error(`Webhook ${key.id} is not there after its update`);
+    await recordWebhook(tx, changelog, { before: stored, after }, request);
+    return after;
   });
-  if (row === undefined) throw notFound('webhook');
   await onChanged({ shard: key.shard, id: key.id });
   return row;
 };
@@ -111,6 +127,7 @@ export const createItem = (
         if (stored === undefined) throw notFound('webhook');
         request.unmodified(stored.revision);
         await deleteWebhook(tx, key);
+        await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
         return stored;
       });
       await deps.onChanged({ shard: key.shard, id: key.id });

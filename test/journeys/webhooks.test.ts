@@ -77,10 +77,10 @@ test('every property comes back as it was sent, and GET answers the same bytes a
 
 test('PATCH changes what is sent and nothing else', async () => {
   const { webhook, path } = await create({ ...full, is_active: 1 });
-  clock.time = new Date('2026-12-01T10:00:00Z');
+  clock.time = new Date('2026-07-02T10:00:00Z');
   const { status, body } = await call('PATCH', path, { body: { name: 'Renamed', url: '' } });
   assert.equal(status, 200);
-  const date_modified = '2026-12-01T11:00:00+0100';
+  const date_modified = '2026-07-02T12:00:00+0200';
   assert.deepEqual(body, { ...webhook, name: 'Renamed', url: null, date_modified });
   assert.deepEqual((await call('GET', path)).body, body);
 });

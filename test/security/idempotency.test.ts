@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { removeMember } from '#stores/store.ts';
+import { shardOf } from '#kernel/ids.ts';
+import { deleteMember } from '#stores/queries.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
@@ -94,7 +95,7 @@ test('an answer is not given again to who no longer reaches the store', async ()
     path: `/stores/${server.beta}/webhooks`,
   };
   assert.equal((await post(asked)).status, 201);
-  await removeMember(server.sql, { storeId: server.beta, userId: server.adaId });
+  await deleteMember(server.sql, { shard: shardOf(server.beta), storeId: server.beta, userId: server.adaId });
   assert.equal((await post(asked)).status, 404);
 });
 

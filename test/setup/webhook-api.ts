@@ -5,9 +5,13 @@
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
+import { createChangelog } from '#changelog/changelog.ts';
+import { maintainPartitions } from '#database/partitions.ts';
 import { isUnavailable } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
 import { createSearch } from '#database/search.ts';
+import { createMint } from '#events/batch/mint.ts';
+import { createNativeWriter } from '#events/native.ts';
 import { createOnce } from '#http/idempotency/once.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
@@ -93,9 +97,14 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   };
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
+  await maintainPartitions(sql, { now: clock.time, retentionDays: 30, daysAhead: 3 });
+  // Nobody delivers here.
+  const write = createNativeWriter({ mint: createMint(), baseUrl: BASE_URL, announce: async () => {} });
+  const changelog = createChangelog(write);
   const sealer = createSealer(randomBytes(32));
   const stores = createStoreOperations({
     sql,
+    changelog,
     baseUrl: BASE_URL,
     collections: [],
     onMoved: async () => {},
@@ -103,6 +112,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   });
   const webhooks = createWebhookOperations({
     sql,
+    changelog,
     search: createSearch(sql, { searchLimitMs: 2_000, searchesAtOnce: 3, searchesWaiting: 10 }),
     sealer,
     baseUrl: BASE_URL,

@@ -1,4 +1,5 @@
 /** The people of a store over the API: {base_url}/stores/<id>/members. Whoever reaches the store sees them, the platform says who they are. */
+import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -7,8 +8,8 @@ import { parseId } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from '../access.ts';
-import { deleteMember } from '../queries.ts';
 import { addressOfStore } from '../document.ts';
+import { letGo, recordMember, type By } from '../recorded.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
@@ -23,7 +24,7 @@ import {
 } from './queries.ts';
 import { changedMember, newMember } from './schema.ts';
 
-type Deps = { sql: Sql; baseUrl: string };
+type Deps = { sql: Sql; changelog: Changelog; baseUrl: string };
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 
 const memberKeyOf = (request: Asked) => {
@@ -31,6 +32,12 @@ const memberKeyOf = (request: Asked) => {
   if (userId === undefined) throw notFound('member');
   return { ...storeOfAddress(request), userId };
 };
+
+const byOf = ({ changelog }: Deps, { principal, now }: Pick<ApiRequest, 'principal' | 'now'>): By => ({
+  changelog,
+  actor: actorOf(principal),
+  now,
+});
 
 /** The member of the address, locked; and the one that the caller means. */
 const lockedMember = async (tx: Tx, request: Asked & Pick<ApiRequest, 'unmodified'>): Promise<MemberRow> => {
@@ -43,13 +50,13 @@ const lockedMember = async (tx: Tx, request: Asked & Pick<ApiRequest, 'unmodifie
 const ALREADY = 'This person is a member of the store already: change what they are at their own address';
 
 /** A second time is refused, so that nobody takes an owner down by adding them again. */
-const addition = ({ sql, baseUrl }: Deps): Operation =>
+const addition = (deps: Deps): Operation =>
   creating({
     title: 'Add a member',
     summary: 'Makes a person a member of the store; needs the scope platform',
     access: 'platform',
     input: newMember,
-    admit: async (request) => void (await storeOf(sql, request)),
+    admit: async (request) => void (await storeOf(deps.sql, request)),
     prepare: async () => {},
     make: async (tx, request) => {
       const { user: userId, role } = request.body;
@@ -61,67 +68,72 @@ const addition = ({ sql, baseUrl }: Deps): Operation =>
         throw new Problem(409, { code: 'already_member', message: ALREADY, field: 'user' });
       const member = await findMember(tx, key);
       if (member === undefined) throw new Error('A member who was just made is not there');
-      const location = `${addressOfMembers(key.storeId, baseUrl)}/${userId}`;
-      return { document: memberDocument(member, { ...request, baseUrl }), location };
+      await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
+      const location = `${addressOfMembers(key.storeId, deps.baseUrl)}/${userId}`;
+      return { document: memberDocument(member, { ...request, baseUrl: deps.baseUrl }), location };
     },
   });
 
-export const createMemberOperations = ({
-  sql,
-  baseUrl,
-}: Deps): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> => ({
-  list: listing({
-    summary: 'The members of the store, a page at a time',
-    rel: 'members',
-    title: 'The members of this store',
-    properties: MEMBER_PROPERTIES,
-    handle: async (request) => {
-      const key = storeOfAddress(request);
-      await storeOf(sql, request);
-      const [rows, total] = await Promise.all([
-        listMembers(sql, key, request.listing),
-        countMembers(sql, key, request.listing),
-      ]);
-      const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
-      const links = [{ rel: 'store', href: addressOfStore(key.storeId, baseUrl), title: 'The store' }];
-      return { path: addressOfMembers(key.storeId, baseUrl), items, total, links };
-    },
-  }),
-  add: addition({ sql, baseUrl }),
-  read: guarded({
-    summary: 'One member of the store',
-    handle: async (request) => {
-      const member = await findMember(sql, memberKeyOf(request));
-      if (member === undefined) throw notFound('member');
-      return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
-    },
-  }),
-  patch: accepting({
-    title: 'Change what they are',
-    summary: 'Makes an owner of a member, or a member of an owner; needs the scope platform',
-    access: 'platform',
-    input: changedMember,
-    handle: async (request) => {
-      const { role } = request.body;
-      const member = await transaction(sql, async (tx) => {
-        const present = await lockedMember(tx, request);
-        await updateRole(tx, { ...memberKeyOf(request), role });
-        return { ...present, role };
-      });
-      return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
-    },
-  }),
-  remove: guarded({
+const removal = (deps: Deps): Operation =>
+  guarded({
     title: 'Remove the member',
     summary: 'Takes a person out of the store; the apps that they let into it stop at once; needs the scope platform',
     access: 'platform',
     handle: async (request) => {
       const key = memberKeyOf(request);
-      await transaction(sql, async (tx) => {
+      await transaction(deps.sql, async (tx) => {
         await lockedMember(tx, request);
-        await deleteMember(tx, key);
+        await letGo(tx, key, byOf(deps, request));
       });
-      return { status: 204, next: addressOfMembers(key.storeId, baseUrl) };
+      return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
     },
-  }),
-});
+  });
+
+export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation> => {
+  const { sql, baseUrl } = deps;
+  return {
+    list: listing({
+      summary: 'The members of the store, a page at a time',
+      rel: 'members',
+      title: 'The members of this store',
+      properties: MEMBER_PROPERTIES,
+      handle: async (request) => {
+        const key = storeOfAddress(request);
+        await storeOf(sql, request);
+        const [rows, total] = await Promise.all([
+          listMembers(sql, key, request.listing),
+          countMembers(sql, key, request.listing),
+        ]);
+        const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
+        const links = [{ rel: 'store', href: addressOfStore(key.storeId, baseUrl), title: 'The store' }];
+        return { path: addressOfMembers(key.storeId, baseUrl), items, total, links };
+      },
+    }),
+    add: addition(deps),
+    read: guarded({
+      summary: 'One member of the store',
+      handle: async (request) => {
+        const member = await findMember(sql, memberKeyOf(request));
+        if (member === undefined) throw notFound('member');
+        return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
+      },
+    }),
+    patch: accepting({
+      title: 'Change what they are',
+      summary: 'Makes an owner of a member, or a member of an owner; needs the scope platform',
+      access: 'platform',
+      input: changedMember,
+      handle: async (request) => {
+        const { role } = request.body;
+        const member = await transaction(sql, async (tx) => {
+          const present = await lockedMember(tx, request);
+          await updateRole(tx, { ...memberKeyOf(request), role });
+          await recordMember(tx, memberKeyOf(request), { before: present.role, after: role }, byOf(deps, request));
+          return { ...present, role };
+        });
+        return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
+      },
+    }),
+    remove: removal(deps),
+  };
+};

@@ -1,0 +1,81 @@
+/**
+ * What the changelog says of a webhook: its settings as the API shows them, and in place of what would let anybody in a
+ * word. Such are the key, the values of extra headers, and the query of the url, where receivers like to have a token. The
+ * path stays: without it nobody could tell where the events go now, and whoever reads the entry reads the webhook too.
+ */
+import { actionOf, actorOf, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
+import type { Queryable } from '#database/pool.ts';
+import type { Value } from '#hypermedia/document.ts';
+import type { ApiRequest } from '#http/operation.ts';
+import type { WEBHOOK_PROPERTIES } from './document.ts';
+import type { WebhookRow } from './queries.ts';
+import type { Settings } from './webhook.ts';
+
+/** As it is stored: a key that stayed is the same bytes, since sealing it anew makes others. */
+type Stored = Settings & Pick<WebhookRow, 'id' | 'storeId' | 'encryptionKey'>;
+
+/** Not compared is what follows from any change, or never changes. A new property of a webhook is a fault of types here. */
+type Told = Exclude<keyof typeof WEBHOOK_PROPERTIES, 'id' | 'state' | 'date_created' | 'date_modified'>;
+
+type Secret = string | null | undefined;
+
+/** In place of a secret. */
+const wordOf = (secret: Secret, before: Secret): string | null => {
+  if (secret == null) return before == null ? null : 'removed';
+  return before == null || before === secret ? 'set' : 'replaced';
+};
+
+const splitUrl = (url: string): [rest: string, query: string | undefined] => {
+  const at = url.indexOf('?');
+  return at === -1 ? [url, undefined] : [url.slice(0, at), url.slice(at + 1)];
+};
+
+/** `https://example.com/hook?(set)` */
+const urlFact = (url: string | null, before: string | null): string | null => {
+  if (url === null) return null;
+  const [rest, query] = splitUrl(url);
+  return query ? `${rest}?(${wordOf(query, splitUrl(before ?? '')[1])})` : url;
+};
+
+/** In the order of their names: the order in which they were sent is no difference. */
+const headerFacts = (headers: Settings['headers'], before: Settings['headers']): Facts =>
+  Object.fromEntries(
+    Object.entries(headers)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, value]) => [name, wordOf(value, Object.hasOwn(before, name) ? before[name] : null)]),
+  );
+
+const hexOf = (key: Buffer | null): string | undefined => key?.toString('hex');
+
+/** The settings, with words that tell what became of secrets since `before`. */
+const factsOf = (webhook: Stored, before: Stored): Facts =>
+  ({
+    name: webhook.name,
+    format: webhook.format,
+    version: webhook.version,
+    url: urlFact(webhook.url, before.url),
+    query: webhook.query,
+    encryption_key: wordOf(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
+    event_resource: webhook.eventResource,
+    events: webhook.events,
+    is_active: webhook.isActive ? '1' : '0',
+    headers: headerFacts(webhook.headers, before.headers),
+    rate_per_second: webhook.ratePerSecond,
+    retry_profile: webhook.retryProfile,
+  }) satisfies Record<Told, Value>;
+
+/** Called with what was stored before the change and what is after it; null where there is nothing. */
+export const recordWebhook = async (
+  tx: Queryable,
+  changelog: Changelog,
+  { before, after }: { before: Stored | null; after: Stored | null },
+  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+): Promise<void> => {
+  const webhook = after ?? before;
+  if (webhook === null) return;
+  const facts = { before: before && factsOf(before, before), after: after && factsOf(after, before ?? after) };
+  const { id: resourceId, storeId } = webhook;
+  const actor = actorOf(principal);
+  const change: Change = { storeId, actor, resource: 'webhook', resourceId, action: actionOf(facts), ...facts };
+  await changelog.record(tx, [change], now);
+};
