@@ -15,8 +15,17 @@ export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
   dateCreated: Date;
 };
 
-/** `keys`: what of it is published at most once, however often it is asked for. */
-export type Request = { storeId: number; events: readonly NewEvent[]; keys?: readonly Key[]; now: Date };
+/**
+ * `keys`: what of it is published at most once, however often it is asked for. `isArray`: how it was asked for, so that a
+ * fault is named after its place.
+ */
+export type Request = {
+  storeId: number;
+  events: readonly NewEvent[];
+  keys?: readonly Key[];
+  isArray?: boolean;
+  now: Date;
+};
 export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
 
 /** Two committers; a shard always uses the same one, so that two batches never wait for one another's rows. */

@@ -122,7 +122,7 @@ export const createBatchWriter = ({ sql, mint, baseUrl, onCommitted, onUnknown }
         if (found === undefined) return [];
         return [{ id, type, resourceId, action, version: found.version, timeZone: found.timeZone, dateCreated: now }];
       });
-      if (refused.has(one)) results.set(one.request, derivedElsewhere(one.request.events));
+      if (refused.has(one)) results.set(one.request, derivedElsewhere(one.request));
       else results.set(one.request, events.length < one.request.events.length ? notFound('store') : events);
     }
     onCommitted(toCommitted(rows, answer, baseUrl));

@@ -60,6 +60,8 @@ export type TermColumns = {
 export type Published = {
   eventId: number;
   version: number;
+  /** The event about the same resource before this one; null where it is the first. */
+  previousId: number | null;
   timeZone: string;
   deliveryId: number | null;
   webhookId: number | null;
@@ -173,7 +175,7 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
       i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now}, i.body
     from input i
     full join latest l on l.head_event_id = i.head_id
-    returning id, version, time_zone
+    returning id, version, previous_id, time_zone
   ), matched as (
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     select i.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + i.shard, i.store_id, w.id,
@@ -183,7 +185,8 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
       and (i.type || '/' || i.action) = any (w.events)
     returning id, webhook_id, epoch, event_id
   )
-  select w.id as "eventId", w.version, w.time_zone as "timeZone", m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch
+  select w.id as "eventId", w.version, w.previous_id as "previousId", w.time_zone as "timeZone",
+    m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch
   from written w
   full join matched m on m.event_id = w.id`;
 };

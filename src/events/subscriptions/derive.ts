@@ -2,7 +2,7 @@
  * What follows from a publish of subscriptions: the steps in their lives, and what they bring in a month. Both compare a
  * version with the one before it, so that one is locked first.
  */
-import { stepsBetween } from '#commerce/lifecycle.ts';
+import { stepsBetween } from '#commerce/lifecycle/steps.ts';
 import { termOf, type Term } from '#commerce/mrr.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#database/pool.ts';
@@ -11,6 +11,7 @@ import { byResource, inLockOrder, inOrder, type Row } from '../batch/columns.ts'
 import type { Mint } from '../batch/mint.ts';
 import type { Published, TermColumns } from '../batch/queries.ts';
 import { rowOf } from '../batch/rows.ts';
+import type { Request } from '../publish.ts';
 import type { NewEvent } from '../request.ts';
 import { holdBooks, lockPriors, openBooks, type Book, type Prior } from './queries.ts';
 import { stepEvent } from './step-event.ts';
@@ -26,11 +27,11 @@ export const isAboutSubscriptions = ({ event }: Row): boolean =>
   event.type === 'subscription' || event.type === 'subscription_event';
 
 /** 409: the store has Halcyon write these. */
-export const derivedElsewhere = (events: readonly NewEvent[]): Problem => {
+export const derivedElsewhere = ({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem => {
   const at = events.findIndex(({ type }) => type === 'subscription_event');
   const message =
     'subscription_event/created is derived from the versions of a subscription: for events of your own set subscription_events of the store to "published"';
-  const field = events.length === 1 ? 'event' : `${at}.event`;
+  const field = isArray === true ? `${at}.event` : 'event';
   return new Problem(409, { code: 'native_event', message, field });
 };
 
@@ -79,10 +80,9 @@ const follow = (group: readonly Row[], { book, prior, now }: { book: Book; prior
     if (isStale) continue;
     const next = JSON.parse(row.event.body) as Subscription;
     if (book.subscriptionEvents === 'derived') {
-      const about = { subscription: next, subscriptionId: row.event.resourceId, now, timeZone: book.timeZone };
-      for (const step of stepsBetween(latest, next, row.event)) {
-        steps.push({ row, event: (id) => stepEvent(id, step, about) });
-      }
+      const told = stepsBetween(latest, next, row.event);
+      const about = { before: latest, after: next, differing: told.differing, now, timeZone: book.timeZone };
+      for (const step of told.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
     }
     latest = next;
   }
@@ -132,22 +132,19 @@ export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mi
     terms.push(...found.terms);
   }
   const numbers = await mint(tx, steps.length);
-  const derived = steps.map(({ row, event }, index) => {
-    const made = rowOf({ ...row.event, body: '' }, row.storeId, {
-      n: numbers[index] ?? 0,
-      at: rows.length + index,
-      now,
-    });
-    return { ...made, event: event(made.eventId) };
+  const derived = steps.map(({ row, event }, index): Row => {
+    const at = rows.length + index;
+    const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numbers[index] ?? 0, at, now });
+    return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
   });
-  const isNew = ([row]: readonly Row[]) => row !== undefined && !priors.has(keyOf(row.storeId, row.event.resourceId));
-  const firsts = new Map(groups.filter(isNew).flatMap((group) => group.map((row) => [row.eventId, group.length])));
+  const isNew = ({ storeId, event }: Row) => !priors.has(keyOf(storeId, event.resourceId));
+  const firsts = new Set(groups.flatMap(([row]) => (row !== undefined && isNew(row) ? [row.eventId] : [])));
   return {
     rows: derived,
     terms: toTermColumns(terms),
     refused: new Set(refused),
     check: (answer) => {
-      if (answer.some(({ eventId, version }) => version > (firsts.get(eventId) ?? version)))
+      if (answer.some(({ eventId, previousId }) => previousId !== null && firsts.has(eventId)))
         throw new Overtaken('a subscription that was new was published by somebody else meanwhile');
     },
   };
