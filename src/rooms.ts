@@ -134,12 +134,12 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     ...openStores(deps, search),
     events: openEvents(deps, search),
     eventStatuses: createEventStatuses({ search, baseUrl }),
+    erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,
       log,
       mailer,
-    erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
       passwords,
       sessions,
       signedIn,

@@ -112,12 +112,12 @@ const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
       start_day = excluded.start_day, end_day = excluded.end_day
   ),`;
 
-/**
- * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
 /** The version that the resource of this key had when it was erased; 0 where it never was. */
 const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
   sql`coalesce((select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (${key})), 0)`;
 
+/**
+ * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
  * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
  * does not exist comes back with no row and leaves nothing.
  *
@@ -130,9 +130,9 @@ const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
  */
 export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Published[]> => {
   const { columns, claims, terms, day, now, baseUrl } = batch;
+  const base = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
   const isNewer = sql`(excluded.modified_at >= r.modified_at or not excluded.is_dated)`;
   return sql<Published[]>`
-  const base = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
   with ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
   input as materialized (
     select i.*, s.time_zone
