@@ -23,6 +23,8 @@ const events = run({
   files: [file],
   testNamePatterns: [new RegExp(`^${RegExp.escape(name)}$`)],
   timeout: RUN_MS,
+  // The program is a process of its own already.
+  isolation: 'none',
 });
 for await (const { type, data } of events) {
   if (type === 'test:pass') {

@@ -3,20 +3,39 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 import { SabotageError } from './patch.ts';
-import { proveSabotage } from './sabotage.ts';
+import { copyOf, proveSabotage, type Copy } from './sabotage.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const patches = (await readdir(import.meta.dirname)).filter((name) => name.endsWith('.patch')).toSorted();
 
 test('there is something to prove', () => assert.notEqual(patches.length, 0));
 
-/** Each is a process that mostly starts up, and has a copy of the tree and databases of its own. */
+const copies: Copy[] = [];
+const free: Copy[] = [];
+after(() => Promise.all(copies.map((copy) => copy.remove())));
+
+/** A copy that nobody else has: as many are made as are used at once. */
+const inCopy = async <T>(work: (copy: Copy) => Promise<T>): Promise<T> => {
+  let copy = free.pop();
+  if (copy === undefined) {
+    copy = await copyOf(ROOT);
+    copies.push(copy);
+  }
+  try {
+    return await work(copy);
+  } finally {
+    free.push(copy);
+  }
+};
+
+/** Each is a process that mostly starts up, and has databases of its own. */
 suite('sabotage', { concurrency: availableParallelism() }, () => {
   for (const name of patches) {
     test(`${name} turns its test red`, async (t) => {
-      const proof = await proveSabotage(ROOT, await readFile(join(import.meta.dirname, name), 'utf8'));
+      const text = await readFile(join(import.meta.dirname, name), 'utf8');
+      const proof = await inCopy((copy) => proveSabotage(copy, text));
       assert.notEqual(proof.guards, '');
       t.diagnostic(`red as it must be: ${proof.testFile} > ${proof.testName}`);
       t.diagnostic(`guards: ${proof.guards}`);
@@ -49,10 +68,13 @@ const refused: readonly (readonly [name: string, text: string, message: RegExp])
 
 for (const [name, text, message] of refused) {
   test(`a sabotage ${name} is refused`, async () => {
-    await assert.rejects(proveSabotage(ROOT, text), (error) => {
-      assert.ok(error instanceof SabotageError, String(error));
-      assert.match(error.message, message);
-      return true;
-    });
+    await assert.rejects(
+      inCopy((copy) => proveSabotage(copy, text)),
+      (error) => {
+        assert.ok(error instanceof SabotageError, String(error));
+        assert.match(error.message, message);
+        return true;
+      },
+    );
   });
 }

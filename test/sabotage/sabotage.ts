@@ -31,7 +31,7 @@ const copyTree = async (root: string, copy: string): Promise<void> => {
 const childEnvironment = (copy: string): NodeJS.ProcessEnv => {
   const { NODE_TEST_CONTEXT: _context, NODE_OPTIONS: _options, ...env } = process.env;
   // Inside of a repository git would look for the patch's paths in that one.
-  return { ...env, GIT_CEILING_DIRECTORIES: dirname(copy) };
+  return { ...env, GIT_CEILING_DIRECTORIES: dirname(copy), NODE_COMPILE_CACHE: join(copy, '.compiled') };
 };
 
 const observe = async (copy: string, { testFile, testName }: Sabotage): Promise<Observation[]> => {
@@ -47,30 +47,40 @@ const observe = async (copy: string, { testFile, testName }: Sabotage): Promise<
 
 const apply = async (copy: string, text: string): Promise<void> => {
   await writeFile(join(copy, '.sabotage'), text);
-  const options = { cwd: copy, env: childEnvironment(copy) };
-  await run('git', ['apply', '.sabotage'], options).catch((error: unknown) => {
+  await run('git', ['apply', '.sabotage'], { cwd: copy, env: childEnvironment(copy) }).catch((error: unknown) => {
     throw new SabotageError('it no longer applies: make it again with git diff', { cause: error });
   });
 };
+
+const takeBack = (copy: string) =>
+  run('git', ['apply', '--reverse', '.sabotage'], { cwd: copy, env: childEnvironment(copy) });
 
 const demand = (fault: string | undefined): void => {
   if (fault !== undefined) throw new SabotageError(fault);
 };
 
+/** A copy of the tree that many lines are tried in, one after the other: what was compiled of it once is compiled. */
+export type Copy = { path: string; remove: () => Promise<void> };
+
+/** In the folder for temporary files; it shares the running test database. */
+export const copyOf = async (root: string): Promise<Copy> => {
+  const path = await mkdtemp(join(tmpdir(), 'halcyon-sabotage-'));
+  await copyTree(root, path);
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+};
+
 /**
  * Throws a `SabotageError` unless the named test is green as things stand and red, for a reason of its own, after the
- * patch. The copy lives in the folder for temporary files and shares the running test database.
+ * patch, which is taken back afterwards.
  */
-export const proveSabotage = async (root: string, text: string): Promise<Sabotage> => {
+export const proveSabotage = async ({ path }: Copy, text: string): Promise<Sabotage> => {
   const sabotage = readPatch(text);
-  const copy = await mkdtemp(join(tmpdir(), 'halcyon-sabotage-'));
+  demand(faultOfWitness(await observe(path, sabotage), sabotage.testName));
+  await apply(path, text);
   try {
-    await copyTree(root, copy);
-    demand(faultOfWitness(await observe(copy, sabotage), sabotage.testName));
-    await apply(copy, text);
-    demand(faultOfProof(await observe(copy, sabotage), sabotage.testName));
-    return sabotage;
+    demand(faultOfProof(await observe(path, sabotage), sabotage.testName));
   } finally {
-    await rm(copy, { recursive: true, force: true });
+    await takeBack(path);
   }
+  return sabotage;
 };
