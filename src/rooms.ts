@@ -114,6 +114,7 @@ const openStores = (deps: RoomsDeps, search: Search) => {
 /** What answers requests, and what the machinery before it needs of the rooms. */
 export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
   const { config, sql, secretKey, log, bearer, mailer, sealer } = deps;
+  const { changelog } = deps.publishing;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
@@ -138,6 +139,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,
+      changelog,
       log,
       mailer,
       passwords,
@@ -147,13 +149,14 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       baseUrl,
       authUrl,
       sections: appSections({ sql }),
-      endGrants: revokeGrantsOf,
-      eraseTheirs: eraseAppsOf,
+      endGrants: (tx, whose) => revokeGrantsOf(tx, changelog, whose),
+      eraseTheirs: eraseAppsOf(changelog),
       deviceKey: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     authorize: createAuthorize({
       sql,
+      changelog,
       sessions,
       issuer: authUrl,
       codeLifetimeSeconds: oauth.codeLifetimeSeconds,
@@ -161,6 +164,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     }),
     token: createTokenEndpoint({
       sql,
+      changelog,
       authenticate,
       lifetimes: oauth,
       rotation: {
@@ -168,9 +172,9 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
         rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
       },
     }),
-    revoke: createRevoke({ sql, authenticate }),
+    revoke: createRevoke({ sql, changelog, authenticate }),
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
-    ...createApps({ ...oauth, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
+    ...createApps({ ...oauth, sql, changelog, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
     reference: openReference(config, () => routesOf(rooms, config)),
   };

@@ -1,4 +1,5 @@
 /** The addresses of this room, put together: which page and which operation gets what. */
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
@@ -31,6 +32,7 @@ export type Accounts = {
 
 export type AccountsDeps = {
   sql: Sql;
+  changelog: Changelog;
   passwords: Passwords;
   sessions: Sessions;
   signedIn: SignedIn;

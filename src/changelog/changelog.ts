@@ -18,6 +18,9 @@ export type Actor = {
 export const OPERATOR: Actor = { kind: 'operator', user: null, client: null };
 export const HALCYON: Actor = { kind: 'halcyon', user: null, client: null };
 
+/** Somebody at a page of ours. */
+export const inPerson = (user: number): Actor => ({ kind: 'user', user, client: null });
+
 /** Who stands behind a request: a person at a page, an app that acts for one, or the platform. */
 export const actorOf = ({ scope, userId, clientId }: Principal): Actor => {
   if (scope === 'platform') return { kind: 'platform', user: null, client: clientId };

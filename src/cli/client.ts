@@ -78,11 +78,11 @@ const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
 };
 
 const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  asGuest(terminal, async ({ sql, changelog }) => {
     const client = await findClient(sql, clientId(id));
     if (client === undefined) throw notFound('client');
     if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? Everybody's connection to it ends.`);
-    await removeClient(sql, id, operator());
+    await removeClient({ sql, changelog }, id, operator());
     terminal.print(JSON.stringify({ client_id: id, deleted: true }, null, 2));
   });
 

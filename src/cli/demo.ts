@@ -84,6 +84,7 @@ const make = async (
     clientId: client.client_id,
     userId,
     storeId,
+    changelog,
     now,
     accessTokenLifetimeSeconds,
     refreshTokenIdleDays,

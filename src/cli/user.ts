@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import { recordDeed } from '#accounts/audit/audit.ts';
 import { createLinks } from '#accounts/password/links.ts';
-import { replacePassword } from '#accounts/password/replace.ts';
+import { replacePassword, type EndGrants } from '#accounts/password/replace.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { findUserByEmail, lockUser, updateDisabled, type Credentials } from '#accounts/queries.ts';
 import { addUser, prepareUser } from '#accounts/users.ts';
+import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction, type Queryable } from '#database/pool.ts';
 import { revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { readConfig } from '#config.ts';
@@ -48,15 +49,22 @@ const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Pr
   });
 
 const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  asGuest(terminal, async ({ sql, changelog }) => {
     const { id } = await existing(sql, email);
     const password = newPassword();
     const passwordHash = await passwords.hash(password);
-    const endGrants = disconnectsApps ? revokeGrantsOf : undefined;
+    const endGrants: EndGrants = (tx, which) => revokeGrantsOf(tx, changelog, which);
     await transaction(sql, async (tx) => {
       await lockUser(tx, id);
-      const now = new Date();
-      await replacePassword(tx, { action: 'password_changed', userId: id, passwordHash, endGrants, origin, now });
+      await replacePassword(tx, {
+        action: 'password_changed',
+        userId: id,
+        passwordHash,
+        endGrants: disconnectsApps ? endGrants : undefined,
+        actor: OPERATOR,
+        origin,
+        now: new Date(),
+      });
     });
     print(terminal, { id, email, password });
   });

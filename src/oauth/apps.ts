@@ -3,6 +3,7 @@ import type { AccountSection } from '#accounts/account.ts';
 import type { Sessions } from '#accounts/sessions.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
 import type { Throttle } from '#accounts/throttle/throttle.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
@@ -28,6 +29,7 @@ export type Apps = {
 
 export type AppsDeps = {
   sql: Sql;
+  changelog: Changelog;
   sessions: Sessions;
   signedIn: SignedIn;
   throttle: Throttle;

@@ -1,5 +1,6 @@
 /** POST /token (RFC 6749 §3.2): form → client and grant → answer. */
 import { originOf } from '#accounts/audit/audit.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { DoorHandler } from '#http/route.ts';
@@ -22,6 +23,7 @@ const grants: ReadonlyMap<string, Grant> = new Map([
 /** Statements, the client's authentication among them: 2 for a code, 1 for a refresh, 2 for client_credentials. */
 export const createTokenEndpoint = (deps: {
   sql: Sql;
+  changelog: Changelog;
   authenticate: AuthenticateClient;
   lifetimes: Lifetimes;
   rotation: Rotation;

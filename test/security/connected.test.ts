@@ -1,9 +1,11 @@
 /** Connected apps: what somebody has let in is seen by them alone, and ends at the next request in every process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { OPERATOR } from '#changelog/changelog.ts';
 import { createClient } from '#oauth/clients/clients.ts';
 import { revokeGrantsOf } from '#oauth/connected/connected.ts';
-import { createBrowser, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
+import { openNative } from '../../src/publishing.ts';
+import { createBrowser, ISSUER, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 
 const server = await startAuthorizationServer();
@@ -142,9 +144,11 @@ test("all of a person's grants end together, each in the audit, and nobody else'
   const [{ live } = { live: 0 }] = await sql<{ live: number }[]>`
     select count(*) as live from access_grant where user_id = ${adaId} and date_revoked is null`;
   const [before] = await sql`select count(*) from audit where action = 'grant_revoked'`;
-  const which = { origin: null, now: new Date() };
-  assert.equal(await sql.begin((tx) => revokeGrantsOf(tx, { ...which, userId: server.bobId })), 0);
-  assert.equal(await sql.begin((tx) => revokeGrantsOf(tx, { ...which, userId: adaId })), live);
+  const { changelog } = openNative({ baseUrl: ISSUER });
+  const end = (userId: number) =>
+    sql.begin((tx) => revokeGrantsOf(tx, changelog, { userId, actor: OPERATOR, origin: null, now: server.now() }));
+  assert.equal(await end(server.bobId), 0);
+  assert.equal(await end(adaId), live);
   const [after] = await sql`select count(*) from audit where action = 'grant_revoked'`;
   assert.equal(Number(after?.['count']) - Number(before?.['count']), live);
   assert.equal(await reads(server.origin, token), 401);

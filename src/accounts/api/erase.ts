@@ -1,28 +1,40 @@
 /** The end of a user: with the commit nothing opens any more that was opened in their name. */
+import { actorOf, type Actor, type Change, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#kernel/problem.ts';
 import { originOf, recordDeed, type Deed } from '../audit/audit.ts';
-import { deleteUser, lockForErasure } from './queries.ts';
+import { deleteUser, lockForErasure, lockMemberships } from './queries.ts';
 
 /** Erases what other rooms keep of a user, in the transaction that it is given. */
-export type EraseTheirs = (tx: Tx, of: { userId: number } & Pick<Deed, 'client' | 'origin' | 'now'>) => Promise<void>;
+export type EraseTheirs = (
+  tx: Tx,
+  of: { userId: number; actor: Actor } & Pick<Deed, 'client' | 'origin' | 'now'>,
+) => Promise<void>;
 
 /**
- * What stays is the audit, for as long as it is kept: it says by number who did what. Throws a 404 where there is no such
- * user.
+ * What stays is the audit, for as long as it is kept, and the changelogs of their stores: they say by number who did what.
+ * Throws a 404 where there is no such user.
  */
 export const eraseUser = (
-  sql: Sql,
-  { userId, eraseTheirs }: { userId: number; eraseTheirs: EraseTheirs },
+  { sql, changelog, eraseTheirs }: { sql: Sql; changelog: Changelog; eraseTheirs: EraseTheirs },
+  userId: number,
   request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now' | 'unmodified'>,
 ): Promise<void> =>
   transaction(sql, async (tx) => {
     const made = await lockForErasure(tx, userId);
     if (made === undefined) throw notFound('user');
     request.unmodified(made.getTime());
-    const by = { userId, client: request.principal.clientId, origin: originOf(request), now: request.now };
-    await eraseTheirs(tx, by);
+    const { principal, now } = request;
+    const actor = actorOf(principal);
+    const by = { userId, client: principal.clientId, origin: originOf(request), now };
+    await eraseTheirs(tx, { ...by, actor });
     await recordDeed(tx, { ...by, action: 'user_erased' });
+    const left = await lockMemberships(tx, userId);
     await deleteUser(tx, userId);
+    const changes = left.map(({ storeId, role }): Change => {
+      const before = { user_id: userId, role };
+      return { storeId, actor, resource: 'member', resourceId: userId, action: 'deleted', before, after: null };
+    });
+    await changelog.record(tx, changes, now);
   });

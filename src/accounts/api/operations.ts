@@ -1,5 +1,6 @@
 /** Users over the API: {base_url}/users. */
 import { randomBytes } from 'node:crypto';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -21,6 +22,7 @@ import { newUser } from './schema.ts';
 
 type Deps = {
   sql: Sql;
+  changelog: Changelog;
   passwords: Passwords;
   links: Links;
   mailer: Mailer | undefined;
@@ -109,7 +111,7 @@ export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 're
       handle: async (request) => {
         const userId = parseId(request.params['user_id'] ?? '');
         if (userId === undefined) throw notFound('user');
-        await eraseUser(sql, { userId, eraseTheirs: deps.eraseTheirs }, request);
+        await eraseUser(deps, userId, request);
         return { status: 204, next: `${baseUrl}/users` };
       },
     }),

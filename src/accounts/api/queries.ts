@@ -32,6 +32,15 @@ export const lockForErasure = async (sql: Queryable, id: number): Promise<Date |
   return row?.dateCreated;
 };
 
+/**
+ * Where the user belongs, kept until the transaction ends: from a store that they are being taken out of at this moment
+ * they are gone already.
+ */
+export const lockMemberships = (sql: Queryable, userId: number): Promise<{ storeId: number; role: string }[]> =>
+  sql<{ storeId: number; role: string }[]>`
+    select store_id as "storeId", role from membership where user_id = ${userId} order by shard, store_id for update
+  `;
+
 /** Takes along, by foreign keys: sessions, links to a new password, memberships and grants. */
 export const deleteUser = async (sql: Queryable, id: number): Promise<void> => {
   await sql`delete from users where id = ${id}`;

@@ -1,4 +1,5 @@
 /** A new password for somebody who knows the old one: GET and POST /account/password. */
+import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
@@ -43,8 +44,8 @@ const replace = (
     const held = await lockUser(tx, user.id);
     if (held === undefined || held.isDisabled || held.passwordHash !== user.passwordHash) return undefined;
     const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
-    const origin = originOf(request);
-    await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, origin, now });
+    const by = { actor: inPerson(user.id), origin: originOf(request), now };
+    await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
     return deps.sessions.start(tx, user.id, now);
   });
 

@@ -1,11 +1,15 @@
 /** What a new password does, however it came: the one page that says which ways in end with it. */
+import type { Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#database/pool.ts';
 import { recordDeed, type Origin } from '../audit/audit.ts';
 import { deleteSessionsOf, updatePassword } from '../queries.ts';
 import { deleteResetsOf } from './queries.ts';
 
 /** Ends every grant of a user; how many there were. The grants are not accounts' to write, so it is handed in. */
-export type EndGrants = (sql: Queryable, of: { userId: number; origin: Origin | null; now: Date }) => Promise<number>;
+export type EndGrants = (
+  sql: Queryable,
+  of: { userId: number; actor: Actor; origin: Origin | null; now: Date },
+) => Promise<number>;
 
 /**
  * Give it a transaction that holds the user's row. Every session and every link to a new password end; what apps were
@@ -18,14 +22,15 @@ export const replacePassword = async (
     userId: number;
     passwordHash: string;
     endGrants: EndGrants | undefined;
+    actor: Actor;
     origin: Origin | null;
     now: Date;
   },
 ): Promise<void> => {
-  const { action, userId, origin, now } = change;
+  const { action, userId, actor, origin, now } = change;
   await updatePassword(sql, userId, change.passwordHash);
   await deleteResetsOf(sql, userId);
   await deleteSessionsOf(sql, userId);
-  const grants = await change.endGrants?.(sql, { userId, origin, now });
+  const grants = await change.endGrants?.(sql, { userId, actor, origin, now });
   await recordDeed(sql, { action, userId, origin, detail: grants === undefined ? {} : { grants_ended: grants }, now });
 };

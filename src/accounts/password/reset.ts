@@ -1,4 +1,5 @@
 /** A new password by a mailed link: GET and POST /reset-password. */
+import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
@@ -37,6 +38,7 @@ const redeem = (deps: Deps, request: DoorRequest, choice: Choice): Promise<strin
       userId,
       passwordHash,
       endGrants,
+      actor: inPerson(userId),
       origin: originOf(request),
       now,
     });

@@ -1,8 +1,10 @@
 /** What a decision leaves behind: a grant with its code, or nothing; and a line of the audit either way. */
 import { originOf, recordDeed } from '#accounts/audit/audit.ts';
 import type { Session } from '#accounts/sessions.ts';
+import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
+import { grantChanges } from '../grant-changes.ts';
 import { mintToken } from '../tokens.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import { holdMembership, holdParties, insertApproval, type PickableStore } from './queries.ts';
@@ -23,9 +25,14 @@ const deedOf = ({ request, session, door }: Decision) => ({
 /**
  * The code to send to the client, or undefined where the person, their session, the client or the membership in `store`
  * is not there any more. All of it is looked at in the transaction of the grant, so a grant cannot outlive a race with their removal.
+ *
+ * For the store the grant is given here, though its app may never fetch the tokens: what its changelog tells is what
+ * somebody decided, the account page lists it from now on, and they may revoke it at once. With the code, the entry would cost
+ * the token endpoint four more statements than the two it has. A grant that lapses (a code that is not redeemed, a year
+ * without use) leaves no entry: nobody ended it.
  */
 export const recordApproval = (
-  sql: Sql,
+  { sql, changelog }: { sql: Sql; changelog: Changelog },
   decision: Decision & { store: PickableStore | undefined; codeLifetimeSeconds: number },
 ): Promise<string | undefined> =>
   transaction(sql, async (tx) => {
@@ -35,7 +42,7 @@ export const recordApproval = (
     if (!(await holdParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await holdMembership(tx, userId, store.id))) return undefined;
     const code = mintToken('authorizationCode');
-    await insertApproval(tx, {
+    const grantId = await insertApproval(tx, {
       client: client.id,
       userId,
       scope: scope.scope,
@@ -52,6 +59,12 @@ export const recordApproval = (
       storeId: store?.id ?? null,
       detail: { client: client.name, scope: scope.scope, ...(store && { store: store.name }) },
     });
+    const grant = { grantId, userId, storeId: store?.id ?? null, client: client.id };
+    const given = grantChanges([{ ...grant, clientId: client.clientId, name: client.name }], {
+      actor: inPerson(userId),
+      action: 'given',
+    });
+    await changelog.record(tx, given, door.now);
     return code.value;
   });
 

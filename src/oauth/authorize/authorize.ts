@@ -4,6 +4,7 @@
  */
 import { formNonce, isFormNonce } from '#accounts/form-nonce.ts';
 import type { Session, Sessions } from '#accounts/sessions.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
@@ -17,7 +18,14 @@ import { boundToRequest } from './nonce.ts';
 import { storesOf, type PickableStore } from './queries.ts';
 import { refusalPage } from './refusal-page.ts';
 
-type Deps = { sql: Sql; sessions: Sessions; issuer: string; codeLifetimeSeconds: number; nonceKey: Buffer };
+type Deps = {
+  sql: Sql;
+  changelog: Changelog;
+  sessions: Sessions;
+  issuer: string;
+  codeLifetimeSeconds: number;
+  nonceKey: Buffer;
+};
 
 /** A sound request of a signed-in person. `stores` are those they may choose from; none where none is to be chosen. */
 type Visit = { request: AuthorizationRequest; session: Session; stores: PickableStore[]; nonce: string };
@@ -74,8 +82,8 @@ const approve = async (
   store: PickableStore | undefined,
   door: DoorRequest,
 ): Promise<DoorAnswer> => {
-  const { sql, issuer, codeLifetimeSeconds } = deps;
-  const code = await recordApproval(sql, { request, session, store, door, codeLifetimeSeconds });
+  const { issuer, codeLifetimeSeconds } = deps;
+  const code = await recordApproval(deps, { request, session, store, door, codeLifetimeSeconds });
   if (code === undefined) {
     const again = await enter(deps, door);
     return 'status' in again ? again : ask(deps, again, door.query, 409, GONE);

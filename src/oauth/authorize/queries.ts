@@ -39,7 +39,7 @@ export const holdMembership = async (sql: Queryable, userId: number, storeId: nu
   return rows.length > 0;
 };
 
-/** An approval: the grant and the code for it. */
+/** An approval: the grant, whose id comes back, and the code for it. */
 export const insertApproval = async (
   sql: Queryable,
   approval: {
@@ -53,8 +53,8 @@ export const insertApproval = async (
     now: Date;
     codeExpires: Date;
   },
-): Promise<void> => {
-  await sql`
+): Promise<number> => {
+  const [row] = await sql<{ grantId: number }[]>`
     with made as (
       insert into access_grant (id, client, user_id, scope, store_id, date_created)
       values (nextval('id_n'), ${approval.client}, ${approval.userId}, ${approval.scope}, ${approval.storeId},
@@ -64,5 +64,8 @@ export const insertApproval = async (
     insert into authorization_code (hash, grant_id, redirect_uri, code_challenge, date_expires)
     select ${approval.codeHash}, id, ${approval.redirectUri}, ${approval.codeChallenge}, ${approval.codeExpires}
     from made
+    returning grant_id as "grantId"
   `;
+  if (row === undefined) throw new Error('A grant that was just made is not there');
+  return row.grantId;
 };

@@ -1,14 +1,27 @@
 /** What happens to a client after it was made: changed, verified, deleted. Each stands in the audit with its deed. */
 import { createHash } from 'node:crypto';
+import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
-import { recordClientDeed, type Doer } from './deed.ts';
-import { markDeleted, markDeletedOf, markVerified, updateClient, type Client, type Known } from './queries.ts';
+import { grantChanges } from '../grant-changes.ts';
+import { actorOfDoer, recordClientDeed, type Doer } from './deed.ts';
+import {
+  markDeleted,
+  markDeletedOf,
+  markVerified,
+  storeGrantsOf,
+  updateClient,
+  type Client,
+  type Known,
+} from './queries.ts';
 import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
 
 const CHANGED =
   'The settings were changed since you opened this page, and nothing was saved now. Below stands what you typed: save it ' +
   'again to put it in their place';
+
+/** Of a client that is deleted, in one statement. */
+const GRANTS_AT_ONCE = 2_000;
 
 export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
 
@@ -75,8 +88,22 @@ export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<vo
 /** Tells two states of a client apart, for whoever changes only what they have seen. */
 export const versionOf = ({ dateModified }: Pick<Client, 'dateModified'>): number => dateModified.getTime();
 
-const recordDeletion = (tx: Tx, client: Known, doer: Doer): Promise<void> =>
-  recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
+/**
+ * In the audit it is one deed, but each store is told that the app is gone. The client is marked before, so none of its
+ * grants is given or ended meanwhile.
+ */
+const recordDeletion = async (tx: Tx, changelog: Changelog, client: Known, doer: Doer): Promise<void> => {
+  await recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
+  const deed = { actor: actorOfDoer(doer), action: 'revoked' } as const;
+  for (let after = 0; ;) {
+    const page = await storeGrantsOf(tx, client.id, { after, limit: GRANTS_AT_ONCE });
+    const grants = page.map((grant) => ({ ...grant, client: client.id, clientId: client.clientId, name: client.name }));
+    await changelog.record(tx, grantChanges(grants, deed), doer.now);
+    const last = page.at(-1);
+    if (last === undefined || page.length < GRANTS_AT_ONCE) return;
+    after = last.grantId;
+  }
+};
 
 /**
  * Deletes a client. All its grants and tokens end with this commit in every process. Throws a 404 where there is no such
@@ -84,7 +111,7 @@ const recordDeletion = (tx: Tx, client: Known, doer: Doer): Promise<void> =>
  * given to another.
  */
 export const removeClient = (
-  sql: Sql,
+  { sql, changelog }: { sql: Sql; changelog: Changelog },
   clientId: string,
   { unmodified, ...doer }: Doer & { unmodified?: (version: number) => void },
 ): Promise<void> =>
@@ -92,10 +119,10 @@ export const removeClient = (
     const client = await markDeleted(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));
-    await recordDeletion(tx, client, doer);
+    await recordDeletion(tx, changelog, client, doer);
   });
 
 /** Deletes every client of a person who is being erased; in the transaction of that. */
-export const removeClientsOf = async (tx: Tx, ownerId: number, doer: Doer): Promise<void> => {
-  for (const client of await markDeletedOf(tx, ownerId, doer.now)) await recordDeletion(tx, client, doer);
+export const removeClientsOf = async (tx: Tx, changelog: Changelog, ownerId: number, doer: Doer): Promise<void> => {
+  for (const client of await markDeletedOf(tx, ownerId, doer.now)) await recordDeletion(tx, changelog, client, doer);
 };

@@ -151,3 +151,16 @@ export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promi
   update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
   returning ${known(sql)}
 `;
+
+/** A page of what stands of a client's grants for stores, by id. */
+export const storeGrantsOf = (
+  sql: Queryable,
+  client: number,
+  { after, limit }: { after: number; limit: number },
+): Promise<{ grantId: number; userId: number | null; storeId: number | null }[]> => sql<
+  { grantId: number; userId: number | null; storeId: number | null }[]
+>`
+  select id as "grantId", user_id as "userId", store_id as "storeId" from access_grant
+  where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
+  order by id limit ${limit}
+`;

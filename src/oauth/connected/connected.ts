@@ -1,29 +1,38 @@
 /** Ending what somebody has allowed. The bearer check asks at every request, so it counts at the next one everywhere. */
 import { originOf, recordDeed, type Origin } from '#accounts/audit/audit.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
+import { inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#database/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
+import { grantChanges } from '../grant-changes.ts';
 import { findOwnGrant, revokeGrants, revokeGrantsFor } from './queries.ts';
 import { boundToRevoke } from './section.ts';
 
 /**
  * Ends the live grants of a user, those of one client or for one store (null: for the account) where these are named by
- * their internal ids, and writes down each: give it the transaction of whatever it belongs to. Answers how many ended.
+ * their internal ids, and writes down each, here and in its store: give it the transaction of whatever it belongs to.
+ * Answers how many ended.
  */
 export const revokeGrantsOf = async (
   sql: Queryable,
-  which: { userId: number; clientId?: number; storeId?: number | null; origin: Origin | null; now: Date },
+  changelog: Changelog,
+  which: { userId: number; clientId?: number; storeId?: number | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<number> => {
-  const { userId, clientId, storeId, origin, now } = which;
-  const revoked = await revokeGrants(sql, { userId, client: clientId, storeId }, now);
-  for (const ended of revoked) await recordDeed(sql, { action: 'grant_revoked', userId, ...ended, origin, now });
+  const { userId, clientId, actor, origin, now } = which;
+  const revoked = await revokeGrants(sql, { userId, client: clientId, storeId: which.storeId }, now);
+  for (const { client, storeId } of revoked)
+    await recordDeed(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
+  await changelog.record(sql, grantChanges(revoked, { actor, action: 'revoked' }), now);
   return revoked.length;
 };
 
-/** Ends what anybody has allowed for a store that is being erased, and writes down each; in the transaction of that. */
+/**
+ * Ends what anybody has allowed for a store that is being erased, and writes down each; in the transaction of that. The
+ * store's own changelog goes with the store, so nothing of it is written there.
+ */
 export const revokeGrantsForStore = async (
   sql: Queryable,
   { storeId, origin, now }: { storeId: number; origin: Origin | null; now: Date },
@@ -38,15 +47,20 @@ const grantIdOf = ({ params }: DoorRequest): number => parseId(params['grant_id'
  * POST /account/connected/<grant_id>/revoke: ends what the grant is for, also what was allowed again meanwhile. One that
  * has ended before is no error, so that a double click is none.
  */
-export const createRevokeButton = (deps: { sql: Sql; signedIn: SignedIn; root: string }): DoorHandler =>
+export const createRevokeButton = (deps: {
+  sql: Sql;
+  changelog: Changelog;
+  signedIn: SignedIn;
+  root: string;
+}): DoorHandler =>
   deps.signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {
       const grant = await findOwnGrant(deps.sql, grantIdOf(request), userId);
       if (grant === undefined) throw notFound('connected app');
       const which = { userId, clientId: grant.client, storeId: grant.storeId };
-      const when = { origin: originOf(request), now: request.now };
-      await transaction(deps.sql, (tx) => revokeGrantsOf(tx, { ...which, ...when }));
+      const by = { actor: inPerson(userId), origin: originOf(request), now: request.now };
+      await transaction(deps.sql, (tx) => revokeGrantsOf(tx, deps.changelog, { ...which, ...by }));
       return redirectAnswer(`${deps.root}/account?done=revoked#connected`);
     },
   );

@@ -1,5 +1,6 @@
 /** The statements of connected apps: what somebody has let in, and how they end it. */
 import type { Queryable } from '#database/pool.ts';
+import type { LoggedGrant } from '../grant-changes.ts';
 
 export type ConnectedRow = {
   /** Of the latest grant of this client for this store; stands for all of them. */
@@ -66,20 +67,33 @@ export const findOwnGrant = async (
   return row;
 };
 
-export type RevokedRow = { client: number; storeId: number | null };
-
-/** Ends a user's grants: all, those of one client, or those of one client for one store (null: for the account). */
+/**
+ * Ends a user's grants: all, those of one client, or those of one client for one store (null: for the account). It holds
+ * their clients first, as whatever ends a grant does: a client that is being deleted takes all of its grants along in one
+ * row, and a grant must not end with it and here as well.
+ */
 export const revokeGrants = (
   sql: Queryable,
   which: { userId: number; client?: number | undefined; storeId?: number | null | undefined },
   now: Date,
-): Promise<RevokedRow[]> => sql<RevokedRow[]>`
-  update access_grant set date_revoked = ${now}
-  where user_id = ${which.userId} and date_revoked is null
+): Promise<LoggedGrant[]> => {
+  const live = sql`
+    user_id = ${which.userId} and date_revoked is null
     and ${which.client === undefined ? sql`true` : sql`client = ${which.client}`}
-    and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}
-  returning client, store_id as "storeId"
-`;
+    and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}`;
+  return sql<LoggedGrant[]>`
+    with held as (
+      select id as held_id, client_id, name from client
+      where id in (select client from access_grant where ${live}) and date_deleted is null
+      order by id for share
+    )
+    update access_grant g set date_revoked = ${now} from held
+    where client = held_id and ${live}
+    returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
+  `;
+};
+
+type RevokedRow = { client: number; storeId: number | null };
 
 /** Ends what anybody has allowed for one store. */
 export const revokeGrantsFor = (

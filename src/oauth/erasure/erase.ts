@@ -1,21 +1,22 @@
 /** What goes with a user: everything they have let in, and the apps they have made. */
-import type { Deed } from '#accounts/audit/audit.ts';
-import type { Tx } from '#database/pool.ts';
+import type { EraseTheirs } from '#accounts/api/erase.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import { removeClientsOf } from '../clients/change.ts';
 import { revokeGrantsOf } from '../connected/connected.ts';
-import { deleteTokensOf } from './queries.ts';
+import { deleteTokensOf, lockClientsAround } from './queries.ts';
 
 /**
  * Give it the transaction of the erasure. Their apps go with them: nobody else could give one another secret or delete
  * it, and without an owner it would pass for one of the operator's. Tokens go before the grants, which go with the user's
- * row: a refresh locks its token first and its grant afterwards, too.
+ * row: a refresh locks its token first and its grant afterwards, too. All clients go before the grants, because whatever
+ * ends a grant holds its client first: two people who have let in each other's apps may be erased at the same time.
  */
-export const eraseAppsOf = async (
-  tx: Tx,
-  { userId, client, origin, now }: { userId: number } & Pick<Deed, 'client' | 'origin' | 'now'>,
-): Promise<void> => {
-  await revokeGrantsOf(tx, { userId, origin, now });
-  await deleteTokensOf(tx, userId);
-  const caller = typeof client === 'number' ? { by_client: client } : undefined;
-  await removeClientsOf(tx, userId, { userId: null, caller, origin, now });
-};
+export const eraseAppsOf =
+  (changelog: Changelog): EraseTheirs =>
+  async (tx, { userId, actor, client, origin, now }) => {
+    await lockClientsAround(tx, userId);
+    await revokeGrantsOf(tx, changelog, { userId, actor, origin, now });
+    await deleteTokensOf(tx, userId);
+    const caller = typeof client === 'number' ? { by_client: client } : undefined;
+    await removeClientsOf(tx, changelog, userId, { userId: null, caller, origin, now });
+  };

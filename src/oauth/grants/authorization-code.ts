@@ -2,6 +2,7 @@
  * grant_type=authorization_code (RFC 6749 §4.1.3): one statement that authenticates the client and finds the code, the
  * checks as a table in the contract's order, and one statement that uses the code up.
  */
+import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal, type TokenFault } from '../errors.ts';
 import { issueAccessToken, issueRefreshToken, tokenAnswer } from '../issue.ts';
 import { verifierFits } from '../pkce.ts';
@@ -54,8 +55,9 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
 ];
 
 /** A code that its own client presents twice has leaked: what was made from it ends (RFC 6749 §4.1.2, RFC 9700 §4.5). */
-const refuseReuse = async ({ grantId }: CodeRow, { sql, origin, now }: Exchange): Promise<never> => {
-  await endGrant(sql, { grantId, action: 'code_reused', origin, now });
+const refuseReuse = async ({ grantId }: CodeRow, exchange: Exchange): Promise<never> => {
+  const { origin, now } = exchange;
+  await endGrant(exchange, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
   throw new TokenRefusal(tokenErrors.usedCode);
 };
 

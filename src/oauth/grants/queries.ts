@@ -169,24 +169,26 @@ export const insertPlatformToken = async (
   return rows.length === 1;
 };
 
-/** A grant for a store with its tokens, without a code; false where there is no such client. */
+/** A grant for a store with its tokens, without a code; undefined where there is no such client. */
 export const insertStoreGrant = async (
   sql: Queryable,
   grant: { clientId: string; userId: number; storeId: number; tokens: TokenPair; now: Date },
-): Promise<boolean> => {
+): Promise<{ grantId: number; client: number; name: string } | undefined> => {
   const { access, refresh } = grant.tokens;
-  const rows = await sql`
-    with made as (
+  const [row] = await sql<{ grantId: number; client: number; name: string }[]>`
+    with asked as (
+      select id, name from client where client_id = ${grant.clientId} and date_deleted is null
+    ), made as (
       insert into access_grant (id, client, user_id, scope, store_id, date_created)
       select nextval('id_n'), id, ${grant.userId}, 'store_full_access', ${grant.storeId}, ${grant.now}
-      from client where client_id = ${grant.clientId} and date_deleted is null
+      from asked
       returning id
     ), access as (
       insert into access_token (hash, grant_id, date_expires) select ${access.hash}, id, ${access.expires} from made
     ), refresh as (
       insert into refresh_token (hash, grant_id, date_expires) select ${refresh.hash}, id, ${refresh.expires} from made
     )
-    select from made
+    select made.id as "grantId", asked.id as client, asked.name from made cross join asked
   `;
-  return rows.length === 1;
+  return row;
 };

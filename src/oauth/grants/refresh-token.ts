@@ -4,6 +4,7 @@
  * back, and the old one that is presented later ends the grant, because one of the two who have it stole it (RFC 9700
  * §4.14.2). It is one statement, which authenticates the client, too.
  */
+import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal } from '../errors.ts';
 import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
 import { endGrant } from '../revocation/end-grant.ts';
@@ -18,11 +19,14 @@ const DAY_MS = 86_400_000;
 
 type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
 
-const refuseRefresh = async (refused: Refused, { sql, origin, now }: Exchange): Promise<never> => {
+const refuseRefresh = async (refused: Refused, exchange: Exchange): Promise<never> => {
   switch (refused.outcome) {
-    case 'reused':
-      await endGrant(sql, { grantId: refused.grantId, action: 'refresh_token_reused', origin, now });
+    case 'reused': {
+      const { origin, now } = exchange;
+      const { grantId } = refused;
+      await endGrant(exchange, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
       throw new TokenRefusal(tokenErrors.invalidRefreshToken);
+    }
     case 'unknown':
     case 'ended':
       throw new TokenRefusal(tokenErrors.invalidRefreshToken);

@@ -1,6 +1,8 @@
 /** How a grant, or one token of it, ends while its client and its user stay. */
 import { recordDeed, type Action, type Origin } from '#accounts/audit/audit.ts';
+import type { Actor, Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
+import { grantChanges } from '../grant-changes.ts';
 import { deleteAccessToken, revokeGrant } from './queries.ts';
 
 /** Why a grant ends; each implies the first. */
@@ -8,16 +10,19 @@ type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_r
 
 /**
  * Revokes a grant, and with it everything that hangs on it, and writes down who did it and why: both or neither. One that
- * has ended before is left alone, so that its end stands in the audit once.
+ * has ended before is left alone, so that its end stands in the audit and in the changelog once.
  */
 export const endGrant = (
-  sql: Sql,
-  end: { grantId: number; action: Reason; origin: Origin; now: Date },
+  { sql, changelog }: { sql: Sql; changelog: Changelog },
+  end: { grantId: number; action: Reason; actor: Actor; origin: Origin; now: Date },
 ): Promise<void> =>
   transaction(sql, async (tx) => {
-    const { grantId, action, origin, now } = end;
+    const { grantId, action, actor, origin, now } = end;
     const ended = await revokeGrant(tx, grantId, now);
-    if (ended !== undefined) await recordDeed(tx, { action, ...ended, origin, detail: { grant: grantId }, now });
+    if (ended === undefined) return;
+    const { client, userId, storeId } = ended;
+    await recordDeed(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
+    await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
   });
 
 /** Ends one access token of the client, and writes it down; does nothing where the client has no such token. */

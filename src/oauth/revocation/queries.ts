@@ -1,15 +1,24 @@
 /** The statements that end grants and tokens. */
 import type { Queryable } from '#database/pool.ts';
+import type { LoggedGrant } from '../grant-changes.ts';
 
 /** Whose grant it is. */
 export type Ended = { client: number; userId: number | null; storeId: number | null };
 
-/** Whose grant it was; undefined where it had ended before. All its tokens end with it. */
-export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<Ended | undefined> => {
-  const [row] = await sql<Ended[]>`
-    update access_grant set date_revoked = ${now}
-    where id = ${grantId} and date_revoked is null
-    returning client, user_id as "userId", store_id as "storeId"
+/**
+ * What it was; undefined where it had ended before, by itself or with its client, which is held so that the two cannot
+ * happen at once. All its tokens end with it.
+ */
+export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> => {
+  const [row] = await sql<LoggedGrant[]>`
+    with held as (
+      select id as held_id, client_id, name from client
+      where id = (select client from access_grant where id = ${grantId}) and date_deleted is null
+      for share
+    )
+    update access_grant g set date_revoked = ${now} from held
+    where g.id = ${grantId} and client = held_id and date_revoked is null
+    returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
   `;
   return row;
 };

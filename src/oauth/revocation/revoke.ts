@@ -1,5 +1,6 @@
 /** POST /revoke (RFC 7009): a client gives up a token of its own. */
 import { originOf } from '#accounts/audit/audit.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { DoorHandler } from '#http/route.ts';
@@ -15,8 +16,13 @@ import { grantOfRefreshToken } from './queries.ts';
  * A refresh token ends its grant with all its tokens (RFC 7009 §2.1), also when it was rotated; an access token ends
  * alone. What is unknown, or another client's, is answered like what was revoked (§2.2), and nothing happens.
  */
-export const createRevoke = ({ sql, authenticate }: { sql: Sql; authenticate: AuthenticateClient }): DoorHandler =>
-  answeringRefusals(async (request) => {
+export const createRevoke = (deps: {
+  sql: Sql;
+  changelog: Changelog;
+  authenticate: AuthenticateClient;
+}): DoorHandler => {
+  const { sql, authenticate } = deps;
+  return answeringRefusals(async (request) => {
     const form = readForm(request);
     const client = await authenticate(request, form, (claim) => findProvenClient(sql, claim));
     const { token } = form;
@@ -26,8 +32,11 @@ export const createRevoke = ({ sql, authenticate }: { sql: Sql; authenticate: Au
     if (looksLike('accessToken', token)) await endAccessToken(sql, { hash, client: client.id, ...by });
     if (looksLike('refreshToken', token)) {
       const grantId = await grantOfRefreshToken(sql, hash, client.id);
-      if (grantId !== undefined) await endGrant(sql, { grantId, action: 'grant_revoked', ...by });
+      // The app itself gives it up, and not for the person who let it in: they need not be there.
+      const actor = { kind: 'app', user: null, client: client.id } as const;
+      if (grantId !== undefined) await endGrant(deps, { grantId, action: 'grant_revoked', actor, ...by });
     }
     // The body means nothing (RFC 7009 §2.2), but some clients insist on JSON.
     return jsonAnswer(200, {});
   });
+};

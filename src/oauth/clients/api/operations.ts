@@ -1,6 +1,7 @@
 /** Clients over the API: {base_url}/clients and {base_url}/users/<id>/clients. The platform makes and deletes them. */
 import { originOf } from '#accounts/audit/audit.ts';
 import { findUser } from '#accounts/queries.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#database/pool.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/creating.ts';
@@ -18,7 +19,7 @@ import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.t
 import { countClients, listClients } from './queries.ts';
 import { newClient, type NewClientBody } from './schema.ts';
 
-type Deps = { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
+type Deps = { sql: Sql; changelog: Changelog; baseUrl: string; authUrl: string; clientsPerUser: number };
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 
 const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<NewClient, 'now'> => ({
@@ -119,7 +120,7 @@ export const createClientOperations = (
     access: 'platform',
     handle: async (request) => {
       const { clientId } = await clientFor(deps.sql, request);
-      await removeClient(deps.sql, clientId, { ...doerOf(request), unmodified: request.unmodified });
+      await removeClient(deps, clientId, { ...doerOf(request), unmodified: request.unmodified });
       return { status: 204, next: `${deps.baseUrl}/clients` };
     },
   }),

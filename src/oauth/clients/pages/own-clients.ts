@@ -97,7 +97,7 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
         return htmlAnswer(200, deletePage({ root, client, nonce }));
       }),
       submit: form('delete client', async (request, session, client) => {
-        await removeClient(sql, client.clientId, doerOf(request, session));
+        await removeClient(deps, client.clientId, doerOf(request, session));
         return redirectAnswer(`${root}/account/clients?done=deleted`);
       }),
     },

@@ -3,6 +3,7 @@ import { originOf } from '#accounts/audit/audit.ts';
 import { accountNav } from '#accounts/nav.ts';
 import type { Session } from '#accounts/sessions.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
+import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -14,6 +15,7 @@ import { findOwnClient, type Client } from '../queries.ts';
 
 export type PagesDeps = {
   sql: Sql;
+  changelog: Changelog;
   signedIn: SignedIn;
   /** The path under which the pages live, without a slash at its end. */
   root: string;

@@ -4,6 +4,7 @@
  */
 import { originOf } from '#accounts/audit/audit.ts';
 import { findUser } from '#accounts/queries.ts';
+import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -13,9 +14,17 @@ import { reachesAccount, reachesUser, type Principal } from '#kernel/principal.t
 import { revokeGrantsOf } from '../connected.ts';
 import type { Whose } from '../queries.ts';
 import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
-import { countGrants, findGrant, findStanding, listGrants, lockStanding, type StandingGrant } from './queries.ts';
+import {
+  countGrants,
+  findGrant,
+  findStanding,
+  holdClientOf,
+  listGrants,
+  lockStanding,
+  type StandingGrant,
+} from './queries.ts';
 
-type Deps = { sql: Sql; baseUrl: string };
+type Deps = { sql: Sql; changelog: Changelog; baseUrl: string };
 
 /** What the caller may see of a person's grants; undefined where that is nothing. */
 const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
@@ -40,7 +49,11 @@ const idOf = ({ params }: Pick<ApiRequest, 'params'>): number => {
   return id;
 };
 
-export const createGrantOperations = ({ sql, baseUrl }: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
+export const createGrantOperations = ({
+  sql,
+  changelog,
+  baseUrl,
+}: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
   list: listing({
     summary: 'The apps that a person has let in, a page at a time',
     rel: 'grants',
@@ -74,11 +87,13 @@ export const createGrantOperations = ({ sql, baseUrl }: Deps): Record<'list' | '
     handle: async (request) => {
       const id = idOf(request);
       const userId = await transaction(sql, async (tx) => {
+        await holdClientOf(tx, id);
         const grant = await lockStanding(tx, id);
         if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
         request.unmodified(id);
         const { client: clientId, ...which } = grant;
-        await revokeGrantsOf(tx, { ...which, clientId, origin: originOf(request), now: request.now });
+        const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
+        await revokeGrantsOf(tx, changelog, { ...which, clientId, ...by });
         return grant.userId;
       });
       return { status: 204, next: addressOfGrants(userId, baseUrl) };

@@ -44,6 +44,11 @@ export const findStanding = async (sql: Queryable, id: number): Promise<Standing
   return row;
 };
 
+/** Keeps the client of a grant from being deleted until the transaction ends. Whoever locks a grant does this first. */
+export const holdClientOf = async (sql: Queryable, id: number): Promise<void> => {
+  await sql`select from client where id = (select client from access_grant where id = ${id}) for share`;
+};
+
 /** The same, kept from whoever would end it until the transaction ends. */
 export const lockStanding = async (sql: Queryable, id: number): Promise<StandingGrant | undefined> => {
   const [row] = await sql<StandingGrant[]>`${standing(sql, id)} for no key update`;
