@@ -59,7 +59,7 @@ create table subscription_term (
   subscription_id text not null check (length(subscription_id) between 1 and 64),
   day             date not null,
   currency        text not null check (currency ~ '^[A-Z]{3}$'),
-  monthly         numeric(24, 6) not null,
+  monthly         numeric(24, 6) not null check (monthly >= 0),
   is_active       boolean not null,
   -- Active from start_day on and no longer on end_day.
   start_day       date,

@@ -409,6 +409,7 @@ create table subscription_term (
   start_day date,
   end_day date,
   constraint subscription_term_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  constraint subscription_term_monthly_check CHECK ((monthly >= (0)::numeric)),
   constraint subscription_term_pkey PRIMARY KEY (shard, store_id, subscription_id, day),
   constraint subscription_term_subscription_id_check CHECK (((length(subscription_id) >= 1) AND (length(subscription_id) <= 64)))
 );

@@ -10,6 +10,7 @@ import { blankAnswers } from '#delivery/erasure/queries.ts';
 import { createGuard } from '#delivery/guard.ts';
 import { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
+import { startSnapshots } from '#events/daily/snapshots.ts';
 import { createEventPurges } from '#events/housekeeping/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
@@ -25,7 +26,7 @@ import { createStorePurges } from '#stores/erasure/purges.ts';
 import type { Config } from './config.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { serveMetrics } from './metrics.ts';
-import { holdersOf, openPublishing } from './publishing.ts';
+import { holdersOf, openNative, openPublishing } from './publishing.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
 
@@ -95,6 +96,19 @@ const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry, wor
     ],
   });
 
+/** Where deliveries are made, for the same shards: so it goes on while no API is served. */
+const tellOfDays = ({ config, sql, clock, log }: AppDeps, worker: Worker): Running => {
+  const { writeFacts } = openNative(config);
+  return startSnapshots({
+    sql,
+    clock,
+    log,
+    writeFacts,
+    shards: () => worker.ownedShards(),
+    settings: config.snapshots,
+  });
+};
+
 /** Lets requests that are under way finish, but not for longer than the time-out. */
 const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
   const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
@@ -115,7 +129,8 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const partitions = await keepPartitions(deps);
   const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard) : undefined;
   await worker?.start();
-  const running: Running[] = [partitions, announcer, mailer, worker].filter((part) => part !== undefined);
+  const days = worker === undefined ? undefined : tellOfDays(deps, worker);
+  const running: Running[] = [partitions, announcer, mailer, worker, days].filter((part) => part !== undefined);
   const registry = new Registry();
   if (deps.roles.includes('serve')) {
     running.push(keepHouse(deps, registry, worker));

@@ -32,6 +32,18 @@ const housekeeping = Object.freeze({
   auditKeptDays: 365,
 });
 
+/** The daily snapshots: how often it is looked for what is due, and how gently it is counted. */
+const snapshotSettings = (env: Env) =>
+  Object.freeze({
+    everyMs: integer(env, 'SNAPSHOT_CHECK_MS', 60_000, 10, 3_600_000),
+    storesPerBatch: 100,
+    termsPerChunk: 10_000,
+    /** How long one store may keep the others waiting. */
+    lockWaitMs: 2_000,
+    /** When a store is tried again of which something went wrong. */
+    retryMs: 300_000,
+  });
+
 const deliverySettings = (env: Env) => {
   const leaseMs = integer(env, 'DELIVERY_LEASE_MS', 5_000, 500, 600_000);
   return Object.freeze({
@@ -123,6 +135,7 @@ export const readConfig = (env: Env, cwd: string) => {
       batchRows: 500,
       batchBytes: 4 * 1024 * 1024,
     }),
+    snapshots: snapshotSettings(env),
     delivery: deliverySettings(env),
   });
 };

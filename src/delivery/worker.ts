@@ -135,6 +135,11 @@ export class Worker implements Running {
   /** Something of these events was erased: they are read again before they are sent. */
   readonly eventsErased = (ids: readonly number[]): void => this.#bodies.forget(ids);
 
+  /** The shards that this worker has at the moment: other work that is done once may be shared out by them too. */
+  ownedShards(): number[] {
+    return this.#ownership.owned();
+  }
+
   /** Looks for work in the table: after a COMMIT whose result is unknown. */
   rediscover(): void {
     this.#discovery.everything();

@@ -9,11 +9,14 @@ import { rowOf, toCommitted, type Committed } from './batch/rows.ts';
 import { staleAt } from './keys/recall.ts';
 import { timeZonesOf } from './queries.ts';
 
-/** `resource` makes the representation; its id is the event's own, its dates are shown in the time zone it is given. */
+/**
+ * `resource` makes the representation, or its JSON text where numbers need more digits than JavaScript's have; its id is the
+ * event's own, its dates are shown in the time zone it is given.
+ */
 export type Fact = {
   storeId: number;
   type: 'changelog' | 'subscription_mrr_snapshot';
-  resource: (given: { id: number; timeZone: string }) => { readonly [name: string]: Value };
+  resource: (given: { id: number; timeZone: string }) => { readonly [name: string]: Value } | string;
 };
 
 export type NativeDeps = {
@@ -38,7 +41,9 @@ export const createNativeWriter =
       const empty = { type, action: 'created', resourceId: '', modifiedAt: null, body: '' };
       const row = rowOf(empty, storeId, { n: numbers[at] ?? 0, at, now });
       const { eventId: id } = row;
-      return { ...row, event: { ...empty, resourceId: String(id), body: JSON.stringify(resource({ id, timeZone })) } };
+      const made = resource({ id, timeZone });
+      const body = typeof made === 'string' ? made : JSON.stringify(made);
+      return { ...row, event: { ...empty, resourceId: String(id), body } };
     });
     const there = rows.filter((row) => row !== undefined);
     if (there.length > 0) {

@@ -57,6 +57,11 @@ export class Ownership implements Running {
     return this.#fences.has(shard) && !this.#draining.has(shard);
   }
 
+  /** All that `owns` says yes to. */
+  owned(): number[] {
+    return [...this.#fences.keys()].filter((shard) => this.owns(shard));
+  }
+
   /** Whether our own beat was confirmed recently enough that no rival can have taken over. */
   mayAct(): boolean {
     const { clock, settings } = this.#deps;

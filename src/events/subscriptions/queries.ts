@@ -25,7 +25,7 @@ export const holdBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
 export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<void> => {
   await sql`
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
-    select s.shard, s.id, o.day, o.day, (o.day + 1)::timestamp at time zone s.time_zone
+    select s.shard, s.id, o.day, o.day, (o.day + 1)::timestamp at time zone s.time_zone + interval '10 minutes'
     from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
     join store s on s.shard = a.shard and s.id = a.store_id
     cross join lateral (select (${now}::timestamptz at time zone s.time_zone)::date as day) as o

@@ -1,0 +1,120 @@
+/**
+ * Stores whose subscriptions are counted, at any time: publishes say when they are, and a clock that stands still tells the
+ * job. One partition of events covers the years in which it all happens.
+ */
+import type { Sql } from '#database/pool.ts';
+import { createMint } from '#events/batch/mint.ts';
+import { createNativeWriter } from '#events/native.ts';
+import { runRound, type SnapshotDeps } from '#events/daily/snapshots.ts';
+import { createPublisher } from '#events/publish.ts';
+import { createLog } from '#kernel/log.ts';
+import { dayOf, firstIdOfDay, SHARDS, shardOf } from '#kernel/ids.ts';
+import { createStore } from '#stores/store.ts';
+import { testDatabase } from './database.ts';
+import { endings } from './endings.ts';
+
+export type Snapshot = {
+  date: string;
+  currencies: {
+    currency_code: string;
+    mrr: number;
+    active_count: number;
+    new: number;
+    expansion: number;
+    contraction: number;
+    churn: number;
+    reactivation: number;
+  }[];
+};
+
+const YEARS = [new Date('2027-01-01T00:00:00Z'), new Date('2036-01-01T00:00:00Z')] as const;
+const baseUrl = 'http://localhost:8080';
+
+const settings = { everyMs: 10, storesPerBatch: 100, termsPerChunk: 10_000, lockWaitMs: 5_000, retryMs: 300_000 };
+
+const addYears = async (sql: Sql): Promise<void> => {
+  const [from, to] = YEARS.map((at) => firstIdOfDay(dayOf(at)));
+  await sql.unsafe(`create table event_years partition of event for values from (${from}) to (${to})`);
+};
+
+export const startRevenue = async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await addYears(sql);
+  let now: Date = YEARS[0];
+  const clock = { now: () => now, monotonicMs: () => performance.now() };
+  const log = createLog('silent');
+  const common = { sql, mint: createMint(), baseUrl };
+  const publisher = createPublisher({
+    ...common,
+    batchRows: 500,
+    batchBytes: 4 * 1024 * 1024,
+    onCommitted: () => {},
+    onUnknown: () => {},
+  });
+  /** As another process has it: with numbers of its own. */
+  const deps = (given: Partial<SnapshotDeps> = {}): SnapshotDeps => ({
+    sql,
+    clock,
+    log,
+    writeFacts: createNativeWriter({ mint: createMint(), baseUrl, announce: async () => {} }),
+    shards: () => Array.from({ length: SHARDS }, (_, shard) => shard),
+    settings,
+    ...given,
+  });
+  const own = deps();
+  const at = (text: string): void => void (now = new Date(text));
+  return {
+    sql,
+    ends,
+    settings,
+    deps,
+    at,
+    addStore: async (timeZone: string): Promise<number> => {
+      const details = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone };
+      return (await createStore(sql, { ...details, now })).id;
+    },
+    moveStore: (storeId: number, timeZone: string) => sql`
+      update store set time_zone = ${timeZone} where shard = ${shardOf(storeId)} and id = ${storeId}`,
+    /** Publishes versions of subscriptions at that time. */
+    publish: (storeId: number, text: string, ...resources: readonly ({ id: string } & Record<string, unknown>)[]) => {
+      at(text);
+      const events = resources.map((resource) => ({
+        type: 'subscription' as const,
+        action: 'modified',
+        resourceId: resource.id,
+        modifiedAt: null,
+        body: JSON.stringify(resource),
+      }));
+      return publisher({ storeId, events, now });
+    },
+    /** A round of the job at that time, for the shard of the store; answers how many snapshots it made. */
+    round: (storeId: number, text: string, given?: Partial<SnapshotDeps>): Promise<number> => {
+      at(text);
+      return runRound({ ...own, shards: () => [shardOf(storeId)], ...given });
+    },
+    /** The JSON texts of a store's snapshots, in the order they were made. */
+    texts: async (storeId: number): Promise<string[]> => {
+      const rows = await sql<{ body: string }[]>`
+        select body from event
+        where shard = ${shardOf(storeId)} and store_id = ${storeId} and resource_type = 'subscription_mrr_snapshot'
+        order by id`;
+      return rows.map(({ body }) => body);
+    },
+  };
+};
+
+export type Revenue = Awaited<ReturnType<typeof startRevenue>>;
+
+export const snapshotsOf = async (revenue: Revenue, storeId: number): Promise<Snapshot[]> =>
+  (await revenue.texts(storeId)).map((text) => JSON.parse(text) as Snapshot);
+
+/** A subscription that is active, by what it takes: `euros('a', 10)`. */
+export const euros = (id: string, total_order: number | string, more: Record<string, unknown> = {}) => ({
+  id,
+  frequency: '1m',
+  is_active: true,
+  currency_code: 'EUR',
+  _embedded: { 'svc:transaction_template': { total_order } },
+  ...more,
+});
