@@ -3,7 +3,7 @@
 import { createInterface } from 'node:readline/promises';
 import { createProgram } from '#cli/program.ts';
 import type { Terminal } from '#cli/terminal.ts';
-import { explain } from '#cli/explain.ts';
+import { exitCodeOf, explain } from '#cli/explain.ts';
 
 // Every part has a time-out of its own that is shorter. What still hangs after this is ended with the process, and the
 // embedded PostgreSQL by its watchdog: nothing that was accepted is lost by it.
@@ -31,12 +31,19 @@ const ask = async (question: string): Promise<string> => {
   }
 };
 
+/** `\r` and the erasure of the line (ECMA-48 EL) instead of a line end: the next one stands in its place. */
+const showProgress = (line: string): void => {
+  process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
+};
+
 const terminal: Terminal = {
   env: process.env,
   cwd: process.cwd(),
   print: (text) => void process.stdout.write(`${text}\n`),
   warn: (text) => void process.stderr.write(`${text}\n`),
+  input: () => process.stdin,
   ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
+  ...(process.stderr.isTTY ? { showProgress } : {}),
   untilToldToStop,
 };
 
@@ -45,7 +52,7 @@ try {
   process.exitCode = 0;
 } catch (error) {
   terminal.warn(explain(error));
-  process.exitCode = 1;
+  process.exitCode = exitCodeOf(error);
 }
 // What is left open now is an idle socket at most; nobody should wait for it.
 process.exit();

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { VERSION } from '#app.ts';
 import { createClientCommand } from './client.ts';
 import { migrateOnly } from './migrate.ts';
+import { createPublishCommand } from './publish/command.ts';
 import { serve } from './serve.ts';
 import { createStoreCommand } from './store.ts';
 import type { Terminal } from './terminal.ts';
@@ -28,5 +29,6 @@ export const createProgram = (terminal: Terminal): Command => {
   program.addCommand(createUserCommand(terminal));
   program.addCommand(createStoreCommand(terminal));
   program.addCommand(createClientCommand(terminal));
+  program.addCommand(createPublishCommand(terminal));
   return program;
 };

@@ -1,20 +1,24 @@
-/** The program with arguments, run to its end. */
-import { spawn } from 'node:child_process';
+/** The program with arguments. */
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const PATIENCE_MS = 30_000;
 
 export type Ended = { code: number | null; out: string; err: string };
 
-/** Runs it with just this environment; a run that does not end by itself is killed and has no exit code. */
+/** Starts it with just this environment; one that does not end by itself is killed. */
+export const startCommand = (
+  args: readonly string[],
+  env: Record<string, string>,
+): ChildProcessByStdio<null, Readable, Readable> =>
+  spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+
+/** Runs it to its end; a run that had to be killed has no exit code. */
 export const runCommand = async (args: readonly string[], env: Record<string, string>): Promise<Ended> => {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: PATIENCE_MS,
-  });
+  const child = startCommand(args, env);
   let [out, err] = ['', ''];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));

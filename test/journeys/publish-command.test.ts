@@ -1,0 +1,248 @@
+/** `halcyon publish`: a file of events reaches a store, whatever happens on the way, each of them once. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, request as send, type IncomingMessage, type ServerResponse } from 'node:http';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { after, beforeEach, test } from 'node:test';
+import { createClient } from '#oauth/clients/clients.ts';
+import { createStore } from '#stores/store.ts';
+import { exitCodeOf } from '../../src/cli/explain.ts';
+import { createPublishCommand } from '../../src/cli/publish/command.ts';
+import { startTestApp } from '../setup/app.ts';
+import { startCommand } from '../setup/command.ts';
+import { freePort } from '../setup/free-port.ts';
+import { until } from '../setup/until.ts';
+
+const app = await startTestApp({ roles: ['serve'] });
+const { sql } = app;
+const folder = await mkdtemp(join(tmpdir(), 'halcyon-publish-'));
+after(() => rm(folder, { recursive: true }));
+const platform = await createClient(sql, { name: 'Shop', redirectUris: [], trusted: true, now: app.clock.now() });
+
+/** What happens to a request that publishes, by how many of them came before; nothing where this says nothing. */
+let fate: (n: number) => 'busy' | 'lost' | 'held' | undefined = () => undefined;
+let posts: { atMs: number; lines: number }[] = [];
+let held: ServerResponse[] = [];
+
+const bodyOf = async (message: IncomingMessage): Promise<Buffer> =>
+  Buffer.concat(await Array.fromAsync(message as AsyncIterable<Buffer>));
+
+/** Between the command and Halcyon. What is lost or held is published all the same: its answer does not arrive. */
+const gate = createServer((request, response) => {
+  const pass = async () => {
+    const body = await bodyOf(request);
+    const isPost = request.url?.endsWith('/events') === true;
+    const what = isPost ? fate(posts.length) : undefined;
+    if (isPost) posts.push({ atMs: performance.now(), lines: (JSON.parse(body.toString()) as unknown[]).length });
+    if (what === 'busy') return response.writeHead(503, { 'Retry-After': '1' }).end();
+    const { method, headers } = request;
+    const asked = send(app.baseUrl + request.url, { method, headers });
+    asked.end(body);
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+    const text = await bodyOf(answer);
+    if (what === 'lost') return response.destroy();
+    if (what === 'held') return held.push(response);
+    return response.writeHead(answer.statusCode ?? 0, answer.headers).end(text);
+  };
+  pass().catch(() => response.destroy());
+}).listen(0, '127.0.0.1');
+await once(gate, 'listening');
+after(() => gate.close());
+const url = `http://127.0.0.1:${(gate.address() as AddressInfo).port}`;
+
+const client = { HALCYON_CLIENT_ID: platform.client_id, HALCYON_CLIENT_SECRET: platform.client_secret };
+const env = { HALCYON_URL: url, ...client, HALCYON_DATA: join(folder, 'none') };
+
+/** The command in this process, to its end. */
+const publish = async (
+  args: readonly string[],
+  options: { input?: Readable; env?: Record<string, string>; told?: Promise<string> } = {},
+) => {
+  const [out, err]: [string[], string[]] = [[], []];
+  const terminal = {
+    env: options.env ?? env,
+    cwd: folder,
+    print: (text: string) => void out.push(text),
+    warn: (text: string) => void err.push(text),
+    input: () => options.input ?? Readable.from([]),
+    untilToldToStop: () => options.told ?? new Promise<string>(() => {}),
+  };
+  const ended = createPublishCommand(terminal).parseAsync(['node', 'publish', ...args]);
+  const failure: unknown = await ended.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  const code = failure === undefined ? 0 : exitCodeOf(failure);
+  return { code, out: out.join('\n'), err: err.join('\n'), end: failure instanceof Error ? failure.message : '' };
+};
+
+let storeId = '';
+beforeEach(async () => {
+  [fate, posts, held] = [() => undefined, [], []];
+  const store = { name: 'S', domain: 's.example', email: 'a@example.com', timeZone: 'UTC', now: app.clock.now() };
+  storeId = String((await createStore(sql, store)).id);
+});
+
+const order = (id: number, more: object = {}): string =>
+  JSON.stringify({ event: 'transaction/created', resource: { id, ...more } });
+const orders = (count: number): string[] => Array.from({ length: count }, (_, n) => order(n));
+const file = async (lines: readonly string[]): Promise<string> => {
+  await writeFile(join(folder, 'orders.jsonl'), lines.join('\n'));
+  return 'orders.jsonl';
+};
+/** The resources' ids, one an event. */
+const published = async (): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`
+    select resource_id::int as id from event where store_id = ${storeId} order by 1`;
+  return rows.map(({ id }) => id);
+};
+const each = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+
+test('a file is published, and the same file again publishes nothing', async () => {
+  const lines = [...orders(3), '', order(1, { total: 2 }), order(2), order(2)];
+  const name = await file(lines);
+  const first = await publish([name, '--store', storeId]);
+  assert.deepEqual([first.code, first.err], [0, '']);
+  assert.match(first.out, /^6 events published in /);
+  assert.deepEqual(await published(), [0, 1, 1, 2, 2, 2]);
+  await file(lines.toSpliced(1, 1));
+  assert.equal((await publish([name, '--store', storeId])).code, 0);
+  assert.equal((await published()).length, 6, 'not one of those that are left is published again');
+});
+
+test('of the lines of one resource the last is the latest, however many arrays they are in', async () => {
+  const lines = Array.from({ length: 600 }, (_, n) => order(1, { n }));
+  assert.equal((await publish([await file(lines), '--store', storeId])).code, 0);
+  const [latest] = await sql<{ version: number; n: number }[]>`
+    select version, (body::json ->> 'n')::int as n from resource where store_id = ${storeId}`;
+  assert.deepEqual({ ...latest }, { version: 600, n: 599 });
+});
+
+test('what is piped in is published when it is there, and not when there is enough of it', async () => {
+  const input = new PassThrough();
+  const running = publish(['-', '--store', storeId], { input });
+  input.write(`${order(1)}\n`);
+  await until(published, ({ length }) => length === 1);
+  input.end(order(2));
+  assert.equal((await running).code, 0);
+  assert.deepEqual(await published(), [1, 2]);
+});
+
+test('after a kill in the middle the same command publishes each event once', async () => {
+  const name = join(folder, await file(orders(1_200)));
+  fate = (n) => (n === 1 ? 'held' : undefined);
+  const child = startCommand(['publish', name, '--store', storeId], { PATH: process.env['PATH'] ?? '', ...env });
+  await until(
+    async () => held.length,
+    (count) => count === 1,
+  );
+  child.kill('SIGKILL');
+  await once(child, 'close');
+  assert.equal((await published()).length, 1_000, 'two of three arrays have arrived');
+  fate = () => undefined;
+  const again = await publish([name, '--store', storeId, '--json']);
+  assert.equal((JSON.parse(again.out) as { published: number }).published, 1_200);
+  assert.deepEqual(await published(), each(1_200));
+});
+
+test('at a line that is refused it stops: all before it is published, nothing after it, and mended it goes on', async () => {
+  const lines = orders(6);
+  const name = await file(lines.with(3, order(3).replace('created', 'made')));
+  const stopped = await publish([name, '--store', storeId]);
+  assert.equal(stopped.code, 1);
+  assert.match(stopped.err, /^orders\.jsonl:4: event must be one of the catalogue/);
+  assert.match(stopped.end, /^Stopped at line 4\. 3 events are published\. To go on, run the same command again/);
+  assert.deepEqual(await published(), [0, 1, 2]);
+  await file(lines);
+  assert.equal((await publish([name, '--store', storeId])).code, 0);
+  assert.deepEqual(await published(), each(6));
+});
+
+const deep = `{"a":`.repeat(120) + '1' + '}'.repeat(120);
+const faulty: readonly (readonly [line: string, message: RegExp])[] = [
+  ['{"event":', /not JSON/],
+  ['[1]', /not an event/],
+  [order(1).replace('created', 'made'), /event must be one of/],
+  [order(1).replace('"id":1', '"id":1,"total":1,"total":2'), /resource\.total occurs twice/],
+  [order(1, { name: '\u0000' }), /resource\.name: .*NUL/],
+  ['{"event":"changelog/created","resource":{"id":1}}', /written by Halcyon itself/],
+  [`{"event":"transaction/created","resource":{"id":1,"a":${deep}}}`, /nested more than/],
+  [order(1, { note: 'x'.repeat(300_000) }), /at most 262144 bytes/],
+  [order(1, { note: 'x'.repeat(2_200_000) }), /longer than 2097152 bytes/],
+  [JSON.stringify({ ...JSON.parse(order(0)), idempotency_key: '' }), /idempotency_key must be/],
+];
+
+test('--keep-going publishes all other lines and names each that is refused', async () => {
+  const lines = faulty.flatMap(([line], n) => [order(n), line]);
+  const ended = await publish([await file(lines), '--store', storeId, '--keep-going', '--json']);
+  assert.equal(ended.code, 2);
+  assert.deepEqual(await published(), each(faulty.length));
+  const told = JSON.parse(ended.out) as { published: number; refused: number; faults: { line: number }[] };
+  assert.deepEqual([told.published, told.refused], [faulty.length, faulty.length]);
+  assert.deepEqual(
+    told.faults.map(({ line }) => line).toSorted((a, b) => a - b),
+    faulty.map((_, n) => 2 * n + 2),
+  );
+  for (const [n, [, message]] of faulty.entries()) {
+    const own = ended.err.split('\n').find((line) => line.startsWith(`orders.jsonl:${2 * n + 2}: `));
+    assert.match(own ?? '', message);
+  }
+});
+
+test('a token that ends in the middle is replaced by another', async () => {
+  fate = (n) => {
+    if (n === 1) app.clock.advance(3 * 3_600_000);
+    return undefined;
+  };
+  assert.equal((await publish([await file(orders(700)), '--store', storeId])).code, 0);
+  assert.deepEqual(
+    posts.map(({ lines }) => lines),
+    [500, 200, 200],
+  );
+  assert.deepEqual(await published(), each(700));
+});
+
+test('a server that is busy is asked again when it said, and one whose answer was lost publishes nothing twice', async () => {
+  fate = (n) => (['busy', 'lost'] as const)[n];
+  const ended = await publish([await file(orders(20)), '--store', storeId]);
+  assert.equal(ended.code, 0);
+  assert.equal(posts.length, 3);
+  assert.ok((posts[1]?.atMs ?? 0) - (posts[0]?.atMs ?? 0) >= 990, 'Retry-After is waited for');
+  assert.match(ended.err, /^the server answers 503: trying again for 60 s$/);
+  assert.deepEqual(await published(), each(20));
+});
+
+test('where no server is, it ends and says so', async () => {
+  const nowhere = { ...env, HALCYON_URL: `http://127.0.0.1:${await freePort()}` };
+  const ended = await publish([await file(orders(1)), '--store', storeId, '--retry-for', '0'], { env: nowhere });
+  assert.equal(ended.code, 3);
+  assert.match(ended.end, /^no answer from the server \(ECONNREFUSED\)/);
+});
+
+test('told to stop it stops at once, also while it waits, and says how to go on', async () => {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  fate = () => 'held';
+  const running = publish([await file(orders(5)), '--store', storeId], { told: promise });
+  await until(
+    async () => held.length,
+    (count) => count === 1,
+  );
+  resolve('SIGINT');
+  const ended = await running;
+  assert.equal(ended.code, 130);
+  assert.match(ended.end, /^SIGINT: 0 events are published, and perhaps .* run the same command again/);
+});
+
+test("the demo's file says where and as whom, and its secret goes nowhere else", async () => {
+  const demo = { base_url: url, store_id: Number(storeId), platform };
+  await writeFile(join(folder, 'demo.json'), JSON.stringify(demo));
+  const name = await file(orders(1));
+  assert.equal((await publish([name], { env: { HALCYON_DATA: folder } })).code, 0);
+  assert.deepEqual(await published(), [0]);
+  const elsewhere = await publish([name, '--store', storeId, '--url', `${url}/x`], { env: { HALCYON_DATA: folder } });
+  assert.match(elsewhere.end, /^Say as which client/);
+});
