@@ -71,3 +71,11 @@ test('every fault of an array is named with its index', () => {
   const body = [good, { ...good, resource: {} }, { event: 'x', resource: { id: 1 } }];
   assert.deepEqual(faultsOf(body), ['400 1.resource.id invalid_value', '400 2.event unknown_event']);
 });
+
+test('the deepest relation of the catalogue can be published, with what stands in it', () => {
+  const option = { name: 'size', choices: [{ code: { of: 'the shop' } }] };
+  const items = [{ name: 'Box', _embedded: { 'svc:item_options': [option] } }];
+  const resource = { id: 1, _embedded: { transaction_template: { _embedded: { items } } } };
+  const { events } = readPublish({ event: 'subscription/created', resource }, limits, undefined);
+  assert.equal(events.length, 1);
+});

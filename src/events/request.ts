@@ -20,10 +20,20 @@ type JsonObject = { readonly [name: string]: Value };
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** What stands one level below: of what is embedded, the copies themselves, neither the list they are in nor `_embedded`. */
+const oneLevelBelow = (value: object): unknown[] =>
+  Object.entries(value).flatMap(([name, child]: [string, unknown]) =>
+    name === '_embedded' && isObject(child) ? Object.values(child).flat() : [child],
+  );
+
+/**
+ * Embedded copies count as one level each, so that everything the catalogue knows can be published: as bare JSON the
+ * options of an item of a subscription's template stand on the ninth.
+ */
 const isDeeperThan = (value: unknown, levels: number): boolean =>
   typeof value === 'object' &&
   value !== null &&
-  (levels === 0 || Object.values(value).some((child) => isDeeperThan(child, levels - 1)));
+  (levels === 0 || oneLevelBelow(value).some((child) => isDeeperThan(child, levels - 1)));
 
 /** An id is an integer or a string of 1–64 characters that an address can carry. */
 const readId = (id: unknown): string | undefined => {
@@ -83,7 +93,11 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
     );
   }
   if (isDeeperThan(resource, limits.eventDepth)) {
-    fail('resource', 'too_deep', `resource may be nested at most ${limits.eventDepth} levels deep`);
+    fail(
+      'resource',
+      'too_deep',
+      `resource may be nested at most ${limits.eventDepth} levels deep, each embedded copy counting as one`,
+    );
     return undefined;
   }
   const body = JSON.stringify(resource);

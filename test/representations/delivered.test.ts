@@ -1,0 +1,101 @@
+/**
+ * A webhook's body is byte for byte what GET of the resource answers with the webhook's query, while that version is the
+ * latest; and what `svc:payload` of the event answers with it for ever. Over resources and queries made at random.
+ */
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { collectionOf, relationsOf, type ResourceType } from '#commerce/catalogue.ts';
+import type { Relations } from '#hypermedia/zoom.ts';
+import { valueWith } from '../setup/any-document.ts';
+import { startTestApp } from '../setup/app.ts';
+import { startReceiver } from '../setup/receiver.ts';
+
+const TYPES = ['transaction', 'subscription', 'customer', 'transaction_log'] as const satisfies ResourceType[];
+const QUERIES = 8;
+const RESOURCES = 10;
+const SEED = randomInt(2 ** 31);
+
+/** Names that publishers give, names that mean something to JavaScript, and any text that JSON of ours may hold. */
+const names = fc.oneof(
+  fc.constantFrom('total_order', 'currency_code', 'date_created', 'constructor', 'toString', 'is_active', 'url', ''),
+  fc.string({ unit: 'binary', maxLength: 6 }).filter((text) => !text.includes('\0')),
+);
+const isSound = (value: unknown): boolean => {
+  const text = JSON.stringify(value);
+  return text.isWellFormed() && !/\\u0000|\\ud[89a-f]|"__proto__":|"_(?:links|embedded)":/i.test(text);
+};
+const objects = fc.dictionary(names, valueWith(names), { maxKeys: 6 }).filter(isSound);
+
+type Resource = Record<string, unknown>;
+
+/** A resource that has, under some of the relations, one copy or several, each with copies of its own. */
+const embedding = (relations: Relations): fc.Arbitrary<Resource> => {
+  const copies = Object.entries(relations).map(([rel, below]) => {
+    const one = embedding(below);
+    const name = fc.constantFrom(rel, `svc:${rel}`, `fx:${rel}`);
+    const value = fc.oneof(one, fc.array(one, { maxLength: 3 }), fc.constantFrom(null, 7, 'none'));
+    return fc.option(fc.tuple(name, value));
+  });
+  return fc.tuple(objects, ...copies).map(([own, ...found]) => {
+    const embedded = Object.fromEntries(found.filter((entry) => entry !== null) as [string, unknown][]);
+    return Object.keys(embedded).length === 0 ? own : { ...own, _embedded: embedded };
+  });
+};
+
+const pathsOf = (relations: Relations, above = ''): string[] =>
+  Object.entries(relations).flatMap(([rel, below]) => [above + rel, ...pathsOf(below, `${above}${rel}:`)]);
+
+const queries = (type: ResourceType): fc.Arbitrary<string> => {
+  const zoom = fc.subarray(pathsOf(relationsOf(type)));
+  const fields = fc.option(
+    fc.subarray(['id', 'total_order', 'currency_code', 'is_active', 'toString', 'none'], { minLength: 1 }),
+  );
+  return fc.tuple(zoom, fields).map(([paths, kept]) => {
+    const parts = [paths.length > 0 && `zoom=${paths.join(',')}`, kept && `fields=${kept.join(',')}`];
+    return parts.filter((part) => typeof part === 'string').join('&');
+  });
+};
+
+const app = await startTestApp();
+const events = `/stores/${app.storeId}/events`;
+
+const bytesOf = async (address: string, query: string): Promise<string> => {
+  const response = await app.api('GET', `${address}?${query}`);
+  assert.equal(response.status, 200, address);
+  return Buffer.from(await response.arrayBuffer()).toString('hex');
+};
+
+for (const type of TYPES) {
+  test(`what a webhook receives of a ${type} is what GET and the event's payload answer with its query`, async (t) => {
+    t.diagnostic(`seed ${SEED}`);
+    const receiver = await startReceiver(t);
+    const wanted = fc.sample(queries(type), { numRuns: QUERIES, seed: SEED });
+    for (const [index, query] of wanted.entries()) {
+      const url = `${receiver.url}/${index}`;
+      const body = { name: `${index}`, format: 'json', encryption_key: 'k', url, event_resource: type, query };
+      const response = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body });
+      assert.equal(response.status, 201, await response.text());
+    }
+    const resources = fc.sample(embedding(relationsOf(type)), { numRuns: RESOURCES, seed: SEED });
+    const array = resources.map((resource, id) => ({ event: `${type}/created`, resource: { ...resource, id } }));
+    const answer = await app.api('POST', events, { token: app.platformToken, body: array });
+    assert.equal(answer.status, 200, await answer.clone().text());
+    const { _embedded } = (await answer.json()) as {
+      _embedded: { 'svc:events': { id: number; resource_id: string }[] };
+    };
+    await receiver.until(QUERIES * RESOURCES);
+
+    const payloads = new Map(_embedded['svc:events'].map(({ id, resource_id: of }) => [of, `${events}/${id}/payload`]));
+    assert.equal(payloads.size, RESOURCES);
+    for (const { path, body } of receiver.got) {
+      const query = wanted[Number(path.slice(1))] ?? '';
+      const { _links } = JSON.parse(body.toString()) as { _links: { self: { href: string } } };
+      const id = _links.self.href.slice(_links.self.href.lastIndexOf('/') + 1);
+      const delivered = body.toString('hex');
+      assert.equal(await bytesOf(`/stores/${app.storeId}/${collectionOf(type)}/${id}`, query), delivered, query);
+      assert.equal(await bytesOf(payloads.get(id) ?? '', query), delivered, query);
+    }
+  });
+}
