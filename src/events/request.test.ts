@@ -76,6 +76,10 @@ test('the deepest relation of the catalogue can be published, with what stands i
   const option = { name: 'size', choices: [{ code: { of: 'the shop' } }] };
   const items = [{ name: 'Box', _embedded: { 'svc:item_options': [option] } }];
   const resource = { id: 1, _embedded: { transaction_template: { _embedded: { items } } } };
-  const { events } = readPublish({ event: 'subscription/created', resource }, limits, undefined);
+  const { events } = readPublish(
+    { event: 'subscription/created', resource },
+    { ...limits, eventLimitBytes: 1_000, eventDepth: 8 },
+    undefined,
+  );
   assert.equal(events.length, 1);
 });

@@ -40,12 +40,12 @@ const embedding = (relations: Relations): fc.Arbitrary<Resource> => {
   });
   return fc.tuple(objects, ...copies).map(([own, ...found]) => {
     const embedded = Object.fromEntries(found.filter((entry) => entry !== null) as [string, unknown][]);
-    return Object.keys(embedded).length === 0 ? own : { ...own, _embedded: embedded };
+    return Object.keys(embedded).length === 0 ? own : Object.assign(own, { _embedded: embedded });
   });
 };
 
 const pathsOf = (relations: Relations, above = ''): string[] =>
-  Object.entries(relations).flatMap(([rel, below]) => [above + rel, ...pathsOf(below, `${above}${rel}:`)]);
+  Object.entries(relations).flatMap(([rel, below]) => [above + rel].concat(pathsOf(below, `${above}${rel}:`)));
 
 const queries = (type: ResourceType): fc.Arbitrary<string> => {
   const zoom = fc.subarray(pathsOf(relationsOf(type)));
