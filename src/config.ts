@@ -40,8 +40,6 @@ const snapshotSettings = (env: Env) =>
     termsPerChunk: 10_000,
     /** How long one store may keep the others waiting. */
     lockWaitMs: 2_000,
-    /** When a store is tried again of which something went wrong. */
-    retryMs: 300_000,
   });
 
 const deliverySettings = (env: Env) => {

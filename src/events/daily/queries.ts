@@ -14,15 +14,17 @@ const SETTLING = '10 minutes';
 const dueAfter = (sql: Queryable, day: Fragment) => sql`
   ((${day} + 1)::timestamp at time zone s.time_zone + ${SETTLING}::interval)`;
 
+type Asked = { shards: readonly number[]; except: readonly number[]; now: Date; limit: number };
+
 /** Books of these shards that are due, those that have waited longest first. An erased store's is left to housekeeping. */
-export const dueBooks = async (
-  sql: Queryable,
-  { shards, now, limit }: { shards: readonly number[]; now: Date; limit: number },
-): Promise<DueBook[]> => sql<DueBook[]>`
+export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: Asked): Promise<DueBook[]> => sql<
+  DueBook[]
+>`
   select b.shard, b.store_id as "storeId", b.next_day::text as day
   from revenue_book b
   join store s on s.shard = b.shard and s.id = b.store_id
   where b.shard = any (${shards}::smallint[]) and b.due_at <= ${now}
+    and b.store_id <> all (${except}::bigint[])
   order by b.due_at, b.shard, b.store_id
   limit ${limit}`;
 
@@ -135,9 +137,4 @@ export const advanceBook = async (sql: Queryable, { shard, storeId, day }: DueBo
 export const keepDay = async (sql: Queryable, { shard, storeId, day }: DueBook, resourceId: number): Promise<void> => {
   await sql`
     insert into revenue_day (shard, store_id, day, resource_id) values (${shard}, ${storeId}, ${day}, ${resourceId})`;
-};
-
-/** Looks at the book again later, so that one that fails is not in the way of the others for ever. */
-export const postpone = async (sql: Queryable, { shard, storeId }: DueBook, until: Date): Promise<void> => {
-  await sql`update revenue_book set due_at = ${until} where shard = ${shard} and store_id = ${storeId}`;
 };

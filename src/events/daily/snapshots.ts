@@ -7,41 +7,45 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
-import { dueBooks, postpone, type DueBook } from './queries.ts';
+import { dueBooks, type DueBook } from './queries.ts';
 import { tellDay, type TellingDeps } from './tell.ts';
 
 export type SnapshotDeps = TellingDeps & {
   log: Log;
   /** The shards that this process looks after at the moment. */
   shards: () => readonly number[];
-  settings: TellingDeps['settings'] & { everyMs: number; storesPerBatch: number; retryMs: number };
+  settings: TellingDeps['settings'] & { everyMs: number; storesPerBatch: number };
 };
 
-/** One day; a store that cannot be counted is left for later. Throws where the database cannot be asked. */
-const turn = async (deps: SnapshotDeps, book: DueBook): Promise<boolean> => {
-  const { sql, clock, log, settings } = deps;
+type Turn = 'told' | 'nothing to tell' | 'failed';
+
+/** Throws where the database cannot be asked at all. */
+const turn = async (deps: SnapshotDeps, book: DueBook): Promise<Turn> => {
   try {
-    return await tellDay(deps, book);
+    return (await tellDay(deps, book)) ? 'told' : 'nothing to tell';
   } catch (error) {
     if (isUnavailable(error)) throw error;
-    log.error({ err: error, store: book.storeId, day: book.day }, 'a day of recurring revenue could not be told of');
-    await postpone(sql, book, new Date(clock.now().getTime() + settings.retryMs));
-    return false;
+    const about = { err: error, store: book.storeId, day: book.day };
+    deps.log.error(about, 'a day of recurring revenue could not be told of; the next round tries again');
+    return 'failed';
   }
 };
 
-/** Until nothing is due any more, oldest days first; answers how many snapshots were made. */
+/** Until nothing is due any more, oldest days first; answers how many snapshots were made. A store that fails has its turn over. */
 export const runRound = async (deps: SnapshotDeps, signal?: AbortSignal): Promise<number> => {
   const { sql, clock, settings } = deps;
+  const failed = new Set<number>();
   let made = 0;
   for (;;) {
-    const asked = { shards: deps.shards(), now: clock.now(), limit: settings.storesPerBatch };
+    const asked = { shards: deps.shards(), except: [...failed], now: clock.now(), limit: settings.storesPerBatch };
     const due = asked.shards.length === 0 ? [] : await dueBooks(sql, asked);
+    if (due.length === 0) return made;
     for (const book of due) {
       if (signal?.aborted) return made;
-      if (await turn(deps, book)) made += 1;
+      const result = await turn(deps, book);
+      if (result === 'told') made += 1;
+      if (result === 'failed') failed.add(book.storeId);
     }
-    if (due.length === 0) return made;
   }
 };
 
