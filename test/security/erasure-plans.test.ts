@@ -14,6 +14,7 @@ const sql = openPool(database.address, { connections: 1, applicationName: 'test-
 
 const NOW = new Date('2026-07-01T10:00:00.000Z');
 const LATER = new Date('2026-07-01T12:00:00.000Z');
+const NEXT_DAY = new Date('2026-07-02T10:00:00.001Z');
 const SHARD = 7;
 const [ERASED, LIVING, EMPTY] = [1_000, 2_000, 3_000].map((n) => n * 256 + SHARD) as [number, number, number];
 const ROWS = 5_000;
@@ -34,7 +35,27 @@ const fill = async (): Promise<void> => {
       select ${SHARD}, ${first}::bigint + (n * 2 + ${at}::int) * 256, ${store}, 'customer', n::text, 'created', 1, 1, 'UTC',
         'x', ${NOW}, '{}'
       from generate_series(1, ${ROWS}::int) as n`;
+    await sql`
+      insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
+      select ${SHARD}, ${store}, n::text, sha256(n::text::bytea), '{1}', ${NOW} from generate_series(1, ${ROWS}::int) as n`;
+    await sql`
+      insert into erased_resource (shard, store_id, type, id, version)
+      select ${SHARD}, ${store}, 'customer', n::text, 1 from generate_series(1, ${ROWS}::int) as n`;
+    await sql`
+      insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active)
+      select ${SHARD}, ${store}, n::text, '2026-06-01', 'EUR', 1, true from generate_series(1, ${ROWS}::int) as n`;
+    await sql`
+      insert into revenue_day (shard, store_id, day, resource_id)
+      select ${SHARD}, ${store}, '2010-01-01'::date + n, '1' from generate_series(1, ${ROWS}::int) as n`;
   }
+  // One a store, and stores are many.
+  await sql`
+    insert into revenue_book (shard, store_id, open_day, next_day, due_at)
+    select ${SHARD}, ${LIVING}::bigint + (n + 2000) * 256, '2026-07-01', '2026-07-01', ${NOW}
+    from generate_series(1, ${ROWS}::int) as n`;
+  await sql`
+    insert into revenue_book (shard, store_id, open_day, next_day, due_at)
+    values (${SHARD}, ${ERASED}, '2026-07-01', '2026-07-01', ${NOW})`;
   await sql`
     insert into erased_store (shard, id, date_erased)
     values (${SHARD}, ${ERASED}, ${NOW}), (${SHARD}, ${EMPTY}, ${NOW})`;
@@ -42,7 +63,15 @@ const fill = async (): Promise<void> => {
 };
 
 /** An empty partition may be read whole: there is nothing in it. */
-const TABLES = ['resource', `event_d${dayOf(NOW)}`];
+const TABLES = [
+  'resource',
+  `event_d${dayOf(NOW)}`,
+  'publish_key',
+  'erased_resource',
+  'subscription_term',
+  'revenue_day',
+  'revenue_book',
+];
 
 /** How often each table was read from end to end since the database was made. */
 const wholeReads = async (): Promise<Record<string, number>> => {
@@ -56,17 +85,27 @@ test('every batch goes by an index, and takes the erased store alone', async () 
   await fill();
   const before = await wholeReads();
   assert.deepEqual(Object.keys(before).toSorted(), TABLES.toSorted());
-  const purges = [...createEventPurges({ sql }), ...createStorePurges({ sql })];
+  const [keys, ...ofErased] = createEventPurges({ sql });
+  const purges = [...ofErased, ...createStorePurges({ sql })];
   for (const { name, purge } of purges) {
     let deleted = 0;
     for (let execution = 0; execution < EXECUTIONS; execution += 1) deleted += await purge(50, LATER);
     assert.ok(deleted > 0, `${name}: something is due`);
     assert.deepEqual(await wholeReads(), before, name);
   }
+  for (let execution = 0; execution < EXECUTIONS; execution += 1) {
+    assert.equal(await keys?.purge(50, LATER), 0, 'keys are kept for a day');
+    assert.equal(await keys?.purge(50, NEXT_DAY), 50);
+  }
+  assert.deepEqual(await wholeReads(), before, 'keys that are free again');
   for (const { purge } of purges) while ((await purge(1_000, LATER)) > 0);
   const left = await sql`
     select (select count(*) from resource) as resources, (select count(*) from event) as events,
+      (select count(*) from erased_resource) as erased, (select count(*) from subscription_term) as terms,
+      (select count(*) from revenue_day) as days, (select count(*) from revenue_book) as books,
+      (select count(*) from publish_key where store_id = ${ERASED}) as keys,
       (select count(*) from erased_store) as stores`;
-  assert.deepEqual({ ...left[0] }, { resources: ROWS, events: ROWS, stores: 0 });
+  const all = { resources: ROWS, events: ROWS, erased: ROWS, terms: ROWS, days: ROWS, books: ROWS };
+  assert.deepEqual({ ...left[0] }, { ...all, keys: 0, stores: 0 });
   await sql.end();
 });

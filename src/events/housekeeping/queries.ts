@@ -6,13 +6,16 @@ import type { Queryable } from '#database/pool.ts';
 
 export type Erased = { shard: number; storeId: number };
 
-/** An erased store that still has resources. */
-export const nextWithResources = async (sql: Queryable): Promise<Erased | undefined> => {
+/** Where a store's rows stand, and the rest of the index that finds them. */
+export type Place = { table: string; order: readonly string[] };
+
+/** An erased store that still has something there. */
+export const nextWith = async (sql: Queryable, { table, order }: Place): Promise<Erased | undefined> => {
   const [row] = await sql<Erased[]>`
     select e.shard, e.id as "storeId"
     from erased_store e
     cross join lateral (
-      select from resource r where r.shard = e.shard and r.store_id = e.id order by r.type, r.id limit 1
+      select from ${sql(table)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
     ) as left_behind
     limit 1`;
   return row;
@@ -28,23 +31,57 @@ export const deleteResources = async (sql: Queryable, { shard, storeId }: Erased
   return count;
 };
 
-/** An erased store that still has events. */
-export const nextWithEvents = async (sql: Queryable): Promise<Erased | undefined> => {
-  const [row] = await sql<Erased[]>`
-    select e.shard, e.id as "storeId"
-    from erased_store e
-    cross join lateral (
-      select from event v where v.shard = e.shard and v.store_id = e.id order by v.id desc limit 1
-    ) as left_behind
-    limit 1`;
-  return row;
-};
-
 /** Two statements: as one, it would look for each event in every partition, because it learns the ids too late. */
 export const deleteEvents = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
   const rows = await sql<{ id: number }[]>`
     select id from event where shard = ${shard} and store_id = ${storeId} order by id desc limit ${limit}`;
   const ids = rows.map(({ id }) => id);
   const { count } = await sql`delete from event where shard = ${shard} and id = any(${ids}::bigint[])`;
+  return count;
+};
+
+export const deleteKeys = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from publish_key where ctid = any(array(
+      select ctid from publish_key where shard = ${shard} and store_id = ${storeId}
+      order by key limit ${limit} for update skip locked
+    ))`;
+  return count;
+};
+
+export const deleteErasedResources = async (
+  sql: Queryable,
+  { shard, storeId }: Erased,
+  limit: number,
+): Promise<number> => {
+  const { count } = await sql`
+    delete from erased_resource where ctid = any(array(
+      select ctid from erased_resource where shard = ${shard} and store_id = ${storeId}
+      order by type, id limit ${limit} for update skip locked
+    ))`;
+  return count;
+};
+
+export const deleteTerms = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from subscription_term where ctid = any(array(
+      select ctid from subscription_term where shard = ${shard} and store_id = ${storeId}
+      order by subscription_id, day limit ${limit} for update skip locked
+    ))`;
+  return count;
+};
+
+export const deleteDays = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from revenue_day where ctid = any(array(
+      select ctid from revenue_day where shard = ${shard} and store_id = ${storeId}
+      order by day limit ${limit} for update skip locked
+    ))`;
+  return count;
+};
+
+/** One row a store, which is nobody's any more. */
+export const deleteBook = async (sql: Queryable, { shard, storeId }: Erased): Promise<number> => {
+  const { count } = await sql`delete from revenue_book where shard = ${shard} and store_id = ${storeId}`;
   return count;
 };

@@ -24,17 +24,32 @@ export const deleteStore = async (sql: Queryable, shard: number, id: number): Pr
   await sql`delete from store where shard = ${shard} and id = ${id}`;
 };
 
-/**
- * Forgets the stores that were erased before and of which nothing is left. As `not exists` the planner may read the big
- * tables whole; this asks an index of each store.
- */
+/** What a store may leave behind, and the rest of the index that finds it. */
+const LEFT_BEHIND: readonly { table: string; order: readonly string[] }[] = [
+  { table: 'resource', order: ['type', 'id'] },
+  { table: 'event', order: ['id'] },
+  { table: 'publish_key', order: ['key'] },
+  { table: 'erased_resource', order: ['type', 'id'] },
+  { table: 'subscription_term', order: ['subscription_id', 'day'] },
+  { table: 'revenue_day', order: ['day'] },
+  { table: 'revenue_book', order: ['store_id'] },
+];
+
+/** As `not exists` the planner may read the big tables whole; this asks an index of each store. */
+const isEmptied = (sql: Queryable) =>
+  LEFT_BEHIND.reduce(
+    (before, { table, order }) => sql`${before} and (
+      select 1 from ${sql(table)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
+    ) is null`,
+    sql`true`,
+  );
+
+/** Forgets the stores that were erased before and of which nothing is left. */
 export const deleteEmptied = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from erased_store where (shard, id) in (
       select e.shard, e.id from erased_store e
-      where e.date_erased <= ${before}
-        and (select 1 from resource r where r.shard = e.shard and r.store_id = e.id order by r.type, r.id limit 1) is null
-        and (select 1 from event v where v.shard = e.shard and v.store_id = e.id order by v.id desc limit 1) is null
+      where e.date_erased <= ${before} and ${isEmptied(sql)}
       limit ${limit} for update skip locked
     )`;
   return count;

@@ -1,0 +1,162 @@
+/** A customer is erased: what other resources had copied of them goes as well, and what receivers answered. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { announceErased } from '#delivery/announce.ts';
+import { blankAnswers } from '#delivery/erasure/queries.ts';
+import { createErasurePurges } from '#events/erasure/purges.ts';
+import { createLog } from '#kernel/log.ts';
+import { startTestApp } from '../setup/app.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const app = await startTestApp();
+const receiver = await startReceiver();
+const { api, sql, clock, storeId, platformToken: token } = app;
+const MINUTE_MS = 60_000;
+const BATCH = 4;
+const [hunt, answers] = createErasurePurges({
+  sql,
+  log: createLog('silent'),
+  holders: { announce: announceErased, forget: () => {} },
+  blankAnswers,
+});
+
+type Json = Record<string, unknown>;
+const at = `/stores/${storeId}`;
+
+const publish = async (event: string, resource: Json): Promise<number> => {
+  const answer = await api('POST', `${at}/events`, { token, body: { event, resource } });
+  assert.equal(answer.status, 201);
+  return ((await answer.json()) as { id: number }).id;
+};
+const textOf = async (path: string): Promise<string> => (await api('GET', at + path)).text();
+const etagOf = async (path: string): Promise<string | null> => (await api('GET', at + path)).headers.get('etag');
+const erase = async (path: string): Promise<void> =>
+  assert.equal((await api('DELETE', at + path, { token })).status, 204);
+/** Batch after batch, as housekeeping does it. */
+const houseKept = async (later = 0): Promise<void> => {
+  const now = new Date(clock.now().getTime() + later);
+  for (const one of [hunt, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
+};
+const ada = (id: unknown, more: Json = {}): Json => ({ id, email: 'ada@example.com', ...more });
+const withAda = (id: string, relation: string, customer: unknown): Json => ({
+  id,
+  total: 9,
+  _embedded: { [relation]: customer, items: [{ id: 5501, name: 'Brush' }] },
+});
+
+test('copies go from the latest versions and from what events carried, under any prefix and as a number or a text', async () => {
+  await publish('customer/created', ada(5501));
+  const copies = [
+    await publish('transaction/created', withAda('1', 'customer', ada(5501))),
+    await publish('transaction/modified', withAda('1', 'fx:customer', ada('5501'))),
+    await publish('subscription/created', {
+      ...withAda('2', 'svc:customer', ada(5501)),
+      is_active: true,
+      frequency: '1m',
+    }),
+    await publish('transaction/created', withAda('3', 'customer', [ada(7), ada(5501)])),
+  ];
+  const before = await etagOf('/transactions/1?zoom=customer');
+  await erase('/customers/5501');
+  await houseKept();
+  const left = await sql<{ body: string }[]>`
+    select body from resource where body like '%ada@%' union all select body from event where body like '%ada@%'`;
+  // The other customer of the third transaction, in its one version and in its event.
+  assert.deepEqual(
+    left.map(({ body }) => body),
+    Array(2).fill(left[0]?.body),
+  );
+  assert.match(left[0]?.body ?? '', /"id":7,/);
+  assert.notEqual(await etagOf('/transactions/1?zoom=customer'), before);
+  assert.match(await textOf(`/events/${copies[0]}/payload?zoom=items`), /Brush/);
+  assert.match(await textOf('/transactions/1?zoom=items'), /Brush/);
+});
+
+test('copies that stand deep within others go as well', async () => {
+  await publish('customer/created', ada('deep'));
+  const last = withAda('10', 'customer', ada('deep'));
+  await publish('subscription/created', {
+    id: '11',
+    _embedded: { last_transaction: { ...last, _embedded: { x: [last] } } },
+  });
+  await erase('/customers/deep');
+  await houseKept();
+  const left = await sql`select from resource where id = '11' and body like '%ada@%'`;
+  assert.equal(left.length, 0);
+});
+
+test('a customer whose id only begins alike, or who is of another store, stays', async () => {
+  await publish('customer/created', ada(77));
+  await publish('transaction/created', withAda('20', 'customer', ada(778)));
+  const other = 999_999 * 256 + (storeId % 256);
+  await sql`
+    insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
+    values (${storeId % 256}, ${other}, 'transaction', '1', 1, now(), 1, 'UTC', 'x', ${JSON.stringify(withAda('1', 'customer', ada(77)))})`;
+  await erase('/customers/77');
+  await houseKept();
+  assert.match(await textOf('/transactions/20?zoom=customer'), /ada@/);
+  const [kept] = await sql<{ body: string }[]>`select body from resource where store_id = ${other}`;
+  assert.match(kept?.body ?? '', /ada@/);
+});
+
+test('what was published of them since stays, and the search ends', async () => {
+  await publish('customer/created', ada('again'));
+  await publish('transaction/created', withAda('30', 'customer', ada('again')));
+  await erase('/customers/again');
+  await houseKept();
+  await publish('transaction/created', withAda('31', 'customer', ada('again')));
+  await houseKept();
+  assert.match(await textOf('/transactions/31?zoom=customer'), /ada@/);
+  assert.equal((await sql`select from erased_customer`).length, 0);
+});
+
+test('what is sent after the search has no copy, though a worker had it in memory', async () => {
+  const body = {
+    name: 'Hook',
+    format: 'json',
+    encryption_key: 'k',
+    url: `${receiver.url}/copy`,
+    events: ['transaction/voided'],
+    query: 'zoom=customer',
+  };
+  assert.equal((await api('POST', `${at}/webhooks`, { body })).status, 201);
+  receiver.answer((_got, response) => void response.writeHead(500).end('I do not know ada@example.com'));
+  await publish('customer/created', ada('sent'));
+  const id = await publish('transaction/voided', withAda('40', 'customer', ada('sent')));
+  const got = () => receiver.got.filter(({ path }) => path === '/copy').map((one) => one.body.toString());
+  const attempts = () =>
+    sql<{ n: number; body: string | null }[]>`select n, response_body as body from attempt where event_id = ${id}`;
+  await until(attempts, (rows) => rows.length === 1);
+  assert.match(got()[0] ?? '', /ada@/);
+  await erase('/customers/sent');
+  await houseKept();
+  assert.match((await attempts())[0]?.body ?? '', /ada@/, 'an exchange may still be under way');
+  await houseKept(6 * MINUTE_MS);
+  assert.deepEqual(
+    (await attempts()).map(({ n, body: kept }) => [n, kept]),
+    [[1, null]],
+  );
+  clock.advance(2 * MINUTE_MS);
+  await until(attempts, (rows) => rows.length === 2);
+  assert.doesNotMatch(got()[1] ?? '', /ada@/);
+});
+
+test('answers to events that had ended are emptied as well', async () => {
+  receiver.answer((_got, response) => void response.writeHead(200).end('thanks for ada@example.com'));
+  const id = await publish('transaction/voided', { id: '50' });
+  const attempts = () => sql<{ body: string | null; headers: string | null }[]>`
+    select response_body as body, response_headers as headers from attempt where event_id = ${id}`;
+  await until(
+    () => sql`select from delivery_done where event_id = ${id}`,
+    (rows) => rows.length === 1,
+  );
+  assert.match((await attempts())[0]?.body ?? '', /ada@/);
+  await erase('/transactions/50');
+  await houseKept(6 * MINUTE_MS);
+  assert.deepEqual(
+    (await attempts()).map(({ body, headers }) => [body, headers]),
+    [[null, null]],
+  );
+  assert.equal((await sql`select from erased_event`).length, 0);
+});
