@@ -1,8 +1,9 @@
 /** `halcyon store create`, `add-member` and `remove-member`. */
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#database/pool.ts';
 import { letGo, letIn, openStore, type By } from '#stores/recorded.ts';
+import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
 import { UserError } from './explain.ts';
 import { asGuest, type Guest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
@@ -24,11 +25,19 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     .requiredOption('--domain <domain>')
     .requiredOption('--email <email>', 'where mails about the store go')
     .option('--time-zone <zone>', 'an IANA name', 'UTC')
+    .addOption(
+      new Option(
+        '--subscription-events <who>',
+        'whether Halcyon derives subscription_event, or the platform publishes it',
+      )
+        .choices(SUBSCRIPTION_EVENTS)
+        .default('derived'),
+    )
     .addHelpText(
       'after',
       '\nExample:\n  halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com',
     )
-    .action((options: { name: string; domain: string; email: string; timeZone: string }) =>
+    .action((options: StoreDetails) =>
       asGuest(terminal, async (guest) => {
         const { id } = await transaction(guest.sql, (tx) => openStore(tx, options, by(guest)));
         terminal.print(JSON.stringify({ id }, null, 2));

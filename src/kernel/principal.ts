@@ -1,5 +1,5 @@
 import { parseId, shardOf } from './ids.ts';
-import { notFound, Problem } from './problem.ts';
+import { notFound, Problem, type Fault } from './problem.ts';
 
 export type Scope = 'store_full_access' | 'user_full_access' | 'platform';
 
@@ -40,12 +40,15 @@ export const storeOfAddress = (asked: {
   return { shard: shardOf(storeId), storeId };
 };
 
-/** 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the principal holds the platform's scope. */
-export const requirePlatform = (principal: Principal): void => {
+/**
+ * 403 `insufficient_scope` with its challenge (RFC 6750 §3.1) unless the principal holds the platform's scope; `what` says it
+ * of a part of what was asked for.
+ */
+export const requirePlatform = (principal: Principal, what: Partial<Fault> = {}): void => {
   if (principal.scope === 'platform') return;
   throw new Problem(
     403,
-    { code: 'insufficient_scope', message: 'This needs a token with the scope platform' },
+    { code: 'insufficient_scope', message: 'This needs a token with the scope platform', ...what },
     { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope", scope="platform"' } },
   );
 };

@@ -1,5 +1,5 @@
 import { formatDate } from '#hypermedia/date.ts';
-import { date, number, text, type Document } from '#hypermedia/document.ts';
+import { date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#kernel/listing.ts';
 import type { StoreRow } from './queries.ts';
 
@@ -12,6 +12,7 @@ export const STORE_PROPERTIES = {
   domain: 'text',
   email: 'text',
   time_zone: 'text',
+  subscription_events: 'text',
   date_created: 'date',
   date_modified: 'date',
 } as const satisfies Comparisons;
@@ -46,6 +47,8 @@ export const storeDocument = (
       text('time_zone', store.timeZone),
       date('date_created', formatDate(store.dateCreated, store.timeZone)),
       date('date_modified', formatDate(store.dateModified, store.timeZone)),
+      // Last, because a table of stores has no room for all, and this one is the least asked for.
+      enumeration('subscription_events', store.subscriptionEvents),
     ],
   };
 };

@@ -7,7 +7,7 @@ import { accepting, guarded, type ApiRequest, type Operation } from '#http/opera
 import { shardOf } from '#kernel/ids.ts';
 import { invalid, notFound } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
+import { requirePlatform, storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
 import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
@@ -28,7 +28,19 @@ export type StoreDeps = {
 };
 
 /** Stands in for what the schema has refused, which has its fault already. */
-const SOUND: StoreDetails = { name: 'Store', domain: 'store.example.com', email: 'store@example.com', timeZone: 'UTC' };
+const SOUND: StoreDetails = {
+  name: 'Store',
+  domain: 'store.example.com',
+  email: 'store@example.com',
+  timeZone: 'UTC',
+  subscriptionEvents: 'derived',
+};
+
+/** It decides who publishes, so it decides what it publishes; whoever sends back what they read changes nothing. */
+const PLATFORM_DECIDES = {
+  message: 'subscription_events can be changed with the scope platform alone: leave it out, or send what was read',
+  field: 'subscription_events',
+};
 
 const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
@@ -41,6 +53,7 @@ const change = async ({ sql, changelog, onMoved }: StoreDeps, request: ApiReques
     if (stored === undefined) throw notFound('store');
     request.unmodified(stored.revision);
     const details = detailsOf(stored, request.body);
+    if (details.subscriptionEvents !== stored.subscriptionEvents) requirePlatform(request.principal, PLATFORM_DECIDES);
     const faults = storeFaults(details);
     if (faults.length > 0) throw invalid(...faults);
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;

@@ -3,6 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { Listing } from '#kernel/listing.ts';
 import type { STORE_PROPERTIES } from './document.ts';
+import type { StoreDetails, SubscriptionEvents } from './rules.ts';
 
 export type Role = 'owner' | 'member';
 
@@ -12,6 +13,7 @@ export type StoreRow = {
   domain: string;
   email: string;
   timeZone: string;
+  subscriptionEvents: SubscriptionEvents;
   /** Rises with each change. */
   revision: number;
   dateCreated: Date;
@@ -26,12 +28,13 @@ export const nextNumber = async (sql: Queryable): Promise<number> => {
 
 export const insertStore = async (
   sql: Queryable,
-  store: { shard: number; id: number; name: string; domain: string; email: string; timeZone: string; now: Date },
+  store: StoreDetails & { shard: number; id: number; now: Date },
 ): Promise<void> => {
   await sql`
-    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
-    values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone}, ${store.now},
-      ${store.now})`;
+    insert into store
+      (shard, id, name, domain, email, time_zone, subscription_events, date_created, date_modified)
+    values (${store.shard}, ${store.id}, ${store.name}, ${store.domain}, ${store.email}, ${store.timeZone},
+      ${store.subscriptionEvents}, ${store.now}, ${store.now})`;
 };
 
 /** The role that they had; undefined where the user is no member of the store. */
@@ -47,8 +50,8 @@ export const deleteMember = async (
 };
 
 const columns = (sql: Queryable) =>
-  sql`id, name, domain, email, time_zone as "timeZone", revision, date_created as "dateCreated",
-    date_modified as "dateModified"`;
+  sql`id, name, domain, email, time_zone as "timeZone", subscription_events as "subscriptionEvents", revision,
+    date_created as "dateCreated", date_modified as "dateModified"`;
 
 export const findStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
   const [row] = await sql<StoreRow[]>`select ${columns(sql)} from store where shard = ${shard} and id = ${id}`;
@@ -65,16 +68,17 @@ export const lockStore = async (sql: Queryable, shard: number, id: number): Prom
 /** Writes every detail of a locked store. */
 export const updateStore = async (
   sql: Queryable,
-  store: { shard: number; id: number; name: string; domain: string; email: string; timeZone: string; now: Date },
+  store: StoreDetails & { shard: number; id: number; now: Date },
 ): Promise<StoreRow | undefined> => {
   const [row] = await sql<StoreRow[]>`
     update store set
-      name          = ${store.name},
-      domain        = ${store.domain},
-      email         = ${store.email},
-      time_zone     = ${store.timeZone},
-      revision      = revision + 1,
-      date_modified = ${store.now}
+      name                = ${store.name},
+      domain              = ${store.domain},
+      email               = ${store.email},
+      time_zone           = ${store.timeZone},
+      subscription_events = ${store.subscriptionEvents},
+      revision            = revision + 1,
+      date_modified       = ${store.now}
     where shard = ${store.shard} and id = ${store.id}
     returning ${columns(sql)}`;
   return row;
@@ -92,6 +96,7 @@ const compared = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
   domain: sql`domain`,
   email: sql`email`,
   time_zone: sql`time_zone`,
+  subscription_events: sql`subscription_events`,
   date_created: sql`date_created`,
   date_modified: sql`date_modified`,
 });

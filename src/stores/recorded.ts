@@ -6,7 +6,7 @@ import { notFound } from '#kernel/problem.ts';
 import type { STORE_PROPERTIES } from './document.ts';
 import { deleteMember, findStore, type Role, type StoreRow } from './queries.ts';
 import type { StoreDetails } from './rules.ts';
-import { addMember, createStore } from './store.ts';
+import { addMember, createStore, type NewStore } from './store.ts';
 
 /** Who changes something, and where it is written down. */
 export type By = { changelog: Changelog; actor: Actor; now: Date };
@@ -14,8 +14,11 @@ export type By = { changelog: Changelog; actor: Actor; now: Date };
 /** Not compared is what follows from any change, or never changes. A new property of a store is a fault of types here. */
 type Told = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'date_created' | 'date_modified'>;
 
-const storeFacts = ({ name, domain, email, timeZone }: StoreDetails): Facts =>
-  ({ name, domain, email, time_zone: timeZone }) satisfies Record<Told, string>;
+const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Facts =>
+  ({ name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents }) satisfies Record<
+    Told,
+    string
+  >;
 
 type Turn<T> = { before: T | null; after: T | null };
 
@@ -44,7 +47,7 @@ export const recordMember = async (
 };
 
 /** A new store, and the first entry of its changelog. */
-export const openStore = async (tx: Tx, details: StoreDetails, by: By): Promise<StoreRow> => {
+export const openStore = async (tx: Tx, details: NewStore, by: By): Promise<StoreRow> => {
   const { id } = await createStore(tx, { ...details, now: by.now });
   const store = await findStore(tx, shardOf(id), id);
   if (store === undefined) throw new Error('A store that was just made is not there');

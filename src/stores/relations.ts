@@ -13,6 +13,7 @@ const store: StoreRow = {
   domain: 'corner.example.com',
   email: 'owner@corner.example.com',
   timeZone: 'Europe/Berlin',
+  subscriptionEvents: 'derived',
   revision: 3,
   dateCreated: new Date('2026-01-02T09:00:00Z'),
   dateModified: new Date('2026-11-20T16:05:03Z'),

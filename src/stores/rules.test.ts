@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readTimeZone, shardOfNumber, storeFaults } from './rules.ts';
+import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
-const shop = { name: 'Shop', domain: 'shop.example.com', email: 'ada@example.com', timeZone: 'Europe/Berlin' };
+const shop: StoreDetails = {
+  name: 'Shop',
+  domain: 'shop.example.com',
+  email: 'ada@example.com',
+  timeZone: 'Europe/Berlin',
+  subscriptionEvents: 'derived',
+};
 
-const wrong: [string, Partial<typeof shop>][] = [
+const wrong: [string, Partial<StoreDetails>][] = [
   ['name', { name: '' }],
   ['name', { name: ' \n ' }],
   ['name', { name: '\u200b' }],
@@ -38,7 +44,7 @@ test('a proper store has no fault, a name counts in code points', () => {
 });
 
 test('all faults of a store are reported at once', () => {
-  assert.equal(storeFaults({ name: '', domain: '', email: '', timeZone: '' }).length, 4);
+  assert.equal(storeFaults({ ...shop, name: '', domain: '', email: '', timeZone: '' }).length, 4);
 });
 
 test('a time zone is kept in the spelling of the IANA data base', () => {

@@ -4,7 +4,17 @@ import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
 import { isLonger } from '#kernel/length.ts';
 import type { Fault } from '#kernel/problem.ts';
 
-export type StoreDetails = { name: string; domain: string; email: string; timeZone: string };
+/** Who publishes the steps in the lives of subscriptions: Halcyon derives them, or the platform tells them itself. */
+export const SUBSCRIPTION_EVENTS = ['derived', 'published'] as const;
+export type SubscriptionEvents = (typeof SUBSCRIPTION_EVENTS)[number];
+
+export type StoreDetails = {
+  name: string;
+  domain: string;
+  email: string;
+  timeZone: string;
+  subscriptionEvents: SubscriptionEvents;
+};
 
 export const NAME_LENGTH_MAX = 255;
 export const DOMAIN_LENGTH_MAX = 253;
@@ -27,7 +37,7 @@ export const readTimeZone = (name: string): string | undefined => {
 };
 
 /** Everything that is wrong with a store's details, each named after its property. */
-export const storeFaults = ({ name, domain, email, timeZone }: StoreDetails): Fault[] => {
+export const storeFaults = ({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Fault[] => {
   const faults: Fault[] = [];
   const require = (holds: boolean, field: string, message: string): void => {
     if (!holds) faults.push({ code: 'invalid_value', message: `${field} ${message}`, field });
@@ -40,6 +50,9 @@ export const storeFaults = ({ name, domain, email, timeZone }: StoreDetails): Fa
     email,
   ), 'email', `must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`);
   require(readTimeZone(timeZone) !== undefined, 'time_zone', 'must be an IANA time zone such as Europe/Berlin');
+  require(SUBSCRIPTION_EVENTS.includes(
+    subscriptionEvents,
+  ), 'subscription_events', `must be ${SUBSCRIPTION_EVENTS.join(' or ')}`);
   return faults;
 };
 

@@ -2,7 +2,13 @@
 import { Type, type Static } from 'typebox';
 import { readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#kernel/email.ts';
-import { DOMAIN_LENGTH_MAX, NAME_LENGTH_MAX, type StoreDetails } from './rules.ts';
+import {
+  DOMAIN_LENGTH_MAX,
+  NAME_LENGTH_MAX,
+  SUBSCRIPTION_EVENTS,
+  type StoreDetails,
+  type SubscriptionEvents,
+} from './rules.ts';
 
 const name = Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What the store is called.' });
 const domain = Type.String({
@@ -16,10 +22,18 @@ const timeZone = Type.String({
   description: 'The IANA time zone, such as Europe/Berlin, in which the dates of the store are shown.',
 });
 
+const subscriptionEvents = Type.Optional(
+  Type.Unsafe<SubscriptionEvents>({
+    enum: SUBSCRIPTION_EVENTS,
+    description:
+      'Whether Halcyon derives the steps in the lives of subscriptions, or the platform publishes them; the platform decides.',
+  }),
+);
+
 const taken = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
 
 export const wholeStore = Type.Object(
-  { name, domain, email, time_zone: timeZone, ...taken },
+  { name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, ...taken },
   { additionalProperties: false },
 );
 
@@ -29,6 +43,7 @@ export const partOfStore = Type.Object(
     domain: Type.Optional(domain),
     email: Type.Optional(email),
     time_zone: Type.Optional(timeZone),
+    subscription_events: subscriptionEvents,
     ...taken,
   },
   { additionalProperties: false },
@@ -42,4 +57,5 @@ export const detailsOf = (present: StoreDetails, body: StorePart): StoreDetails 
   domain: body.domain ?? present.domain,
   email: body.email ?? present.email,
   timeZone: body.time_zone ?? present.timeZone,
+  subscriptionEvents: body.subscription_events ?? present.subscriptionEvents,
 });

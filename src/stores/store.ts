@@ -6,8 +6,12 @@ import { holdStore, holdUser, insertMember, lockMember, updateRole } from './mem
 import { insertStore, listMemberships, nextNumber, type Role } from './queries.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
+/** What has to be said of a new store; the rest has its default. */
+export type NewStore = Omit<StoreDetails, 'subscriptionEvents'> & Partial<StoreDetails>;
+
 /** A new store on a shard of its own choosing. Throws a 400 with one entry for each detail that cannot be. */
-export const createStore = async (sql: Queryable, store: StoreDetails & { now: Date }): Promise<{ id: number }> => {
+export const createStore = async (sql: Queryable, given: NewStore & { now: Date }): Promise<{ id: number }> => {
+  const store = { ...given, subscriptionEvents: given.subscriptionEvents ?? 'derived' };
   const faults = storeFaults(store);
   if (faults.length > 0) throw invalid(...faults);
   const n = await nextNumber(sql);

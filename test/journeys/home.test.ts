@@ -74,6 +74,7 @@ test('a store shows its details, its dates in its own zone', async () => {
     domain: 'alpha.example.com',
     email: 'owner@alpha.example.com',
     time_zone: 'Europe/Berlin',
+    subscription_events: 'derived',
     date_created: '2026-01-02T04:04:05+0100',
     date_modified: '2026-01-02T04:04:05+0100',
   });

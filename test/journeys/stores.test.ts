@@ -22,6 +22,7 @@ test('the platform makes a store, which is read where its answer says', async ()
     domain: 'new.example.com',
     email: 'new@example.com',
     time_zone: 'Europe/Berlin',
+    subscription_events: 'derived',
     date_created: '2026-07-01T12:00:00+0200',
     date_modified: '2026-07-01T12:00:00+0200',
   });
@@ -113,6 +114,27 @@ test('what was read can be sent back', async () => {
   const answer = await call('PATCH', `/stores/${beta}`, { token: account, body });
   assert.equal(answer.status, 200);
   assert.equal(answer.body['name'], body['name']);
+});
+
+test('who publishes the steps in the lives of subscriptions is the decision of the platform', async () => {
+  const path = `/stores/${beta}`;
+  const read = await call('GET', path, { token: account });
+  const refused = await call('PATCH', path, { token: account, body: { subscription_events: 'published', name: 'No' } });
+  assert.deepEqual([refused.status, refused.body['error']], [403, 'insufficient_scope']);
+  assert.deepEqual(faultsOf(refused), ['subscription_events insufficient_scope']);
+  assert.deepEqual((await call('GET', path, { token: account })).body, read.body);
+  const change = { subscription_events: 'published' };
+  assert.equal((await call('PATCH', path, { token: platform, body: change })).body['subscription_events'], 'published');
+  const kept = await call('PATCH', path, { token: account, body: { ...change, name: 'Yes' } });
+  assert.deepEqual([kept.status, kept.body['name'], kept.body['subscription_events']], [200, 'Yes', 'published']);
+  const neither = await call('PATCH', path, { token: platform, body: { subscription_events: 'both' } });
+  assert.deepEqual([neither.status, faultsOf(neither)], [400, ['subscription_events invalid_value']]);
+});
+
+test('a store can be made that gets the steps in the lives of its subscriptions published', async () => {
+  const body = { ...shop, subscription_events: 'published' };
+  const made = await call('POST', '/stores', { token: platform, body });
+  assert.deepEqual([made.status, made.body['subscription_events']], [201, 'published']);
 });
 
 test('a change with faults changes nothing, and names them all', async () => {
