@@ -1,0 +1,125 @@
+/** What ends many grants, or meets something else that ends them: each store is told once of each, and nobody waits for ever. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OPERATOR } from '#changelog/changelog.ts';
+import { revokeGrantsOf } from '#oauth/connected/connected.ts';
+import { addMember } from '#stores/store.ts';
+import { openNative } from '../../src/publishing.ts';
+import { ISSUER } from '../security/oauth-server.ts';
+import { hiddenIn } from '../security/page-forms.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { startWithOwners } from '../setup/owners.ts';
+import { until } from '../setup/until.ts';
+
+const owners = await startWithOwners();
+const { call, sql, platformToken: platform, newOwner, newApp, consent, letIn, entriesOf, grantOf } = owners;
+
+const ROUNDS = 5;
+const erase = (userId: number) => call('DELETE', `/users/${userId}`, { token: platform });
+/** What was done in a store, as `resource action` of which id. */
+const deedsIn = async (storeId: number): Promise<string[]> =>
+  (await entriesOf(storeId)).map(({ resource, action, resource_id: id }) => `${resource} ${action} ${id}`);
+
+test('of an erased user each of their stores says that they have gone, and what they let in', async () => {
+  const [owner, other, app] = [await newOwner(), await newOwner(), await newApp()];
+  await addMember(sql, { storeId: other.storeId, userId: owner.userId, role: 'member', now: owners.now() });
+  await letIn(owner, app);
+  const grant = await grantOf(owner);
+  assert.equal((await erase(owner.userId)).status, 204);
+  const gone = `member deleted ${owner.userId}`;
+  assert.deepEqual(await deedsIn(owner.storeId), [`grant given ${grant}`, `grant revoked ${grant}`, gone]);
+  const [entry, ...rest] = await entriesOf(other.storeId);
+  assert.deepEqual(rest, []);
+  assert.deepEqual([entry?.action, entry?.actor, entry?.user], ['deleted', 'platform', null]);
+  assert.deepEqual([entry?.before, entry?.after], [{ user_id: owner.userId, role: 'member' }, null]);
+});
+
+test('the app of an erased user ends in the stores of others, too', async () => {
+  const [owner, other] = [await newOwner(), await newOwner()];
+  const app = await newApp(owner.userId);
+  await letIn(other, app);
+  const grant = await grantOf(other);
+  assert.equal((await erase(owner.userId)).status, 204);
+  assert.deepEqual(await deedsIn(other.storeId), [`grant given ${grant}`, `grant revoked ${grant}`]);
+});
+
+test('a revocation that is rolled back is in no changelog', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  await letIn(owner, app);
+  const { changelog } = openNative({ baseUrl: ISSUER });
+  const which = { userId: owner.userId, actor: OPERATOR, origin: null, now: owners.now() };
+  const failing = sql.begin(async (tx) => {
+    assert.equal(await revokeGrantsOf(tx, changelog, which), 1);
+    throw new RangeError('on the way to the commit');
+  });
+  await assert.rejects(failing, RangeError);
+  assert.equal((await entriesOf(owner.storeId)).length, 1);
+});
+
+test('of an app that is deleted, every grant ends in the changelog once, however many there are', async () => {
+  const GRANTS = 4_100;
+  const [owner, app] = [await newOwner(), await newApp()];
+  await sql`
+    insert into access_grant (id, client, user_id, scope, store_id, date_created)
+    select nextval('id_n'), ${app.id}, ${owner.userId}, 'store_full_access', ${owner.storeId}, ${owners.now()}
+    from generate_series(1, ${GRANTS})`;
+  const grants = await sql<{ id: number }[]>`select id from access_grant where client = ${app.id} order by id`;
+  const { client_id: clientId } = app.credentials;
+  assert.equal((await call('DELETE', `/clients/${clientId}`, { token: platform })).status, 204);
+  assert.deepEqual(
+    await deedsIn(owner.storeId),
+    grants.map(({ id }) => `grant revoked ${id}`),
+  );
+});
+
+test('a revocation that waits for the deletion of its app ends nothing a second time', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  await letIn(owner, app);
+  const action = `/account/connected/${await grantOf(owner)}/revoke`;
+  const hidden = hiddenIn(await owner.browser.open('/account'), action);
+  const deletion = await sql.reserve();
+  await deletion`begin`;
+  await deletion`update client set date_deleted = ${owners.now()} where id = ${app.id}`;
+  let isAnswered = false;
+  const pressed = owner.browser.post(action, hidden).finally(() => (isAnswered = true));
+  await until(
+    () => waitingForLocks(sql),
+    (waiting) => waiting > 0 || isAnswered,
+  );
+  await deletion`commit`;
+  deletion.release();
+  assert.equal((await pressed).status, 303);
+  assert.deepEqual(await deedsIn(owner.storeId), [`grant given ${await grantOf(owner)}`]);
+});
+
+test('a grant that meets the erasure of its user ends with it, and neither waits for the other', async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const [owner, app] = [await newOwner(), await newApp()];
+    await letIn(owner, app);
+    const [erased] = await Promise.all([erase(owner.userId), consent(owner, app).catch(() => 'no form')]);
+    assert.equal(erased.status, 204);
+    const deeds = await entriesOf(owner.storeId);
+    const idsOf = (wanted: string) =>
+      deeds.flatMap(({ action, resource_id: id }) => (action === wanted ? [id] : [])).toSorted((a, b) => a - b);
+    assert.deepEqual(idsOf('revoked'), idsOf('given'));
+    assert.deepEqual(idsOf('deleted'), [owner.userId]);
+  }
+});
+
+test('two people who let in the app of the other are erased at the same time', async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const [one, two] = [await newOwner(), await newOwner()];
+    const [ofOne, ofTwo] = [await newApp(one.userId), await newApp(two.userId)];
+    await letIn(one, ofTwo);
+    await letIn(two, ofOne);
+    const answers = await Promise.all([erase(one.userId), erase(two.userId)]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [204, 204],
+    );
+    for (const { storeId } of [one, two]) {
+      const actions = (await entriesOf(storeId)).map(({ action }) => action);
+      assert.deepEqual(actions.toSorted(), ['deleted', 'given', 'revoked']);
+    }
+  }
+});

@@ -1,0 +1,75 @@
+/** People with a store of their own, apps that they let in, and what stands in the changelog of a store. */
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { createClient } from '#oauth/clients/clients.ts';
+import { addMember, createStore } from '#stores/store.ts';
+import { createBrowser, PASSWORD, REDIRECT } from '../security/oauth-server.ts';
+import { startWithPeople } from '../security/people.ts';
+
+export type Entry = {
+  resource: string;
+  resource_id: number;
+  action: string;
+  actor: string;
+  user: number | null;
+  client: number | null;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
+};
+
+export const startWithOwners = async () => {
+  const people = await startWithPeople();
+  const { sql, origin } = people;
+  const passwords = createPasswords({ hashesAtOnce: 1 });
+  let n = 0;
+  /** Somebody who is signed in, with a store of their own that nobody else is in. */
+  const newOwner = async () => {
+    const now = people.now();
+    const email = `owner${(n += 1)}@example.com`;
+    const { id: userId } = await createUser(sql, passwords, { email, password: PASSWORD, now });
+    const details = { name: 'Shop', domain: `shop${n}.example.com`, email, timeZone: 'UTC' };
+    const { id: storeId } = await createStore(sql, { ...details, now });
+    await addMember(sql, { storeId, userId, role: 'owner', now });
+    const browser = createBrowser(origin);
+    await browser.signIn(email);
+    return { userId, email, storeId, browser };
+  };
+  type Somebody = Awaited<ReturnType<typeof newOwner>>;
+
+  /** An app, and its ids inside and outside. */
+  const newApp = async (owner?: number, rotatesRefreshTokens = false) => {
+    const made = { name: 'Gadget', redirectUris: [REDIRECT], trusted: false, rotatesRefreshTokens, now: people.now() };
+    const of = owner === undefined ? {} : { owner: { userId: owner, clientsPerUser: 50 } };
+    const credentials = await createClient(sql, { ...made, ...of });
+    const [row] = await sql<{ id: number }[]>`select id from client where client_id = ${credentials.client_id}`;
+    return { id: row?.id ?? NaN, credentials };
+  };
+  type Something = Awaited<ReturnType<typeof newApp>>;
+
+  const consent = async ({ browser }: Somebody, { credentials }: Something, changes: Record<string, string> = {}) => {
+    const { location } = await browser.consent(people.asking({ client_id: credentials.client_id, ...changes }));
+    return new URL(location ?? '').searchParams.get('code') ?? '';
+  };
+  const letIn = async (owner: Somebody, app: Something, changes: Record<string, string> = {}) => {
+    const code = await consent(owner, app, changes);
+    const { body } = await people.redeem(code, app.credentials);
+    return { code, access: String(body['access_token']), refresh: String(body['refresh_token']) };
+  };
+
+  /** What stands in the changelog of a store, the oldest first. */
+  const entriesOf = async (storeId: number): Promise<Entry[]> => {
+    const rows = await sql<{ body: string }[]>`
+      select body from event where resource_type = 'changelog' and store_id = ${storeId} order by id`;
+    return rows.map(({ body }) => JSON.parse(body) as Entry);
+  };
+  const grantOf = async ({ userId }: Somebody): Promise<number> => {
+    const [row] = await sql<{ id: number }[]>`select max(id) as id from access_grant where user_id = ${userId}`;
+    return row?.id ?? NaN;
+  };
+  return { ...people, newOwner, newApp, consent, letIn, entriesOf, grantOf };
+};
+
+type Owners = Awaited<ReturnType<typeof startWithOwners>>;
+export type Owner = Awaited<ReturnType<Owners['newOwner']>>;
+export type App = Awaited<ReturnType<Owners['newApp']>>;
+export type Tokens = Awaited<ReturnType<Owners['letIn']>>;
