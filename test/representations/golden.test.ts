@@ -21,6 +21,8 @@ const formats = {
 const house = await inhabit();
 const { alpha, beta, adaId, webhooks, events, tokens } = house;
 const [grants] = await house.sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${adaId}`;
+const [entry] = await house.sql<{ id: string }[]>`
+  select id from resource where type = 'changelog' and store_id = ${alpha} order by event_id desc limit 1`;
 
 type Asked = { path: string; method?: string; token?: string | null; body?: unknown };
 
@@ -63,6 +65,7 @@ const resources: Readonly<Record<string, Asked>> = {
   transaction_logs: { path: `/stores/${alpha}/transaction_logs` },
   transaction_log: { path: `/stores/${alpha}/transaction_logs/log-1` },
   changelogs: { path: `/stores/${alpha}/changelogs` },
+  changelog: { path: `/stores/${alpha}/changelogs/${entry?.id}` },
   subscription_events: { path: `/stores/${alpha}/subscription_events` },
   subscription_mrr_snapshots: { path: `/stores/${alpha}/subscription_mrr_snapshots` },
   'options-of-webhooks': { path: `/stores/${alpha}/webhooks`, method: 'OPTIONS' },
