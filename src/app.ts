@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
-import { maintainPartitions } from '#database/partitions.ts';
+import { isInTheWay, isWithoutPartition, maintainPartitions } from '#database/partitions.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
@@ -46,16 +46,36 @@ export type AppDeps = {
 };
 
 const PARTITION_CHECK_MS = 3_600_000;
+/** Sooner where somebody's lock was in the way, or the database away. */
+const PARTITION_RETRY_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
 
 const keepPartitions = async ({ config, sql, clock, log }: AppDeps): Promise<Running> => {
   const { retentionDays } = config.database;
   const run = () => maintainPartitions(sql, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
-  await run();
-  const timer = setInterval(() => {
-    run().catch((error: unknown) => log.error({ err: error }, 'partitions could not be kept up; it is tried again'));
-  }, PARTITION_CHECK_MS);
-  return { stop: async () => clearInterval(timer) };
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  const again = (afterMs: number): void => {
+    if (isStopped) return;
+    timer = setTimeout(() => void run().then(() => again(PARTITION_CHECK_MS), failed), afterMs);
+  };
+  const failed = (error: unknown): void => {
+    log.error({ err: error }, 'partitions could not be kept up; it is tried again');
+    again(PARTITION_RETRY_MS);
+  };
+  try {
+    await run();
+    again(PARTITION_CHECK_MS);
+  } catch (error) {
+    // There are partitions for days yet, unless this is the first start ever, and then nobody is in the way.
+    if (!isInTheWay(error)) throw error;
+    failed(error);
+  }
+  const stop = async (): Promise<void> => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+  return { stop };
 };
 
 const createWorker = (
@@ -165,7 +185,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       pages,
       once,
       rateLimit: createRateLimit(config.rate, clock),
-      isUnavailable,
+      isUnavailable: (error: unknown) => isUnavailable(error) || isWithoutPartition(error),
     };
     const server = createServer(services, routesOf(rooms, config));
     await server.listen({ host: config.host, port: config.port });

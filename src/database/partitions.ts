@@ -12,6 +12,19 @@ const LOCK = 7_209_002;
 /** Whoever waits for a lock makes all others wait behind it: give up soon, the next run is early enough. */
 const LOCK_TIMEOUT_MS = 2_000;
 const LOCK_NOT_AVAILABLE = '55P03';
+/** What PostgreSQL says of a second detach while one of the same parent is pending. */
+const NOT_IN_PREREQUISITE_STATE = '55000';
+const CHECK_VIOLATION = '23514';
+
+const codeOf = (error: unknown): unknown => (error as Partial<postgres.PostgresError> | null)?.code;
+
+/** Somebody held a lock for longer than a run waits for one: a dump, an `analyze`. The next run is early enough. */
+export const isInTheWay = (error: unknown): boolean =>
+  codeOf(error) === LOCK_NOT_AVAILABLE || codeOf(error) === NOT_IN_PREREQUISITE_STATE;
+
+/** A row of a day that has no partition: the clock is days off, or no run has succeeded for days. */
+export const isWithoutPartition = (error: unknown): boolean =>
+  codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation');
 
 /** Pending deliveries stay until they end, and end into the partitions of their day: those days stay as well. */
 const oldestPendingDay = async (sql: Queryable): Promise<number> => {
@@ -47,7 +60,10 @@ const planOf = (there: readonly Partition[], first: number, last: number, oldest
   );
   return {
     create: wanted.filter(({ name }) => !known.has(name)),
-    drop: there.filter(({ day }) => day < oldest),
+    // Of each parent one detach can be pending at a time: it is finished before the next begins.
+    drop: there
+      .filter(({ day }) => day < oldest)
+      .toSorted((a, b) => Number(b.state === 'detach pending') - Number(a.state === 'detach pending')),
   };
 };
 
@@ -68,7 +84,7 @@ const drop = async (sql: Queryable, { parent, name, state }: Partition): Promise
     return true;
   } catch (error) {
     // A long transaction is in the way: the next run goes on from the state that this one leaves.
-    if ((error as postgres.PostgresError).code === LOCK_NOT_AVAILABLE) return false;
+    if (isInTheWay(error)) return false;
     throw error;
   }
 };
@@ -110,8 +126,12 @@ export const maintainPartitions = async (
     });
     const dropped: string[] = [];
     const keepFrom = todo.drop.length > 0 ? await oldestPendingDay(connection) : 0;
+    const blocked = new Set<string>();
     for (const partition of todo.drop) {
-      if (partition.day < keepFrom && (await drop(connection, partition))) dropped.push(partition.name);
+      if (partition.day >= keepFrom || blocked.has(partition.parent)) continue;
+      if (await drop(connection, partition)) dropped.push(partition.name);
+      // Whatever is in the way of one is in the way of its neighbours, and each would wait for the whole time-out.
+      else blocked.add(partition.parent);
     }
     return { created: todo.create.map(({ name }) => name), dropped };
   } finally {

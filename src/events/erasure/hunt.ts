@@ -34,7 +34,6 @@ const throughResources = async ({ sql }: HuntDeps, hunt: Hunt, limit: number): P
   return page.length;
 };
 
-/** Answers undefined when nothing is left. */
 const throughEvents = async (
   { sql, holders }: HuntDeps,
   hunt: Hunt,
@@ -55,7 +54,6 @@ const throughEvents = async (
   }
   const last = page.at(-1);
   if (last !== undefined && page.length === limit) await moveHunt(sql, { ...hunt, beforeEventId: last.id });
-  else await endHunt(sql, hunt);
   return page.length;
 };
 
@@ -72,8 +70,9 @@ export const huntCopies = async (deps: HuntDeps, limit: number, now: Date): Prom
     } else {
       const rows = await throughEvents(deps, hunt, { before, limit: left, now });
       looked += rows;
-      if (rows < left)
-        deps.log.info({ store: storeId, since: hunt.dateErased }, 'the copies of an erased customer are gone');
+      if (rows === left) continue;
+      if (!(await endHunt(deps.sql, hunt))) break;
+      deps.log.info({ store: storeId, since: hunt.dateErased }, 'the copies of an erased customer are gone');
     }
   }
   return looked;

@@ -119,10 +119,12 @@ export const moveHunt = async (sql: Queryable, to: Hunt): Promise<void> => {
     where shard = ${to.shard} and store_id = ${to.storeId} and id = ${to.id} and date_erased = ${to.dateErased}`;
 };
 
-export const endHunt = async (sql: Queryable, { shard, storeId, id, dateErased }: Hunt): Promise<void> => {
-  await sql`
+/** Whether it is over: not if it was begun anew meanwhile. */
+export const endHunt = async (sql: Queryable, { shard, storeId, id, dateErased }: Hunt): Promise<boolean> => {
+  const { count } = await sql`
     delete from erased_customer
     where shard = ${shard} and store_id = ${storeId} and id = ${id} and date_erased = ${dateErased}`;
+  return count > 0;
 };
 
 /** Whether a body may hold the customer: it says the id somewhere. Read as JSON, a page would take ten times as long. */
