@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { OPERATOR } from '#changelog/changelog.ts';
+import { migrate } from '#database/migrate.ts';
+import { transaction } from '#database/pool.ts';
+import { openStore } from '#stores/recorded.ts';
+import { readConfig } from '#config.ts';
+import { emptyDatabase } from '../../test/setup/database.ts';
+import { openChangelog } from './changelog.ts';
+
+test('a command writes its entries where no Halcyon has ever run', async (t) => {
+  const { sql } = await emptyDatabase(t);
+  await migrate(sql, join(import.meta.dirname, '../../migrations'));
+  const by = { changelog: await openChangelog(readConfig({}, '/'), sql), actor: OPERATOR, now: new Date() };
+  const shop = { name: 'First', domain: 'first.example.com', email: 'first@example.com', timeZone: 'UTC' };
+  const { id } = await transaction(sql, (tx) => openStore(tx, shop, by));
+  const entries = await sql`select store_id as "storeId" from event where resource_type = 'changelog'`;
+  assert.deepEqual([...entries], [{ storeId: id }]);
+});
