@@ -133,8 +133,8 @@ test('who publishes the steps in the lives of subscriptions is the decision of t
 
 test('a store can be made that gets the steps in the lives of its subscriptions published', async () => {
   const body = { ...shop, subscription_events: 'published' };
-  const made = await call('POST', '/stores', { token: platform, body });
-  assert.deepEqual([made.status, made.body['subscription_events']], [201, 'published']);
+  const answer = await call('POST', '/stores', { token: platform, body });
+  assert.deepEqual([answer.status, answer.body['subscription_events']], [201, 'published']);
 });
 
 test('a change with faults changes nothing, and names them all', async () => {

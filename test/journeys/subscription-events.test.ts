@@ -171,6 +171,15 @@ test('fifty that come at once follow one another, none is lost and none told twi
   assert.equal(new Set(rest.map((step) => of(step, 'after'))).size, 50);
 });
 
+test('a subscription that was erased and is published again begins a new life', async () => {
+  await publish([version(112, {}, 'created'), version(112, { note: 'a' })]);
+  const path = `/stores/${storeId}/subscriptions/112`;
+  assert.equal((await app.api('DELETE', path, { token: platformToken })).status, 204);
+  const before = (await told(112)).length;
+  assert.equal((await publish(version(112, { note: 'b' }))).status, 201);
+  assert.deepEqual((await told(112)).slice(before), ['activated']);
+});
+
 test('while steps are derived, publishing one is a 409 that names its place', async () => {
   const step = { event: 'subscription_event/created', resource: { id: 'mine', event: 'activated' } };
   const fieldOf = async (body: unknown) => {
