@@ -1,5 +1,6 @@
 /** The statements of clients. The table client is written here and nowhere else. */
 import type { Queryable } from '#database/pool.ts';
+import type { LoggedGrant } from '../grant-changes.ts';
 import type { ClientDetails, ClientKind } from './rules.ts';
 
 export type Client = {
@@ -152,14 +153,14 @@ export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promi
   returning ${known(sql)}
 `;
 
+type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId'>;
+
 /** A page of what stands of a client's grants for stores, by id. */
 export const storeGrantsOf = (
   sql: Queryable,
   client: number,
   { after, limit }: { after: number; limit: number },
-): Promise<{ grantId: number; userId: number | null; storeId: number | null }[]> => sql<
-  { grantId: number; userId: number | null; storeId: number | null }[]
->`
+): Promise<StoreGrant[]> => sql<StoreGrant[]>`
   select id as "grantId", user_id as "userId", store_id as "storeId" from access_grant
   where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
   order by id limit ${limit}
