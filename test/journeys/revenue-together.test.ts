@@ -103,7 +103,8 @@ test('a store whose book somebody holds for long keeps no other waiting, and is 
   const settings = { ...revenue.settings, lockWaitMs: 50 };
   const shards = () => [shardOf(store), shardOf(other)];
   const { end } = await holdBook(store, 'share');
-  const told = await round(store, '2027-02-02T00:10:00Z', { settings, shards }).finally(end);
+  const told = await round(store, '2027-02-02T00:10:00Z', { settings, shards });
+  await end();
   assert.equal(told, 1);
   assert.deepEqual([await sumsOf(store), await sumsOf(other)], [[], ['2027-02-01 10']]);
   assert.equal(await round(store, '2027-02-02T00:11:00Z'), 1);

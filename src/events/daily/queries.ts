@@ -83,8 +83,8 @@ export type Sums = {
  * What the subscriptions after one, up to another (null: all that are left), amount to on a day.
  *
  * A term says what was known at the end of its day, until there is another: it is a span of days on which the subscription was
- * active in one currency. Of two spans of a subscription never both cover a day, so there is one amount a day or none. A
- * chunk of 10,000 terms takes 60 ms. Remembered sums of yesterday would spare nothing: who is new has to be asked anyway.
+ * active in one currency. Of two spans of a subscription never both cover a day, so there is one amount a day or none. Of
+ * 300,000 terms, 10,000 a chunk, no chunk took longer than 0.17 s on a busy machine, and all of them 3 to 5 s. Remembered sums of yesterday would spare nothing: who is new has to be asked anyway.
  */
 export const sumChunk = async (
   sql: Queryable,

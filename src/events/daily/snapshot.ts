@@ -33,8 +33,8 @@ export const added = (totals: Totals, chunk: readonly Sums[]): Totals => {
 type Made = { id: number; day: string; dateCreated: string };
 
 /**
- * Its JSON text, written by hand: a sum may have more digits than a number in JavaScript holds, and whoever reads the text
- * with a decimal type shall have all of them.
+ * Its JSON text, written by hand: a sum may have more digits than a number in JavaScript holds, and what is kept for ever
+ * shall have all of them.
  */
 export const snapshotText = ({ id, day, dateCreated }: Made, totals: Totals): string => {
   const currencies = [...totals]
