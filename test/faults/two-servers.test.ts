@@ -3,25 +3,20 @@
  * or refresh the same token, spread over both.
  */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
-import type { DatabaseAddress } from '#database/pool.ts';
 import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';
 import { freePort } from '../setup/free-port.ts';
+import { serversOver } from '../setup/server-process.ts';
 
 const ROUNDS = 100;
 const AT_ONCE = 50;
-const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const CALLBACK = 'https://app.example.com/callback';
 const VERIFIER = randomBytes(32).toString('base64url');
 
@@ -31,40 +26,11 @@ type Client = { client_id: string; client_secret?: string };
 const ends = endings();
 const { sql, address } = await testDatabase(ends);
 
-/** The driver takes what an empty host, user and password stand for from the environment. */
-const databaseOf = (where: DatabaseAddress): Record<string, string> => {
-  if (where.kind === 'url') return { DATABASE_URL: where.url };
-  const { directory, user, password, database } = where;
-  return { DATABASE_URL: `postgres:///${database}`, PGHOST: directory, PGUSER: user, PGPASSWORD: password };
-};
-
-const common = {
-  ...databaseOf(address),
-  PATH: process.env['PATH'] ?? '',
-  HALCYON_DATA: join(tmpdir(), 'halcyon-two-servers'),
-  HALCYON_SECRET_KEY: randomBytes(32).toString('hex'),
-  LOG_LEVEL: 'error',
-};
-
-/** `halcyon serve --no-deliver`, ready; its origin. */
-const startServer = async (port: number, issuer: string): Promise<string> => {
-  const env = { ...common, PORT: String(port), BASE_URL: issuer };
-  const child = spawn(process.execPath, [MAIN, 'serve', '--no-deliver'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  const exited = once(child, 'exit');
-  ends.after(async () => {
-    child.kill('SIGTERM');
-    await exited;
-  });
-  const { promise: ready, resolve } = Promise.withResolvers<'ready'>();
-  child.stdout.setEncoding('utf8').on('data', (said: string) => said.includes('is ready.') && resolve('ready'));
-  if ((await Promise.race([ready, exited])) !== 'ready') throw new Error('The server ended before it was ready');
-  return `http://127.0.0.1:${port}`;
-};
-
 const [port, otherPort] = [await freePort(), await freePort()];
 const issuer = `http://127.0.0.1:${port}`;
-const servers = await Promise.all([startServer(port, issuer), startServer(otherPort, issuer)]);
-const serverOf = (n: number): string => servers[n % servers.length] ?? '';
+const start = serversOver(address, ends, { BASE_URL: issuer });
+const servers = await Promise.all([start(port), start(otherPort)]);
+const serverOf = (n: number): string => servers[n % servers.length]?.origin ?? '';
 
 const now = new Date();
 const person = { email: 'ada@example.com', password: PASSWORD, now };

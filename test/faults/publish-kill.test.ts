@@ -1,0 +1,152 @@
+/**
+ * `kill -9` of a server two hundred times while everybody publishes: what was answered is there whole, what was not
+ * answered is there whole or not at all, and what is asked again under its key is there once.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import * as fc from 'fast-check';
+import { freePort } from '../setup/free-port.ts';
+import { openPublishHouse } from '../setup/publish-house.ts';
+import type { ServerProcess } from '../setup/server-process.ts';
+import { until } from '../setup/until.ts';
+import { isNothing, processesAtWork, readLeft, readShared, wholeOf } from './publish-kill/ledger.ts';
+import { requestOf, shapes, type Request } from './publish-kill/load.ts';
+
+const KILLS = 200;
+/** Servers at a time, so that some publish while others start. */
+const PLACES = 5;
+const CONNECTIONS = 4;
+/** A server is killed while requests are under way: after a part of the time that the one before took, or a little more. */
+const LAG_MAX_PERCENT = 130;
+const REQUESTS_PER_LIFE = 100;
+const PATIENCE_MS = 30_000;
+/** Another one each time; to see a run again, put the printed one here. */
+const SEED = Math.trunc(Math.random() * 2 ** 31);
+
+const house = await openPublishHouse();
+const { sql } = house;
+// The first ends in peace and leaves compiled code to the others; the harbour lives on, for whoever asks again.
+await (await house.start()).end('SIGTERM');
+const harbour = await house.start();
+const webhooks = { transaction: 2, subscription: 1, subscription_event: 1 };
+for (const [resource, count] of Object.entries(webhooks)) {
+  for (let n = 0; n < count; n += 1) await house.addWebhook(harbour.origin, resource);
+}
+
+const requests: Request[] = [];
+const unexpected: string[] = [];
+const asked = { again: 0, atOnce: 0 };
+const living = new Set<ServerProcess>([harbour]);
+
+/** Whether there was an answer at all. Whatever is no success is a fault: nothing here is asked wrongly. */
+const send = async (server: ServerProcess, request: Request): Promise<boolean> => {
+  const answer = await house.publish(server.origin, request.body, request.key).catch(() => undefined);
+  if (answer === undefined) return false;
+  if (answer.events.length === request.events.length) request.answer = 'published';
+  else unexpected.push(`${answer.status} ${answer.text}`);
+  return true;
+};
+
+/** Asks at another server, which may be killed as well, until one answers. */
+const askAgain = async (request: Request): Promise<void> => {
+  asked.again += 1;
+  for (let at = request.n; ; at += 1) {
+    const others = [...living];
+    const other = others[at % others.length];
+    if (other !== undefined && (await send(other, request))) return;
+  }
+};
+
+const life = fc.noBias(
+  fc.record({
+    killAfter: fc.nat(REQUESTS_PER_LIFE / 4),
+    lagPercent: fc.nat(LAG_MAX_PERCENT),
+    requests: fc.array(shapes, { minLength: REQUESTS_PER_LIFE, maxLength: REQUESTS_PER_LIFE }),
+  }),
+);
+const lives = fc.sample(life, { numRuns: KILLS, seed: SEED });
+
+/** A server starts, is published to over several connections, and is killed; then what has a key is asked again. */
+const live = async (port: number, { killAfter, lagPercent, requests: plan }: (typeof lives)[number]): Promise<void> => {
+  const server = await house.start(port);
+  living.add(server);
+  const { promise: isTime, resolve: now } = Promise.withResolvers<void>();
+  let sent = 0;
+  let tookMs = 0;
+  const unanswered: Request[] = [];
+  const connection = async () => {
+    for (let shape = plan[sent]; shape !== undefined; shape = plan[sent]) {
+      const request = requestOf(requests.length, shape);
+      requests.push(request);
+      if (sent === killAfter) now();
+      sent += 1;
+      const since = performance.now();
+      if (!(await send(server, request))) return void unanswered.push(request);
+      tookMs = performance.now() - since;
+    }
+  };
+  const connections = Promise.all(Array.from({ length: CONNECTIONS }, connection));
+  await isTime;
+  await delay((tookMs * lagPercent) / 100);
+  living.delete(server);
+  asked.atOnce += 1;
+  await server.end('SIGKILL');
+  await connections;
+  await Promise.all(unanswered.filter(({ keys }) => keys.length > 0).map(askAgain));
+};
+
+const place = async (): Promise<void> => {
+  const port = await freePort();
+  for (let next = lives.pop(); next !== undefined; next = lives.pop()) await live(port, next);
+};
+
+let left: Awaited<ReturnType<typeof readLeft>> = () => assert.fail('the tables are read when all is over');
+const silent = () => requests.filter(({ answer }) => answer === 'none');
+
+test('two hundred kills meet requests under way, of which some are committed and some are not', async (t) => {
+  const started = performance.now();
+  await Promise.all(Array.from({ length: PLACES }, place));
+  await harbour.end('SIGTERM');
+  const seconds = (performance.now() - started) / 1_000;
+  // A server that is gone may have left a statement that still runs.
+  await until(
+    () => processesAtWork(sql),
+    (count) => count === 0,
+    PATIENCE_MS,
+  );
+  left = await readLeft(sql);
+  const committed = silent().filter(({ n }) => !isNothing(left(n))).length;
+  t.diagnostic(`seed ${SEED}: ${asked.atOnce} kills in ${seconds.toFixed(1)} s, ${requests.length} requests`);
+  t.diagnostic(
+    `never answered: ${committed} committed, ${silent().length - committed} absent; asked again: ${asked.again}`,
+  );
+  assert.equal(asked.atOnce, KILLS);
+  assert.ok(committed > 0, 'some were committed and not answered');
+  assert.ok(silent().length > committed, 'some were neither committed nor answered');
+  assert.ok(asked.again > KILLS / 2, 'many were asked again');
+});
+
+test('a server that lives refuses nothing', () => assert.deepEqual(unexpected, []));
+
+test('what was answered is there whole, and what was asked again under its key is there once', () => {
+  for (const request of requests.filter(({ answer }) => answer === 'published')) {
+    assert.deepEqual(left(request.n), wholeOf(request, webhooks), JSON.stringify(request));
+  }
+});
+
+test('what was not answered is there whole or has left nothing', () => {
+  for (const request of silent()) {
+    const found = left(request.n);
+    if (!isNothing(found)) assert.deepEqual(found, wholeOf(request, webhooks), JSON.stringify(request));
+  }
+});
+
+test('the versions of what everybody published have no gap and no repeat, and the last is the latest', async () => {
+  for (const { id, version, isLatest, events, versions } of await readShared(sql)) {
+    assert.deepEqual(
+      { id, version, isLatest, versions },
+      { id, version: events, isLatest: true, versions: Array.from({ length: events }, (_, at) => at + 1) },
+    );
+  }
+});

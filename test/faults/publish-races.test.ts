@@ -1,0 +1,176 @@
+/** Everybody publishes the same at once, through two processes: keys, resources, and one row that cannot be written. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { openPublishHouse, type Published } from '../setup/publish-house.ts';
+import { until } from '../setup/until.ts';
+
+const AT_ONCE = 100;
+const CROSSINGS = 200;
+const SEED = Math.trunc(Math.random() * 2 ** 31);
+const FIRST_DAY_MS = Date.parse('2026-01-01T00:00:00Z');
+const DAY_MS = 86_400_000;
+
+const house = await openPublishHouse();
+const { sql, storeId } = house;
+const servers = await Promise.all([house.start(), house.start()]);
+const originOf = (n: number): string => servers[n % servers.length]?.origin ?? '';
+
+type Resource = { id: string; [name: string]: unknown };
+const created = (resource: Resource, key?: string) => ({
+  event: 'transaction/created',
+  resource,
+  ...(key !== undefined && { idempotency_key: key }),
+});
+/** The same number of requests to each process, all at once. */
+const atOnce = (count: number, body: (n: number) => unknown, key?: string): Promise<Published[]> =>
+  Promise.all(Array.from({ length: count }, (_, n) => house.publish(originOf(n), body(n), key)));
+const countOf = (answers: readonly Published[], status: number): number =>
+  answers.filter((answer) => answer.status === status).length;
+const idsOf = (answers: readonly Published[]): number[] => answers.flatMap(({ events }) => events.map(({ id }) => id));
+const versionsOf = (answers: readonly Published[]): number[] =>
+  answers.flatMap(({ events }) => events.map(({ resource_version: version }) => version));
+const rising = (numbers: readonly number[]): number[] => numbers.toSorted((a, b) => a - b);
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n + 1);
+const eventsAbout = async (id: string): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`select count(*) as n from event where resource_id = ${id}`;
+  return row?.n ?? 0;
+};
+const read = async (n: number, id: string): Promise<Record<string, unknown>> => {
+  const response = await house.ask(originOf(n), 'GET', `/stores/${storeId}/transactions/${id}`);
+  return (await response.json()) as Record<string, unknown>;
+};
+const dateOf = (day: number): string => new Date(FIRST_DAY_MS + day * DAY_MS).toISOString();
+
+test('a hundred posts of one key over two processes make one event, and all get the same answer', async () => {
+  const answers = await atOnce(AT_ONCE, () => created({ id: 'once' }), 'once');
+  assert.equal(countOf(answers, 201), AT_ONCE);
+  assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
+  assert.equal(await eventsAbout('once'), 1);
+});
+
+test('of two bodies under one key over two processes one wins, and the other is refused each time', async () => {
+  const answers = await atOnce(AT_ONCE, (n) => created({ id: 'either', side: Math.floor(n / 2) % 2 }), 'either');
+  const [half, other] = [0, 1].map((side) => answers.filter((_answer, n) => Math.floor(n / 2) % 2 === side)) as [
+    Published[],
+    Published[],
+  ];
+  const [won, lost] = countOf(half, 201) > 0 ? [half, other] : [other, half];
+  assert.equal(countOf(won, 201), AT_ONCE / 2);
+  assert.equal(countOf(lost, 422), AT_ONCE / 2);
+  assert.equal(new Set(idsOf(won)).size, 1);
+  assert.equal(await eventsAbout('either'), 1);
+});
+
+test('arrays whose keys cross over two processes all get the same events', async () => {
+  for (let round = 0; round < CROSSINGS; round += 1) {
+    const [a, b] = [`a${round}`, `b${round}`].map((name) => created({ id: name }, name));
+    const answers = await atOnce(2, (n) => (n === 0 ? [a, b] : [b, a]));
+    assert.equal(countOf(answers, 200), answers.length, JSON.stringify(answers.map(({ text }) => text)));
+    assert.equal(new Set(idsOf(answers)).size, 2);
+  }
+});
+
+test('arrays whose resources cross over two processes are all published', async () => {
+  for (let round = 0; round < CROSSINGS; round += 1) {
+    const ids = ['x', 'y', 'z'].map((name) => created({ id: `${name}${round}` }));
+    const answers = await atOnce(2, (n) => (n === 0 ? ids : ids.toReversed()));
+    assert.equal(countOf(answers, 200), answers.length);
+  }
+});
+
+test('a resource fifty times in an array and in fifty posts over two processes has versions 1 to 100', async () => {
+  const array = Array.from({ length: 50 }, (_, n) => created({ id: 'many', from: 'array', n }));
+  const [inArray, posts] = await Promise.all([
+    house.publish(originOf(1), array),
+    atOnce(50, (n) => created({ id: 'many', from: 'posts', n })),
+  ]);
+  assert.deepEqual([inArray.status, countOf(posts, 201)], [200, 50]);
+  const ofArray = versionsOf([inArray]);
+  assert.deepEqual(ofArray, rising(ofArray), 'those of an array stand in its order');
+  assert.deepEqual(rising([...ofArray, ...versionsOf(posts)]), upTo(100));
+  const last = posts.findIndex(({ events }) => events[0]?.resource_version === 100);
+  const expected = last === -1 ? { from: 'array', n: 49 } : { from: 'posts', n: last };
+  for (const n of [0, 1]) {
+    const { from, n: index } = await read(n, 'many');
+    assert.deepEqual({ from, n: index }, expected);
+  }
+});
+
+test('dated versions in any order, one after the other: the newer ones rise, older ones have version 0', async (t) => {
+  const days = fc.sample(fc.shuffledSubarray(upTo(40), { minLength: 40 }), { numRuns: 1, seed: SEED })[0] ?? [];
+  t.diagnostic(`seed ${SEED}`);
+  let [newest, version] = [0, 0];
+  for (const [n, day] of days.entries()) {
+    const answer = await house.publish(originOf(n), created({ id: 'dated', day, date_modified: dateOf(day) }));
+    const isNewer = day > newest;
+    if (isNewer) [newest, version] = [day, version + 1];
+    assert.deepEqual(versionsOf([answer]), [isNewer ? version : 0], `day ${day} of ${days.join(' ')}`);
+    assert.equal((await read(n + 1, 'dated'))['day'], newest);
+  }
+});
+
+test('dated versions at once over two processes: the latest by date is the last, and versions rise with the dates', async () => {
+  const dayOf = (n: number): number => (n * 37) % 101;
+  const answers = await atOnce(AT_ONCE, (n) =>
+    created({ id: 'mixed', day: dayOf(n), date_modified: dateOf(dayOf(n)) }),
+  );
+  assert.equal(countOf(answers, 201), AT_ONCE);
+  const ranked = versionsOf(answers)
+    .map((version, n) => ({ version, day: dayOf(n) }))
+    .filter(({ version }) => version > 0)
+    .toSorted((a, b) => a.version - b.version);
+  assert.equal(new Set(ranked.map(({ version }) => version)).size, ranked.length, 'no version twice');
+  const days = ranked.map(({ day }) => day);
+  assert.deepEqual(days, rising(days));
+  assert.equal(days.at(-1), 100);
+  assert.equal((await read(0, 'mixed'))['day'], 100);
+});
+
+test('one event of five hundred that cannot be written is refused alone', async () => {
+  await sql`alter table event add constraint no_poison check (resource_id <> 'poison') not valid`;
+  const answers = await atOnce(500, (n) => created({ id: n === 250 ? 'poison' : `good${n}` }));
+  assert.deepEqual([countOf(answers, 201), countOf(answers, 500)], [499, 1]);
+  const [row] = await sql<
+    { n: number }[]
+  >`select count(distinct resource_id) as n from event where resource_id like 'good%'`;
+  assert.equal(row?.n, 499);
+  assert.equal(answers[250]?.status, 500);
+  const [left] = await sql<{ n: number }[]>`select count(*) as n from resource where id = 'poison'`;
+  assert.equal(left?.n, 0);
+});
+
+test('a webhook that is switched off through one process is not told of what another publishes', async () => {
+  const id = await house.addWebhook(originOf(0), 'customer');
+  const told: number[] = [];
+  for (const [n, isActive] of ['1', '0', '1', '0'].entries()) {
+    await house.ask(originOf(n), 'PATCH', `/webhooks/${id}`, { body: { is_active: isActive } });
+    const answer = await house.publish(originOf(n + 1), { event: 'customer/created', resource: { id: `c${n}` } });
+    const rows = await sql`select from delivery where webhook_id = ${id} and event_id = any (${idsOf([answer])})`;
+    told.push(rows.length);
+  }
+  assert.deepEqual(told, [1, 0, 1, 0]);
+});
+
+test('a key outlives the process it was used in', async () => {
+  const first = await house.start();
+  const answer = await house.publish(first.origin, created({ id: 'kept' }), 'kept');
+  await first.end('SIGKILL');
+  const second = await house.start();
+  const again = await house.publish(second.origin, created({ id: 'kept' }), 'kept');
+  assert.deepEqual([again.status, again.text], [201, answer.text]);
+  assert.equal(await eventsAbout('kept'), 1);
+  await second.end('SIGTERM');
+});
+
+test('PostgreSQL had no deadlock to solve', async () => {
+  // What a connection has counted is told at the latest when it ends.
+  for (const server of servers) await server.end('SIGTERM');
+  const connected = async () =>
+    (await sql`select from pg_stat_activity where datname = current_database() and application_name = 'halcyon'`)
+      .length;
+  await until(connected, (count) => count === 0);
+  const [row] = await sql<{ deadlocks: number }[]>`
+    select deadlocks from pg_stat_database where datname = current_database()`;
+  assert.equal(row?.deadlocks, 0);
+});

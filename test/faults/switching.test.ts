@@ -1,0 +1,109 @@
+/**
+ * A webhook is switched off and on a thousand times through one process while 50,000 events are published through two:
+ * what was published after the answer to a switch-off is not sent to it, what was published after that to a switch-on is.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { openPublishHouse } from '../setup/publish-house.ts';
+
+const SWITCHES = 1_000;
+const EVENTS = 50_000;
+const CONNECTIONS = 4;
+/** Publishes that begin and end between two switches. */
+const WITHIN = 4;
+/** Another one each time; to see a run again, put the printed one here. */
+const SEED = Math.trunc(Math.random() * 2 ** 31);
+
+const house = await openPublishHouse();
+const { sql } = house;
+const servers = await Promise.all([house.start(), house.start()]);
+const [first, second] = servers.map(({ origin }) => origin) as [string, string];
+const webhookId = await house.addWebhook(first, 'transaction');
+
+/** A time between the answer to one switch and the question for the next; `number` counts the switches. */
+type Phase = { number: number; isOn: boolean; within: number };
+/** `phase`: the only one in which it was under way; none where a switch was. */
+type Publish = { ids: readonly number[]; phase: Phase | undefined };
+
+const publishes: Publish[] = [];
+let phase: Phase | undefined = { number: 0, isOn: true, within: 0 };
+let sent = 0;
+let enough = () => {};
+let switches = 0;
+const isOver = (): boolean => switches === SWITCHES && sent >= EVENTS;
+
+/** Mostly one event, and arrays: with as many publishes as the switches leave room for, about 50,000 events in all. */
+const sizes = fc.sample(fc.noBias(fc.constantFrom(1, 1, 1, 1, 1, 1, 10, 20)), { numRuns: 10 * EVENTS, seed: SEED });
+
+const connection = async (at: number): Promise<void> => {
+  while (!isOver()) {
+    const began = phase;
+    const size = sizes[publishes.length] ?? 1;
+    const events = Array.from({ length: size }, () => ({
+      event: 'transaction/created',
+      resource: { id: (sent += 1) },
+    }));
+    const [event] = events;
+    const answer = await house.publish(at % 4 === 0 ? first : second, size === 1 ? event : events);
+    assert.equal(answer.events.length, size, answer.text);
+    publishes.push({ ids: answer.events.map(({ id }) => id), phase: began === phase ? began : undefined });
+    if (began !== undefined && began === phase && (began.within += 1) === WITHIN) enough();
+  }
+};
+
+const switchAll = async (): Promise<void> => {
+  while (switches < SWITCHES) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    enough = resolve;
+    if ((phase?.within ?? 0) < WITHIN) await promise;
+    phase = undefined;
+    const number = switches + 1;
+    const isOn = number % 2 === 0;
+    const { status } = await house.ask(first, 'PATCH', `/webhooks/${webhookId}`, {
+      body: { is_active: isOn ? '1' : '0' },
+    });
+    assert.equal(status, 200);
+    phase = { number, isOn, within: 0 };
+    switches = number;
+  }
+};
+
+const epochsOf = new Map<number, number[]>();
+/** The publishes that were under way in such a phase alone, with what they left for the webhook. */
+const within = (isOn: boolean) =>
+  publishes.flatMap(({ ids, phase: during }) =>
+    during?.isOn === isOn ? [{ number: during.number, epochs: ids.map((id) => epochsOf.get(id) ?? []) }] : [],
+  );
+
+test('a thousand switches and 50,000 events meet each other', async (t) => {
+  const started = performance.now();
+  await Promise.all([switchAll(), ...Array.from({ length: CONNECTIONS }, (_, at) => connection(at))]);
+  const seconds = (performance.now() - started) / 1_000;
+  const rows = await sql<{ eventId: number; epoch: number }[]>`
+    select event_id as "eventId", epoch from delivery where webhook_id = ${webhookId}`;
+  for (const { eventId, epoch } of rows) epochsOf.set(eventId, [...(epochsOf.get(eventId) ?? []), epoch]);
+  const [on, off] = [within(true).length, within(false).length];
+  t.diagnostic(`seed ${SEED}: ${publishes.length} publishes of ${sent} events in ${seconds.toFixed(1)} s`);
+  t.diagnostic(`while on ${on}, while off ${off}, across a switch ${publishes.length - on - off}`);
+  assert.ok(sent >= EVENTS);
+  assert.ok(Math.min(on, off) >= (SWITCHES / 2) * WITHIN);
+});
+
+test('nothing that is published after the answer to a switch-off is for the webhook', () => {
+  const late = within(false).filter(({ epochs }) => epochs.flat().length > 0);
+  assert.deepEqual(late, []);
+});
+
+test('everything that is published after the answer to a switch-on is for the webhook, once and under its epoch', () => {
+  // Each switch-off begins a new epoch, and what is of an older one is dead.
+  const wrong = within(true).filter(({ number, epochs }) =>
+    epochs.some((found) => found.join() !== String(number / 2)),
+  );
+  assert.deepEqual(wrong, []);
+});
+
+test('what is published across a switch is for the webhook once at most', () => {
+  const most = Math.max(...[...epochsOf.values()].map((epochs) => epochs.length));
+  assert.equal(most, 1);
+});

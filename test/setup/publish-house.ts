@@ -1,0 +1,80 @@
+/** A store that several server processes publish into over one database, and nobody delivers for. */
+import type { Sql } from '#database/pool.ts';
+import { startTestApp, type TestApp } from './app.ts';
+import { testDatabase } from './database.ts';
+import { endings } from './endings.ts';
+import { freePort } from './free-port.ts';
+import { serversOver, type ServerProcess } from './server-process.ts';
+
+type Json = Record<string, unknown>;
+
+/** The events of the answer; none where it is a refusal. */
+export type Published = { status: number; events: { id: number; resource_version: number }[]; text: string };
+type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
+
+export type PublishHouse = {
+  sql: Sql;
+  storeId: number;
+  /** Starts another server, on a port of its own unless it is given one that was free a moment ago. */
+  start: (port?: number) => Promise<ServerProcess>;
+  ask: (origin: string, method: string, path: string, asked?: Asked) => Promise<Response>;
+  publish: (origin: string, body: unknown, key?: string) => Promise<Published>;
+  /** Answers its id. */
+  addWebhook: (origin: string, resource: string) => Promise<number>;
+};
+
+const asJson = (text: string): Json => JSON.parse(text) as Json;
+
+const eventsOf = (status: number, text: string): Published['events'] => {
+  if (status !== 200 && status !== 201) return [];
+  const body = asJson(text);
+  const list = status === 201 ? [body] : (body['_embedded'] as Record<string, Json[]>)['svc:events'];
+  return list as Published['events'];
+};
+
+/** `app` answers too, in the process of the test; it is there for the store and the tokens that it came with. */
+export const openPublishHouse = async (): Promise<PublishHouse & { app: TestApp }> => {
+  const ends = endings();
+  const { sql, address } = await testDatabase(ends);
+  const app = await startTestApp({ sql, roles: ['serve'] });
+  const { baseUrl, storeId, platformToken } = app;
+  const env = { BASE_URL: baseUrl, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8', DATABASE_CONNECTIONS: '4' };
+  const startOn = serversOver(address, ends, env);
+  const ask: PublishHouse['ask'] = (origin, method, path, { token = app.token, body, headers = {} } = {}) =>
+    fetch(origin + path, {
+      method,
+      headers: {
+        'SERVICE-API-VERSION': '1',
+        Authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  return {
+    app,
+    sql,
+    storeId,
+    ask,
+    start: async (port) => startOn(port ?? (await freePort())),
+    publish: async (origin, body, key) => {
+      const headers: Record<string, string> = key === undefined ? {} : { 'Idempotency-Key': key };
+      const path = `/stores/${storeId}/events`;
+      const response = await ask(origin, 'POST', path, { token: platformToken, body, headers });
+      const text = await response.text();
+      return { status: response.status, events: eventsOf(response.status, text), text };
+    },
+    addWebhook: async (origin, resource) => {
+      const body = {
+        name: 'w',
+        format: 'json',
+        encryption_key: 'k',
+        url: 'http://127.0.0.1:9/',
+        event_resource: resource,
+      };
+      const response = await ask(origin, 'POST', `/stores/${storeId}/webhooks`, { body });
+      if (response.status !== 201) throw new Error(`No webhook: ${response.status} ${await response.text()}`);
+      return Number(((await response.json()) as Json)['id']);
+    },
+  };
+};
