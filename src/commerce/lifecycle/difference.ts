@@ -9,10 +9,14 @@ const IGNORED: ReadonlySet<string> = new Set(['id', 'date_modified', '_links', '
 /** What is embedded and is its own: what it buys. Transactions are its history, and a customer has a life of their own. */
 const OWN_RELATIONS = ['transaction_template', 'attributes'] as const;
 
+/** Most are the very same, which is seen without reading what they mean. */
+const differs = (name: string, was: Value | undefined, is: Value | undefined): boolean =>
+  was !== is && meaningOf(name, was) !== meaningOf(name, is);
+
 /** Relations count where both versions embed them: a publisher need not embed everything every time. */
 const differsIn = (before: Subscription, after: Subscription, relation: string): boolean => {
   const [was, is] = [embeddedUnder(before, relation), embeddedUnder(after, relation)];
-  return was !== undefined && is !== undefined && meaningOf(relation, was) !== meaningOf(relation, is);
+  return was !== undefined && is !== undefined && differs(relation, was, is);
 };
 
 /** What it says under a name that somebody else may have chosen. */
@@ -23,7 +27,7 @@ export const memberOf = (version: Subscription, name: string): Value | undefined
 export const differencesBetween = (before: Subscription, after: Subscription): string[] => {
   const names = [...new Set([...Object.keys(after), ...Object.keys(before)])].filter((name) => !IGNORED.has(name));
   return [
-    ...names.filter((name) => meaningOf(name, memberOf(before, name)) !== meaningOf(name, memberOf(after, name))),
+    ...names.filter((name) => differs(name, memberOf(before, name), memberOf(after, name))),
     ...OWN_RELATIONS.filter((relation) => differsIn(before, after, relation)),
   ];
 };
