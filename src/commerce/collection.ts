@@ -9,6 +9,7 @@ import { collectionKeyOf } from './access.ts';
 import { collectionOf, relationsOf, typeOfCollection, wordsOf } from './catalogue.ts';
 import { resourceDocument } from './document.ts';
 import { listResources } from './queries.ts';
+import { revenueCharts } from './revenue/curve.ts';
 
 /** What every resource is compared by; whatever else its publisher wrote is compared as what it looks like. */
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
@@ -53,6 +54,9 @@ export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation
         ),
         total: found.total,
         links: [{ rel: 'store', href: store, title: 'The store' }],
+        ...(type === 'subscription_mrr_snapshot' && {
+          charts: async () => revenueCharts(found.rows.map(({ body }) => body)),
+        }),
       };
     },
   });

@@ -1,12 +1,19 @@
 /** Commerce resources as the API reads them: one in its latest version, all of a kind, and what is embedded in one. */
-import { guarded, type Operation } from '#http/operation.ts';
+import { guarded, type Charts, type Operation } from '#http/operation.ts';
 import { noSuch, resourceKeyOf } from './access.ts';
 import { relationsOf } from './catalogue.ts';
 import { createResourceList, type CommerceDeps } from './collection.ts';
 import { resourceDocument } from './document.ts';
-import { findResource } from './queries.ts';
+import { findResource, findUpTo, type ResourceKey } from './queries.ts';
 import { createRelation } from './relation.ts';
+import { DAYS_SHOWN, revenueCharts } from './revenue/curve.ts';
 import { shapeOf } from './shape.ts';
+
+/** The curve that leads up to a snapshot. */
+const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charts } =>
+  key.type === 'subscription_mrr_snapshot'
+    ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
+    : {};
 
 export const createCommerceOperations = (deps: CommerceDeps): Record<'list' | 'read' | 'relation', Operation> => ({
   list: createResourceList(deps),
@@ -20,7 +27,7 @@ export const createCommerceOperations = (deps: CommerceDeps): Record<'list' | 'r
       const { version, baseUrl, body } = stored;
       const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
       const naming = { baseUrl, relationPrefix: deps.relationPrefix };
-      return { status: 200, document: { ...document, version }, naming };
+      return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
     },
   }),
   relation: createRelation(deps),

@@ -25,6 +25,19 @@ export const findResource = async (sql: Queryable, key: ResourceKey): Promise<St
   return row;
 };
 
+/**
+ * The bodies of a resource and those before it, the earliest first. Only of what has one a day and ids that rise with the days:
+ * all of them are looked through, which took 16 ms for ten years on a busy machine.
+ */
+export const findUpTo = async (sql: Queryable, key: ResourceKey, limit: number): Promise<string[]> => {
+  const rows = await sql<{ body: string }[]>`
+    select r.body from resource r
+    where ${inCollection(sql, key)} and (length(r.id), r.id) <= (length(${key.id}::text), ${key.id}::text)
+    order by length(r.id) desc, r.id desc
+    limit ${limit}`;
+  return rows.map(({ body }) => body).toReversed();
+};
+
 /** `id:greaterthan=9` as people count: 10 is more, though the ids are texts. */
 const idRange = (sql: Queryable, { operator, value }: Filter) => {
   const [id, bound] = [sql`(length(r.id), r.id)`, sql`(length(${String(value)}::text), ${String(value)}::text)`];

@@ -4,7 +4,7 @@ import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#kernel/listing.ts';
-import { known, operation, type ApiRequest, type Described, type Operation } from './operation.ts';
+import { known, operation, type ApiRequest, type Charts, type Described, type Operation } from './operation.ts';
 
 /**
  * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
@@ -18,6 +18,7 @@ export type Listed = {
   rel?: string;
   title?: string;
   naming?: Naming;
+  charts?: Charts;
 };
 
 /**
@@ -54,9 +55,9 @@ export const listing = (
         relations: described.relations?.(request),
       });
       const found = await described.handle({ ...request, listing: wanted, zoom });
-      const { links = [], rel = described.rel, title = described.title, naming, ...listed } = found;
+      const { links = [], rel = described.rel, title = described.title, naming, charts, ...listed } = found;
       const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
       const whole = { ...document, links: [...document.links, ...links] };
-      return { status: 200, document: whole, ...(naming && { naming }) };
+      return { status: 200, document: whole, ...(naming && { naming }), ...(charts && { charts }) };
     },
   });

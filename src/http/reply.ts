@@ -23,7 +23,7 @@ const ONCE_KEY_BYTES = 18;
 export const viewOf = (
   { pages }: Services,
   visitor: Visitor | null | undefined,
-  rest: Pick<View, 'refused' | 'done'> = {},
+  rest: Pick<View, 'refused' | 'done' | 'charts'> = {},
 ): View => ({
   nav: visitor === undefined ? html`` : pages.nav(visitor),
   session: visitor

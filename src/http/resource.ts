@@ -15,7 +15,7 @@ import { addressOf, methodNotAllowed, queryOf, refuseOtherMethods, type Services
 
 type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; withActions: WithActions };
 
-const send = (services: Services, { request, reply, caller, withActions }: Way, answer: Answer) => {
+const send = async (services: Services, { request, reply, caller, withActions }: Way, answer: Answer) => {
   const { representation } = caller;
   if (answer.status === 204) return reply.headers(privateHeaders).code(204).send();
   if (answer.status === 201) reply.header('Location', answer.location);
@@ -25,8 +25,11 @@ const send = (services: Services, { request, reply, caller, withActions }: Way, 
   const showsActions = format.showsActions === true && answer.status !== 201;
   const document = showsActions ? withActions(answer.document, caller, addressOf(request, services)) : answer.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
+  const charts = format.isPage === true && 'charts' in answer ? await answer.charts?.() : undefined;
   const view =
-    format.isPage === true ? viewOf(services, caller.visitor, done === undefined ? {} : { done }) : undefined;
+    format.isPage === true
+      ? viewOf(services, caller.visitor, { ...(done !== undefined && { done }), ...(charts && { charts }) })
+      : undefined;
   const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
   const outgoing = { status: answer.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });

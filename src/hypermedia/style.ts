@@ -10,6 +10,7 @@
  * - `title` a heading with its badges, under it `ways` to go on; `kind` what it is, above it; `pager`, `empty` of a collection
  * - `details.card` something to do, folded up; `fold` long text, `reveal` a secret, folded up
  * - `lines` text whose line ends count; `values` a list or names with values in the place of one value
+ * - `charts` curves beside one another; a `chart` has a `plot` with an `axis` beside and under it, whose words are not drawn
  * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label;
  *   in it `number` is a cell with one, `brief` text cut to its column, and `parted` a row that goes on in the next
  *
@@ -132,5 +133,20 @@ tbody time>span{display:block;color:var(--soft);font-size:.9rem}
 .parted+tr summary{padding:.25rem 0;font-size:.9rem}
 .parted+tr .fold{padding-bottom:.4rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-@media (max-width:30rem){.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1.25rem 2rem;margin:.5rem 0 1rem}
+.chart{display:grid;grid-template-rows:subgrid;grid-row:span 3;row-gap:0;margin:0;min-width:0}
+figcaption{margin:0 0 1rem}
+figcaption>*{display:block}
+.plot{display:grid;grid-template-columns:auto 1fr;gap:.4rem .6rem}
+.plot svg{display:block;width:100%;height:10rem;overflow:visible}
+.axis{display:flex;justify-content:space-between;color:var(--soft);font-size:.85rem;line-height:1;font-variant-numeric:tabular-nums;white-space:nowrap}
+.axis.up{flex-direction:column;align-items:flex-end;margin:-.5em 0}
+.axis:last-child{grid-column:2}
+.axis>:only-child{margin:auto}
+.plot path{fill:none;vector-effect:non-scaling-stroke}
+.across{stroke:var(--line)}
+.curve{stroke:var(--accent);stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
+.dot{stroke-width:8}
+.plot .area{fill:var(--accent);fill-opacity:.12}
+@media (max-width:30rem){.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
 `;

@@ -1,5 +1,6 @@
 /** What a page needs to know beside the Document: who looks at it, and what has just happened. Formats for programs ignore it. */
 import type { Fault } from '#kernel/problem.ts';
+import type { Chart } from './chart.ts';
 import type { Action } from './document.ts';
 import type { Markup } from './markup.ts';
 
@@ -26,6 +27,8 @@ export type View = {
       }
     | undefined;
   refused?: Refused;
+  /** Drawn above what the document says. */
+  charts?: readonly Chart[];
   /** What was just done, as a sentence. */
   done?: string;
 };

@@ -3,6 +3,7 @@ import type { Action, Document, Field } from '#hypermedia/document.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { html } from '#hypermedia/markup.ts';
 import type { View } from '#hypermedia/view.ts';
+import { curve, snapshot, snapshots } from './curves.ts';
 import {
   attempt,
   collectionOf,
@@ -133,4 +134,12 @@ export const pages: readonly (readonly [name: string, page: string])[] = [
   ],
   ['an error', renderHtml(errors, naming, visitor)],
   ['home', renderHtml(home, naming, owner)],
+  ['a snapshot with its curve', renderHtml(snapshot(89), naming, { ...owner, charts: [curve('EUR', 90, 30)] })],
+  [
+    'snapshots with a curve of each currency',
+    renderHtml(snapshots, naming, {
+      ...owner,
+      charts: [curve('EUR', 20, 1), curve('JPY', 20, 123_456), curve('USD', 1, 1)],
+    }),
+  ],
 ];

@@ -3,7 +3,8 @@ import type { Document, Naming } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { shell } from '../shell.ts';
 import type { View } from '../view.ts';
-import { collectionOf, collectionPage } from './collection.ts';
+import { chartsOf } from './chart/chart.ts';
+import { collectionOf, collectionPage, type Collection } from './collection.ts';
 import { propertyList, section } from './content.ts';
 import { actionForms, refusedAlert } from './form.ts';
 import { harmless } from './harmless.ts';
@@ -51,12 +52,14 @@ const footer = ({ name }: Document, naming: Naming): Markup =>
     </p>
   </footer>`;
 
-const content = (document: Document, naming: Naming, isForm: boolean): Markup => {
-  const collection = collectionOf(document);
+type Shown = { document: Document; naming: Naming; view: View; collection: Collection | undefined };
+
+const content = ({ document, naming, view, collection }: Shown): Markup => {
   const title = titleOf(document);
-  const links = linkRow(document, naming, 'Where to go from here');
+  const links = html`${linkRow(document, naming, 'Where to go from here')}${chartsOf(view.charts ?? [])}`;
   if (collection !== undefined) {
-    const canCreate = isForm && (document.actions?.some(({ method }) => method === 'POST') ?? false);
+    const canCreate =
+      view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);
     return html`<div class="card">
       ${heading(document)} ${links} ${collectionPage(document, collection, naming, { label: title, canCreate })}
     </div>`;
@@ -73,9 +76,10 @@ const problem = (document: Document, errors: readonly Document[], naming: Naming
   </div>`;
 
 const whole = (document: Document, naming: Naming, view: View): Markup => {
-  const forms = actionForms({ document, naming, view }, collectionOf(document)?.total === 0);
+  const collection = collectionOf(document);
+  const forms = actionForms({ document, naming, view }, collection?.total === 0);
   return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
-  ${refusedAlert({ document, view })} ${forms.refused} ${content(document, naming, view.session !== undefined)}
+  ${refusedAlert({ document, view })} ${forms.refused} ${content({ document, naming, view, collection })}
   ${forms.others}`;
 };
 

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { render } from '../../markup.ts';
+import { chartsOf } from './chart.ts';
+import { dayNumberOf, dayOfNumber } from './scale.ts';
+
+const drawn = (values: readonly number[], currency = 'EUR'): string => {
+  const points = values.map((value, n) => ({ day: dayOfNumber(dayNumberOf('2027-03-01') + n), value }));
+  const charts = chartsOf([{ title: 'Revenue', currency, points }]);
+  return charts === false ? '' : render(charts);
+};
+const curveOf = (page: string): string => /class="curve" d="([^"]*)"/.exec(page)?.[1] ?? '';
+const summaryOf = (page: string): string => /<desc[^>]*>([^<]*)</.exec(page)?.[1] ?? '';
+const axisOf = (page: string): string[] =>
+  [...(/class="axis up"[^>]*>([^]*?)<\/div>/.exec(page)?.[1] ?? '').matchAll(/<span>([^<]*)</g)].map(
+    ([, text = '']) => text,
+  );
+
+const table: readonly (readonly [
+  what: string,
+  values: readonly number[],
+  curve: string,
+  axis: string[],
+  summary: string,
+])[] = [
+  ['one day', [90], 'M300 10', ['€100', '€50', '€0'], '€90.00 on 1 Mar 2027'],
+  [
+    'equal days',
+    [300, 300],
+    'M0 0L600 0',
+    ['€300', '€200', '€100', '€0'],
+    '€300.00 on 2 Mar 2027, as much as on 1 Mar 2027',
+  ],
+  ['nothing but zeros', [0, 0], 'M0 100L600 100', ['€1', '€0'], '€0.00 on 2 Mar 2027, as much as on 1 Mar 2027'],
+  [
+    'a rise',
+    [0, 20, 30],
+    'M0 100L300 33.3L600 0',
+    ['€30', '€20', '€10', '€0'],
+    '€30.00 on 3 Mar 2027, €30.00 more than on 1 Mar 2027',
+  ],
+  [
+    'a fall',
+    [0.3, 0.1],
+    'M0 0L600 66.7',
+    ['€0.3', '€0.2', '€0.1', '€0'],
+    '€0.10 on 2 Mar 2027, €0.20 less than on 1 Mar 2027',
+  ],
+  [
+    'what is huge',
+    [3e12, 1e12],
+    'M0 0L600 66.7',
+    ['€3T', '€2T', '€1T', '€0'],
+    '€1,000,000,000,000.00 on 2 Mar 2027, €2,000,000,000,000.00 less than on 1 Mar 2027',
+  ],
+];
+
+for (const [what, values, curve, axis, summary] of table) {
+  test(`the curve of ${what}`, () => {
+    const page = drawn(values);
+    assert.deepEqual([curveOf(page), axisOf(page), summaryOf(page)], [curve, axis, summary]);
+  });
+}
+
+test('without a day nothing is drawn', () => assert.equal(drawn([]), ''));
+
+test('a year has a point a day, and its numbers beside it, the latest first', () => {
+  const page = drawn(Array.from({ length: 365 }, (_, n) => n));
+  assert.equal(curveOf(page).split('L').length, 365);
+  const days = [...page.matchAll(/<time datetime="([^"]*)"/g)].map(([, day]) => day);
+  assert.deepEqual([days.length, days[0], days.at(-1)], [365, '2028-02-28', '2027-03-01']);
+});
+
+test('days that are missing leave their place', () => {
+  const points = ['2027-03-01', '2027-03-02', '2027-03-11'].map((day) => ({ day, value: 1 }));
+  const charts = chartsOf([{ title: 'Revenue', currency: 'EUR', points }]);
+  assert.equal(curveOf(charts === false ? '' : render(charts)), 'M0 0L60 0L600 0');
+});
+
+test('numbers that nobody can say are drawn all the same', () => {
+  const page = drawn([1e300, 2e300], 'no currency');
+  assert.deepEqual(axisOf(page), ['2E300', '1E300', '0']);
+});

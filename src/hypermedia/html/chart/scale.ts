@@ -1,0 +1,32 @@
+/** Where numbers and days stand on an axis: pure. */
+
+/** The values of the lines across, from the lowest up, equally far apart. */
+export type Scale = { ticks: readonly number[]; shareOf: (value: number) => number };
+
+const STEPS = 3;
+
+/** 1, 2, 2.5 or 5 times a power of ten: what people count in. */
+const roundStep = (least: number): number => {
+  const power = 10 ** Math.floor(Math.log10(least));
+  const factor = [1, 2, 2.5, 5].find((candidate) => candidate * power >= least * (1 - 1e-9)) ?? 10;
+  return factor * power;
+};
+
+/** Begins at zero, so that what looks twice as high is twice as much. Nothing but zeros is at the bottom of one step. */
+export const scaleOf = (values: readonly number[]): Scale => {
+  const low = values.reduce((least, value) => Math.min(least, value), 0);
+  const high = values.reduce((most, value) => Math.max(most, value), 0);
+  const span = high - low;
+  // Beyond what a number holds there is no scale, and all of it lies on the ground.
+  if (!Number.isFinite(span)) return { ticks: [0, 1], shareOf: () => 0 };
+  const step = span > 0 ? roundStep(span / STEPS) : 1;
+  const first = Math.floor(low / step);
+  const last = Math.max(first + 1, Math.ceil(high / step - 1e-9));
+  // Each from its number and not from the one before: added up they would be 0.30000000000000004.
+  const ticks = Array.from({ length: last - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(12)));
+  return { ticks, shareOf: (value) => (value - first * step) / ((last - first) * step) };
+};
+
+const DAY_MS = 86_400_000;
+export const dayNumberOf = (day: string): number => Date.parse(`${day}T00:00:00Z`) / DAY_MS;
+export const dayOfNumber = (number: number): string => new Date(number * DAY_MS).toISOString().slice(0, 10);

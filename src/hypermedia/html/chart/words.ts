@@ -1,0 +1,22 @@
+/** Amounts and days beside a curve, in few letters. */
+import { shownMoney } from '../money.ts';
+
+/** `€1.25K`. Beyond a thousand million million there are no words that anybody reads: `1.2E18`. */
+export const briefAmount = (value: number, currency: string): string =>
+  new Intl.NumberFormat('en', {
+    ...(/^[A-Z]{3}$/.test(currency) && { style: 'currency', currency }),
+    notation: Math.abs(value) < 1e15 ? 'compact' : 'scientific',
+    maximumSignificantDigits: 3,
+  }).format(value);
+
+/** Whole, as far as a number in JavaScript has it. */
+export const amount = (value: number, currency: string): string =>
+  shownMoney(String(value), currency) ?? briefAmount(value, currency);
+
+const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
+
+/** `19 Nov 2026`, as the cells of tables have it. */
+export const shortDay = (written: string): string => {
+  const [year = '', month, day] = written.split('-');
+  return `${Number(day)} ${MONTHS[Number(month) - 1] ?? ''} ${year}`;
+};

@@ -1,0 +1,39 @@
+/** Snapshots of recurring revenue with their curves: what a browser and a validator are shown. */
+import type { Chart } from '#hypermedia/chart.ts';
+import { date, json, number, type Document } from '#hypermedia/document.ts';
+import { collectionOf, store } from './documents.ts';
+
+const FIRST = Date.UTC(2026, 7, 22);
+const dayOf = (n: number): string => new Date(FIRST + n * 86_400_000).toISOString().slice(0, 10);
+
+/** Days that rise and fall by turns around a way up. */
+export const curve = (currency: string, days: number, scale: number): Chart => ({
+  title: `Monthly recurring revenue in ${currency}`,
+  currency,
+  points: Array.from({ length: days }, (_, n) => ({
+    day: dayOf(n),
+    value: Math.round(100 * scale * (40 + n / 2 + 6 * Math.sin(n / 4) + (n % 7))) / 100,
+  })),
+});
+
+export const snapshot = (n: number): Document => ({
+  name: 'subscription_mrr_snapshot',
+  title: `Subscription MRR snapshot ${n}`,
+  links: [
+    { rel: 'self', href: `${store}/subscription_mrr_snapshots/${n}`, title: 'This subscription MRR snapshot' },
+    { rel: 'store', href: store, title: 'The store it belongs to' },
+  ],
+  embedded: [],
+  properties: [
+    number('id', n),
+    date('date', dayOf(n)),
+    json('currencies', [{ currency_code: 'EUR', mrr: 19.99, active_count: 1, new: 19.99, churn: 0 }]),
+    date('date_created', '2026-11-20T00:10:00+0100'),
+  ],
+});
+
+export const snapshots = collectionOf(
+  'subscription_mrr_snapshots',
+  'The subscription MRR snapshots of this store',
+  Array.from({ length: 20 }, (_, n) => snapshot(n)),
+);
