@@ -70,19 +70,19 @@ test('the days that pending deliveries end into stay until they have ended', asy
   assert.ok(names(TODAY).every((name) => dropped.includes(name)));
 });
 
-test('a detach that a long transaction interrupts is finished by the next run', async (t) => {
+test('a detach that a long transaction interrupts is finished by the next run, with the days after it', async (t) => {
   const { sql } = await testDatabase(t);
   const reader = await sql.reserve();
   await reader`begin`;
   await reader`select from event`;
-  const interrupted = await maintain(sql, TODAY + 1, 1);
+  const interrupted = await maintain(sql, TODAY + 2, 1);
   assert.deepEqual(
     interrupted.dropped,
-    ['attempt', 'delivery_done'].map((parent) => `${parent}_d${TODAY - 1}`),
+    ['attempt', 'delivery_done'].flatMap((parent) => [-1, 0].map((n) => `${parent}_d${TODAY + n}`)),
   );
   await reader`commit`;
   reader.release();
-  assert.deepEqual((await maintain(sql, TODAY + 1, 1)).dropped, [`event_d${TODAY - 1}`]);
+  assert.deepEqual((await maintain(sql, TODAY + 2, 1)).dropped, [`event_d${TODAY - 1}`, `event_d${TODAY}`]);
 });
 
 test('many at once do the work once', async (t) => {

@@ -12,15 +12,12 @@ const LOCK = 7_209_002;
 /** Whoever waits for a lock makes all others wait behind it: give up soon, the next run is early enough. */
 const LOCK_TIMEOUT_MS = 2_000;
 const LOCK_NOT_AVAILABLE = '55P03';
-/** What PostgreSQL says of a second detach while one of the same parent is pending. */
-const NOT_IN_PREREQUISITE_STATE = '55000';
 const CHECK_VIOLATION = '23514';
 
 const codeOf = (error: unknown): unknown => (error as Partial<postgres.PostgresError> | null)?.code;
 
 /** Somebody held a lock for longer than a run waits for one: a dump, an `analyze`. The next run is early enough. */
-export const isInTheWay = (error: unknown): boolean =>
-  codeOf(error) === LOCK_NOT_AVAILABLE || codeOf(error) === NOT_IN_PREREQUISITE_STATE;
+export const isInTheWay = (error: unknown): boolean => codeOf(error) === LOCK_NOT_AVAILABLE;
 
 /** A row of a day that has no partition: the clock is days off, or no run has succeeded for days. */
 export const isWithoutPartition = (error: unknown): boolean =>
@@ -130,7 +127,7 @@ export const maintainPartitions = async (
     for (const partition of todo.drop) {
       if (partition.day >= keepFrom || blocked.has(partition.parent)) continue;
       if (await drop(connection, partition)) dropped.push(partition.name);
-      // Whatever is in the way of one is in the way of its neighbours, and each would wait for the whole time-out.
+      // PostgreSQL refuses a second detach of a parent while one is pending (SQLSTATE 55000).
       else blocked.add(partition.parent);
     }
     return { created: todo.create.map(({ name }) => name), dropped };

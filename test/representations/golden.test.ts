@@ -62,6 +62,7 @@ const resources: Readonly<Record<string, Asked>> = {
   subscription: { path: `/stores/${alpha}/subscriptions/1003` },
   customers: { path: `/stores/${alpha}/customers?zoom=attributes` },
   customer: { path: `/stores/${alpha}/customers/1001` },
+  'customer-for-platform': { path: `/stores/${alpha}/customers/1001`, token: tokens.platform },
   transaction_logs: { path: `/stores/${alpha}/transaction_logs` },
   transaction_log: { path: `/stores/${alpha}/transaction_logs/log-1` },
   changelogs: { path: `/stores/${alpha}/changelogs` },

@@ -1,0 +1,57 @@
+/** The PostgreSQL that Debian brings, with its own programs: the oldest that Halcyon runs on, and its pg_dump. */
+import { execFile } from 'node:child_process';
+import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { DatabaseAddress } from '#database/pool.ts';
+import { startPostmaster } from '#database/postmaster.ts';
+import type { Endings } from './endings.ts';
+
+const FOLDER = '/usr/lib/postgresql/15';
+const NOBODY = { uid: 65_534, gid: 65_534 };
+const USER = 'halcyon';
+
+export type DebianServer = {
+  address: Extract<DatabaseAddress, { kind: 'socket' }>;
+  /** Command line and environment of a client program that is to use this database. */
+  client: (
+    program: string,
+    database: string,
+    args: readonly string[],
+  ) => [string, string[], { env: NodeJS.ProcessEnv }];
+};
+
+/** A new cluster in a temporary folder, which goes with the test; nothing of the machine's own is touched. */
+export const startDebianServer = async (ends: Endings): Promise<DebianServer> => {
+  const account = process.getuid?.() === 0 ? NOBODY : undefined;
+  const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));
+  ends.after(() => rm(home, { recursive: true, force: true }));
+  await chmod(home, 0o755);
+  const data = join(home, 'data');
+  await mkdir(data, { mode: 0o700 });
+  if (account) for (const path of [home, data]) await chown(path, account.uid, account.gid);
+  const args = ['-D', data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'];
+  await promisify(execFile)(join(FOLDER, 'bin/initdb'), args, {
+    ...account,
+    cwd: home,
+    env: { PATH: '/usr/bin:/bin' },
+  });
+  const postmaster = await startPostmaster({
+    binaries: FOLDER,
+    account,
+    data,
+    socketDirectory: home,
+    logFile: join(home, 'server.log'),
+    durable: false,
+  });
+  ends.after(() => postmaster.stop());
+  return {
+    address: { kind: 'socket', directory: home, user: USER, password: '', database: 'postgres' },
+    client: (program, database, more) => [
+      join(FOLDER, 'bin', program),
+      ['-h', home, '-U', USER, '-d', database, ...more],
+      { env: { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' } },
+    ],
+  };
+};
