@@ -110,6 +110,15 @@ test('dated versions in any order, one after the other: the newer ones rise, old
   }
 });
 
+test('an older version has version 0 also where one without a date follows in its array', async () => {
+  await house.publish(originOf(0), created({ id: 'mixed-in', date_modified: dateOf(9) }));
+  const array = [created({ id: 'mixed-in', date_modified: dateOf(5) }), created({ id: 'mixed-in', last: true })];
+  const [older, newer = 0] = versionsOf([await house.publish(originOf(1), array)]);
+  assert.equal(older, 0);
+  assert.ok(newer > 1);
+  assert.equal((await read(0, 'mixed-in'))['last'], true);
+});
+
 test('dated versions at once over two processes: the latest by date is the last, and versions rise with the dates', async () => {
   const dayOf = (n: number): number => (n * 37) % 101;
   const answers = await atOnce(AT_ONCE, (n) =>

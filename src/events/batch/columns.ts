@@ -86,7 +86,7 @@ export const toColumns = (rows: readonly Row[], now: Date): PublishColumns => {
       columns.after.push(after);
       columns.total.push(index === newest ? total : 0);
       columns.isStale.push(isStale);
-      columns.isDated.push(isDated);
+      columns.isDated.push(index === newest ? isDated : row.event.modifiedAt !== null);
       columns.previousId.push(group[index - 1]?.eventId ?? null);
       columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
     }

@@ -27,7 +27,7 @@ export type PublishColumns = {
   total: number[];
   /** Older than one before it in the batch. */
   isStale: boolean[];
-  /** Whether all events of this resource have dates of their own. */
+  /** Whether it has a date of its own; of the one that becomes the latest, whether all of its resource have. */
   isDated: boolean[];
   /** The event of the same resource before this one in the batch. */
   previousId: (number | null)[];
