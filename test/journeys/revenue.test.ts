@@ -1,6 +1,8 @@
 /** Recurring revenue, day by day: what came, what grew, what shrank and what went. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { eraseResource } from '#events/erasure/erase.ts';
+import { shardOf } from '#kernel/ids.ts';
 import { euros, snapshotsOf, startRevenue, type Snapshot } from '../setup/revenue.ts';
 
 const revenue = await startRevenue();
@@ -88,6 +90,20 @@ test('of the versions of a day the last one counts', async () => {
   await publish(store, '2027-07-01T11:00:00Z', euros('a', 12));
   await round(store, '2027-07-02T00:10:00Z');
   assert.deepEqual(await last(store), [currency('EUR', 1, 12, { new: 12 })]);
+});
+
+test('a subscription that is erased goes that day, and may come again', async () => {
+  const store = await addStore('UTC');
+  await publish(store, '2027-10-01T10:00:00Z', euros('a', 10), euros('b', 5));
+  const key = { shard: shardOf(store), storeId: store, type: 'subscription' as const, id: 'a' };
+  const holders = { announce: async () => {}, forget: () => {} };
+  const now = new Date('2027-10-02T10:00:00Z');
+  await eraseResource({ sql: revenue.sql, holders }, key, { unmodified: () => {}, now });
+  await round(store, '2027-10-03T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 1, 5, { churn: 10 })]);
+  await publish(store, '2027-10-03T10:00:00Z', euros('a', 7));
+  await round(store, '2027-10-04T00:10:00Z');
+  assert.deepEqual(await last(store), [currency('EUR', 2, 12, { reactivation: 7 })]);
 });
 
 test('a missed week is caught up with, each day as it was', async () => {

@@ -4,6 +4,7 @@ import { transaction, type Queryable, type Sql } from '#database/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#kernel/problem.ts';
 import { wordsOf } from '#commerce/catalogue.ts';
+import { endTerm, holdBooks } from '../subscriptions/queries.ts';
 import { chainOf, deleteResource, emptyEvents, lockResource, noteCustomer, noteEvents } from './queries.ts';
 
 export type EventNames = { shard: number; ids: readonly number[] };
@@ -26,6 +27,9 @@ export const eraseResource = async (
 ): Promise<void> => {
   const { shard } = key;
   const ids = await transaction(sql, async (tx) => {
+    // The book before the resource, as a publish takes them.
+    const columns = { shard: [shard], storeId: [key.storeId] };
+    const [book] = key.type === 'subscription' ? await holdBooks(tx, columns, now) : [];
     const latest = await lockResource(tx, key);
     if (latest === undefined) throw notFound(wordsOf(key.type));
     unmodified(latest.version);
@@ -33,6 +37,7 @@ export const eraseResource = async (
     await emptyEvents(tx, shard, chain);
     await noteEvents(tx, key, chain, now);
     await deleteResource(tx, key);
+    if (book !== undefined) await endTerm(tx, key, book.day);
     if (key.type === 'customer') await noteCustomer(tx, key, now);
     await holders.announce(tx, { shard, ids: chain });
     return chain;

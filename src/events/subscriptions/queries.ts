@@ -56,3 +56,18 @@ export const lockPriors = async (
   join resource r on r.shard = a.shard and r.store_id = a.store_id and r.type = 'subscription' and r.id = a.id
   order by a.n
   for update of r`;
+
+/** An erased subscription brings nothing from that day on: no version of it would ever say so. */
+export const endTerm = async (
+  sql: Queryable,
+  { shard, storeId, id }: { shard: number; storeId: number; id: string },
+  day: string,
+): Promise<void> => {
+  await sql`
+    insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active)
+    select shard, store_id, subscription_id, greatest(day, ${day}::date), currency, 0, false
+    from subscription_term
+    where shard = ${shard} and store_id = ${storeId} and subscription_id = ${id}
+    order by day desc limit 1
+    on conflict (shard, store_id, subscription_id, day) do update set monthly = 0, is_active = false`;
+};
