@@ -18,8 +18,10 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
 });
 
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
-export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint = createMint()) => {
-  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
+export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>) => {
+  // Not the publisher's mint: a publish fetches its numbers over the pool, and would be waited for by the transactions here
+  // that hold the pool's connections.
+  const writeFacts = createNativeWriter({ mint: createMint(), baseUrl, announce: announceWork });
   return { writeFacts, changelog: createChangelog(writeFacts) };
 };
 
@@ -37,11 +39,10 @@ export const openPublishing = (deps: {
   announcer: Announcer;
 }) => {
   const { config, sql, log, worker, announcer } = deps;
-  const mint = createMint();
   const { baseUrl } = config;
   const publish = createPublisher({
     sql,
-    mint,
+    mint: createMint(),
     baseUrl,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
@@ -55,7 +56,7 @@ export const openPublishing = (deps: {
       worker?.rediscover();
     },
   });
-  return { publish, ...openNative(config, mint) };
+  return { publish, ...openNative(config) };
 };
 
 export type Publishing = ReturnType<typeof openPublishing>;

@@ -5,7 +5,6 @@
 import type { FrozenEvent } from '#commerce/document.ts';
 import { createBatcher } from '#database/batch.ts';
 import { shardOf } from '#kernel/ids.ts';
-import { Problem } from '#kernel/problem.ts';
 import { createBatchWriter, type BatchDeps } from './batch/batch.ts';
 import type { Key } from './keys/key.ts';
 import type { NewEvent } from './request.ts';
@@ -38,7 +37,7 @@ const COMMITTERS = 2;
 export const createPublisher = (deps: BatchDeps & { batchRows: number; batchBytes: number }): Publisher => {
   const write = createBatchWriter(deps);
   const committers = Array.from({ length: COMMITTERS }, () =>
-    createBatcher<Request, PublishedEvent[] | Problem>({
+    createBatcher<Request, PublishedEvent[] | Error>({
       maxRows: deps.batchRows,
       maxBytes: deps.batchBytes,
       sizeOf: ({ events }) => ({
@@ -50,7 +49,7 @@ export const createPublisher = (deps: BatchDeps & { batchRows: number; batchByte
   );
   return async (request) => {
     const published = await committers[shardOf(request.storeId) % COMMITTERS]?.submit(request);
-    if (published instanceof Problem) throw published;
+    if (published instanceof Error) throw published;
     return published ?? [];
   };
 };

@@ -245,7 +245,8 @@ test('somebody who does not exist is named', async () => {
 });
 
 test('the help of every command has an example', () => {
-  const terminal = { env: {}, cwd: '/', print: () => {}, warn: () => {}, untilToldToStop: async () => '' };
+  const quiet = { input: () => Readable.from([]), print: () => {}, warn: () => {} };
+  const terminal = { env: {}, cwd: '/', ...quiet, untilToldToStop: async () => '' };
   const { commands } = createUserCommand(terminal);
   assert.deepEqual(
     commands.map((command) => command.name()),

@@ -1,15 +1,16 @@
 /** One batch of publish requests: what came before is answered again, what is new is written in one statement. */
 import { isUnavailable, transaction, type Queryable, type Sql } from '#database/pool.ts';
-import { dayOf, shardOf } from '#kernel/ids.ts';
-import { notFound, Problem } from '#kernel/problem.ts';
-import { inLockOrder, toColumns, type Row } from './columns.ts';
+import { dayOf } from '#kernel/ids.ts';
+import { notFound } from '#kernel/problem.ts';
 import { recall, staleAt, type Ready } from '../keys/recall.ts';
-import type { Mint } from './mint.ts';
-import { rowOf, toCommitted, type Committed } from './rows.ts';
 import type { PublishedEvent, Request } from '../publish.ts';
 import { findEvents } from '../queries.ts';
+import { derive, derivedElsewhere, isAboutSubscriptions, Overtaken } from '../subscriptions/derive.ts';
+import { inLockOrder, toColumns, type Row } from './columns.ts';
+import { answerOf, claimsOf, countNew, toDrafts, type Draft } from './draft.ts';
+import type { Mint } from './mint.ts';
 import { publishBatch, type ClaimColumns, type Published, type TermColumns } from './queries.ts';
-import { derive, isAboutSubscriptions, Overtaken, derivedElsewhere } from '../subscriptions/derive.ts';
+import { toCommitted, type Committed } from './rows.ts';
 
 export type BatchDeps = {
   sql: Sql;
@@ -17,7 +18,7 @@ export type BatchDeps = {
   baseUrl: string;
   /** Told of every delivery after its commit, in the process that committed it. */
   onCommitted: (deliveries: readonly Committed[]) => void;
-  /** A batch failed in a way that leaves open whether it was committed. */
+  /** A batch may have been committed without anybody having been told of its deliveries. */
   onUnknown: (error: unknown) => void;
 };
 
@@ -27,51 +28,14 @@ const TRIES_MAX = 10;
 const isOvertaken = (error: unknown): boolean =>
   error instanceof Overtaken || (error instanceof Error && (error as { code?: unknown }).code === 'HL001');
 
-type Settled = PublishedEvent[] | Problem;
+/** A problem is the sender's; any other error says that nobody knows what became of it. */
+type Settled = PublishedEvent[] | Error;
+/** All rows that were written, those that follow from others among them; what was refused is in none of them. */
+type Written = { rows: readonly Row[]; answer: readonly Published[]; refused: ReadonlySet<Draft> };
 
-/** What a batch writes, and what a request of it gets in the end. */
-type Draft = Ready & { rows: ReadonlyMap<number, Row> };
+const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) => [...rows.values()]);
 
-const claimsOf = (drafts: readonly Draft[]): ClaimColumns | null => {
-  const claims = drafts.flatMap(({ request: { storeId }, claims: keys, rows }) =>
-    keys.map((key) => {
-      const ids = Array.from({ length: key.to - key.from }, (_, index) => rows.get(key.from + index)?.eventId);
-      return {
-        shard: shardOf(storeId),
-        storeId,
-        key: key.name,
-        fingerprint: key.fingerprint,
-        eventIds: `{${ids.join(',')}}`,
-      };
-    }),
-  );
-  if (claims.length === 0) return null;
-  return {
-    shard: claims.map(({ shard }) => shard),
-    storeId: claims.map(({ storeId }) => storeId),
-    key: claims.map(({ key }) => key),
-    fingerprint: claims.map(({ fingerprint }) => fingerprint),
-    eventIds: claims.map(({ eventIds }) => eventIds),
-  };
-};
-
-export const createBatchWriter = ({ sql, mint, baseUrl, onCommitted, onUnknown }: BatchDeps) => {
-  /** Rows for the events that did not come before. */
-  const draft = async (ready: readonly Ready[], now: Date): Promise<Draft[]> => {
-    const count = ready.reduce((sum, { request, repeated }) => sum + request.events.length - repeated.size, 0);
-    const numbers = await mint(sql, count);
-    let at = 0;
-    return ready.map((one) => {
-      const rows = new Map<number, Row>();
-      for (const [index, event] of one.request.events.entries()) {
-        if (one.repeated.has(index)) continue;
-        rows.set(index, rowOf(event, one.request.storeId, { n: numbers[at] ?? 0, at, now }));
-        at += 1;
-      }
-      return { ...one, rows };
-    });
-  };
-
+const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
   const writeRows = async (
     on: Queryable,
     rows: readonly Row[],
@@ -82,65 +46,75 @@ export const createBatchWriter = ({ sql, mint, baseUrl, onCommitted, onUnknown }
     return publishBatch(on, { ...also, columns, staleAt: staleAt(now), day: dayOf(now), baseUrl });
   };
 
-  /** All that is known of the batch's events when it is committed; those of drafts that were refused are not among them. */
-  const write = async (drafts: readonly Draft[], now: Date) => {
-    const rows = drafts.flatMap((one) => [...one.rows.values()]);
-    if (rows.length === 0) return { rows, answer: [], refused: new Set<Draft>() };
-    if (!rows.some(isAboutSubscriptions)) {
-      const answer = await writeRows(sql, rows, { claims: claimsOf(drafts), terms: null, now });
-      return { rows, answer, refused: new Set<Draft>() };
-    }
-    return transaction(sql, async (tx) => {
-      const derived = await derive(tx, rows, { mint, now });
-      const refused = new Set(drafts.filter((one) => [...one.rows.values()].some((row) => derived.refused.has(row))));
+  /** The versions before are locked first, what follows from them is written with them. */
+  const writeDerived = (drafts: readonly Draft[], now: Date): Promise<Written> =>
+    transaction(sql, async (tx) => {
+      const derived = await derive(tx, rowsOf(drafts), { mint, now });
+      const refused = new Set(drafts.filter((one) => rowsOf([one]).some((row) => derived.refused.has(row))));
       const kept = drafts.filter((one) => !refused.has(one));
-      const own = kept.flatMap((one) => [...one.rows.values()]);
-      if (refused.size > 0 && own.length === 0) return { rows: [], answer: [], refused };
+      const own = rowsOf(kept);
+      if (own.length === 0) return { rows: [], answer: [], refused };
       // What was refused must not count as a step of a subscription: without it, everything is derived once more.
       const final = refused.size > 0 ? await derive(tx, own, { mint, now }) : derived;
-      const all = [...own, ...final.rows];
-      const answer = await writeRows(tx, all, { claims: claimsOf(kept), terms: final.terms, now });
+      const rows = [...own, ...final.rows];
+      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now });
       final.check(answer);
-      return { rows: all, answer, refused };
+      return { rows, answer, refused };
     });
+
+  return async (drafts: readonly Draft[], now: Date): Promise<Written> => {
+    const rows = rowsOf(drafts);
+    if (rows.some(isAboutSubscriptions)) return writeDerived(drafts, now);
+    const also = { claims: claimsOf(drafts), terms: null, now };
+    return { rows, answer: rows.length === 0 ? [] : await writeRows(sql, rows, also), refused: new Set() };
   };
+};
+
+/**
+ * Answers each request of a batch. When it throws, nothing was committed or nobody knows: whatever may fail stands before
+ * the write, because a batch that fails is tried again.
+ */
+export const createBatchWriter = (deps: BatchDeps) => {
+  const { sql, mint, baseUrl, onCommitted, onUnknown } = deps;
+  const write = createWrite(deps);
 
   const settle = async (ready: readonly Ready[], now: Date, results: Map<Request, Settled>): Promise<void> => {
-    const drafts = await draft(ready, now);
+    const repeated = ready.flatMap((one) => [...one.repeated.values()]);
+    const before = await findEvents(sql, repeated);
+    const drafts = toDrafts(ready, await mint(sql, countNew(ready)), now);
     const { rows, answer, refused } = await write(drafts, now);
-    const before = await findEvents(
-      sql,
-      ready.flatMap(({ repeated }) => [...repeated.values()]),
-    );
-    const versions = new Map(answer.map((row) => [row.eventId, row]));
+    const written = new Map(answer.map((row) => [row.eventId, row]));
     for (const one of drafts) {
-      const events = one.request.events.flatMap(({ type, resourceId, action }, index): PublishedEvent[] => {
-        const repeated = before.get(one.repeated.get(index) ?? 0);
-        if (repeated !== undefined) return [repeated];
-        const id = one.rows.get(index)?.eventId ?? 0;
-        const found = versions.get(id);
-        if (found === undefined) return [];
-        return [{ id, type, resourceId, action, version: found.version, timeZone: found.timeZone, dateCreated: now }];
-      });
-      if (refused.has(one)) results.set(one.request, derivedElsewhere(one.request));
-      else results.set(one.request, events.length < one.request.events.length ? notFound('store') : events);
+      const settled = refused.has(one) ? derivedElsewhere(one.request) : answerOf(one, { before, written, now });
+      results.set(one.request, settled);
     }
-    onCommitted(toCommitted(rows, answer, baseUrl));
+    try {
+      onCommitted(toCommitted(rows, answer, baseUrl));
+    } catch (error) {
+      onUnknown(error);
+    }
   };
 
   return async (requests: readonly Request[]): Promise<Settled[]> => {
     const now = requests[0]?.now ?? new Date(0);
     const results = new Map<Request, Settled>();
     let waiting = requests;
+    let hasCommitted = false;
     for (let tries = 1; waiting.length > 0; waiting = waiting.filter((request) => !results.has(request))) {
       try {
         const { ready, refused } = await recall(sql, waiting, now);
         for (const { request, problem } of refused) results.set(request, problem);
         await settle(ready, now, results);
+        hasCommitted = true;
       } catch (error) {
         if (isUnavailable(error)) onUnknown(error);
-        if (!isOvertaken(error) || tries >= TRIES_MAX) throw error;
-        tries += 1;
+        if (isOvertaken(error) && tries < TRIES_MAX) {
+          tries += 1;
+          continue;
+        }
+        if (!hasCommitted) throw error;
+        // Those that stand must not be written again with those that wait for them.
+        for (const request of waiting) if (!results.has(request)) results.set(request, error as Error);
       }
     }
     return requests.map((request) => results.get(request) ?? notFound('store'));
