@@ -176,7 +176,8 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
     () => sql`select from delivery`,
     (rows) => rows.length === 0,
   );
-  const outcomes = await sql`select state, attempts, count(*) as n from delivery_done where store_id <> 7 group by 1, 2`;
+  const outcomes =
+    await sql`select state, attempts, count(*) as n from delivery_done where store_id <> 7 group by 1, 2`;
   assert.deepEqual(
     outcomes.map((one) => [one['state'], one['attempts'], one['n']]),
     [['successful', 1, accepted]],
