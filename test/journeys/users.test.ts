@@ -1,5 +1,6 @@
 /** Users by the platform and by the operator: over the API and on the command line. */
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { after, test } from 'node:test';
 import { createUserCommand } from '../../src/cli/user.ts';
 import { createBrowser, ISSUER, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
