@@ -18,7 +18,6 @@ alter table resource
   -- The newest event about this resource, also where it was an older version; the chain goes on in event.previous_id.
   add column head_event_id       bigint,
   add column superseded_event_id bigint;
-update resource set head_event_id = event_id;
 
 -- events --------------------------------------------------------------------------------------------------------------
 
@@ -26,6 +25,18 @@ update resource set head_event_id = event_id;
 -- would cost every publish a row in a tree of random order, this costs eight bytes.
 -- `version` is 0 for an older version, which was never the latest; all others of a resource rise.
 alter table event add column previous_id bigint;
+-- For what is there: once, and by reading all events.
+update event e set previous_id = b.previous_id
+from (
+  select shard, id, lag(id) over (partition by shard, store_id, resource_type, resource_id order by id) as previous_id
+  from event
+) b
+where b.shard = e.shard and b.id = e.id and b.previous_id is not null;
+update resource r set head_event_id = coalesce(h.id, r.event_id)
+from resource o left join (
+  select shard, store_id, resource_type, resource_id, max(id) as id from event group by 1, 2, 3, 4
+) h on h.shard = o.shard and h.store_id = o.store_id and h.resource_type = o.type and h.resource_id = o.id
+where o.shard = r.shard and o.store_id = r.store_id and o.type = r.type and o.id = r.id;
 
 -- What was published under an idempotency key. The unique key must not hang on a day, so this is a table of its own.
 create table publish_key (
