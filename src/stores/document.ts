@@ -12,9 +12,9 @@ export const STORE_PROPERTIES = {
   domain: 'text',
   email: 'text',
   time_zone: 'text',
-  subscription_events: 'text',
   date_created: 'date',
   date_modified: 'date',
+  subscription_events: 'text',
 } as const satisfies Comparisons;
 
 /** What the platform publishes: its name in an address and as a relation, and how people call it. */

@@ -43,7 +43,7 @@ suite('sabotage', { concurrency: availableParallelism() }, () => {
   }
 });
 
-const onLine = (before: string, after: string): string =>
+const onLine = (before: string, instead: string): string =>
   [
     '# turns red: src/delivery/sign.test.ts > a webhook-id differs by event, by webhook and by the random part',
     '# guards: nothing, it is the runner that is tried here',
@@ -52,7 +52,7 @@ const onLine = (before: string, after: string): string =>
     '+++ b/src/delivery/sign.ts',
     '@@ -1,2 +1,2 @@',
     `-${before}`,
-    `+${after}`,
+    `+${instead}`,
     " import { createHmac } from 'node:crypto';",
     '',
   ].join('\n');

@@ -107,7 +107,14 @@ const openServer = async (env: Readonly<Record<string, string>>, options: Option
   const start = async (port: number): Promise<string> => {
     const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
     closers.push(() => sql.end({ timeout: 0 }));
-    const given = { PORT: String(port), BASE_URL: issuer, AUTH_URL: issuer, API_RATE_PER_SECOND: '0', ...env };
+    const given = {
+      PORT: String(port),
+      BASE_URL: issuer,
+      AUTH_URL: issuer,
+      API_RATE_PER_SECOND: '0',
+      RETENTION_DAYS: '3650',
+      ...env,
+    };
     const config = readConfig(given, process.cwd());
     const app = await startApp({
       config,
