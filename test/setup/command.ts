@@ -3,18 +3,23 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { COMPILED } from './compiled.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 const PATIENCE_MS = 30_000;
 
 export type Ended = { code: number | null; out: string; err: string };
 
-/** Starts it with just this environment; one that does not end by itself is killed. */
+/** Starts it with this environment alone; one that does not end by itself is killed. */
 export const startCommand = (
   args: readonly string[],
   env: Record<string, string>,
 ): ChildProcessByStdio<null, Readable, Readable> =>
-  spawn(process.execPath, [MAIN, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'], timeout: PATIENCE_MS });
+  spawn(process.execPath, [MAIN, ...args], {
+    env: { ...COMPILED, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: PATIENCE_MS,
+  });
 
 /** Runs it to its end; a run that had to be killed has no exit code. */
 export const runCommand = async (args: readonly string[], env: Record<string, string>): Promise<Ended> => {

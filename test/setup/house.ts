@@ -5,6 +5,7 @@ import { chmod, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DemoFile } from '../../src/cli/demo.ts';
+import { COMPILED } from './compiled.ts';
 import { freePort } from './free-port.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
@@ -26,7 +27,14 @@ export const placeForHouse = async (env: Record<string, string> = {}): Promise<H
   const port = await freePort();
   return {
     dataDir,
-    env: { PATH: process.env['PATH'] ?? '', HALCYON_DATA: dataDir, PORT: String(port), LOG_LEVEL: 'warn', ...env },
+    env: {
+      ...COMPILED,
+      PATH: process.env['PATH'] ?? '',
+      HALCYON_DATA: dataDir,
+      PORT: String(port),
+      LOG_LEVEL: 'warn',
+      ...env,
+    },
     remove: async () => {
       const cluster = await realpath(join(dataDir, 'postgres')).catch(() => dataDir);
       await rm(cluster, { recursive: true, force: true });
