@@ -41,6 +41,7 @@ const waysOver = (database: Database, defer: Defer) => {
       baseUrl: BASE_URL,
       batchRows,
       batchBytes: limits.batchBytes,
+      waitingBytes: limits.waitingBytes,
       onCommitted: () => {},
       onUnknown: () => {},
     });

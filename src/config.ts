@@ -39,7 +39,7 @@ const snapshotSettings = (env: Env) =>
     storesPerBatch: 100,
     termsPerChunk: 10_000,
     /** How long one store may keep the others waiting. */
-    lockWaitMs: 2_000,
+    statementMs: 2_000,
   });
 
 const deliverySettings = (env: Env) => {
@@ -132,6 +132,7 @@ export const readConfig = (env: Env, cwd: string) => {
       eventDepth: 8,
       batchRows: 500,
       batchBytes: 4 * 1024 * 1024,
+      waitingBytes: 64 * 1024 * 1024,
     }),
     snapshots: snapshotSettings(env),
     delivery: deliverySettings(env),

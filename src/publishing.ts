@@ -46,6 +46,7 @@ export const openPublishing = (deps: {
     baseUrl,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
+    waitingBytes: config.events.waitingBytes,
     onCommitted: (deliveries) => {
       const foreign = worker === undefined ? deliveries : worker.offer(deliveries.map(handedOver));
       for (const lane of foreign) announcer.work(lane);

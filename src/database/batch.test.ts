@@ -5,13 +5,14 @@ import { createBatcher } from './batch.ts';
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
 /** A batcher whose runs end when the test says so. An input's size is its number: rows = bytes = n. */
-const start = (limits: { maxRows?: number; maxBytes?: number } = {}) => {
+const start = (limits: { maxRows?: number; maxBytes?: number; waitingBytes?: number } = {}) => {
   const runs: Run[] = [];
   let atOnce = 0;
   const batcher = createBatcher<number, string>({
     maxRows: limits.maxRows ?? 100,
     maxBytes: limits.maxBytes ?? 100,
-    sizeOf: (n) => ({ rows: limits.maxRows ? n : 1, bytes: limits.maxBytes ? n : 1 }),
+    sizeOf: (n) => ({ rows: limits.maxRows ? n : 1, bytes: (limits.maxBytes ?? limits.waitingBytes) ? n : 1 }),
+    ...(limits.waitingBytes && { waiting: { maxBytes: limits.waitingBytes, full: () => new Error('full') } }),
     run: (inputs) => {
       atOnce += 1;
       assert.equal(atOnce, 1, 'one run at a time');
@@ -152,4 +153,22 @@ test('idle waits for what runs and what waits', async () => {
   await Promise.all(all);
   await idle;
   assert.equal(isIdle, true);
+});
+
+test('beyond what may wait an input is refused at once, and the others are done', async () => {
+  const { batcher, runs } = start({ waitingBytes: 10 });
+  const first = batcher.submit(100);
+  await turn();
+  const second = batcher.submit(6);
+  const third = batcher.submit(4);
+  await assert.rejects(batcher.submit(1), /full/);
+  runs[0]?.finish();
+  assert.equal(await first, 'done 100');
+  await turn();
+  const fourth = batcher.submit(1);
+  runs[1]?.finish();
+  assert.deepEqual(await Promise.all([second, third]), ['done 6', 'done 4']);
+  await turn();
+  runs[2]?.finish();
+  assert.equal(await fourth, 'done 1');
 });

@@ -28,8 +28,11 @@ export const createBatcher = <In, Out>(options: {
   maxBytes: number;
   sizeOf: (input: In) => { rows: number; bytes: number };
   run: (inputs: readonly In[]) => Promise<readonly Out[]>;
+  /** Beyond so many bytes that wait for their batch, `submit` rejects with `full()` at once. */
+  waiting?: { maxBytes: number; full: () => Error };
 }): Batcher<In, Out> => {
   const queue: Waiting<In, Out>[] = [];
+  let waitingBytes = 0;
   let draining: Promise<void> | undefined;
 
   const nextBatch = (): Waiting<In, Out>[] => {
@@ -42,7 +45,9 @@ export const createBatcher = <In, Out>(options: {
       if (count > 0 && (rows > options.maxRows || bytes > options.maxBytes)) break;
       count += 1;
     }
-    return queue.splice(0, count);
+    const batch = queue.splice(0, count);
+    for (const one of batch) waitingBytes -= one.bytes;
+    return batch;
   };
 
   /** Answers why the database is away, where it is. */
@@ -82,8 +87,13 @@ export const createBatcher = <In, Out>(options: {
 
   return {
     submit: (input) => {
+      const { rows, bytes } = options.sizeOf(input);
+      const { waiting } = options;
+      if (waiting !== undefined && queue.length > 0 && waitingBytes + bytes > waiting.maxBytes)
+        return Promise.reject(waiting.full());
+      waitingBytes += bytes;
       const { promise, resolve, reject } = Promise.withResolvers<Out>();
-      queue.push({ input, ...options.sizeOf(input), resolve, reject });
+      queue.push({ input, rows, bytes, resolve, reject });
       draining ??= drain();
       return promise;
     },

@@ -5,6 +5,7 @@
 import type { FrozenEvent } from '#commerce/document.ts';
 import { createBatcher } from '#database/batch.ts';
 import { shardOf } from '#kernel/ids.ts';
+import { Problem } from '#kernel/problem.ts';
 import { createBatchWriter, type BatchDeps } from './batch/batch.ts';
 import type { Key } from './keys/key.ts';
 import type { NewEvent } from './request.ts';
@@ -27,6 +28,9 @@ export type Request = {
 };
 export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
 
+const BUSY = 'More is being published than can be written at the moment: send it again in a second';
+const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, { headers: { 'Retry-After': '1' } });
+
 /** Two committers; a shard always uses the same one, so that two batches never wait for one another's rows. */
 const COMMITTERS = 2;
 
@@ -34,7 +38,14 @@ const COMMITTERS = 2;
  * Makes the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where
  * Halcyon writes them, a 422 for a key that was used for something else; whatever is refused leaves nothing.
  */
-export const createPublisher = (deps: BatchDeps & { batchRows: number; batchBytes: number }): Publisher => {
+export const createPublisher = (
+  deps: BatchDeps & {
+    batchRows: number;
+    batchBytes: number;
+    /** Of what waits for its batch; beyond it senders are told to come again, because memory has an end. */
+    waitingBytes: number;
+  },
+): Publisher => {
   const write = createBatchWriter(deps);
   const committers = Array.from({ length: COMMITTERS }, () =>
     createBatcher<Request, PublishedEvent[] | Error>({
@@ -45,6 +56,7 @@ export const createPublisher = (deps: BatchDeps & { batchRows: number; batchByte
         bytes: events.reduce((bytes, event) => bytes + event.body.length, 0),
       }),
       run: write,
+      waiting: { maxBytes: deps.waitingBytes / COMMITTERS, full: busy },
     }),
   );
   return async (request) => {

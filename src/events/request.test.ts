@@ -35,6 +35,10 @@ test('date_modified is read with its offset, with or without a colon', () => {
     ).events[0]?.modifiedAt?.toISOString();
   assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
   assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
+  // In the time zone of a process it would be another moment in each, and an hour would come twice or not at all.
+  assert.equal(at('2027-03-28T02:30:00'), '2027-03-28T02:30:00.000Z');
+  assert.equal(at('2026-02-31'), undefined);
+  assert.equal(at('5'), undefined);
   assert.equal(at('yesterday'), undefined);
   assert.equal(at('0000-01-01T00:00:00Z'), undefined);
   assert.equal(at('+010000-01-01T00:00:00Z'), undefined);

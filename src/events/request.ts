@@ -1,4 +1,5 @@
 /** What a publish request says, checked: every fault is named after the member that is wrong, for arrays by its index. */
+import { parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { isNative, isResourceId, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
@@ -41,14 +42,8 @@ const readId = (id: unknown): string | undefined => {
   return typeof id === 'string' && isResourceId(id) ? id : undefined;
 };
 
-/** A date with an offset, with or without its colon, as the platform writes `date_modified`; null where it has none. */
-const readModifiedAt = (value: unknown): Date | null => {
-  if (typeof value !== 'string') return null;
-  const at = new Date(value.replace(/([+-][0-9]{2})([0-9]{2})$/, '$1:$2'));
-  // Years that PostgreSQL would read otherwise, or not at all, are nobody's date.
-  const year = at.getUTCFullYear();
-  return year >= 1 && year <= 9999 ? at : null;
-};
+/** `date_modified` as the platform writes it, without an offset in UTC; null where it is no date. */
+const readModifiedAt = (value: unknown): Date | null => (typeof value === 'string' ? (parseDate(value) ?? null) : null);
 
 /**
  * In JSON text a name with quotes stands nowhere but after one of these two. Objects in JavaScript take this one for what they

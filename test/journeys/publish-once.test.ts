@@ -85,3 +85,31 @@ test('a step that Halcyon derives itself is a 409, and what came with it is not 
   assert.match(await response.text(), /1\.event/);
   assert.equal(await countOf(), before);
 });
+
+test('a refused step opens no book: a store without subscriptions has no days to tell of', async () => {
+  const response = await app.api('POST', '/stores', {
+    token: platformToken,
+    body: { name: 'Quiet', domain: 'quiet.example.com', email: 'a@example.com', time_zone: 'UTC' },
+  });
+  const { id } = (await response.json()) as { id: number };
+  const step = { event: 'subscription_event/created', resource: { id: 'e1' } };
+  const refused = await app.api('POST', `/stores/${id}/events`, { token: platformToken, body: step });
+  assert.equal(refused.status, 409);
+  const [books] = await app.sql<{ n: number }[]>`select count(*) as n from revenue_book where store_id = ${id}`;
+  assert.equal(books?.n, 0);
+});
+
+test('a store that is erased remembers no key', async () => {
+  const details = { name: 'Short', domain: 'short.example.com', email: 'a@example.com', time_zone: 'UTC' };
+  const made = await app.api('POST', '/stores', { token: platformToken, body: details });
+  const { id } = (await made.json()) as { id: number };
+  const post = () =>
+    app.api('POST', `/stores/${id}/events`, {
+      token: platformToken,
+      body: { event: 'transaction/created', resource: { id: 1 } },
+      headers: { 'Idempotency-Key': 'order-8' },
+    });
+  assert.equal((await post()).status, 201);
+  assert.equal((await app.api('DELETE', `/stores/${id}`, { token: platformToken })).status, 204);
+  assert.equal((await post()).status, 404);
+});

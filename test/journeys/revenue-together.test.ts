@@ -100,7 +100,7 @@ test('a day that was closed by somebody who died then is told of by the next', a
 test('a store whose book somebody holds for long keeps no other waiting, and is told of later', async () => {
   const [store, other] = [await addStore('UTC'), await addStore('UTC')];
   for (const one of [store, other]) await publish(one, '2027-02-01T10:00:00Z', euros('a', 10));
-  const settings = { ...revenue.settings, lockWaitMs: 50 };
+  const settings = { ...revenue.settings, statementMs: 50 };
   const shards = () => [shardOf(store), shardOf(other)];
   const { end } = await holdBook(store, 'share');
   const told = await round(store, '2027-02-02T00:10:00Z', { settings, shards });

@@ -76,6 +76,7 @@ export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?
     baseUrl: BASE_URL,
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,
+    waitingBytes: 64 * 1024 * 1024,
     onCommitted: (deliveries) => {
       const foreign = receiverOfWork?.offer(deliveries.map(handedOver)) ?? deliveries;
       for (const lane of foreign) announcer.work(lane);

@@ -30,7 +30,7 @@ export type Snapshot = {
 const YEARS = [new Date('2027-01-01T00:00:00Z'), new Date('2036-01-01T00:00:00Z')] as const;
 const baseUrl = 'http://localhost:8080';
 
-const settings = { everyMs: 10, storesPerBatch: 100, termsPerChunk: 10_000, lockWaitMs: 5_000 };
+const settings = { everyMs: 10, storesPerBatch: 100, termsPerChunk: 10_000, statementMs: 5_000 };
 
 const addYears = async (sql: Sql): Promise<void> => {
   const [from, to] = YEARS.map((at) => firstIdOfDay(dayOf(at)));
@@ -49,6 +49,7 @@ export const startRevenue = async () => {
     ...common,
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,
+    waitingBytes: 64 * 1024 * 1024,
     onCommitted: () => {},
     onUnknown: () => {},
   });

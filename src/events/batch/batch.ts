@@ -1,12 +1,12 @@
 /** One batch of publish requests: what came before is answered again, what is new is written in one statement. */
 import { isUnavailable, transaction, type Queryable, type Sql } from '#database/pool.ts';
 import { dayOf } from '#kernel/ids.ts';
-import { notFound } from '#kernel/problem.ts';
+import { notFound, Problem } from '#kernel/problem.ts';
 import { recall, staleAt, type Ready } from '../keys/recall.ts';
 import type { PublishedEvent, Request } from '../publish.ts';
 import { findEvents } from '../queries.ts';
 import { derive, derivedElsewhere, isAboutSubscriptions, Overtaken } from '../subscriptions/derive.ts';
-import { inLockOrder, toColumns, type Row } from './columns.ts';
+import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
 import { answerOf, claimsOf, countNew, toDrafts, type Draft } from './draft.ts';
 import type { Mint } from './mint.ts';
 import { publishBatch, type ClaimColumns, type Published, type TermColumns } from './queries.ts';
@@ -25,8 +25,16 @@ export type BatchDeps = {
 /** Each time somebody else was faster with a key or a new subscription, which is then there to be found. */
 const TRIES_MAX = 10;
 
+/** A key that was taken, and a circle of locks, which PostgreSQL breaks by undoing one of those in it. */
+const UNDONE: ReadonlySet<unknown> = new Set(['HL001', '40P01']);
+
+/** Nothing was written, and the same once more may well be. */
 const isOvertaken = (error: unknown): boolean =>
-  error instanceof Overtaken || (error instanceof Error && (error as { code?: unknown }).code === 'HL001');
+  error instanceof Overtaken || (error instanceof Error && UNDONE.has((error as { code?: unknown }).code));
+
+const CONTENDED = 'Somebody else publishes the same keys or subscriptions at this moment: send it again in a second';
+const contended = (cause: unknown): Problem =>
+  new Problem(503, { code: 'busy', message: CONTENDED }, { headers: { 'Retry-After': '1' }, cause });
 
 /** A problem is the sender's; any other error says that nobody knows what became of it. */
 type Settled = PublishedEvent[] | Error;
@@ -39,10 +47,10 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
   const writeRows = async (
     on: Queryable,
     rows: readonly Row[],
-    also: { claims: ClaimColumns | null; terms: TermColumns | null; now: Date },
+    { since, ...also }: { claims: ClaimColumns | null; terms: TermColumns | null; now: Date; since?: Since },
   ): Promise<Published[]> => {
     const { now } = also;
-    const columns = toColumns(rows.toSorted(inLockOrder), now);
+    const columns = toColumns(rows.toSorted(inLockOrder), now, since);
     return publishBatch(on, { ...also, columns, staleAt: staleAt(now), day: dayOf(now), baseUrl });
   };
 
@@ -57,7 +65,7 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
       // What was refused must not count as a step of a subscription: without it, everything is derived once more.
       const final = refused.size > 0 ? await derive(tx, own, { mint, now }) : derived;
       const rows = [...own, ...final.rows];
-      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now });
+      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now, since: final.since });
       final.check(answer);
       return { rows, answer, refused };
     });
@@ -112,9 +120,10 @@ export const createBatchWriter = (deps: BatchDeps) => {
           tries += 1;
           continue;
         }
-        if (!hasCommitted) throw error;
+        const reason = isOvertaken(error) ? contended(error) : error;
+        if (!hasCommitted) throw reason;
         // Those that stand must not be written again with those that wait for them.
-        for (const request of waiting) if (!results.has(request)) results.set(request, error as Error);
+        for (const request of waiting) if (!results.has(request)) results.set(request, reason as Error);
       }
     }
     return requests.map((request) => results.get(request) ?? notFound('store'));

@@ -43,3 +43,23 @@ test('the same id in another store is another resource', () => {
   const other = { ...row(1, 'a'), storeId: 512 };
   assert.deepEqual(columnsOf(row(0, 'a'), other).total, [1, 1]);
 });
+
+test('beside a version that is there, those older than it are stale, and the last stands for them where all are', () => {
+  const rows = [
+    row(0, 'a', '2026-03-01'),
+    row(1, 'a', '2026-05-01'),
+    row(2, 'b', '2026-03-01'),
+    row(3, 'b', '2026-03-02'),
+  ];
+  const columns = toColumns(rows.toSorted(inLockOrder), now, () => new Date('2026-04-01'));
+  assert.deepEqual(columns.isStale, [true, false, true, true]);
+  assert.deepEqual(columns.total, [0, 1, 0, 1]);
+});
+
+test('one without a date is never older than a version that is dated ahead', () => {
+  const ahead = new Date(now.getTime() + 60_000);
+  const between = new Date(now.getTime() + 30_000).toISOString();
+  const columns = toColumns([row(0, 'a'), row(1, 'a', between)], now, () => ahead);
+  assert.deepEqual(columns.isStale, [false, true]);
+  assert.deepEqual(columns.total, [1, 0]);
+});

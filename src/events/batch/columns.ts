@@ -47,8 +47,14 @@ export const inOrder = <T extends Row>(rows: readonly T[], now: Date, since?: Da
   });
 };
 
-/** Rows in lock order → columns. Which of a resource becomes the latest is settled when the stored one is known. */
-export const toColumns = (rows: readonly Row[], now: Date): PublishColumns => {
+/** The date of the version that is there, where it was read and locked. */
+export type Since = (row: Row) => Date | undefined;
+
+/**
+ * Rows in lock order → columns. Which of a resource becomes the latest is settled by the statement, which knows the stored
+ * version; where that was read before, what followed from it and what is written agree.
+ */
+export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => undefined): PublishColumns => {
   const columns: PublishColumns = {
     shard: [],
     storeId: [],
@@ -67,9 +73,11 @@ export const toColumns = (rows: readonly Row[], now: Date): PublishColumns => {
     headId: [],
   };
   for (const group of byResource(rows)) {
-    const placed = inOrder(group, now);
-    const newest = placed.findLastIndex(({ isStale }) => !isStale);
-    const total = placed.filter(({ isStale }) => !isStale).length;
+    const placed = inOrder(group, now, group[0] && since(group[0]));
+    // Where none is newer, the last stands for them: it moves the chain of events on and nothing else.
+    const isNone = placed.every(({ isStale }) => isStale);
+    const newest = isNone ? placed.length - 1 : placed.findLastIndex(({ isStale }) => !isStale);
+    const total = isNone ? 1 : placed.filter(({ isStale }) => !isStale).length;
     const isDated = group.every(({ event }) => event.modifiedAt !== null);
     let after = total;
     for (const [index, { row, modifiedAt, isStale }] of placed.entries()) {

@@ -28,9 +28,13 @@ export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: A
   order by b.due_at, b.shard, b.store_id
   limit ${limit}`;
 
-/** Ends the transaction where a publish that hangs holds the book: it would keep all other stores waiting. */
-export const waitForLocks = async (sql: Queryable, limitMs: number): Promise<void> => {
-  await sql`select set_config('lock_timeout', ${`${limitMs}ms`}, true)`;
+/**
+ * Ends the transaction where a publish that hangs holds the book, or many hold it one after the other: all other stores would
+ * wait. The whole statement has the limit, because a lock time-out begins anew with each holder (twelve of 20 ms kept a close
+ * waiting for 3.1 s with one of 2 s).
+ */
+export const limitStatements = async (sql: Queryable, limitMs: number): Promise<void> => {
+  await sql`select set_config('statement_timeout', ${`${limitMs}ms`}, true)`;
 };
 
 /**

@@ -20,11 +20,12 @@ export type SnapshotDeps = TellingDeps & {
 type Turn = 'told' | 'nothing to tell' | 'failed';
 
 /** Throws where the database cannot be asked at all. */
-const turn = async (deps: SnapshotDeps, book: DueBook): Promise<Turn> => {
+const turn = async (deps: SnapshotDeps, book: DueBook, signal?: AbortSignal): Promise<Turn> => {
   try {
-    return (await tellDay(deps, book)) ? 'told' : 'nothing to tell';
+    return (await tellDay(deps, book, signal)) ? 'told' : 'nothing to tell';
   } catch (error) {
     if (isUnavailable(error)) throw error;
+    if (signal?.aborted) return 'nothing to tell';
     const about = { err: error, store: book.storeId, day: book.day };
     deps.log.error(about, 'a day of recurring revenue could not be told of; the next round tries again');
     return 'failed';
@@ -42,14 +43,17 @@ export const runRound = async (deps: SnapshotDeps, signal?: AbortSignal): Promis
     if (due.length === 0) return made;
     for (const book of due) {
       if (signal?.aborted) return made;
-      const result = await turn(deps, book);
+      const result = await turn(deps, book, signal);
       if (result === 'told') made += 1;
       if (result === 'failed') failed.add(book.storeId);
     }
   }
 };
 
-/** A round every `everyMs`, the first after that time. `stop` waits for the store that is under way and for no more. */
+/** What is under way ends with the process all the same, and is done again by the next: nothing is lost by not waiting. */
+const STOP_MS = 2_000;
+
+/** A round every `everyMs`, the first after that time. `stop` waits for the statement that is under way, and not for long. */
 export const startSnapshots = (deps: SnapshotDeps): Running => {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -67,7 +71,8 @@ export const startSnapshots = (deps: SnapshotDeps): Running => {
   return {
     stop: async () => {
       stopping.abort();
-      await running;
+      const late = delay(STOP_MS, undefined, { ref: false });
+      await Promise.race([running, late]);
     },
   };
 };

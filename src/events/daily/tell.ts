@@ -7,27 +7,28 @@ import { transaction, type Sql } from '#database/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { NativeWriter } from '../native.ts';
-import { advanceBook, closeDay, endOfChunk, keepDay, sumChunk, waitForLocks, type DueBook } from './queries.ts';
+import { advanceBook, closeDay, endOfChunk, keepDay, sumChunk, limitStatements, type DueBook } from './queries.ts';
 import { added, snapshotText, type Totals } from './snapshot.ts';
 
 export type TellingDeps = {
   sql: Sql;
   clock: Clock;
   writeFacts: NativeWriter;
-  settings: { termsPerChunk: number; lockWaitMs: number };
+  settings: { termsPerChunk: number; statementMs: number };
 };
 
 const close = ({ sql, clock, settings }: TellingDeps, book: DueBook): Promise<boolean> =>
   transaction(sql, async (tx) => {
-    await waitForLocks(tx, settings.lockWaitMs);
+    await limitStatements(tx, settings.statementMs);
     return closeDay(tx, book, clock.now());
   });
 
 /** Each chunk is a statement of its own: they agree, because nothing of a closed day changes any more. */
-const count = async ({ sql, settings }: TellingDeps, book: DueBook): Promise<Totals> => {
+const count = async ({ sql, settings }: TellingDeps, book: DueBook, signal?: AbortSignal): Promise<Totals> => {
   let totals: Totals = new Map();
   let after: string | undefined = '';
   while (after !== undefined) {
+    signal?.throwIfAborted();
     const upTo: string | undefined = await endOfChunk(sql, book, { after, termsMax: settings.termsPerChunk });
     totals = added(totals, await sumChunk(sql, book, { after, upTo }));
     after = upTo;
@@ -37,7 +38,7 @@ const count = async ({ sql, settings }: TellingDeps, book: DueBook): Promise<Tot
 
 const tell = ({ sql, clock, writeFacts, settings }: TellingDeps, book: DueBook, totals: Totals): Promise<boolean> =>
   transaction(sql, async (tx) => {
-    await waitForLocks(tx, settings.lockWaitMs);
+    await limitStatements(tx, settings.statementMs);
     if (!(await advanceBook(tx, book))) return false;
     const now = clock.now();
     const resource = ({ id, timeZone }: { id: number; timeZone: string }) =>
@@ -53,8 +54,9 @@ const tell = ({ sql, clock, writeFacts, settings }: TellingDeps, book: DueBook, 
 
 /**
  * Makes the snapshot of a due book's day. False where there is none to make: the day is not over, or somebody else was faster.
+ * Breaks off between two chunks when it is told to.
  */
-export const tellDay = async (deps: TellingDeps, book: DueBook): Promise<boolean> => {
+export const tellDay = async (deps: TellingDeps, book: DueBook, signal?: AbortSignal): Promise<boolean> => {
   if (!(await close(deps, book))) return false;
-  return tell(deps, book, await count(deps, book));
+  return tell(deps, book, await count(deps, book, signal));
 };

@@ -4,12 +4,13 @@ import type { Queryable } from '#database/pool.ts';
 export type KeyColumns = { shard: number[]; storeId: number[]; key: string[] };
 export type KnownKey = { storeId: number; key: string; fingerprint: Buffer; eventIds: number[] };
 
-/** Those of the keys that are remembered. */
+/** Those of the keys that are remembered; a store that is gone remembers none. */
 export const findKeys = async (sql: Queryable, asked: KeyColumns, staleAt: Date): Promise<KnownKey[]> => sql<
   KnownKey[]
 >`
   select k.store_id as "storeId", k.key, k.fingerprint, k.event_ids as "eventIds"
   from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.key}::text[]) as a (shard, store_id, key)
+  join store s on s.shard = a.shard and s.id = a.store_id
   join publish_key k on k.shard = a.shard and k.store_id = a.store_id and k.key = a.key
   where k.date_created > ${staleAt}`;
 

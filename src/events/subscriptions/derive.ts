@@ -7,13 +7,22 @@ import { termOf, type Term } from '#commerce/mrr.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#database/pool.ts';
 import { Problem } from '#kernel/problem.ts';
-import { byResource, inLockOrder, inOrder, type Row } from '../batch/columns.ts';
+import { byResource, inLockOrder, inOrder, type Row, type Since } from '../batch/columns.ts';
 import type { Mint } from '../batch/mint.ts';
 import type { Published, TermColumns } from '../batch/queries.ts';
 import { rowOf } from '../batch/rows.ts';
 import type { Request } from '../publish.ts';
 import type { NewEvent } from '../request.ts';
-import { holdBooks, lockPriors, openBooks, type Book, type Prior } from './queries.ts';
+import {
+  derivingStores,
+  holdBooks,
+  lastTerms,
+  lockPriors,
+  openBooks,
+  type Book,
+  type LastTerm,
+  type Prior,
+} from './queries.ts';
 import { stepEvent } from './step-event.ts';
 
 type Subscription = { readonly [name: string]: Value };
@@ -41,45 +50,67 @@ export type Derived = {
   terms: TermColumns | null;
   /** Events that Halcyon writes itself in their store. */
   refused: ReadonlySet<Row>;
+  /** The dates of the locked versions. */
+  since: Since;
   /** To be called with what was written: throws `Overtaken` where a version was there that had not been seen. */
   check: (answer: readonly Published[]) => void;
 };
 
-const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> => {
+const storesOf = (rows: readonly Row[]): { shard: number[]; storeId: number[] } => {
   const stores = [...new Map(rows.map(({ storeId, shard }) => [storeId, shard]))];
-  const columns = { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
-  let books = await holdBooks(tx, columns, now);
-  if (books.length < stores.length) {
-    await openBooks(tx, columns, now);
-    books = await holdBooks(tx, columns, now);
+  return { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
+};
+
+/** The first subscription of a store opens its book. */
+const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> => {
+  const stores = storesOf(rows);
+  if (stores.storeId.length === 0) return new Map();
+  let books = await holdBooks(tx, stores, now);
+  if (books.length < stores.storeId.length) {
+    await openBooks(tx, stores, now);
+    books = await holdBooks(tx, stores, now);
   }
   return new Map(books.map((book) => [book.storeId, book]));
 };
 
 const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
 
-const priorsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<Map<string, Prior>> => {
+const byKey = <T extends { storeId: number; id: string }>(found: readonly T[]) =>
+  new Map(found.map((one) => [keyOf(one.storeId, one.id), one]));
+
+/** What is known of the subscriptions before the batch; their versions are locked. */
+const known = async (tx: Queryable, groups: readonly Row[][]) => {
   const firsts = groups.flatMap(([row]) => row ?? []);
-  const priors = await lockPriors(tx, {
+  const keys = {
     shard: firsts.map(({ shard }) => shard),
     storeId: firsts.map(({ storeId }) => storeId),
     id: firsts.map(({ event }) => event.resourceId),
-  });
-  return new Map(priors.map((prior) => [keyOf(prior.storeId, prior.id), prior]));
+  };
+  if (firsts.length === 0) return { priors: byKey<Prior>([]), terms: byKey<LastTerm>([]) };
+  const priors = byKey(await lockPriors(tx, keys));
+  return { priors, terms: byKey(await lastTerms(tx, keys)) };
 };
 
 type Step = { row: Row; event: (id: number) => NewEvent };
 type NewTerm = { row: Row; day: string; term: Term };
+type Before = { book: Book; derives: boolean; prior: Prior | undefined; term: LastTerm | undefined };
+
+const isSameTerm = (before: Term, after: Term): boolean =>
+  before.currency === after.currency &&
+  before.monthly === after.monthly &&
+  before.isActive === after.isActive &&
+  before.startDay === after.startDay &&
+  before.endDay === after.endDay;
 
 /** What the new versions of one subscription bring about. */
-const follow = (group: readonly Row[], { book, prior, now }: { book: Book; prior: Prior | undefined; now: Date }) => {
+const follow = (group: readonly Row[], { book, derives, prior, term: last }: Before, now: Date) => {
   const steps: Step[] = [];
   const first = prior === undefined ? undefined : (JSON.parse(prior.body) as Subscription);
   let latest = first;
   for (const { row, isStale } of inOrder(group, now, prior?.modifiedAt)) {
     if (isStale) continue;
     const next = JSON.parse(row.event.body) as Subscription;
-    if (book.subscriptionEvents === 'derived') {
+    if (derives) {
       const told = stepsBetween(latest, next, row.event);
       const about = { before: latest, after: next, differing: told.differing, now, timeZone: book.timeZone };
       for (const step of told.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
@@ -89,11 +120,10 @@ const follow = (group: readonly Row[], { book, prior, now }: { book: Book; prior
   const [row] = group;
   if (row === undefined || latest === undefined || latest === first) return { steps, terms: [] };
   const term = termOf(latest, book.timeZone);
-  const before = first === undefined || !prior?.termDay ? undefined : termOf(first, book.timeZone);
-  const isSame = before !== undefined && JSON.stringify(before) === JSON.stringify(term);
+  if (last !== undefined && isSameTerm(last, term)) return { steps, terms: [] };
   // A day that had its last word in another time zone may be tomorrow's: nothing stands before it any more.
-  const day = prior?.termDay != null && prior.termDay > book.day ? prior.termDay : book.day;
-  return { steps, terms: isSame ? [] : [{ row, day, term }] };
+  const day = last !== undefined && last.day > book.day ? last.day : book.day;
+  return { steps, terms: [{ row, day, term }] };
 };
 
 const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
@@ -114,20 +144,23 @@ const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
 /** Derives in the transaction that writes `rows`. A store that is gone has no book: nothing follows, and its rows vanish. */
 export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mint; now: Date }): Promise<Derived> => {
   const { mint, now } = by;
-  const books = await booksOf(tx, rows.filter(isAboutSubscriptions), now);
-  const refused = rows.filter(
-    ({ event, storeId }) => event.type === 'subscription_event' && books.get(storeId)?.subscriptionEvents === 'derived',
-  );
-  const subscriptions = rows.filter(({ event, storeId }) => event.type === 'subscription' && books.has(storeId));
+  const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
+  const [deriving, books] = await Promise.all([
+    derivingStores(tx, storesOf(rows.filter(isAboutSubscriptions))),
+    booksOf(tx, subscriptions, now),
+  ]);
+  const refused = rows.filter(({ event, storeId }) => event.type === 'subscription_event' && deriving.has(storeId));
   const groups = byResource(subscriptions.toSorted(inLockOrder));
-  const priors = await priorsOf(tx, groups);
+  const { priors, terms: lasts } = await known(tx, groups);
   const steps: Step[] = [];
   const terms: NewTerm[] = [];
   for (const group of groups) {
     const [{ storeId, event } = { storeId: 0, event: undefined }] = group;
     const book = books.get(storeId);
     if (book === undefined || event === undefined) continue;
-    const found = follow(group, { book, prior: priors.get(keyOf(storeId, event.resourceId)), now });
+    const key = keyOf(storeId, event.resourceId);
+    const before = { book, derives: deriving.has(storeId), prior: priors.get(key), term: lasts.get(key) };
+    const found = follow(group, before, now);
     steps.push(...found.steps);
     terms.push(...found.terms);
   }
@@ -143,6 +176,8 @@ export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mi
     rows: derived,
     terms: toTermColumns(terms),
     refused: new Set(refused),
+    since: ({ storeId, event }) =>
+      event.type === 'subscription' ? priors.get(keyOf(storeId, event.resourceId))?.modifiedAt : undefined,
     check: (answer) => {
       if (answer.some(({ eventId, previousId }) => previousId !== null && firsts.has(eventId)))
         throw new Overtaken('a subscription that was new was published by somebody else meanwhile');

@@ -1,19 +1,28 @@
 /** The statements around a publish of subscriptions: what is locked before it, in one order for everybody. */
+import type { Term } from '#commerce/mrr.ts';
 import type { Queryable } from '#database/pool.ts';
+
+type Stores = { shard: number[]; storeId: number[] };
+
+/** The stores whose subscription events Halcyon writes itself. */
+export const derivingStores = async (sql: Queryable, { shard, storeId }: Stores): Promise<ReadonlySet<number>> => {
+  const rows = await sql<{ id: number }[]>`
+    select s.id from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
+    join store s on s.shard = a.shard and s.id = a.store_id
+    where s.subscription_events = 'derived'`;
+  return new Set(rows.map(({ id }) => id));
+};
 
 export type Book = {
   storeId: number;
-  subscriptionEvents: 'derived' | 'published';
   timeZone: string;
   /** The day that what is published now belongs to, `2026-11-21`: the store's, unless that one is closed. */
   day: string;
 };
 
-type Stores = { shard: number[]; storeId: number[] };
-
 /** The books of stores, held open until the transaction ends. A store that is not among them has none yet, or is gone. */
 export const holdBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> => sql<Book[]>`
-  select s.id as "storeId", s.subscription_events as "subscriptionEvents", s.time_zone as "timeZone",
+  select s.id as "storeId", s.time_zone as "timeZone",
     greatest((${now}::timestamptz at time zone s.time_zone)::date, b.open_day)::text as day
   from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
   join store s on s.shard = a.shard and s.id = a.store_id
@@ -33,29 +42,33 @@ export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
     on conflict (shard, store_id) do nothing`;
 };
 
-export type Prior = {
-  storeId: number;
-  id: string;
-  modifiedAt: Date;
-  body: string;
-  /** The last day that has a term of it; null where none has. */
-  termDay: string | null;
-};
+export type Prior = { storeId: number; id: string; modifiedAt: Date; body: string };
+type Keys = { shard: number[]; storeId: number[]; id: string[] };
 
 /** The versions that are there, kept from other writers until the transaction ends; asked for in lock order. */
-export const lockPriors = async (
-  sql: Queryable,
-  asked: { shard: number[]; storeId: number[]; id: string[] },
-): Promise<Prior[]> => sql<Prior[]>`
-  select r.store_id as "storeId", r.id, r.modified_at as "modifiedAt", r.body, (
-      select max(t.day)::text from subscription_term t
-      where t.shard = r.shard and t.store_id = r.store_id and t.subscription_id = r.id
-    ) as "termDay"
+export const lockPriors = async (sql: Queryable, asked: Keys): Promise<Prior[]> => sql<Prior[]>`
+  select r.store_id as "storeId", r.id, r.modified_at as "modifiedAt", r.body
   from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.id}::text[])
     with ordinality as a (shard, store_id, id, n)
   join resource r on r.shard = a.shard and r.store_id = a.store_id and r.type = 'subscription' and r.id = a.id
   order by a.n
   for update of r`;
+
+export type LastTerm = Term & { storeId: number; id: string; day: string };
+
+/**
+ * The last terms of subscriptions, also of one that was erased. A statement of its own after the versions are locked: one that
+ * waits for a lock still sees what else was there before it waited.
+ */
+export const lastTerms = async (sql: Queryable, asked: Keys): Promise<LastTerm[]> => sql<LastTerm[]>`
+  select a.store_id as "storeId", a.id, t.day::text as day, t.currency, trim_scale(t.monthly)::text as monthly,
+    t.is_active as "isActive", t.start_day::text as "startDay", t.end_day::text as "endDay"
+  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.id}::text[]) as a (shard, store_id, id)
+  cross join lateral (
+    select * from subscription_term t
+    where t.shard = a.shard and t.store_id = a.store_id and t.subscription_id = a.id
+    order by t.day desc limit 1
+  ) t`;
 
 /** An erased subscription brings nothing from that day on: no version of it would ever say so. */
 export const endTerm = async (
