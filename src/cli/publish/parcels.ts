@@ -1,6 +1,5 @@
 /** Lines as what is sent: arrays of events, bounded by count and bytes, each event with its key. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { createKeys } from './keys.ts';
 import type { Line } from './lines.ts';
 
 /** One event as JSON text, with its idempotency key in it. */
@@ -59,9 +58,12 @@ async function* withPauses<T>(source: AsyncIterable<T>, isPending: () => boolean
   }
 }
 
-/** Everything in the order of the input: a fault comes after all that stands before it. */
-export async function* parcelsOf(lines: AsyncIterable<readonly Line[]>, limits: ParcelLimits): AsyncGenerator<Item> {
-  const keyOf = createKeys();
+/** Everything in the order of the input: a fault comes after all that stands before it. `keyOf` is asked in that order. */
+export async function* parcelsOf(
+  lines: AsyncIterable<readonly Line[]>,
+  limits: ParcelLimits,
+  keyOf: Key,
+): AsyncGenerator<Item> {
   let entries: Entry[] = [];
   let [bytes, endByte] = [0, 0];
   const keys = new Set<string>();

@@ -4,6 +4,7 @@ import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { createSend } from './api.ts';
 import { openInput } from './input.ts';
+import { createKeys } from './keys.ts';
 import { linesOf } from './lines.ts';
 import { parcelsOf } from './parcels.ts';
 import type { Place } from './place.ts';
@@ -86,7 +87,7 @@ export const publishInput = async (file: string, run: PublishRun): Promise<void>
   };
   const { retryForSeconds, random, place, keepsGoing } = run;
   const send = createSend(place, { retryForSeconds, clock, random, stop: stop.signal, warn });
-  const items = parcelsOf(linesOf(input.stream, { limitBytes: LINE_BYTES }), PARCEL);
+  const items = parcelsOf(linesOf(input.stream, { limitBytes: LINE_BYTES }), PARCEL, createKeys(place.clientSecret));
   let thrown: unknown;
   try {
     await sendAll(items, tally, { send, keepsGoing, onRefused, onProgress });
