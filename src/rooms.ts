@@ -59,13 +59,14 @@ export type RoomsDeps = {
   publishing: Publishing;
 };
 
-const openEvents = (deps: RoomsDeps, search: Search) =>
+const openEvents = (deps: RoomsDeps, { search, fingerprintKey }: { search: Search; fingerprintKey: Buffer }) =>
   createEventOperations({
     sql: deps.sql,
     publish: deps.publishing.publish,
     baseUrl: deps.config.baseUrl,
     relationPrefix: deps.config.naming.relationPrefix,
     limits: deps.config.events,
+    fingerprintKey,
     bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
     search,
   });
@@ -133,7 +134,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
   const rooms: Rooms = {
     home: createHome({ baseUrl, authUrl }),
     ...openStores(deps, search),
-    events: openEvents(deps, search),
+    events: openEvents(deps, { search, fingerprintKey: derive('publish fingerprint') }),
     eventStatuses: createEventStatuses({ search, baseUrl }),
     erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),

@@ -21,6 +21,8 @@ type Deps = {
   baseUrl: string;
   relationPrefix: string;
   limits: EventLimits;
+  /** What is kept of a body under its idempotency key is an HMAC with it. */
+  fingerprintKey: Buffer;
   bodyLimitBytes: number;
   search: Search;
 };
@@ -38,7 +40,7 @@ const erased = (): Problem =>
 
 const TITLE = 'The events of this store';
 
-const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Operation =>
+const createPublish = ({ publish, baseUrl, limits, fingerprintKey, bodyLimitBytes }: Deps): Operation =>
   accepting({
     title: 'Publish events',
     summary: 'Publishes one event, or an array of them in one transaction; needs the scope platform',
@@ -46,7 +48,8 @@ const createPublish = ({ publish, baseUrl, limits, bodyLimitBytes }: Deps): Oper
     input: Unknown(),
     bodyLimitBytes,
     handle: async (request) => {
-      const { events, keys, isArray } = readPublish(request.body, limits, request.headers['idempotency-key']);
+      const header = request.headers['idempotency-key'];
+      const { events, keys, isArray } = readPublish(request.body, { limits, header, fingerprintKey });
       const storeId = storeOfAddress(request).storeId;
       const published = await publish({ storeId, events, keys, isArray, now: request.now });
       const documents = published.map((event) => eventDocument(event, storeId, baseUrl));

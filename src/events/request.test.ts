@@ -4,11 +4,12 @@ import { Problem } from '#kernel/problem.ts';
 import { readPublish } from './request.ts';
 
 const limits = { eventsPerRequest: 3, eventLimitBytes: 200, eventDepth: 3 };
+const asked = { limits, header: undefined, fingerprintKey: Buffer.alloc(32) };
 const good = { event: 'transaction/created', resource: { id: 7, total: 1.5 } };
 
 const faultsOf = (body: unknown): string[] => {
   try {
-    readPublish(body, limits, undefined);
+    readPublish(body, asked);
     return [];
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -17,22 +18,18 @@ const faultsOf = (body: unknown): string[] => {
 };
 
 test('one event, and an array of them', () => {
-  const { events, isArray } = readPublish(good, limits, undefined);
+  const { events, isArray } = readPublish(good, asked);
   assert.equal(isArray, false);
   assert.deepEqual(events, [
     { type: 'transaction', action: 'created', resourceId: '7', modifiedAt: null, body: '{"id":7,"total":1.5}' },
   ]);
-  assert.equal(readPublish([good, good], limits, undefined).events.length, 2);
-  assert.equal(readPublish([good], limits, undefined).isArray, true);
+  assert.equal(readPublish([good, good], asked).events.length, 2);
+  assert.equal(readPublish([good], asked).isArray, true);
 });
 
 test('date_modified is read with its offset, with or without a colon', () => {
   const at = (text: string) =>
-    readPublish(
-      { ...good, resource: { id: 1, date_modified: text } },
-      limits,
-      undefined,
-    ).events[0]?.modifiedAt?.toISOString();
+    readPublish({ ...good, resource: { id: 1, date_modified: text } }, asked).events[0]?.modifiedAt?.toISOString();
   assert.equal(at('2026-11-20T16:05:03+0100'), '2026-11-20T15:05:03.000Z');
   assert.equal(at('2026-11-20T16:05:03-08:00'), '2026-11-21T00:05:03.000Z');
   // In the time zone of a process it would be another moment in each, and an hour would come twice or not at all.
@@ -82,8 +79,7 @@ test('the deepest relation of the catalogue can be published, with what stands i
   const resource = { id: 1, _embedded: { transaction_template: { _embedded: { items } } } };
   const { events } = readPublish(
     { event: 'subscription/created', resource },
-    { ...limits, eventLimitBytes: 1_000, eventDepth: 8 },
-    undefined,
+    { ...asked, limits: { ...limits, eventLimitBytes: 1_000, eventDepth: 8 } },
   );
   assert.equal(events.length, 1);
 });

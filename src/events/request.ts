@@ -14,6 +14,8 @@ export type NewEvent = {
   resourceId: string;
   modifiedAt: Date | null;
   body: string;
+  /** The id of the subscription that it was derived from; it is erased with that. */
+  about?: string;
 };
 
 type JsonObject = { readonly [name: string]: Value };
@@ -108,13 +110,16 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
   return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
 };
 
+/** `header`: the idempotency key of the whole request. */
+type PublishAsked = { limits: EventLimits; header: string | undefined; fingerprintKey: Buffer };
+
 export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean };
 
 /**
  * One event or an array of them, and the idempotency keys they have. Throws a 400 with every fault found, or a 409 for events
  * that Halcyon alone makes. `isArray` tells which form the answer takes.
  */
-export const readPublish = (body: unknown, limits: EventLimits, header: string | undefined): PublishInput => {
+export const readPublish = (body: unknown, { limits, header, fingerprintKey }: PublishAsked): PublishInput => {
   const isArray = Array.isArray(body);
   const list: readonly unknown[] = isArray ? body : [body];
   if (list.length === 0 || list.length > limits.eventsPerRequest) {
@@ -134,5 +139,5 @@ export const readPublish = (body: unknown, limits: EventLimits, header: string |
     const message = `${native.type}/${native.action} is written by Halcyon itself and cannot be published`;
     throw new Problem(409, { code: 'native_event', message, field: isArray ? `${at}.event` : 'event' });
   }
-  return { events, keys: keysOf(events, names, { header, isArray }), isArray };
+  return { events, keys: keysOf(events, names, { header, isArray, fingerprintKey }), isArray };
 };

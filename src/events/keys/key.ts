@@ -3,7 +3,7 @@
  * with what became of it the first time. A key stands for one event (its member `idempotency_key`) or for a whole request
  * (the header).
  */
-import { createHash } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from '#http/idempotency/key.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import type { NewEvent } from '../request.ts';
@@ -11,9 +11,12 @@ import type { NewEvent } from '../request.ts';
 /** `from` and `to`: the events it stands for, as places in the request; `to` is the first that it does not. */
 export type Key = { name: string; fingerprint: Buffer; from: number; to: number; field: string };
 
-/** What the events say; the order of members counts, because nobody but the sender can say what it means. */
-const fingerprintOf = (events: readonly NewEvent[]): Buffer => {
-  const hash = createHash('sha256');
+/**
+ * What the events say; the order of members counts, because nobody but the sender can say what it means. An HMAC, because it
+ * outlives an erasure by a day: whoever reads a bare hash can try what was erased.
+ */
+const fingerprintOf = (events: readonly NewEvent[], fingerprintKey: Buffer): Buffer => {
+  const hash = createHmac('sha256', fingerprintKey);
   for (const { type, action, body } of events) hash.update(JSON.stringify([type, action, body]));
   return hash.digest();
 };
@@ -49,20 +52,22 @@ const both = (): Problem =>
 export const keysOf = (
   events: readonly NewEvent[],
   names: readonly (string | undefined)[],
-  asked: { header: string | undefined; isArray: boolean },
+  asked: { header: string | undefined; isArray: boolean; fingerprintKey: Buffer },
 ): Key[] => {
+  const fingerprint = (from: number, to: number) => fingerprintOf(events.slice(from, to), asked.fingerprintKey);
   const header = readHeader(asked.header);
   const named = names.flatMap((name, at) => (name === undefined ? [] : [{ name, at }]));
   if (header !== undefined && named.length > 0 && (asked.isArray || named[0]?.name !== header)) throw both();
   if (header !== undefined) {
-    return [{ name: header, fingerprint: fingerprintOf(events), from: 0, to: events.length, field: 'Idempotency-Key' }];
+    const to = events.length;
+    return [{ name: header, fingerprint: fingerprint(0, to), from: 0, to, field: 'Idempotency-Key' }];
   }
   const seen = new Set<string>();
   return named.map(({ name, at }) => {
     const field = asked.isArray ? `${at}.idempotency_key` : 'idempotency_key';
     if (seen.has(name)) throw twice(field);
     seen.add(name);
-    return { name, fingerprint: fingerprintOf(events.slice(at, at + 1)), from: at, to: at + 1, field };
+    return { name, fingerprint: fingerprint(at, at + 1), from: at, to: at + 1, field };
   });
 };
 
