@@ -31,8 +31,9 @@ export const createPages = (deps: {
       if (session === null) return null;
       const { stores, owned } = await membershipsOf(session.userId);
       const { userId } = session;
+      const nobody = { clientId: null, publicClientId: null, grantId: null };
       return {
-        principal: { userId, clientId: null, grantId: null, scope: 'user_full_access', stores, owned },
+        principal: { userId, ...nobody, scope: 'user_full_access', stores, owned },
         nonceOf: (bound) => nonce(session, bound),
         isNonce: (given, bound) => isFormNonce(given, nonce(session, bound)),
       };

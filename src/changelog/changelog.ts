@@ -12,7 +12,8 @@ import type { Principal } from '#kernel/principal.ts';
 export type Actor = {
   kind: 'user' | 'app' | 'platform' | 'operator' | 'halcyon';
   user: number | null;
-  client: number | null;
+  /** The public `client_id`. */
+  client: string | null;
 };
 
 export const OPERATOR: Actor = { kind: 'operator', user: null, client: null };
@@ -22,9 +23,9 @@ export const HALCYON: Actor = { kind: 'halcyon', user: null, client: null };
 export const inPerson = (user: number): Actor => ({ kind: 'user', user, client: null });
 
 /** Who stands behind a request: a person at a page, an app that acts for one, or the platform. */
-export const actorOf = ({ scope, userId, clientId }: Principal): Actor => {
-  if (scope === 'platform') return { kind: 'platform', user: null, client: clientId };
-  return { kind: clientId === null ? 'user' : 'app', user: userId, client: clientId };
+export const actorOf = ({ scope, userId, publicClientId: client }: Principal): Actor => {
+  if (scope === 'platform') return { kind: 'platform', user: null, client };
+  return { kind: client === null ? 'user' : 'app', user: userId, client };
 };
 
 /** Properties by their names in the API. */

@@ -7,6 +7,7 @@ const settings = { requestsPerSecond: 10, burstRequests: 20 };
 const grant = (grantId: number): Principal => ({
   userId: 1,
   clientId: 2,
+  publicClientId: 'app',
   grantId,
   scope: 'store_full_access',
   stores: [256],

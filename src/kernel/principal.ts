@@ -9,7 +9,10 @@ export type Scope = 'store_full_access' | 'user_full_access' | 'platform';
  */
 export type Principal = {
   userId: number | null;
+  /** The client's internal id, which says whose something is and is shown to nobody. */
   clientId: number | null;
+  /** The same client by the `client_id` that everybody knows it by. */
+  publicClientId: string | null;
   grantId: number | null;
   scope: Scope;
   stores: readonly number[] | 'all';

@@ -51,6 +51,7 @@ export const createBearer =
     if (row === undefined || !stands(row)) throw refused(INVALID);
     if (now >= row.expires) throw refused(EXPIRED);
     await touch(sql, row, now);
-    const { userId, clientId, grantId, scope } = row;
-    return { userId, clientId, grantId, scope, stores: scope === 'platform' ? 'all' : row.stores, owned: [] };
+    const { userId, clientId, publicClientId, grantId, scope } = row;
+    const stores = scope === 'platform' ? 'all' : row.stores;
+    return { userId, clientId, publicClientId, grantId, scope, stores, owned: [] };
   };

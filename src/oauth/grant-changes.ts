@@ -1,7 +1,7 @@
 /** What a grant leaves in the changelog of its store: that it was given, and that it has ended. */
 import type { Actor, Change } from '#changelog/changelog.ts';
 
-/** `client` is the internal id, `clientId` the public one; `name` is how the app was called at that moment. */
+/** `client` is the internal id, which is not told; `clientId` the public one; `name` is how the app was called then. */
 export type LoggedGrant = {
   grantId: number;
   userId: number | null;
@@ -20,9 +20,9 @@ type Deed = { actor: Actor; action: 'given' | 'revoked' };
  * not in what comes in here, so they cannot get out.
  */
 export const grantChanges = (grants: readonly LoggedGrant[], { actor, action }: Deed): Change[] =>
-  grants.flatMap(({ grantId, userId, storeId, client, clientId, name }) => {
+  grants.flatMap(({ grantId, userId, storeId, clientId, name }) => {
     if (storeId === null) return [];
-    const facts = { client, client_id: clientId, name, user_id: userId, scope: 'store_full_access' };
+    const facts = { client_id: clientId, name, user_id: userId, scope: 'store_full_access' };
     const [before, after] = action === 'given' ? [null, facts] : [facts, null];
     return [{ storeId, actor, resource: 'grant', resourceId: grantId, action, before, after }];
   });

@@ -40,7 +40,7 @@ const isActive = (row: IntrospectedRow | undefined, sight: Sight, now: Date): ro
 const describe = (row: IntrospectedRow, issuer: string) => ({
   active: true,
   scope: scopeText(row.scope, row.storeId),
-  client_id: row.client,
+  client_id: row.publicClientId,
   ...(row.userId === null ? {} : { sub: String(row.userId) }),
   exp: Math.floor(row.expires.getTime() / 1_000),
   ...(row.isAccessToken ? { token_type: 'Bearer' } : {}),

@@ -7,6 +7,7 @@ export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Da
 
 export type ProvenClient = {
   id: number;
+  clientId: string;
   isPublic: boolean;
   isTrusted: boolean;
   /** What an absent redirect_uri means for a client that the operator marked as legacy; null for all others. */
@@ -15,7 +16,7 @@ export type ProvenClient = {
 
 /** The columns of `ProvenClient`, of a client `c`. */
 export const clientColumns = (sql: Queryable) => sql`
-  c.id, c.is_public as "isPublic", c.trusted as "isTrusted",
+  c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
   case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
 
 /**
@@ -47,6 +48,7 @@ export const findProvenClient = async (sql: Queryable, claim: ClientClaim): Prom
 export type Standing = {
   grantId: number;
   clientId: number;
+  publicClientId: string;
   userId: number | null;
   scope: Scope;
   /** By somebody, or with its client. */
@@ -60,7 +62,7 @@ export type Standing = {
 
 /** The columns of `Standing`: of a grant `g`, its client `c` and its user `u`, who is not there for the platform's. */
 const standing = (sql: Queryable) => sql`
-  g.id as "grantId", g.client as "clientId", g.user_id as "userId", g.scope,
+  g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId", g.scope,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
   u.date_disabled is not null as disabled, c.trusted,
   array(
@@ -98,8 +100,6 @@ export const touchGrant = async (
 };
 
 export type IntrospectedRow = Standing & {
-  /** The public client_id. */
-  client: string;
   storeId: number | null;
   isAccessToken: boolean;
   expires: Date;
@@ -108,7 +108,7 @@ export type IntrospectedRow = Standing & {
 /** An access or a refresh token; not a refresh token that was rotated. */
 export const findIntrospected = async (sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> => {
   const [row] = await sql<IntrospectedRow[]>`
-    select ${standing(sql)}, c.client_id as client, g.store_id as "storeId", t.is_access as "isAccessToken",
+    select ${standing(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
       t.date_expires as expires
     from (
       select grant_id, date_expires, true as is_access from access_token where hash = ${hash}

@@ -45,6 +45,7 @@ const grant: ConnectedRow = {
 const app: Principal = {
   userId: 41,
   clientId: client.id,
+  publicClientId: client.clientId,
   grantId: grant.grantId,
   scope: 'store_full_access',
   stores: [1001],

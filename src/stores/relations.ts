@@ -31,6 +31,7 @@ const member: MemberRow = {
 const app: Principal = {
   userId: 41,
   clientId: 11,
+  publicClientId: 'q3Jm0vZxT8uKfW2c',
   grantId: 7,
   scope: 'store_full_access',
   stores: [store.id],

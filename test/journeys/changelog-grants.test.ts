@@ -9,8 +9,6 @@ import { startWithOwners, type App, type Entry, type Owner, type Tokens } from '
 
 const owners = await startWithOwners();
 const { call, sql, origin, platformToken: platform, newOwner, newApp, consent, letIn, entriesOf, grantOf } = owners;
-const [platformClient] = await sql<{ id: number }[]>`
-  select id from client where client_id = ${owners.platform.client_id}`;
 
 /** Of an entry: what was done and who did it. */
 const deedOf = (entry: Entry | undefined) =>
@@ -24,7 +22,7 @@ test('who lets an app into a store stands in its changelog at once, with the app
   assert.deepEqual(deedOf(entry), ['grant', 'given', 'user', owner.userId, null]);
   assert.equal(entry?.resource_id, await grantOf(owner));
   const { client_id: clientId, client_secret: secret } = app.credentials;
-  const facts = { client: app.id, client_id: clientId, name: 'Gadget', user_id: owner.userId };
+  const facts = { client_id: clientId, name: 'Gadget', user_id: owner.userId };
   assert.deepEqual([entry?.before, entry?.after], [null, { ...facts, scope: 'store_full_access' }]);
   const [{ all } = { all: '' }] = await sql<{ all: string }[]>`
     select string_agg(body, '') as all from event where store_id = ${owner.storeId}`;
@@ -60,12 +58,12 @@ test('access to a whole account is in no changelog, neither when it is given nor
 
 /** Ends the one grant there is. */
 type Ending = (owner: Owner, app: App, tokens: Tokens) => Promise<unknown>;
-type Ended = [actor: string, user: (owner: Owner) => number | null, client: (app: App) => number | null | undefined];
+type Ended = [actor: string, user: (owner: Owner) => number | null, client: (app: App) => string | null];
 
 const nobody = () => null;
 const HALCYON: Ended = ['halcyon', nobody, nobody];
 const PERSON: Ended = ['user', ({ userId }) => userId, nobody];
-const PLATFORM: Ended = ['platform', nobody, () => platformClient?.id];
+const PLATFORM: Ended = ['platform', nobody, () => owners.platform.client_id];
 
 const endings: Record<string, { end: Ending; ended: Ended; rotates?: boolean }> = {
   'by its person on the account page': {
@@ -92,7 +90,7 @@ const endings: Record<string, { end: Ending; ended: Ended; rotates?: boolean }> 
   },
   'by its app over the API': {
     end: async (owner, _app, { access }) => call('DELETE', `/grants/${await grantOf(owner)}`, { token: access }),
-    ended: ['app', ({ userId }) => userId, ({ id }) => id],
+    ended: ['app', ({ userId }) => userId, ({ credentials }) => credentials.client_id],
   },
   'by its app at /revoke': {
     end: async (_owner, { credentials }, { refresh }) => {
@@ -102,7 +100,7 @@ const endings: Record<string, { end: Ending; ended: Ended; rotates?: boolean }> 
           body: new URLSearchParams({ token: refresh, ...credentials }),
         });
     },
-    ended: ['app', nobody, ({ id }) => id],
+    ended: ['app', nobody, ({ credentials }) => credentials.client_id],
   },
   'by Halcyon when its code comes again': {
     end: async (_owner, { credentials }, { code }) => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
+import { transaction, type Tx } from '#database/pool.ts';
 import { revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { addMember } from '#stores/store.ts';
 import { openNative } from '../../src/publishing.ts';
@@ -15,7 +16,9 @@ const owners = await startWithOwners();
 const { call, sql, platformToken: platform, newOwner, newApp, consent, letIn, entriesOf, grantOf } = owners;
 
 const ROUNDS = 5;
-const erase = (userId: number) => call('DELETE', `/users/${userId}`, { token: platform });
+type Answer = ReturnType<typeof call>;
+const erase = (userId: number): Answer => call('DELETE', `/users/${userId}`, { token: platform });
+const eraseStore = (storeId: number): Answer => call('DELETE', `/stores/${storeId}`, { token: platform });
 /** What was done in a store, as `resource action` of which id. */
 const deedsIn = async (storeId: number): Promise<string[]> =>
   (await entriesOf(storeId)).map(({ resource, action, resource_id: id }) => `${resource} ${action} ${id}`);
@@ -122,4 +125,53 @@ test('two people who let in the app of the other are erased at the same time', a
       assert.deepEqual(actions.toSorted(), ['deleted', 'given', 'revoked']);
     }
   }
+});
+
+/** Begins both in this order while `held` is locked, and lets go when both wait: what each of them answered. */
+const inTurn = async (held: (tx: Tx) => Promise<unknown>, one: () => Answer, two: () => Answer): Promise<number[]> => {
+  const started: Answer[] = [];
+  await transaction(sql, async (tx) => {
+    await held(tx);
+    for (const [at, begin] of [one, two].entries()) {
+      started.push(begin());
+      await until(
+        () => waitingForLocks(sql),
+        (waiting) => waiting > at,
+      );
+    }
+  });
+  return (await Promise.all(started)).map(({ status }) => status);
+};
+
+test('a user and their store are erased at the same time', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  await letIn(owner, app);
+  const membership = (tx: Tx) => tx`select from membership where user_id = ${owner.userId} for share`;
+  const answers = await inTurn(
+    membership,
+    () => eraseStore(owner.storeId),
+    () => erase(owner.userId),
+  );
+  assert.deepEqual(answers, [204, 204]);
+});
+
+test('a store is erased while somebody disconnects all that they have let into it', async () => {
+  const [owner, app] = [await newOwner(), await newApp()];
+  await letIn(owner, app);
+  const first = await grantOf(owner);
+  await letIn(owner, app);
+  const second = await grantOf(owner);
+  assert.equal(
+    (await call('DELETE', `/stores/${owner.storeId}/members/${owner.userId}`, { token: platform })).status,
+    204,
+  );
+  // Written again, it stands behind the second one in the table.
+  await sql`update access_grant set date_used = ${owners.now()} where id = ${first}`;
+  const answers = await inTurn(
+    (tx) => tx`select from access_grant where id = ${second} for share`,
+    () => eraseStore(owner.storeId),
+    () => call('DELETE', `/grants/${second}`, { token: platform }),
+  );
+  assert.equal(answers[0], 204);
+  assert.ok(answers[1] === 204 || answers[1] === 404, `it answered ${answers[1]}`);
 });

@@ -12,7 +12,7 @@ export type Entry = {
   action: string;
   actor: string;
   user: number | null;
-  client: number | null;
+  client: string | null;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
 };

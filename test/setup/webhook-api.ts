@@ -88,12 +88,14 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const a = (await createStore(sql, shop('Alpha', 'Europe/Berlin'))).id;
   const b = (await createStore(sql, shop('Beta', 'UTC'))).id;
   const store = { grantId: 1, scope: 'store_full_access', owned: [] } as const;
+  const account = { grantId: 3, scope: 'user_full_access', owned: [] } as const;
+  const platform = { grantId: 4, scope: 'platform', owned: [] } as const;
   const principals: Record<Token, Principal> = {
-    a: { ...store, userId: 1, clientId: 11, stores: [a] },
-    'a-other': { ...store, userId: 1, clientId: 12, stores: [a] },
-    b: { ...store, userId: 2, clientId: 21, stores: [b] },
-    user: { userId: 3, clientId: 31, grantId: 3, scope: 'user_full_access', stores: [a, b], owned: [] },
-    platform: { userId: null, clientId: 41, grantId: 4, scope: 'platform', stores: 'all', owned: [] },
+    a: { ...store, userId: 1, clientId: 11, publicClientId: 'app-11', stores: [a] },
+    'a-other': { ...store, userId: 1, clientId: 12, publicClientId: 'app-12', stores: [a] },
+    b: { ...store, userId: 2, clientId: 21, publicClientId: 'app-21', stores: [b] },
+    user: { ...account, userId: 3, clientId: 31, publicClientId: 'app-31', stores: [a, b] },
+    platform: { ...platform, userId: null, clientId: 41, publicClientId: 'app-41', stores: 'all' },
   };
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];

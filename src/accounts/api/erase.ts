@@ -7,14 +7,18 @@ import { originOf, recordDeed, type Deed } from '../audit/audit.ts';
 import { deleteUser, lockForErasure, lockMemberships } from './queries.ts';
 
 /** Erases what other rooms keep of a user, in the transaction that it is given. */
-export type EraseTheirs = (
-  tx: Tx,
-  of: { userId: number; actor: Actor } & Pick<Deed, 'client' | 'origin' | 'now'>,
-) => Promise<void>;
+export type EraseTheirs = {
+  /** Keeps what has to be locked before anybody's membership is. */
+  hold: (tx: Tx, userId: number) => Promise<void>;
+  erase: (tx: Tx, of: { userId: number; actor: Actor } & Pick<Deed, 'client' | 'origin' | 'now'>) => Promise<void>;
+};
 
 /**
  * What stays is the audit, for as long as it is kept, and the changelogs of their stores: they say by number who did what.
  * Throws a 404 where there is no such user.
+ *
+ * Locked are the user, then apps, memberships and grants: an approval takes them in this order, and the erasure of a store
+ * takes its memberships before its grants, too. In another order two of them would wait for each other.
  */
 export const eraseUser = (
   { sql, changelog, eraseTheirs }: { sql: Sql; changelog: Changelog; eraseTheirs: EraseTheirs },
@@ -28,9 +32,10 @@ export const eraseUser = (
     const { principal, now } = request;
     const actor = actorOf(principal);
     const by = { userId, client: principal.clientId, origin: originOf(request), now };
-    await eraseTheirs(tx, { ...by, actor });
-    await recordDeed(tx, { ...by, action: 'user_erased' });
+    await eraseTheirs.hold(tx, userId);
     const left = await lockMemberships(tx, userId);
+    await eraseTheirs.erase(tx, { ...by, actor });
+    await recordDeed(tx, { ...by, action: 'user_erased' });
     await deleteUser(tx, userId);
     const changes = left.map(({ storeId, role }): Change => {
       const before = { user_id: userId, role };

@@ -6,7 +6,15 @@ import { userDocument } from './document.ts';
 
 const user: UserRow = { id: 41, email: 'ada@example.com', dateCreated: new Date('2026-01-02T09:00:00Z') };
 
-const platform: Principal = { userId: null, clientId: 1, grantId: 1, scope: 'platform', stores: 'all', owned: [] };
+const platform: Principal = {
+  userId: null,
+  clientId: 1,
+  publicClientId: 'n0Xw5rPbLc9dEvQ4',
+  grantId: 1,
+  scope: 'platform',
+  stores: 'all',
+  owned: [],
+};
 
 const userExample: Example = ({ baseUrl }) => userDocument(user, { principal: platform, baseUrl });
 

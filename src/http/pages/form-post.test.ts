@@ -12,7 +12,15 @@ const field = (name: string, kind: Kind, value?: Value, isMultiple = false): Fie
 });
 
 const visitor = {
-  principal: { userId: 1, clientId: null, grantId: null, scope: 'user_full_access', stores: [], owned: [] },
+  principal: {
+    userId: 1,
+    clientId: null,
+    publicClientId: null,
+    grantId: null,
+    scope: 'user_full_access',
+    stores: [],
+    owned: [],
+  },
   nonceOf: () => '',
   isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
 } as const;

@@ -70,7 +70,8 @@ export const findOwnGrant = async (
 /**
  * Ends a user's grants: all, those of one client, or those of one client for one store (null: for the account). It holds
  * their clients first, as whatever ends a grant does: a client that is being deleted takes all of its grants along in one
- * row, and a grant must not end with it and here as well.
+ * row, and a grant must not end with it and here as well. Whatever ends several grants takes them by their ids, so that two
+ * such never wait for each other.
  */
 export const revokeGrants = (
   sql: Queryable,
@@ -86,22 +87,30 @@ export const revokeGrants = (
       select id as held_id, client_id, name from client
       where id in (select client from access_grant where ${live}) and date_deleted is null
       order by id for share
+    ), ending as (
+      select id as ending_id, held.* from access_grant join held on client = held_id
+      where ${live}
+      order by id for no key update of access_grant
     )
-    update access_grant g set date_revoked = ${now} from held
-    where client = held_id and ${live}
+    update access_grant g set date_revoked = ${now} from ending
+    where g.id = ending_id and date_revoked is null
     returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
   `;
 };
 
 type RevokedRow = { client: number; storeId: number | null };
 
-/** Ends what anybody has allowed for one store. */
+/** Ends what anybody has allowed for one store; in the same order. */
 export const revokeGrantsFor = (
   sql: Queryable,
   storeId: number,
   now: Date,
 ): Promise<(RevokedRow & { userId: number | null })[]> => sql<(RevokedRow & { userId: number | null })[]>`
-  update access_grant set date_revoked = ${now}
-  where store_id = ${storeId} and date_revoked is null
+  with ending as (
+    select id as ending_id from access_grant where store_id = ${storeId} and date_revoked is null
+    order by id for no key update
+  )
+  update access_grant set date_revoked = ${now} from ending
+  where id = ending_id and date_revoked is null
   returning client, store_id as "storeId", user_id as "userId"
 `;

@@ -2,21 +2,26 @@
 import type { EraseTheirs } from '#accounts/api/erase.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import { removeClientsOf } from '../clients/change.ts';
+import { callerOf } from '../clients/deed.ts';
 import { revokeGrantsOf } from '../connected/connected.ts';
 import { deleteTokensOf, lockClientsAround } from './queries.ts';
 
 /**
  * Give it the transaction of the erasure. Their apps go with them: nobody else could give one another secret or delete
  * it, and without an owner it would pass for one of the operator's. Tokens go before the grants, which go with the user's
- * row: a refresh locks its token first and its grant afterwards, too. All clients go before the grants, because whatever
- * ends a grant holds its client first: two people who have let in each other's apps may be erased at the same time.
+ * row: a refresh locks its token first and its grant afterwards, too. All clients are held before the grants, because
+ * whatever ends a grant holds its client first: two people who have let in each other's apps may be erased at the same time.
  */
-export const eraseAppsOf =
-  (changelog: Changelog): EraseTheirs =>
-  async (tx, { userId, actor, client, origin, now }) => {
-    await lockClientsAround(tx, userId);
+export const eraseAppsOf = (changelog: Changelog): EraseTheirs => ({
+  hold: lockClientsAround,
+  erase: async (tx, { userId, actor, client, origin, now }) => {
     await revokeGrantsOf(tx, changelog, { userId, actor, origin, now });
     await deleteTokensOf(tx, userId);
-    const caller = typeof client === 'number' ? { by_client: client } : undefined;
-    await removeClientsOf(tx, changelog, userId, { userId: null, caller, origin, now });
-  };
+    await removeClientsOf(tx, changelog, userId, {
+      userId: null,
+      caller: callerOf(client ?? null, actor.client),
+      origin,
+      now,
+    });
+  },
+});

@@ -8,7 +8,7 @@ import type { DoorRequest } from '#http/route.ts';
 import { isSameOrigin } from '#http/pages/same-origin.ts';
 import { Problem } from '#kernel/problem.ts';
 import type { Bearer } from '../bearer.ts';
-import type { Caller } from '../clients/deed.ts';
+import { callerOf, type Caller } from '../clients/deed.ts';
 import { looksLike } from '../tokens.ts';
 import { markOfInvitation } from './invitation.ts';
 
@@ -52,9 +52,8 @@ const byToken = async (deps: RegistrarDeps, token: string, now: Date): Promise<R
     const headers = { 'WWW-Authenticate': `${REALM}, error="invalid_token"` };
     throw new Problem(401, { code: 'invalid_token', message }, { headers });
   }
-  const { scope, clientId } = await deps.bearer(token, now);
-  if (scope === 'platform')
-    return { kind: 'platform', caller: clientId === null ? undefined : { by_client: clientId } };
+  const { scope, clientId, publicClientId } = await deps.bearer(token, now);
+  if (scope === 'platform') return { kind: 'platform', caller: callerOf(clientId, publicClientId) };
   const message = 'Registering a client needs a registration token or a token with the scope platform';
   const headers = { 'WWW-Authenticate': `${REALM}, error="insufficient_scope", scope="platform"` };
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });

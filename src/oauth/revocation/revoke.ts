@@ -33,7 +33,7 @@ export const createRevoke = (deps: {
     if (looksLike('refreshToken', token)) {
       const grantId = await grantOfRefreshToken(sql, hash, client.id);
       // The app itself gives it up, and not for the person who let it in: they need not be there.
-      const actor = { kind: 'app', user: null, client: client.id } as const;
+      const actor = { kind: 'app', user: null, client: client.clientId } as const;
       if (grantId !== undefined) await endGrant(deps, { grantId, action: 'grant_revoked', actor, ...by });
     }
     // The body means nothing (RFC 7009 §2.2), but some clients insist on JSON.

@@ -13,7 +13,7 @@ import { reachesAccount } from '#kernel/principal.ts';
 import { notFound } from '#kernel/problem.ts';
 import { removeClient } from '../change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
-import type { Doer } from '../deed.ts';
+import { callerOf, type Doer } from '../deed.ts';
 import { findClient, findOwnClient, type Client } from '../queries.ts';
 import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
 import { countClients, listClients } from './queries.ts';
@@ -51,8 +51,8 @@ const clientFor = async (sql: Queryable, { params, principal }: Asked): Promise<
 };
 
 const doerOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): Doer => {
-  const { clientId } = request.principal;
-  const caller = clientId === null ? undefined : { by_client: clientId };
+  const { clientId, publicClientId } = request.principal;
+  const caller = callerOf(clientId, publicClientId);
   return { userId: null, caller, origin: originOf(request), now: request.now };
 };
 

@@ -14,15 +14,7 @@ import { reachesAccount, reachesUser, type Principal } from '#kernel/principal.t
 import { revokeGrantsOf } from '../connected.ts';
 import type { Whose } from '../queries.ts';
 import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
-import {
-  countGrants,
-  findGrant,
-  findStanding,
-  holdClientOf,
-  listGrants,
-  lockStanding,
-  type StandingGrant,
-} from './queries.ts';
+import { countGrants, findGrant, findStanding, listGrants, type StandingGrant } from './queries.ts';
 
 type Deps = { sql: Sql; changelog: Changelog; baseUrl: string };
 
@@ -87,13 +79,14 @@ export const createGrantOperations = ({
     handle: async (request) => {
       const id = idOf(request);
       const userId = await transaction(sql, async (tx) => {
-        await holdClientOf(tx, id);
-        const grant = await lockStanding(tx, id);
+        const grant = await findStanding(tx, id);
         if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
         request.unmodified(id);
         const { client: clientId, ...which } = grant;
         const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
-        await revokeGrantsOf(tx, changelog, { ...which, clientId, ...by });
+        // Not locked before: whatever ends several grants takes them by their ids. None where somebody else was faster.
+        const ended = await revokeGrantsOf(tx, changelog, { ...which, clientId, ...by });
+        if (ended === 0) throw notFound('grant');
         return grant.userId;
       });
       return { status: 204, next: addressOfGrants(userId, baseUrl) };

@@ -34,24 +34,12 @@ export const countGrants = async (sql: Queryable, whose: Whose, { filters }: Lis
 /** `client` is the internal id. */
 export type StandingGrant = { userId: number; client: number; storeId: number | null };
 
-const standing = (sql: Queryable, id: number) => sql`
-  select user_id as "userId", client, store_id as "storeId" from access_grant
-  where id = ${id} and date_revoked is null and user_id is not null`;
-
 /** A grant that some person has given and nobody has ended. */
 export const findStanding = async (sql: Queryable, id: number): Promise<StandingGrant | undefined> => {
-  const [row] = await sql<StandingGrant[]>`${standing(sql, id)}`;
-  return row;
-};
-
-/** Keeps the client of a grant from being deleted until the transaction ends. Whoever locks a grant does this first. */
-export const holdClientOf = async (sql: Queryable, id: number): Promise<void> => {
-  await sql`select from client where id = (select client from access_grant where id = ${id}) for share`;
-};
-
-/** The same, kept from whoever would end it until the transaction ends. */
-export const lockStanding = async (sql: Queryable, id: number): Promise<StandingGrant | undefined> => {
-  const [row] = await sql<StandingGrant[]>`${standing(sql, id)} for no key update`;
+  const [row] = await sql<StandingGrant[]>`
+    select user_id as "userId", client, store_id as "storeId" from access_grant
+    where id = ${id} and date_revoked is null and user_id is not null
+  `;
   return row;
 };
 
