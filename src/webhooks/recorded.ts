@@ -1,7 +1,8 @@
 /**
  * What the changelog says of a webhook: its settings as the API shows them, and in place of what would let anybody in a
- * word. Such are the key, the values of extra headers, and the query of the url, where receivers like to have a token. The
- * path stays: without it nobody could tell where the events go now, and whoever reads the entry reads the webhook too.
+ * word. Such are the key, the values of extra headers, and of the url all but its origin: hooks of chats and of automation
+ * services have the credential in the path, others have a token in the query. Whoever reads the store reads the whole url on
+ * the webhook itself while it has it, but an entry is sent to every watcher and outlives it.
  */
 import { actionOf, actorOf, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#database/pool.ts';
@@ -25,19 +26,21 @@ const wordOf = (secret: Secret, before: Secret): string | null => {
   return before == null || before === secret ? 'set' : 'replaced';
 };
 
-const splitUrl = (url: string): [rest: string, query: string | undefined] => {
-  const at = url.indexOf('?');
-  return at === -1 ? [url, undefined] : [url.slice(0, at), url.slice(at + 1)];
+/** The path with the query; a slash alone says nothing. User-info and fragments are in no url of a webhook. */
+const splitUrl = (url: string): [origin: string, rest: string | null] => {
+  const [origin = ''] = /^https?:\/\/[^/?]*/i.exec(url) ?? [];
+  const rest = url.slice(origin.length);
+  return rest === '' || rest === '/' ? [url, null] : [origin, rest];
 };
 
-/** `https://example.com/hook?(set)` */
+/** `https://example.com/(set)` */
 const urlFact = (url: string | null, before: string | null): string | null => {
   if (url === null) return null;
-  const [rest, query] = splitUrl(url);
-  return query ? `${rest}?(${wordOf(query, splitUrl(before ?? '')[1])})` : url;
+  const [origin, rest] = splitUrl(url);
+  return rest === null ? origin : `${origin}/(${wordOf(rest, splitUrl(before ?? '')[1])})`;
 };
 
-/** In the order of their names: the order in which they were sent is no difference. */
+/** In the order of their names, as events are below: the order in which they were sent is no difference. */
 const headerFacts = (headers: Settings['headers'], before: Settings['headers']): Facts =>
   Object.fromEntries(
     Object.entries(headers)
@@ -57,7 +60,7 @@ const factsOf = (webhook: Stored, before: Stored): Facts =>
     query: webhook.query,
     encryption_key: wordOf(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
     event_resource: webhook.eventResource,
-    events: webhook.events,
+    events: webhook.events.toSorted(),
     is_active: webhook.isActive ? '1' : '0',
     headers: headerFacts(webhook.headers, before.headers),
     rate_per_second: webhook.ratePerSecond,

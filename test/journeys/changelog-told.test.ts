@@ -89,17 +89,21 @@ const SECRETS = {
   newHeader: 'header-value-e812',
   token: 'query-token-3c6f',
   newToken: 'query-token-a04d',
+  path: 'path-credential-b8e2',
+  newPath: 'path-credential-60d7',
 };
 
-test('keys, values of headers and queries of urls stand nowhere in what the changelog wrote', async () => {
-  const url = 'http://127.0.0.1:9/hook';
+test('keys, values of headers, paths and queries of urls stand nowhere in what the changelog wrote', async () => {
+  const origin = 'http://127.0.0.1:9';
+  const urlOf = (path: string, token: string) => `${origin}/services/${path}?token=${token}`;
   const headers = { 'X-Api-Key': SECRETS.header, constructor: 'x' };
-  const settings = { url: `${url}?token=${SECRETS.token}`, encryption_key: SECRETS.key, headers };
+  const settings = { url: urlOf(SECRETS.path, SECRETS.token), encryption_key: SECRETS.key, headers };
   const { path } = await make(settings);
   await change(path, { encryption_key: SECRETS.newKey });
-  await change(path, { url: `${url}?token=${SECRETS.newToken}` });
+  await change(path, { url: urlOf(SECRETS.path, SECRETS.newToken) });
+  await change(path, { url: urlOf(SECRETS.newPath, SECRETS.newToken) });
   await change(path, { headers: { 'X-Api-Key': SECRETS.newHeader, constructor: 'x', 'X-More': SECRETS.header } });
-  await change(path, { headers: {}, url, format: 'partner_automation', encryption_key: '' });
+  await change(path, { headers: {}, url: origin, format: 'partner_automation', encryption_key: '' });
   await api('DELETE', path);
 
   const written = await sql<{ body: string }[]>`
@@ -115,11 +119,37 @@ test('keys, values of headers and queries of urls stand nowhere in what the chan
   const later = { ...changed, 'X-Api-Key': 'set' };
   assert.deepEqual(said, [
     { before: { encryption_key: 'set' }, after: { encryption_key: 'replaced' } },
-    { before: { url: `${url}?(set)` }, after: { url: `${url}?(replaced)` } },
+    { before: { url: `${origin}/(set)` }, after: { url: `${origin}/(replaced)` } },
+    { before: { url: `${origin}/(set)` }, after: { url: `${origin}/(replaced)` } },
     { before: { headers: names }, after: { headers: changed } },
     {
-      before: { format: 'json', url: `${url}?(set)`, encryption_key: 'set', headers: later },
-      after: { format: 'partner_automation', url, encryption_key: 'removed', headers: {} },
+      before: { format: 'json', url: `${origin}/(set)`, encryption_key: 'set', headers: later },
+      after: { format: 'partner_automation', url: origin, encryption_key: 'removed', headers: {} },
     },
   ]);
+});
+
+/** What the changelog tells of a url when it comes in the place of another. */
+const MOVES: [from: string, to: string, before: string, after: string][] = [
+  [
+    'https://a.example.com/one',
+    'https://b.example.com/one',
+    'https://a.example.com/(set)',
+    'https://b.example.com/(set)',
+  ],
+  ['https://a.example.com', 'https://a.example.com/', 'https://a.example.com', 'https://a.example.com/'],
+  ['https://a.example.com/', 'https://a.example.com?x=1', 'https://a.example.com/', 'https://a.example.com/(set)'],
+];
+
+test('of another url the changelog tells the origin, and that the rest is another', async () => {
+  const { id, path } = await make({ url: receiver.url, is_active: '0' });
+  for (const [from, to, before, after] of MOVES) {
+    await change(path, { url: from });
+    await change(path, { url: to });
+    const [last] = await sql<{ body: string }[]>`
+      select body from event where resource_type = 'changelog' and body::json->>'resource_id' = ${String(id)}
+      order by id desc limit 1`;
+    const entry = JSON.parse(last?.body ?? '{}') as Json;
+    assert.deepEqual([entry['before'], entry['after']], [{ url: before }, { url: after }]);
+  }
 });
