@@ -34,7 +34,7 @@ export const createNativeWriter =
   async (tx, facts, now) => {
     if (facts.length === 0) return [];
     const zones = await timeZonesOf(tx, [...new Set(facts.map(({ storeId }) => storeId))]);
-    const numbers = await mint(tx, facts.length);
+    const numbers = await mint(tx, facts.length, 'inTransaction');
     const rows = facts.map(({ storeId, type, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;

@@ -1,11 +1,13 @@
 import type { Queryable } from '#database/pool.ts';
 import { EVENT_BLOCK, nextEventBlock } from './queries.ts';
 
-export type Mint = (sql: Queryable, count: number) => Promise<number[]>;
+/** `inTransaction`: the caller holds a connection of the pool. */
+export type Mint = (sql: Queryable, count: number, inTransaction?: 'inTransaction') => Promise<number[]>;
 
 /**
- * Numbers of event ids, from blocks of the sequence; callers that arrive while a block is fetched wait for the same one. It
- * is fetched over the connection of the first, because a transaction that waits for another of the pool may wait for ever.
+ * Numbers of event ids, from blocks of the sequence; callers that arrive while a block is fetched wait for the same one. Not
+ * those in a transaction, which fetch one of their own: the other may be waiting for the connection that they hold. Of two
+ * blocks that come at once the rest of the first is left out.
  */
 export const createMint = (): Mint => {
   let next = 0;
@@ -15,10 +17,11 @@ export const createMint = (): Mint => {
     next = await nextEventBlock(sql);
     end = next + EVENT_BLOCK;
   };
-  return async (sql, count) => {
+  return async (sql, count, inTransaction) => {
     const numbers: number[] = [];
     while (numbers.length < count) {
-      if (next === end) await (fetching ??= fetchBlock(sql).finally(() => (fetching = undefined)));
+      if (next === end && inTransaction) await fetchBlock(sql);
+      else if (next === end) await (fetching ??= fetchBlock(sql).finally(() => (fetching = undefined)));
       // Whoever waited beside us may have taken the whole block.
       if (next < end) numbers.push(next++);
     }

@@ -164,7 +164,7 @@ export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mi
     steps.push(...found.steps);
     terms.push(...found.terms);
   }
-  const numbers = await mint(tx, steps.length);
+  const numbers = await mint(tx, steps.length, 'inTransaction');
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
     const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numbers[index] ?? 0, at, now });
