@@ -186,3 +186,18 @@ test('of a store that is gone nothing is read, though its rows are still there',
   assert.equal((await app.api('DELETE', `/stores/${storeId}`, { token: platformToken })).status, 204);
   for (const path of paths) assert.equal((await get(path, platformToken)).status, 404, path);
 });
+
+test('what Halcyon tells itself stands among the events of the platform in the order in which all happened', async () => {
+  const there = { name: 'w', format: 'json', encryption_key: 'k', url: 'http://127.0.0.1:9/' };
+  const before = await publish('customer/created', 'between', second.storeId);
+  const made = await app.api('POST', `/stores/${second.storeId}/webhooks`, { body: there, token: second.token });
+  assert.equal(made.status, 201, await made.text());
+  const after = await publish('customer/modified', 'between', second.storeId);
+  const { body } = await get(`/stores/${second.storeId}/events?limit=3`, second.token);
+  const listed = body._embedded['svc:events'] ?? [];
+  assert.deepEqual(
+    listed.map((item) => item['event']),
+    ['customer/modified', 'changelog/created', 'customer/created'],
+  );
+  assert.deepEqual([listed[0]?.['id'], listed[2]?.['id']], [after['id'], before['id']]);
+});
