@@ -1,5 +1,5 @@
 /** Commerce resources as the API reads them: one in its latest version, all of a kind, and what is embedded in one. */
-import { guarded, type Charts, type Operation } from '#http/operation.ts';
+import { guarded, type Charted, type Operation } from '#http/operation.ts';
 import { noSuch, resourceKeyOf } from './access.ts';
 import { relationsOf } from './catalogue.ts';
 import { createResourceList, type CommerceDeps } from './collection.ts';
@@ -10,7 +10,7 @@ import { DAYS_SHOWN, revenueCharts } from './revenue/curve.ts';
 import { shapeOf } from './shape.ts';
 
 /** The curve that leads up to a snapshot. */
-const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charts } =>
+const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charted } =>
   key.type === 'subscription_mrr_snapshot'
     ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
     : {};

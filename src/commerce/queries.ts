@@ -25,17 +25,27 @@ export const findResource = async (sql: Queryable, key: ResourceKey): Promise<St
   return row;
 };
 
+/** Of published JSON in one page: 58 MB of it kept a process from anything else for eight seconds, and took 1 GB. */
+const PAGE_BYTES = 8 * 1024 * 1024;
+
 /**
- * The bodies of a resource and those before it, the earliest first. Only of what has one a day and ids that rise with the days:
- * all of them are looked through, which took 16 ms for ten years on a busy machine.
+ * The bodies of a resource and those before it, the earliest first, and no more than `PAGE_BYTES` of them. Only of what has
+ * one a day and ids that rise with the days: all of them are looked through, which took 16 ms for ten years on a busy machine.
  */
 export const findUpTo = async (sql: Queryable, key: ResourceKey, limit: number): Promise<string[]> => {
   const rows = await sql<{ body: string }[]>`
-    select r.body from resource r
-    where ${inCollection(sql, key)} and (length(r.id), r.id) <= (length(${key.id}::text), ${key.id}::text)
-    order by length(r.id) desc, r.id desc
-    limit ${limit}`;
-  return rows.map(({ body }) => body).toReversed();
+    with latest as (
+      select r.id, r.body from resource r
+      where ${inCollection(sql, key)} and (length(r.id), r.id) <= (length(${key.id}::text), ${key.id}::text)
+      order by length(r.id) desc, r.id desc
+      limit ${limit}
+    ), weighed as (
+      select l.body, row_number() over latest_first as n, sum(octet_length(l.body)) over latest_first as bytes
+      from latest l
+      window latest_first as (order by length(l.id) desc, l.id desc)
+    )
+    select body from weighed where bytes <= ${PAGE_BYTES} order by n desc`;
+  return rows.map(({ body }) => body);
 };
 
 /** `id:greaterthan=9` as people count: 10 is more, though the ids are texts. */
@@ -55,9 +65,6 @@ const whereOf = (sql: Queryable, collection: Collection, filters: readonly Filte
 };
 
 export type ListedResource = { id: string; baseUrl: string; body: string };
-
-/** Of published JSON in one page: 58 MB of it kept a process from anything else for eight seconds, and took 1 GB. */
-const PAGE_BYTES = 8 * 1024 * 1024;
 
 /**
  * A page of the latest versions and how many there are in all; undefined where there is no such store. Where they are more

@@ -4,7 +4,7 @@ import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#kernel/listing.ts';
-import { known, operation, type ApiRequest, type Charts, type Described, type Operation } from './operation.ts';
+import { known, operation, type ApiRequest, type Charted, type Described, type Operation } from './operation.ts';
 
 /**
  * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
@@ -18,7 +18,7 @@ export type Listed = {
   rel?: string;
   title?: string;
   naming?: Naming;
-  charts?: Charts;
+  charts?: Charted;
 };
 
 /**

@@ -5,7 +5,7 @@
  */
 import type { Static, TSchema } from 'typebox';
 import type { Tx } from '#database/pool.ts';
-import type { Chart } from '#hypermedia/chart.ts';
+import type { Charts } from '#hypermedia/chart.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import type { View } from '#hypermedia/view.ts';
@@ -35,7 +35,7 @@ export type ApiRequest<Body = unknown, Who = Principal> = {
 /** `isSecret` where something stands in it that is shown this once: no cache may keep it (RFC 6749 §5.1). */
 export type Made = { document: Document; location: string; isSecret?: true };
 
-export type Charts = () => Promise<readonly Chart[]>;
+export type Charted = () => Promise<Charts>;
 
 /**
  * `naming` where the representation was frozen with its own; else the process' own counts. `page` where people are told the
@@ -43,7 +43,7 @@ export type Charts = () => Promise<readonly Chart[]>;
  * programs do not wait for what only people are shown. `next` is where a person goes on when what they looked at is gone.
  */
 export type Answer =
-  | { status: 200 | 202; document: Document; naming?: Naming; page?: (view: View) => string; charts?: Charts }
+  | { status: 200 | 202; document: Document; naming?: Naming; page?: (view: View) => string; charts?: Charted }
   | ({ status: 201 } & Made)
   | { status: 204; next?: string };
 

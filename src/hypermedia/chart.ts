@@ -9,3 +9,6 @@ export type Chart = {
   /** In the order of their days; `day` is `YYYY-MM-DD`. */
   points: readonly { day: string; value: number }[];
 };
+
+/** `note`: a sentence on what is not drawn, where that is so. */
+export type Charts = { curves: readonly Chart[]; note?: string };

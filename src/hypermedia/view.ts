@@ -1,6 +1,6 @@
 /** What a page needs to know beside the Document: who looks at it, and what has just happened. Formats for programs ignore it. */
 import type { Fault } from '#kernel/problem.ts';
-import type { Chart } from './chart.ts';
+import type { Charts } from './chart.ts';
 import type { Action } from './document.ts';
 import type { Markup } from './markup.ts';
 
@@ -28,7 +28,7 @@ export type View = {
     | undefined;
   refused?: Refused;
   /** Drawn above what the document says. */
-  charts?: readonly Chart[];
+  charts?: Charts;
   /** What was just done, as a sentence. */
   done?: string;
 };

@@ -56,3 +56,10 @@ test('what programs read does not wait for the curve', async () => {
   }
   assert.equal((await get(`${snapshots}/101`, 'text/html')).status, 500);
 });
+
+test('the curve ends where its days would be more than a page may carry', async () => {
+  const pad = 'x'.repeat(4_500_000);
+  for (const n of [102, 103]) await add(n, JSON.stringify({ ...(JSON.parse(textOf(n)) as object), pad }));
+  for (const n of [104, 105]) await add(n, textOf(n));
+  assert.deepEqual(daysOf(await pageOf(`${snapshots}/105`)), [dayOf(105), dayOf(104), dayOf(103)]);
+});

@@ -134,12 +134,18 @@ export const pages: readonly (readonly [name: string, page: string])[] = [
   ],
   ['an error', renderHtml(errors, naming, visitor)],
   ['home', renderHtml(home, naming, owner)],
-  ['a snapshot with its curve', renderHtml(snapshot(89), naming, { ...owner, charts: [curve('EUR', 90, 30)] })],
+  [
+    'a snapshot with its curve',
+    renderHtml(snapshot(89), naming, { ...owner, charts: { curves: [curve('EUR', 90, 30)] } }),
+  ],
   [
     'snapshots with a curve of each currency',
     renderHtml(snapshots, naming, {
       ...owner,
-      charts: [curve('EUR', 20, 1), curve('JPY', 20, 123_456), curve('USD', 1, 1)],
+      charts: {
+        curves: [curve('EUR', 20, 1), curve('JPY', 20, 123_456), curve('USD', 1, 1)],
+        note: 'Not drawn: the 2 currencies with the fewest subscriptions.',
+      },
     }),
   ],
 ];

@@ -56,7 +56,7 @@ type Shown = { document: Document; naming: Naming; view: View; collection: Colle
 
 const content = ({ document, naming, view, collection }: Shown): Markup => {
   const title = titleOf(document);
-  const links = html`${linkRow(document, naming, 'Where to go from here')}${chartsOf(view.charts ?? [])}`;
+  const links = html`${linkRow(document, naming, 'Where to go from here')}${chartsOf(view.charts)}`;
   if (collection !== undefined) {
     const canCreate =
       view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);

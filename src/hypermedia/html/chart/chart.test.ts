@@ -6,7 +6,7 @@ import { dayNumberOf, dayOfNumber } from './scale.ts';
 
 const drawn = (values: readonly number[], currency = 'EUR'): string => {
   const points = values.map((value, n) => ({ day: dayOfNumber(dayNumberOf('2027-03-01') + n), value }));
-  const charts = chartsOf([{ title: 'Revenue', currency, points }]);
+  const charts = chartsOf({ curves: [{ title: 'Revenue', currency, points }] });
   return charts === false ? '' : render(charts);
 };
 const curveOf = (page: string): string => /class="curve" d="([^"]*)"/.exec(page)?.[1] ?? '';
@@ -73,7 +73,7 @@ test('a year has a point a day, and its numbers beside it, the latest first', ()
 
 test('days that are missing leave their place', () => {
   const points = ['2027-03-01', '2027-03-02', '2027-03-11'].map((day) => ({ day, value: 1 }));
-  const charts = chartsOf([{ title: 'Revenue', currency: 'EUR', points }]);
+  const charts = chartsOf({ curves: [{ title: 'Revenue', currency: 'EUR', points }] });
   assert.equal(curveOf(charts === false ? '' : render(charts)), 'M0 0L60 0L600 0');
 });
 

@@ -2,7 +2,7 @@
  * A curve, drawn by the server: no script, and no style but the sheet's classes, which is all that the policy allows. The
  * drawing is stretched to its place and the words stand beside it, so they are as large on a phone as anywhere.
  */
-import type { Chart } from '../../chart.ts';
+import type { Chart, Charts } from '../../chart.ts';
 import { html, type Markup } from '../../markup.ts';
 import { dayNumberOf, dayOfNumber, scaleOf } from './scale.ts';
 import { amount, briefAmount, shortDay } from './words.ts';
@@ -122,7 +122,11 @@ const figure = (chart: Chart, n: number): Markup => {
 };
 
 /** One beside the other; nothing where there is nothing to draw. */
-export const chartsOf = (charts: readonly Chart[]): Markup | false => {
-  const drawn = charts.filter(({ points }) => points.length > 0);
-  return drawn.length > 0 && html`<div class="charts">${drawn.map(figure)}</div>`;
+export const chartsOf = ({ curves, note }: Charts = { curves: [] }): Markup | false => {
+  const drawn = curves.filter(({ points }) => points.length > 0);
+  return (
+    drawn.length > 0 &&
+    html`<div class="charts">${drawn.map(figure)}</div>
+      ${note !== undefined && html`<p class="soft">${note}</p>`}`
+  );
 };
