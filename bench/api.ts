@@ -6,9 +6,9 @@ import { randomBytes } from 'node:crypto';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { createClient } from '#oauth/clients/clients.ts';
-import { grantStoreAccess } from '#oauth/issue.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { freePort } from '../test/setup/free-port.ts';
+import { letAppIn } from '../test/setup/let-in.ts';
 import { startChild } from './setup/child.ts';
 import { startDatabase, type Database } from './setup/database.ts';
 import type { HttpLoadProcess, Target } from './setup/http-load-process.ts';
@@ -21,7 +21,6 @@ import type { TokenProcess } from './setup/token-process.ts';
 const GOAL = 0.25;
 const STATEMENTS_GOAL = 2;
 const PROFILE_ROWS = 25;
-const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
 
 const numbers = { rounds: 5, count: 20_000, connections: 64 };
 
@@ -34,13 +33,8 @@ const seed = async ({ sql }: Database): Promise<{ storeId: number; token: string
   const { id: storeId } = await createStore(sql, shop);
   await addMember(sql, { storeId, userId, role: 'owner', now });
   const app = await createClient(sql, { name: 'App', redirectUris: ['https://app.example.com/'], trusted: false, now });
-  const { access_token } = await grantStoreAccess(sql, {
-    clientId: app.client_id,
-    userId,
-    storeId,
-    now,
-    ...LIFETIMES,
-  });
+  const grant = { clientId: app.client_id, userId, storeId, now };
+  const { access_token } = await letAppIn({ sql, baseUrl: 'http://localhost' }, grant);
   return { storeId, token: access_token };
 };
 

@@ -1,6 +1,6 @@
 /** Tokens made and answered: the one shape that every grant and the demo give out. */
 import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
-import type { Queryable } from '#database/pool.ts';
+import type { Tx } from '#database/pool.ts';
 import { grantChanges } from './grant-changes.ts';
 import { insertStoreGrant, type Granted, type StoredToken } from './grants/queries.ts';
 import { scopeText } from './scope.ts';
@@ -54,19 +54,19 @@ export const tokenAnswer = (
 
 /**
  * Gives a client access to a store in the name of one of its members, as the consent page and a code would: for the demo
- * and for tests. `clientId` is the public one; whether the user is a member is asked at each use, like everywhere. With a
- * `changelog`, give it a transaction.
+ * and for tests. `clientId` is the public one; whether the user is a member is asked at each use, like everywhere. Give
+ * it a transaction: the store's changelog is written as well.
  */
 export const grantStoreAccess = async (
-  sql: Queryable,
-  grant: { clientId: string; userId: number; storeId: number; changelog?: Changelog; now: Date } & Lifetimes,
+  tx: Tx,
+  grant: { clientId: string; userId: number; storeId: number; changelog: Changelog; now: Date } & Lifetimes,
 ): Promise<TokenAnswer & { refresh_token: string }> => {
   const { clientId, userId, storeId, changelog, now } = grant;
   const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
   const tokens = { access: access.stored, refresh: refresh.stored };
-  const made = await insertStoreGrant(sql, { clientId, userId, storeId, tokens, now });
+  const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
   const given = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
-  await changelog?.record(sql, given, now);
+  await changelog.record(tx, given, now);
   return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
 };

@@ -8,9 +8,9 @@ import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { METHODS } from '#http/route.ts';
 import { createClient } from '#oauth/clients/clients.ts';
-import { grantStoreAccess } from '#oauth/issue.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
+import { letAppIn } from '../setup/let-in.ts';
 import { fillIn, routeTable } from './route-table.ts';
 
 /** Stands in every name of the other store, so that whatever shows one of them shows this. */
@@ -19,7 +19,6 @@ const MARK = 'quetzal';
 const app = await startTestApp({ roles: ['serve'] });
 const { sql, baseUrl, clock, platformToken } = app;
 const now = clock.now();
-const lifetimes = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365, now };
 
 // Ada's app was let into her store A. Bob has store B and an app in it.
 const password = 'correct horse battery';
@@ -32,7 +31,7 @@ const redirectUris = [`https://${MARK}.example/cb`];
 const { client_id: clientId } = await createClient(sql, { name: `App ${MARK}`, redirectUris, trusted: false, now });
 
 const newToken = async (grant: { userId: number; storeId: number }): Promise<string> =>
-  (await grantStoreAccess(sql, { ...grant, clientId, ...lifetimes })).access_token;
+  (await letAppIn(app, { ...grant, clientId, now })).access_token;
 const own = await newToken({ userId: bob, storeId });
 
 /** Lets Ada's app, and it alone, into her account instead of one store. */

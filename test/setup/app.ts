@@ -5,7 +5,6 @@ import { createUser } from '#accounts/users.ts';
 import type { Sql } from '#database/pool.ts';
 import { createLog } from '#kernel/log.ts';
 import { createClient } from '#oauth/clients/clients.ts';
-import { grantStoreAccess } from '#oauth/issue.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startApp, type Role } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
@@ -13,6 +12,7 @@ import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';
 import { freePort } from './free-port.ts';
+import { letAppIn } from './let-in.ts';
 
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 
@@ -31,7 +31,7 @@ export type TestApp = {
   stop: () => Promise<void>;
 };
 
-const populate = async (sql: Sql, now: Date) => {
+const populate = async (sql: Sql, baseUrl: string, now: Date) => {
   const passwords = createPasswords({ hashesAtOnce: 1 });
   const { id: userId } = await createUser(sql, passwords, {
     email: 'owner@example.com',
@@ -52,8 +52,7 @@ const populate = async (sql: Sql, now: Date) => {
     trusted: false,
     now,
   });
-  const lifetimes = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
-  const tokens = await grantStoreAccess(sql, { clientId: app.client_id, userId, storeId, now, ...lifetimes });
+  const tokens = await letAppIn({ sql, baseUrl }, { clientId: app.client_id, userId, storeId, now });
   const platform = await createClient(sql, { name: 'Platform', redirectUris: [], trusted: true, now });
   return { userId, storeId, token: tokens.access_token, platform };
 };
@@ -97,7 +96,7 @@ export const startTestApp = async (
     roles: options.roles ?? ['serve', 'deliver'],
   });
   ends.after(() => running.stop());
-  const { platform, ...made } = await populate(sql, clock.now());
+  const { platform, ...made } = await populate(sql, config.baseUrl, clock.now());
   const platformToken = await platformTokenOf(config.baseUrl, platform);
   return {
     baseUrl: config.baseUrl,

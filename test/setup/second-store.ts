@@ -1,10 +1,11 @@
 /** Another store in the same house, with an app that was let into it alone. */
 import { createClient } from '#oauth/clients/clients.ts';
-import { grantStoreAccess } from '#oauth/issue.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { TestApp } from './app.ts';
+import { letAppIn } from './let-in.ts';
 
-export const openSecondStore = async ({ sql, clock, userId }: TestApp): Promise<{ storeId: number; token: string }> => {
+export const openSecondStore = async (house: TestApp): Promise<{ storeId: number; token: string }> => {
+  const { sql, clock, userId } = house;
   const now = clock.now();
   const details = { name: 'Second', domain: 'second.example.com', email: 'second@example.com', timeZone: 'UTC', now };
   const { id: storeId } = await createStore(sql, details);
@@ -15,13 +16,6 @@ export const openSecondStore = async ({ sql, clock, userId }: TestApp): Promise<
     trusted: false,
     now,
   });
-  const lifetimes = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
-  const { access_token: token } = await grantStoreAccess(sql, {
-    clientId: app.client_id,
-    userId,
-    storeId,
-    now,
-    ...lifetimes,
-  });
+  const { access_token: token } = await letAppIn(house, { clientId: app.client_id, userId, storeId, now });
   return { storeId, token };
 };

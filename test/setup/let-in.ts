@@ -1,0 +1,12 @@
+/** An app that is let into a store without anybody clicking: written down as everything is. */
+import { transaction, type Sql } from '#database/pool.ts';
+import { grantStoreAccess, type TokenAnswer } from '#oauth/issue.ts';
+import { openNative } from '../../src/publishing.ts';
+
+const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
+
+export const letAppIn = (
+  { sql, baseUrl }: { sql: Sql; baseUrl: string },
+  grant: { clientId: string; userId: number; storeId: number; now: Date },
+): Promise<TokenAnswer> =>
+  transaction(sql, (tx) => grantStoreAccess(tx, { ...grant, ...openNative({ baseUrl }), ...LIFETIMES }));
