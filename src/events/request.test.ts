@@ -61,16 +61,55 @@ const refused: readonly (readonly [name: string, body: unknown, faults: string[]
     { ...good, resource: JSON.parse('{"id":1,"a":[{"__proto__":1}]}') },
     ['400 resource invalid_value'],
   ],
+  [
+    'what is embedded under no relation',
+    { ...good, resource: { id: 1, _embedded: 'items' } },
+    ['400 resource._embedded invalid_value'],
+  ],
+  [
+    'one relation under two names, in a copy',
+    { ...good, resource: { id: 1, _embedded: { items: [{ _embedded: { a: 1, 'svc:a': 2 } }] } } },
+    ['400 resource._embedded.items.0._embedded.svc:a invalid_value'],
+  ],
+  ['a key of 256 characters', { ...good, idempotency_key: 'x'.repeat(256) }, ['400 idempotency_key invalid_value']],
   ['an empty array', [], ['400 body required']],
   ['too many', [good, good, good, good], ['400 body too_many']],
   ['what Halcyon writes itself', { event: 'changelog/created', resource: { id: 1 } }, ['409 event native_event']],
+  ['no object in an array', [good, 5], ['400 1 invalid_value']],
 ];
 
 for (const [name, body, faults] of refused) test(`refused: ${name}`, () => assert.deepEqual(faultsOf(body), faults));
 
-test('every fault of an array is named with its index', () => {
-  const body = [good, { ...good, resource: {} }, { event: 'x', resource: { id: 1 } }];
-  assert.deepEqual(faultsOf(body), ['400 1.resource.id invalid_value', '400 2.event unknown_event']);
+test('every fault of an array is told at once, with its index', () => {
+  const native = { event: 'changelog/created', resource: { id: 1 } };
+  const keyed = { ...good, idempotency_key: 'k' };
+  assert.deepEqual(faultsOf([native, { ...good, resource: {} }, { event: 'x', resource: { id: 1 } }]), [
+    '400 0.event native_event',
+    '400 1.resource.id invalid_value',
+    '400 2.event unknown_event',
+  ]);
+  assert.deepEqual(faultsOf([native, good, native]), ['409 0.event native_event', '409 2.event native_event']);
+  assert.deepEqual(faultsOf([keyed, keyed, native]), [
+    '400 2.event native_event',
+    '400 1.idempotency_key invalid_value',
+  ]);
+});
+
+test('the message of a fault in an array says of which event it is', () => {
+  assert.throws(() => readPublish([good, { ...good, resource: {} }], asked), { message: /^1\.resource\.id must be/ });
+  assert.throws(() => readPublish({ ...good, resource: {} }, asked), { message: /^resource\.id must be/ });
+});
+
+for (const none of [null, '']) {
+  test(`an idempotency key of ${JSON.stringify(none)} is none`, () => {
+    assert.deepEqual(readPublish([good, { ...good, idempotency_key: none }], asked).keys, []);
+  });
+}
+
+test('what serializers write for nothing embeds nothing', () => {
+  for (const _embedded of [null, [], {}]) {
+    assert.deepEqual(faultsOf({ ...good, resource: { id: 1, _embedded } }), []);
+  }
 });
 
 test('the deepest relation of the catalogue can be published, with what stands in it', () => {

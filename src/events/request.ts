@@ -1,9 +1,9 @@
 /** What a publish request says, checked: every fault is named after the member that is wrong, for arrays by its index. */
 import { parseDate } from '#hypermedia/date.ts';
-import type { Value } from '#hypermedia/document.ts';
 import { isNative, isResourceId, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
-import { keysOf, readKeyOfEvent, type Key } from './keys/key.ts';
+import { isObject, judgeEmbedded, type JsonObject } from './embedded.ts';
+import { judgeKeys, keysOf, readKeyOfEvent, type Key } from './keys/key.ts';
 
 export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
 
@@ -17,11 +17,6 @@ export type NewEvent = {
   /** The id of the subscription that it was derived from; it is erased with that. */
   about?: string;
 };
-
-type JsonObject = { readonly [name: string]: Value };
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** What stands one level below: of what is embedded, the copies themselves, neither the list they are in nor `_embedded`. */
 const oneLevelBelow = (value: object): unknown[] =>
@@ -54,29 +49,38 @@ const readModifiedAt = (value: unknown): Date | null => (typeof value === 'strin
 const PROTOTYPE = /[{,]"__proto__":/;
 
 const members = new Set(['event', 'resource', 'idempotency_key']);
-/** So many of an event are named that nobody knows. */
-const UNKNOWN_MAX = 10;
+/** So many of a kind are named: an event that consists of what is wrong is told no more than that. */
+const NAMED_MAX = 10;
+
+const NATIVE = 'native_event';
+
+/** `at` is the place of the event in an array, with a point: `3.`. */
+const judgeRelations = (resource: JsonObject, at: string, faults: Fault[]): void => {
+  let found = 0;
+  judgeEmbedded(resource, 'resource', (field, message) => {
+    found += 1;
+    if (found <= NAMED_MAX) faults.push({ code: 'invalid_value', message: at + message, field: at + field });
+  });
+};
 
 const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Fault[]): NewEvent | undefined => {
   const before = faults.length;
-  const fail = (field: string, code: string, message: string) => void faults.push({ code, message, field: at + field });
+  // Every message begins with the member that it is about, so with its place before it says which event is meant.
+  const fail = (field: string, code: string, message: string) =>
+    void faults.push({ code, message: at + message, field: at + field });
   if (!isObject(value)) {
-    faults.push({
-      code: 'invalid_value',
-      message: 'An event is an object with event and resource',
-      field: at || 'body',
-    });
+    const field = at === '' ? 'body' : at.slice(0, -1);
+    faults.push({ code: 'invalid_value', message: `${field} must be an object with event and resource`, field });
     return undefined;
   }
-  for (const name of Object.keys(value)
-    .filter((one) => !members.has(one))
-    .slice(0, UNKNOWN_MAX)) {
-    fail(name, 'unknown_property', `${name} is not a member of an event`);
-  }
+  const unknown = Object.keys(value).filter((one) => !members.has(one));
+  for (const one of unknown.slice(0, NAMED_MAX)) fail(one, 'unknown_property', `${one} is not a member of an event`);
   const { event, resource } = value;
-  const type = typeof event === 'string' ? resourceOfEvent(event) : undefined;
+  const name = typeof event === 'string' ? event : '';
+  const type = resourceOfEvent(name);
   if (type === undefined)
     fail('event', 'unknown_event', 'event must be one of the catalogue, such as transaction/created');
+  else if (isNative(type)) fail('event', NATIVE, `event: ${name} is written by Halcyon itself and cannot be published`);
   if (!isObject(resource)) {
     fail('resource', 'required', 'resource must be the object that the event is about');
     return undefined;
@@ -97,6 +101,7 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
     );
     return undefined;
   }
+  judgeRelations(resource, at, faults);
   const body = JSON.stringify(resource);
   if (Buffer.byteLength(body) > limits.eventLimitBytes) {
     fail('resource', 'too_large', `resource must be at most ${limits.eventLimitBytes} bytes of JSON`);
@@ -104,9 +109,8 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
   if (PROTOTYPE.test(body)) {
     fail('resource', 'invalid_value', 'resource: __proto__ cannot be the name of a member, at whatever depth');
   }
-  if (faults.length > before || type === undefined || resourceId === undefined || typeof event !== 'string')
-    return undefined;
-  const action = event.slice(type.length + 1);
+  if (faults.length > before || type === undefined || resourceId === undefined) return undefined;
+  const action = name.slice(type.length + 1);
   return { type, action, resourceId, modifiedAt: readModifiedAt(resource['date_modified']), body };
 };
 
@@ -116,8 +120,8 @@ type PublishAsked = { limits: EventLimits; header: string | undefined; fingerpri
 export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean };
 
 /**
- * One event or an array of them, and the idempotency keys they have. Throws a 400 with every fault found, or a 409 for events
- * that Halcyon alone makes. `isArray` tells which form the answer takes.
+ * One event or an array of them, and the idempotency keys they have. Throws a 400 with every fault found, or a 409 where
+ * nothing is wrong but that Halcyon alone makes such events. `isArray` tells which form the answer takes.
  */
 export const readPublish = (body: unknown, { limits, header, fingerprintKey }: PublishAsked): PublishInput => {
   const isArray = Array.isArray(body);
@@ -132,12 +136,7 @@ export const readPublish = (body: unknown, { limits, header, fingerprintKey }: P
   const names = list.map((value, index) =>
     readKeyOfEvent(isObject(value) ? value['idempotency_key'] : undefined, `${placeOf(index)}idempotency_key`, faults),
   );
-  if (faults.length > 0) throw invalid(...faults);
-  const at = events.findIndex(({ type }) => isNative(type));
-  const native = events[at];
-  if (native !== undefined) {
-    const message = `${native.type}/${native.action} is written by Halcyon itself and cannot be published`;
-    throw new Problem(409, { code: 'native_event', message, field: isArray ? `${at}.event` : 'event' });
-  }
+  judgeKeys(names, { header, isArray }, faults);
+  if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === NATIVE) ? 409 : 400, faults);
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKey }), isArray };
 };

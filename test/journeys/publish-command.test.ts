@@ -114,6 +114,30 @@ test('a file is published, and the same file again publishes nothing', async () 
   assert.equal((await published()).length, 6, 'not one of those that are left is published again');
 });
 
+test('an event whose key is null or empty gets one as if it named none', async () => {
+  const lines = [null, ''].map((none, n) => order(n).replace('{', `{"idempotency_key": ${JSON.stringify(none)},`));
+  const name = await file(lines);
+  assert.equal((await publish([name, '--store', storeId])).code, 0);
+  await file(orders(2));
+  assert.equal((await publish([name, '--store', storeId])).code, 0);
+  assert.deepEqual(await published(), [0, 1]);
+});
+
+test('a file in which nothing is says so', async () => {
+  const { code, out } = await publish([await file(['', ' ']), '--store', storeId]);
+  assert.deepEqual([code, out.startsWith('0 events published')], [0, true]);
+});
+
+test('an address at which no Halcyon answers is named, with what to look at', async () => {
+  const page = createServer((_, response) => void response.end('<html>Welcome!</html>')).listen(0, '127.0.0.1');
+  await once(page, 'listening');
+  after(() => page.close());
+  const { port } = page.address() as AddressInfo;
+  const { code, end } = await publish([await file(orders(1)), '--store', storeId, '--url', `http://127.0.0.1:${port}`]);
+  assert.equal(code, 1);
+  assert.match(end, /127\.0\.0\.1:\d+.* is no Halcyon: check --url/);
+});
+
 test('of the lines of one resource the last is the latest, however many arrays they are in', async () => {
   const lines = Array.from({ length: 600 }, (_, n) => order(1, { n }));
   assert.equal((await publish([await file(lines), '--store', storeId])).code, 0);
@@ -162,6 +186,7 @@ test('at a line that is refused it stops: all before it is published, nothing af
   assert.deepEqual(await published(), each(6));
 });
 
+type Told = { complete: boolean; published: number; refused: number; faults: { line: number }[] };
 const deep = `{"a":`.repeat(120) + '1' + '}'.repeat(120);
 const faulty: readonly (readonly [line: string, message: RegExp])[] = [
   ['{"event":', /not JSON/],
@@ -173,7 +198,7 @@ const faulty: readonly (readonly [line: string, message: RegExp])[] = [
   [`{"event":"transaction/created","resource":{"id":1,"a":${deep}}}`, /nested more than/],
   [order(1, { note: 'x'.repeat(300_000) }), /at most 262144 bytes/],
   [order(1, { note: 'x'.repeat(2_200_000) }), /longer than 2097152 bytes/],
-  [JSON.stringify({ ...JSON.parse(order(0)), idempotency_key: '' }), /idempotency_key must be/],
+  [JSON.stringify({ ...JSON.parse(order(0)), idempotency_key: ' ' }), /idempotency_key must be/],
 ];
 
 test('--keep-going publishes all other lines and names each that is refused', async () => {
@@ -181,8 +206,8 @@ test('--keep-going publishes all other lines and names each that is refused', as
   const ended = await publish([await file(lines), '--store', storeId, '--keep-going', '--json']);
   assert.equal(ended.code, 2);
   assert.deepEqual(await published(), each(faulty.length));
-  const told = JSON.parse(ended.out) as { published: number; refused: number; faults: { line: number }[] };
-  assert.deepEqual([told.published, told.refused], [faulty.length, faulty.length]);
+  const told = JSON.parse(ended.out) as Told;
+  assert.deepEqual([told.complete, told.published, told.refused], [true, faulty.length, faulty.length]);
   assert.deepEqual(
     told.faults.map(({ line }) => line).toSorted((a, b) => a - b),
     faulty.map((_, n) => 2 * n + 2),

@@ -38,6 +38,21 @@ const faultsOf = (text: string): Fault[] => {
   });
 };
 
+/** A page of whoever stands before it, or of somebody else altogether. */
+const noHalcyon = (url: string): UserError =>
+  new UserError(`What answers at ${url} is no Halcyon: check --url (or HALCYON_URL)`);
+
+const objectIn = (text: string): { access_token?: unknown; _embedded?: object } => {
+  try {
+    return (JSON.parse(text) as object | null) ?? {};
+  } catch {
+    return {};
+  }
+};
+
+/** How many events an answer tells of. */
+const countIn = (text: string): number => Object.values(objectIn(text)._embedded ?? {}).flat().length;
+
 const refused = (what: string, { status, text }: Reply): UserError => {
   const [fault] = faultsOf(text);
   return new UserError(`${what}: the server answers ${status}: ${fault?.message ?? ''}`);
@@ -67,8 +82,10 @@ export const createSend = (place: Place, patience: Patience): Send => {
     const form = { grant_type: 'client_credentials', scope: 'platform', client_id, client_secret };
     const reply = await ask('/token', {}, new URLSearchParams(form));
     if (reply.status !== 200) throw refused(`No token for the client ${client_id}`, reply);
-    token = (JSON.parse(reply.text) as { access_token: string }).access_token;
-    return token;
+    const { access_token: made } = objectIn(reply.text);
+    if (typeof made !== 'string') throw noHalcyon(place.url);
+    token = made;
+    return made;
   };
   const post = async (body: string): Promise<Reply> => {
     const headers = { Authorization: `Bearer ${token ?? (await renewToken())}`, 'Content-Type': 'application/json' };
@@ -82,7 +99,10 @@ export const createSend = (place: Place, patience: Patience): Send => {
       token = undefined;
       reply = await post(body);
     }
-    if (reply.status === 200) return undefined;
+    if (reply.status === 200) {
+      if (countIn(reply.text) !== entries.length) throw noHalcyon(place.url);
+      return undefined;
+    }
     if (ABOUT_EVENTS.has(reply.status)) return faultsOf(reply.text);
     throw refused(`Nothing can be published to store ${place.storeId}`, reply);
   };

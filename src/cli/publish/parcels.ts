@@ -1,5 +1,6 @@
 /** Lines as what is sent: arrays of events, bounded by count and bytes, each event with its key. */
 import { setTimeout as pause } from 'node:timers/promises';
+import { findNodeAtLocation, parseTree } from 'jsonc-parser';
 import type { Line } from './lines.ts';
 
 /** One event as JSON text, with its idempotency key in it. */
@@ -20,6 +21,18 @@ const IDLE_MS = 100;
 
 type Key = (event: unknown) => string;
 
+const NAME = 'idempotency_key';
+
+const addKey = (text: string, event: object, key: string): string =>
+  `${text.slice(0, -1)}${Object.keys(event).length > 0 ? ',' : ''}"${NAME}":"${key}"}`;
+
+/** In the place of a `null` or `""`, which names no key: another member of that name would be one too many. */
+const replaceKey = (text: string, key: string): string => {
+  const tree = parseTree(text);
+  const none = tree === undefined ? undefined : findNodeAtLocation(tree, [NAME]);
+  return none === undefined ? text : `${text.slice(0, none.offset)}"${key}"${text.slice(none.offset + none.length)}`;
+};
+
 /** The line as it was written, so that whatever is wrong with it is seen where events are judged; the key goes in at its end. */
 const entryOf = (line: number, text: string, keyOf: Key): Entry | string => {
   let event: unknown;
@@ -31,11 +44,10 @@ const entryOf = (line: number, text: string, keyOf: Key): Entry | string => {
   if (typeof event !== 'object' || event === null || Array.isArray(event)) {
     return 'the line is not an event: write {"event": "transaction/created", "resource": {…}}';
   }
-  const named = (event as { idempotency_key?: unknown }).idempotency_key;
-  if (named !== undefined) return { line, text, key: JSON.stringify(named) };
-  const key = keyOf(event);
-  const comma = Object.keys(event).length > 0 ? ',' : '';
-  return { line, text: `${text.slice(0, -1)}${comma}"idempotency_key":"${key}"}`, key };
+  const { [NAME]: named, ...said } = event as { [NAME]?: unknown };
+  if (named !== undefined && named !== null && named !== '') return { line, text, key: JSON.stringify(named) };
+  const key = keyOf(said);
+  return { line, text: named === undefined ? addKey(text, said, key) : replaceKey(text, key), key };
 };
 
 const IDLE = Symbol('idle');

@@ -101,8 +101,9 @@ export const publishInput = async (file: string, run: PublishRun): Promise<void>
   const seconds = Number(secondsNow().toFixed(3));
   const { published, refused } = tally;
   if (run.isJson) {
-    terminal.print(JSON.stringify({ complete: end === undefined, published, refused, seconds, faults }));
-  } else if (published > 0) {
+    const complete = thrown === undefined && signal === undefined;
+    terminal.print(JSON.stringify({ complete, published, refused, seconds, faults }));
+  } else if (published > 0 || end === undefined) {
     const rate = whole.format(Math.round(published / Math.max(seconds, 0.001)));
     terminal.print(`${eventsOf(published)} published in ${seconds.toFixed(1)} s (${rate} a second)`);
   }

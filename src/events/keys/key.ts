@@ -5,7 +5,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from '#http/idempotency/key.ts';
-import { invalid, Problem, type Fault } from '#kernel/problem.ts';
+import { Problem, type Fault } from '#kernel/problem.ts';
 import type { NewEvent } from '../request.ts';
 
 /** `from` and `to`: the events it stands for, as places in the request; `to` is the first that it does not. */
@@ -23,51 +23,60 @@ const fingerprintOf = (events: readonly NewEvent[], fingerprintKey: Buffer): Buf
 
 /** The key that an event names; undefined where it names none, or one that cannot be, which goes to `faults`. */
 export const readKeyOfEvent = (value: unknown, field: string, faults: Fault[]): string | undefined => {
-  if (value === undefined) return undefined;
+  if (value === undefined || value === null || value === '') return undefined;
   if (typeof value === 'string' && isIdempotencyKey(value)) return value;
-  faults.push({ code: 'invalid_value', message: `idempotency_key ${IDEMPOTENCY_KEY_FORM}`, field });
+  faults.push({ code: 'invalid_value', message: `${field} ${IDEMPOTENCY_KEY_FORM}`, field });
   return undefined;
 };
 
-const readHeader = (header: string | undefined): string | undefined => {
-  if (header === undefined || isIdempotencyKey(header)) return header;
-  const message = `Idempotency-Key ${IDEMPOTENCY_KEY_FORM}`;
-  throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
+/** As its request came: `header` is the key of the whole. */
+type Asked = { header: string | undefined; isArray: boolean };
+
+const fieldOf = (at: number, { isArray }: Asked): string => (isArray ? `${at}.idempotency_key` : 'idempotency_key');
+
+/** `names` are those of the events, in their order. */
+type Names = readonly (string | undefined)[];
+
+/** Whether header and events both name a key, and not the same of a single event. */
+const isNamedTwice = (names: Names, { header, isArray }: Asked): boolean =>
+  header !== undefined && names.some((name) => name !== undefined && (isArray || name !== header));
+
+/** Finds a header that cannot be a key, a key that two events have, and those that stand both in header and events. */
+export const judgeKeys = (names: Names, asked: Asked, faults: Fault[]): void => {
+  const { header } = asked;
+  const ofHeader = (message: string) =>
+    void faults.push({
+      code: 'invalid_header',
+      message: `Idempotency-Key${message}`,
+      field: 'Idempotency-Key',
+    });
+  if (header !== undefined && !isIdempotencyKey(header)) ofHeader(` ${IDEMPOTENCY_KEY_FORM}`);
+  else if (isNamedTwice(names, asked)) ofHeader(': name the key in the header or in the events, not in both');
+  const seen = new Set<string>();
+  for (const [at, name] of names.entries()) {
+    if (name === undefined) continue;
+    const field = fieldOf(at, asked);
+    const message = `${field}: each event of an array needs a key of its own`;
+    if (seen.has(name)) faults.push({ code: 'invalid_value', message, field });
+    seen.add(name);
+  }
 };
 
-const twice = (field: string): Problem =>
-  invalid({ code: 'invalid_value', message: 'idempotency_key: each event of an array needs a key of its own', field });
-
-const both = (): Problem =>
-  invalid({
-    code: 'invalid_header',
-    message: 'Idempotency-Key: name the key in the header or in the events, not in both',
-    field: 'Idempotency-Key',
-  });
-
-/**
- * The keys of a request: `names` are those of its events, in their order. Throws a 400 for one that stands twice, and where
- * header and events both name one, unless both say the same of a single event.
- */
+/** The keys of a request in which `judgeKeys` has found no fault. */
 export const keysOf = (
   events: readonly NewEvent[],
-  names: readonly (string | undefined)[],
-  asked: { header: string | undefined; isArray: boolean; fingerprintKey: Buffer },
+  names: Names,
+  { fingerprintKey, ...asked }: Asked & { fingerprintKey: Buffer },
 ): Key[] => {
-  const fingerprint = (from: number, to: number) => fingerprintOf(events.slice(from, to), asked.fingerprintKey);
-  const header = readHeader(asked.header);
-  const named = names.flatMap((name, at) => (name === undefined ? [] : [{ name, at }]));
-  if (header !== undefined && named.length > 0 && (asked.isArray || named[0]?.name !== header)) throw both();
+  const fingerprint = (from: number, to: number) => fingerprintOf(events.slice(from, to), fingerprintKey);
+  const { header } = asked;
   if (header !== undefined) {
     const to = events.length;
     return [{ name: header, fingerprint: fingerprint(0, to), from: 0, to, field: 'Idempotency-Key' }];
   }
-  const seen = new Set<string>();
-  return named.map(({ name, at }) => {
-    const field = asked.isArray ? `${at}.idempotency_key` : 'idempotency_key';
-    if (seen.has(name)) throw twice(field);
-    seen.add(name);
-    return { name, fingerprint: fingerprint(at, at + 1), from: at, to: at + 1, field };
+  return names.flatMap((name, at) => {
+    if (name === undefined) return [];
+    return [{ name, fingerprint: fingerprint(at, at + 1), from: at, to: at + 1, field: fieldOf(at, asked) }];
   });
 };
 

@@ -16,12 +16,15 @@ const unstorable = (text: string): string | undefined => {
   return text.isWellFormed() ? undefined : 'half of a surrogate pair';
 };
 
+const isEndless = (value: unknown): boolean => value === Infinity || value === -Infinity;
+
 /** Nobody needs more where a schema says which there are: half a million names that it does not know took seconds. */
 export const MEMBERS_MAX = 10_000;
 
 /**
- * Keys in a parsed value, counted without recursion; throws where a text cannot be stored, the nesting is too deep, or there
- * are more members and items than `membersMax`.
+ * Keys in a parsed value, counted without recursion; throws where a text cannot be stored, a number is none any more
+ * (JSON.parse makes `1e999` infinite, and JSON.stringify that null), the nesting is too deep, or there are more members and
+ * items than `membersMax`.
  */
 const countKeys = (root: unknown, membersMax: number): number => {
   let keys = 0;
@@ -31,6 +34,7 @@ const countKeys = (root: unknown, membersMax: number): number => {
     const [value, path, depth] = entry;
     const inString = typeof value === 'string' ? unstorable(value) : undefined;
     if (inString !== undefined) throw malformed(`A string contains ${inString}`, path);
+    if (isEndless(value)) throw malformed(`${path || 'The body'} is too large for a number: send it as text`, path);
     if (typeof value !== 'object' || value === null) continue;
     if (depth === DEPTH_MAX) throw tooDeep();
     const isArray = Array.isArray(value);
@@ -40,7 +44,7 @@ const countKeys = (root: unknown, membersMax: number): number => {
       if (!isArray) keys += 1;
       const inName = isArray ? undefined : unstorable(key);
       if (inName !== undefined) throw malformed(`A name contains ${inName}`, path);
-      if (typeof child !== 'object' && typeof child !== 'string') continue;
+      if (typeof child !== 'object' && typeof child !== 'string' && !isEndless(child)) continue;
       stack.push([child, path === '' ? key : `${path}.${key}`, depth + 1]);
     }
   }
@@ -92,7 +96,10 @@ const whereItBreaks = (text: string): string => {
   return where ?? '';
 };
 
-/** JSON (RFC 8259) with no name twice in an object, and no NUL or half of a surrogate pair in a string or name. */
+/**
+ * JSON (RFC 8259) with no name twice in an object, no number beyond what a double holds, and no NUL or half of a
+ * surrogate pair in a string or name.
+ */
 export const parseJson = (bytes: Uint8Array, membersMax = Infinity): unknown => {
   const text = decode(bytes);
   let value: unknown;
