@@ -87,7 +87,7 @@ details.card>form{max-width:45rem;padding:0 1.5rem 1.5rem}
 .logo{flex:none;width:48px;height:48px;border-radius:10px;object-fit:contain;background:#fff;border:1px solid var(--line)}
 dl{display:grid;grid-template-columns:minmax(6.5rem,auto) 1fr;gap:.45rem 1rem;margin:0 0 1.25rem}
 dt{color:var(--soft)}
-dd{margin:0;overflow-wrap:anywhere}
+dd{margin:0;min-width:0;overflow-wrap:anywhere}
 label,legend{font-weight:600}
 label{display:block;margin:1rem 0 .3rem}
 .field{margin:1rem 0}
@@ -125,6 +125,10 @@ th{color:var(--soft);font-weight:600;white-space:nowrap}
 td{min-width:7rem}
 th[scope=row]{color:inherit;white-space:normal;min-width:9rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;padding-right:1.75rem}
+dd .table{margin:0}
+dd th{padding-top:0}
+dd td{min-width:0}
+dd .number{padding-right:1rem}
 tbody .badge,tbody time{white-space:nowrap}
 tbody time>span{display:block;color:var(--soft);font-size:.9rem}
 .brief{display:block;max-width:15rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}

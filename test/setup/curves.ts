@@ -16,6 +16,17 @@ export const curve = (currency: string, days: number, scale: number): Chart => (
   })),
 });
 
+const revenue = (currency_code: string, mrr: number) => ({
+  currency_code,
+  mrr,
+  active_count: 212,
+  new: 60,
+  expansion: 19.99,
+  contraction: 0,
+  churn: 45,
+  reactivation: 0,
+});
+
 export const snapshot = (n: number): Document => ({
   name: 'subscription_mrr_snapshot',
   title: `Subscription MRR snapshot ${n}`,
@@ -27,7 +38,7 @@ export const snapshot = (n: number): Document => ({
   properties: [
     number('id', n),
     date('date', dayOf(n)),
-    json('currencies', [{ currency_code: 'EUR', mrr: 19.99, active_count: 1, new: 19.99, churn: 0 }]),
+    json('currencies', [revenue('EUR', 4180.5), revenue('JPY', 1_234_567)]),
     date('date_created', '2026-11-20T00:10:00+0100'),
   ],
 });

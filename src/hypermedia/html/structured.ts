@@ -1,6 +1,7 @@
 /** Values of several lines or parts: lists, names with values, code, JSON. */
 import type { Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
+import { flatTable } from './flat.ts';
 import { harmless } from './harmless.ts';
 
 const INLINE_CHARACTERS = 120;
@@ -36,8 +37,8 @@ const scalar = (value: Value): string => (value === null ? '–' : harmless(plai
 
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** A list of words, names with their values, or what cannot be said more simply than as JSON. */
-export const shownJson = (value: Value): Markup => {
+/** A list of words, names with their values, a table, or what cannot be said more simply than as JSON. `label` names it. */
+export const shownJson = (value: Value, label: string): Markup => {
   if (isList(value)) {
     if (value.length === 0) return none;
     if (value.every(isScalar)) {
@@ -45,6 +46,8 @@ export const shownJson = (value: Value): Markup => {
         ${value.map((item) => html`<li>${scalar(item)}</li>`)}
       </ul>`;
     }
+    const table = flatTable(value, label);
+    if (table !== undefined) return table;
   } else if (typeof value === 'object' && value !== null) {
     const members = Object.entries(value);
     if (members.length === 0) return none;

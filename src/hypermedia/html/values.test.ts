@@ -47,7 +47,7 @@ const values: readonly (readonly [kind: string, property: Property, shown: strin
   ['list', json('tags', ['a', 1, null]), '<ul class="values"> <li>a</li><li>1</li><li>–</li> </ul>'],
   ['empty object', json('headers', {}), '<span class="soft">None</span>'],
   ['object', json('headers', { 'X-A': 'b' }), '<dl class="values"> <dt>X-A</dt> <dd>b</dd> </dl>'],
-  ['structure', json('tree', [{ a: 1 }]), '<pre> [ { &quot;a&quot;: 1 } ]</pre>'],
+  ['structure', json('tree', [{ a: [1] }]), '<pre> [ { &quot;a&quot;: [ 1 ] } ]</pre>'],
   ['text that is an object', text('name', { a: 'b' }), '<dl class="values"> <dt>a</dt> <dd>b</dd> </dl>'],
   ['control characters', text('name', 'a\0b\u001Bc\u202Ed\u0085'), 'a␀b␛c\uFFFDd\uFFFD'],
   ['an emoji of several code points', text('name', '👩‍🚀'), '👩‍🚀'],

@@ -5,7 +5,7 @@ import { briefDateOf, shownDateOf } from '../shown-date.ts';
 import { harmless, shortened } from './harmless.ts';
 import { shownMoney } from './money.ts';
 import { codeBlock, plainText, shownJson } from './structured.ts';
-import { isStateName, phraseOf, toneOf, type Tone } from './words.ts';
+import { isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';
 
 const CELL_CHARACTERS = 60;
 /** What is sure to stand in the width that the style sheet gives it. */
@@ -87,7 +87,7 @@ export const shownValue = (property: Property): Markup | string => {
   const short = shortValue(property, kind);
   if (short !== undefined) return short;
   if (kind === 'secret') return reveal(plainText(value));
-  if (kind === 'json') return shownJson(value);
+  if (kind === 'json') return shownJson(value, labelOf(property.name));
   if (kind === 'code') return codeBlock(plainText(value));
   // Never a link: it is an endpoint for programs, and any app may write there whatever it likes; a click on a page of ours
   // must not lead where a stranger chose.

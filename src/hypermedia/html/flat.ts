@@ -1,0 +1,63 @@
+/** A list of objects whose members are all short, as a table: nobody reads rows of numbers as JSON. */
+import { isBlank } from '#kernel/blank.ts';
+import type { Value } from '../document.ts';
+import { html, type Markup } from '../markup.ts';
+import { harmless } from './harmless.ts';
+import { labelOf } from './words.ts';
+
+/** What has more is no table that anybody looks at. */
+const ROWS_MAX = 100;
+const COLUMNS_MAX = 10;
+const CELL_CHARACTERS = 60;
+
+type Row = { readonly [name: string]: Value };
+
+/** All objects have a `constructor`, and it is none of theirs. */
+const memberOf = (row: Row, name: string): Value | undefined => (Object.hasOwn(row, name) ? row[name] : undefined);
+
+const textOf = (value: Value = ''): string => (typeof value === 'object' ? '–' : harmless(String(value)));
+
+const fits = (value: Value): boolean =>
+  typeof value === 'string'
+    ? value.length <= CELL_CHARACTERS && !value.includes('\n')
+    : typeof value !== 'object' || value === null;
+
+const isRow = (value: Value): value is Row =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && Object.values(value).every(fits);
+
+/** Whatever is in the list is in the table; undefined where one cannot hold it. `label` names it for those who do not see it. */
+export const flatTable = (list: readonly Value[], label: string): Markup | undefined => {
+  if (list.length > ROWS_MAX || !list.every(isRow)) return undefined;
+  const names = [...new Set(list.flatMap((row) => Object.keys(row)))];
+  if (names.length === 0 || names.length > COLUMNS_MAX || [label, ...names].some(isBlank)) return undefined;
+  const numeric = names.map((name) =>
+    list.every((row) => ['number', 'undefined'].includes(typeof memberOf(row, name))),
+  );
+  const head = (name: string, n: number): Markup =>
+    numeric[n] === true
+      ? html`<th scope="col" class="number">${harmless(labelOf(name))}</th>`
+      : html`<th scope="col">${harmless(labelOf(name))}</th>`;
+  const cell =
+    (row: Row) =>
+    (name: string, n: number): Markup =>
+      numeric[n] === true
+        ? html`<td class="number">${textOf(memberOf(row, name))}</td>`
+        : html`<td>${textOf(memberOf(row, name))}</td>`;
+  return html`<section class="table" tabindex="0" aria-label="${harmless(label)}">
+    <table>
+      <thead>
+        <tr>
+          ${names.map(head)}
+        </tr>
+      </thead>
+      <tbody>
+        ${list.map(
+          (row) =>
+            html`<tr>
+              ${names.map(cell(row))}
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </section>`;
+};
