@@ -1,5 +1,6 @@
 -- Events in: what a publish remembers, the order of versions, the chain of a resource's events, and what Halcyon derives
--- and counts by itself. Everything here is an expansion: what 0003's code writes still fits.
+-- and counts by itself. What 0003's code writes still fits in, but what it writes after this has no place in a chain and
+-- derives nothing, so no erasure would find it: stop processes of the version before, then migrate (docs/operating.md).
 
 -- stores --------------------------------------------------------------------------------------------------------------
 
@@ -17,7 +18,10 @@ alter table resource
   add column superseded_at       timestamptz,
   -- The newest event about this resource, also where it was an older version; the chain goes on in event.previous_id.
   add column head_event_id       bigint,
-  add column superseded_event_id bigint;
+  add column superseded_event_id bigint,
+  -- Of a subscription, the newest step that was derived from it; of a step, the one before it. Its id is that of its event.
+  -- So an erased subscription takes them along, also those whose events' days were dropped long ago.
+  add column step_id             bigint;
 
 -- events --------------------------------------------------------------------------------------------------------------
 
@@ -135,5 +139,40 @@ create table erased_resource (
   type     text not null,
   id       text not null,
   version  integer not null check (version > 0),
+  -- The step before an erased one: those of its subscription are found across it.
+  step_id  bigint,
   primary key (shard, store_id, type, id)
+);
+
+-- Ends a publish that began before an erasure and wrote after it: it could not see the version that was left behind, though
+-- whoever waits for a row that is then deleted inserts it anew. `floors`: the version that it saw, 0 for none.
+-- A generic plan: as it is, each call is planned anew, which took 0.1 ms of a publish of 0.4. With it, 0.02.
+create function unless_erased(shards smallint[], stores bigint[], types text[], ids text[], floors integer[])
+returns boolean language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+  if exists (
+    select from unnest(shards, stores, types, ids, floors) as n (shard, store_id, type, id, floor)
+    cross join lateral (
+      select version from erased_resource
+      where shard = n.shard and store_id = n.store_id and type = n.type and id = n.id limit 1
+    ) as e
+    where e.version > n.floor
+  ) then
+    raise exception 'overtaken by an erasure of the same resource' using errcode = 'HL001';
+  end if;
+  return true;
+end
+$$;
+
+-- Where the erasure of a resource with very many events goes on, for the case that nobody is at it any more.
+create table erased_chain (
+  shard       smallint not null,
+  -- The newest event of the resource.
+  id          bigint not null,
+  store_id    bigint not null,
+  event_id    bigint,
+  step_id     bigint,
+  date_erased timestamptz not null,
+  primary key (shard, id),
+  check (event_id is not null or step_id is not null)
 );

@@ -183,6 +183,17 @@ create table delivery_done (
 CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
 CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
 
+create table erased_chain (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  event_id bigint,
+  step_id bigint,
+  date_erased timestamp with time zone not null,
+  constraint erased_chain_check CHECK (((event_id IS NOT NULL) OR (step_id IS NOT NULL))),
+  constraint erased_chain_pkey PRIMARY KEY (shard, id)
+);
+
 create table erased_customer (
   shard smallint not null,
   store_id bigint not null,
@@ -210,6 +221,7 @@ create table erased_resource (
   type text not null,
   id text not null,
   version integer not null,
+  step_id bigint,
   constraint erased_resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint erased_resource_version_check CHECK ((version > 0))
 );
@@ -327,6 +339,7 @@ create table resource (
   superseded_at timestamp with time zone,
   head_event_id bigint,
   superseded_event_id bigint,
+  step_id bigint,
   constraint resource_id_check CHECK (((length(id) >= 1) AND (length(id) <= 64))),
   constraint resource_pkey PRIMARY KEY (shard, store_id, type, id),
   constraint resource_version_check CHECK ((version > 0))
@@ -519,6 +532,27 @@ begin
     return null;
   end if;
   return written::numeric;
+end
+$function$
+;
+
+CREATE OR REPLACE FUNCTION public.unless_erased(shards smallint[], stores bigint[], types text[], ids text[], floors integer[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET plan_cache_mode TO 'force_generic_plan'
+AS $function$
+begin
+  if exists (
+    select from unnest(shards, stores, types, ids, floors) as n (shard, store_id, type, id, floor)
+    cross join lateral (
+      select version from erased_resource
+      where shard = n.shard and store_id = n.store_id and type = n.type and id = n.id limit 1
+    ) as e
+    where e.version > n.floor
+  ) then
+    raise exception 'overtaken by an erasure of the same resource' using errcode = 'HL001';
+  end if;
+  return true;
 end
 $function$
 ;

@@ -5,7 +5,7 @@ import { announceErased, announceWork, type Announcer } from '#delivery/announce
 import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createMint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
-import type { Holders } from '#events/erasure/erase.ts';
+import type { Holders } from '#events/erasure/chain/chain.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { createPublisher } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';

@@ -22,6 +22,8 @@ export class Bodies {
   readonly #cache: LRUCache<number, Body>;
   /** By event and query; apart from the events, because every webhook may have a query of its own. */
   readonly #shaped: LRUCache<string, Uint8Array>;
+  /** The keys of what is shaped of an event: an erasure of a thousand events must not walk all there is. */
+  readonly #shapes = new Map<number, Set<string>>();
   /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
   #forgettings = 0;
@@ -36,6 +38,7 @@ export class Bodies {
     this.#shaped = new LRUCache({
       maxSize: deps.bodyCacheBytes / 2,
       sizeCalculation: (bytes, key) => ENTRY_BYTES + bytes.length + key.length * BYTES_PER_CHARACTER,
+      dispose: (_bytes, key) => this.#unlist(key),
     });
   }
 
@@ -49,12 +52,11 @@ export class Bodies {
   /** Something of these events was erased: they are read again, and are then as they should be, or gone. */
   forget(eventIds: readonly number[]): void {
     this.#forgettings += 1;
-    const ids = new Set(eventIds);
-    for (const id of ids) {
+    for (const id of eventIds) {
       this.#cache.delete(id);
       this.#forgotten.set(id, this.#forgettings);
+      for (const key of this.#shapes.get(id) ?? []) this.#shaped.delete(key);
     }
-    for (const key of this.#shaped.keys()) if (ids.has(Number.parseInt(key, 10))) this.#shaped.delete(key);
   }
 
   /** Words about events may have been missed. */
@@ -96,6 +98,21 @@ export class Bodies {
     const document = resourceDocument({ storeId, type, id, baseUrl, body }, target.shape);
     const bytes = Buffer.from(renderHal(document, { baseUrl, relationPrefix: this.#relationPrefix }));
     this.#shaped.set(key, bytes);
+    // What is larger than the whole cache is not kept by it.
+    if (this.#shaped.has(key)) this.#list(event.id, key);
     return bytes;
+  }
+
+  #list(eventId: number, key: string): void {
+    const keys = this.#shapes.get(eventId);
+    if (keys === undefined) this.#shapes.set(eventId, new Set([key]));
+    else keys.add(key);
+  }
+
+  #unlist(key: string): void {
+    const eventId = Number.parseInt(key, 10);
+    const keys = this.#shapes.get(eventId);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#shapes.delete(eventId);
   }
 }

@@ -30,6 +30,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   subscription_term: 'events',
   revenue_book: 'events',
   revenue_day: 'events',
+  erased_chain: 'events',
   erased_customer: 'events',
   erased_event: 'events',
   erased_resource: 'events',

@@ -14,10 +14,15 @@ const receiver = await startReceiver();
 const { api, sql, clock, storeId, platformToken: token } = app;
 const MINUTE_MS = 60_000;
 const BATCH = 4;
-const [hunt, answers] = createErasurePurges({
+let words = 0;
+const announce = (...args: Parameters<typeof announceErased>) => {
+  words += 1;
+  return announceErased(...args);
+};
+const [, hunt, answers] = createErasurePurges({
   sql,
   log: createLog('silent'),
-  holders: { announce: announceErased, forget: () => {} },
+  holders: { announce, forget: () => {} },
   blankAnswers,
 });
 
@@ -73,6 +78,19 @@ test('copies go from the latest versions and from what events carried, under any
   assert.match(await textOf('/transactions/1?zoom=items'), /Brush/);
 });
 
+test('workers are told once of all copies on a page', async () => {
+  await publish('customer/created', ada('many'));
+  const body = Array.from({ length: 20 }, (_, n) => ({
+    event: 'transaction/created',
+    resource: withAda(`many-${n}`, 'customer', ada('many')),
+  }));
+  assert.equal((await api('POST', `${at}/events`, { token, body })).status, 200);
+  await erase('/customers/many');
+  words = 0;
+  while ((await hunt?.purge(100, clock.now())) === 100);
+  assert.equal(words, 1);
+});
+
 test('copies that stand deep within others go as well', async () => {
   await publish('customer/created', ada('deep'));
   const last = withAda('10', 'customer', ada('deep'));
@@ -104,10 +122,11 @@ test('what was published of them since stays, and the search ends', async () => 
   await publish('customer/created', ada('again'));
   await publish('transaction/created', withAda('30', 'customer', ada('again')));
   await erase('/customers/again');
-  await houseKept();
-  await publish('transaction/created', withAda('31', 'customer', ada('again')));
+  const since = await publish('transaction/created', withAda('31', 'customer', ada('again')));
   await houseKept();
   assert.match(await textOf('/transactions/31?zoom=customer'), /ada@/);
+  assert.match(await textOf(`/events/${since}/payload?zoom=customer`), /ada@/);
+  assert.doesNotMatch(await textOf('/transactions/30?zoom=customer'), /ada@/);
   assert.equal((await sql`select from erased_customer`).length, 0);
 });
 
@@ -132,7 +151,7 @@ test('what is sent after the search has no copy, though a worker had it in memor
   await erase('/customers/sent');
   await houseKept();
   assert.match((await attempts())[0]?.body ?? '', /ada@/, 'an exchange may still be under way');
-  await houseKept(6 * MINUTE_MS);
+  await houseKept(11 * MINUTE_MS);
   assert.deepEqual(
     (await attempts()).map(({ n, body: kept }) => [n, kept]),
     [[1, null]],
@@ -153,7 +172,7 @@ test('answers to events that had ended are emptied as well', async () => {
   );
   assert.match((await attempts())[0]?.body ?? '', /ada@/);
   await erase('/transactions/50');
-  await houseKept(6 * MINUTE_MS);
+  await houseKept(11 * MINUTE_MS);
   assert.deepEqual(
     (await attempts()).map(({ body, headers }) => [body, headers]),
     [[null, null]],

@@ -104,7 +104,8 @@ export const createBatchWriter = (deps: BatchDeps) => {
   };
 
   return async (requests: readonly Request[]): Promise<Settled[]> => {
-    const now = requests[0]?.now ?? new Date(0);
+    // The time of the last: nothing in a batch is from before it was asked for, and so from before an erasure that it followed.
+    const now = requests.at(-1)?.now ?? new Date(0);
     const results = new Map<Request, Settled>();
     let waiting = requests;
     let hasCommitted = false;

@@ -1,6 +1,34 @@
 /** A batch of events as the columns of one statement. */
-import type { PublishColumns } from './queries.ts';
 import type { NewEvent } from '../request.ts';
+
+/** The columns of a batch: one entry an event, sorted by shard, store, type and resource id. */
+export type PublishColumns = {
+  shard: number[];
+  storeId: number[];
+  eventId: number[];
+  type: string[];
+  resourceId: string[];
+  action: string[];
+  nonce: number[];
+  modifiedAt: Date[];
+  body: string[];
+  /** How many newer events of the same resource follow this one in the batch. */
+  after: number[];
+  /** How many events of this resource are newer each than those before; 0 unless this is the last of them. */
+  total: number[];
+  /** Older than one before it in the batch. */
+  isStale: boolean[];
+  /** Whether it has a date of its own; of the one that becomes the latest, whether all of its resource have. */
+  isDated: boolean[];
+  /** The event of the same resource before this one in the batch. */
+  previousId: (number | null)[];
+  /** The last event of this resource in the batch. */
+  headId: number[];
+  /** Of a subscription, the last step in the batch that was derived from it; of such a step, the one before it. */
+  stepId: (number | null)[];
+  /** Of the first of those steps, the subscription, which knows the one before it; its id. */
+  aboutId: (string | null)[];
+};
 
 /** `at`: where it stood in the order of arrival. */
 export type Row = { event: NewEvent; storeId: number; shard: number; eventId: number; nonce: number; at: number };
@@ -50,6 +78,15 @@ export const inOrder = <T extends Row>(rows: readonly T[], now: Date, since?: Da
 /** The date of the version that is there, where it was read and locked. */
 export type Since = (row: Row) => Date | undefined;
 
+/** The subscription that a row is a version of, or that was the source of it. */
+const subscriptionOf = ({ storeId, event }: Row): string => `${storeId} ${event.about ?? event.resourceId}`;
+
+const stepsBySubscription = (rows: readonly Row[]): ReadonlyMap<string, Row[]> =>
+  Map.groupBy(
+    rows.filter(({ event }) => event.about !== undefined),
+    subscriptionOf,
+  );
+
 /**
  * Rows in lock order → columns. Which of a resource becomes the latest is settled by the statement, which knows the stored
  * version; where that was read before, what followed from it and what is written agree.
@@ -71,7 +108,10 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
     isDated: [],
     previousId: [],
     headId: [],
+    stepId: [],
+    aboutId: [],
   };
+  const steps = stepsBySubscription(rows);
   for (const group of byResource(rows)) {
     const placed = inOrder(group, now, group[0] && since(group[0]));
     // Where none is newer, the last stands for them: it moves the chain of events on and nothing else.
@@ -97,6 +137,12 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
       columns.isDated.push(index === newest ? isDated : row.event.modifiedAt !== null);
       columns.previousId.push(group[index - 1]?.eventId ?? null);
       columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
+      const { about } = row.event;
+      const own =
+        about === undefined && row.event.type !== 'subscription' ? [] : (steps.get(subscriptionOf(row)) ?? []);
+      const before = about === undefined ? own.at(-1) : own[own.indexOf(row) - 1];
+      columns.stepId.push(before?.eventId ?? null);
+      columns.aboutId.push(before === undefined ? (about ?? null) : null);
     }
   }
   return columns;

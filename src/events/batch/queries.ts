@@ -1,5 +1,6 @@
 /** The one statement that publishes, and what it takes its ids from. */
 import type { Queryable } from '#database/pool.ts';
+import type { PublishColumns } from './columns.ts';
 
 /** Numbers for event ids come in blocks of 1,024 (the sequence's increment): one statement for so many events. */
 export const EVENT_BLOCK = 1024;
@@ -8,31 +9,6 @@ export const nextEventBlock = async (sql: Queryable): Promise<number> => {
   const [row] = await sql<{ n: number }[]>`select nextval('event_n')::float8 as n`;
   if (row === undefined) throw new Error('nextval answered no row');
   return row.n;
-};
-
-/** The columns of a batch: one entry an event, sorted by shard, store, type and resource id. */
-export type PublishColumns = {
-  shard: number[];
-  storeId: number[];
-  eventId: number[];
-  type: string[];
-  resourceId: string[];
-  action: string[];
-  nonce: number[];
-  modifiedAt: Date[];
-  body: string[];
-  /** How many newer events of the same resource follow this one in the batch. */
-  after: number[];
-  /** How many events of this resource are newer each than those before; 0 unless this is the last of them. */
-  total: number[];
-  /** Older than one before it in the batch. */
-  isStale: boolean[];
-  /** Whether it has a date of its own; of the one that becomes the latest, whether all of its resource have. */
-  isDated: boolean[];
-  /** The event of the same resource before this one in the batch. */
-  previousId: (number | null)[];
-  /** The last event of this resource in the batch. */
-  headId: number[];
 };
 
 /** Idempotency keys that nobody has used, and the ids that their events get: `{1,2}`. */
@@ -116,6 +92,12 @@ const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
 const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
   sql`coalesce((select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (${key})), 0)`;
 
+/** The newest step of the subscription that an event is about, as it was before the batch: it is locked. */
+const newestStep = (sql: Queryable) => sql`(
+  select b.step_id from resource b
+  where b.shard = i.shard and b.store_id = i.store_id and b.type = 'subscription' and b.id = i.about_id
+)`;
+
 /**
  * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
  * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
@@ -124,7 +106,8 @@ const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
  * Matching stands in the inserting statement: 50 events × 10 matches took 6.2 ms against 4.9 ms without matching, and an
  * index of webhooks in memory would have to be kept true in every process.
  * A resource stands once in `latest`, because `on conflict` refuses to touch a row twice in one statement. An event whose
- * representation is older than the one that is there changes nothing of it and has version 0; versions rise otherwise.
+ * representation is older than the one that is there changes nothing of it and has version 0; versions rise otherwise. What an
+ * erasure beside it left is looked for once more when all is written, for the new ones of a batch together: HL001.
  * Each `full join` has a partner on both sides. It is written so because the planner, which cannot know how long an array
  * will be, takes nested loops for an inner one: 500 events then took 60 ms, and take 20.
  */
@@ -141,16 +124,17 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
       ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
       ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
       ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.previousId}::bigint[],
-      ${columns.headId}::bigint[]
+      ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[]
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
-      is_dated, previous_id, head_id)
+      is_dated, previous_id, head_id, step_id, about_id)
     join store s on s.shard = i.shard and s.id = i.store_id
     ${claims === null ? sql`` : sql`where (select is_granted from granted)`}
   ), latest as (
     insert into resource as r
-      (shard, store_id, type, id, version, modified_at, is_dated, event_id, head_event_id, time_zone, base_url, body)
+      (shard, store_id, type, id, version, modified_at, is_dated, event_id, head_event_id, step_id, time_zone, base_url, body)
     select shard, store_id, type, resource_id, total + ${erasedVersion(sql, sql`i.shard, i.store_id, i.type, i.resource_id`)},
-      modified_at, is_dated, event_id, head_id, time_zone, ${baseUrl}, body
+      modified_at, is_dated, event_id, head_id, case when about_id is null then step_id else ${newestStep(sql)} end,
+      time_zone, ${baseUrl}, body
     from input i
     where total > 0
     order by shard, store_id, type, resource_id
@@ -164,9 +148,14 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
       base_url            = case when ${isNewer} then excluded.base_url else r.base_url end,
       body                = case when ${isNewer} then excluded.body else r.body end,
       head_event_id       = excluded.head_event_id,
+      step_id             = coalesce(excluded.step_id, r.step_id),
       superseded_at       = r.modified_at,
       superseded_event_id = r.head_event_id
-    returning r.version, r.head_event_id, r.superseded_at, r.superseded_event_id
+    returning r.shard, r.store_id, r.type, r.id, r.version, r.head_event_id, r.superseded_at, r.superseded_event_id,
+      ${base} as floor
+  ), checked as materialized (
+    select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_sound
+    from latest where superseded_at is null
   ), written as (
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
       base_url, date_created, body)
@@ -188,5 +177,6 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   select w.id as "eventId", w.version, w.previous_id as "previousId", w.time_zone as "timeZone",
     m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch
   from written w
-  full join matched m on m.event_id = w.id`;
+  full join matched m on m.event_id = w.id
+  where (select is_sound from checked)`;
 };

@@ -1,46 +1,47 @@
-/** The end of one resource: its latest version, and what all of its events carried. */
+/** The end of one resource: its latest version, what all of its events carried, and the steps that were derived from it. */
 import type { ResourceKey } from '#commerce/queries.ts';
-import { transaction, type Queryable, type Sql } from '#database/pool.ts';
+import { transaction } from '#database/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#kernel/problem.ts';
 import { wordsOf } from '#commerce/catalogue.ts';
 import { endTerm, holdBooks } from '../subscriptions/queries.ts';
-import { chainOf, deleteResource, emptyEvents, lockResource, noteCustomer, noteEvents } from './queries.ts';
+import { eraseRest, eraseSome, isDone, type ChainDeps } from './chain/chain.ts';
+import { keepRest } from './chain/queries.ts';
+import { deleteResource, lockResource, noteCustomer } from './queries.ts';
 
-type EventNames = { shard: number; ids: readonly number[] };
-
-/** Those who hold copies of events in memory: told within the transaction, and once more after it where it is quicker. */
-export type Holders = {
-  announce: (tx: Queryable, events: EventNames) => Promise<void>;
-  forget: (events: EventNames) => void;
-};
+/** So many events a transaction: publishers of the resource and the book of its store wait for the first of them. */
+const EVENTS_AT_ONCE = 2_000;
 
 /**
- * One transaction: it commits and nothing of the resource can be read or sent any more, or nothing happened. The events
- * themselves stay, with their ids. Copies of a customer are left for housekeeping, and so is what receivers answered.
- * Throws a 404 where there is no such resource. One of 10,000 events takes 0.5 s, and its publishers wait so long.
+ * When it is fulfilled, nothing of the resource can be read or sent any more. All of it is one transaction, unless it has more
+ * than `EVENTS_AT_ONCE` events: then the resource goes with the newest, and the others follow batch by batch; should this
+ * process end meanwhile, housekeeping goes on with them. The events themselves stay, with their ids. Copies of a customer are
+ * left for housekeeping too, and so is what receivers answered. Throws a 404 where there is no such resource.
  */
 export const eraseResource = async (
-  { sql, holders }: { sql: Sql; holders: Holders },
+  deps: ChainDeps,
   key: ResourceKey,
   { unmodified, now }: Pick<ApiRequest, 'unmodified' | 'now'>,
 ): Promise<void> => {
-  const { shard } = key;
-  const ids = await transaction(sql, async (tx) => {
+  const { sql, holders } = deps;
+  const { shard, storeId } = key;
+  const batch = { limit: EVENTS_AT_ONCE, now };
+  const { ids, left } = await transaction(sql, async (tx) => {
     // The book before the resource, as a publish takes them.
-    const columns = { shard: [shard], storeId: [key.storeId] };
+    const columns = { shard: [shard], storeId: [storeId] };
     const [book] = key.type === 'subscription' ? await holdBooks(tx, columns, now) : [];
     const latest = await lockResource(tx, key);
     if (latest === undefined) throw notFound(wordsOf(key.type));
     unmodified(latest.version);
-    const chain = await chainOf(tx, shard, latest.headId);
-    await emptyEvents(tx, shard, chain);
-    await noteEvents(tx, key, chain, now);
     await deleteResource(tx, key);
     if (book !== undefined) await endTerm(tx, key, book.day);
     if (key.type === 'customer') await noteCustomer(tx, key, now);
-    await holders.announce(tx, { shard, ids: chain });
-    return chain;
+    const all = { shard, storeId, eventId: latest.headId, stepId: latest.stepId };
+    const done = await eraseSome(tx, all, { holders, ...batch });
+    const rest = { ...done.rest, id: latest.headId };
+    if (!isDone(rest)) await keepRest(tx, rest, now);
+    return { ids: done.ids, left: rest };
   });
   holders.forget({ shard, ids });
+  while (!isDone(left) && (await eraseRest(deps, left, batch)) !== undefined);
 };

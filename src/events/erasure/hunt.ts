@@ -5,7 +5,8 @@
 import { transaction, type Sql } from '#database/pool.ts';
 import type { Log } from '#kernel/log.ts';
 import { needlesOf, withoutCustomer } from './copies.ts';
-import type { Holders } from './erase.ts';
+import type { Holders } from './chain/chain.ts';
+import { lockEvents } from './chain/queries.ts';
 import {
   endHunt,
   moveHunt,
@@ -41,16 +42,20 @@ const throughEvents = async (
 ): Promise<number> => {
   const { shard } = hunt;
   const page = await pageOfEvents(sql, hunt, before, needlesOf(hunt.id), limit);
-  for (const { id, body: stored } of page) {
-    // One that was erased altogether says nothing.
+  const copies = page.flatMap(({ id, body: stored }) => {
     const body = stored === null ? undefined : withoutCustomer(stored, hunt.id);
-    if (body === undefined) continue;
+    return body === undefined ? [] : [{ id, body }];
+  });
+  const ids = copies.map(({ id }) => id);
+  if (ids.length > 0) {
+    // Once a page: each word makes every worker look through what it has in memory.
     await transaction(sql, async (tx) => {
-      await replaceEvent(tx, shard, id, body);
-      await noteEvents(tx, hunt, [id], now);
-      await holders.announce(tx, { shard, ids: [id] });
+      await lockEvents(tx, shard, ids);
+      for (const { id, body } of copies) await replaceEvent(tx, shard, id, body);
+      await noteEvents(tx, hunt, ids, now);
+      await holders.announce(tx, { shard, ids });
     });
-    holders.forget({ shard, ids: [id] });
+    holders.forget({ shard, ids });
   }
   const last = page.at(-1);
   if (last !== undefined && page.length === limit) await moveHunt(sql, { ...hunt, beforeEventId: last.id });

@@ -1,11 +1,11 @@
 /** Erasing a resource over the API: the platform alone. */
 import { resourceKeyOf } from '#commerce/access.ts';
 import { collectionOf } from '#commerce/catalogue.ts';
-import type { Sql } from '#database/pool.ts';
 import { guarded, type Operation } from '#http/operation.ts';
-import { eraseResource, type Holders } from './erase.ts';
+import type { ChainDeps } from './chain/chain.ts';
+import { eraseResource } from './erase.ts';
 
-export const createErasure = (deps: { sql: Sql; holders: Holders; baseUrl: string }): Operation =>
+export const createErasure = (deps: ChainDeps & { baseUrl: string }): Operation =>
   guarded({
     title: 'Erase',
     summary:

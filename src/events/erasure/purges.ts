@@ -1,6 +1,7 @@
 /** What an erasure leaves for housekeeping. */
 import type { Sql } from '#database/pool.ts';
 import type { Purge } from '#kernel/purge.ts';
+import { eraseRest } from './chain/chain.ts';
 import { huntCopies, type HuntDeps } from './hunt.ts';
 import { forgetNoted, notedEvents } from './queries.ts';
 
@@ -10,10 +11,22 @@ export type BlankAnswers = (
   events: { shard: number; storeId: number; ids: readonly number[] },
 ) => Promise<void>;
 
-/** An exchange that was under way at the erasure is over and recorded by then. */
-const SETTLED_AFTER_MS = 300_000;
+/** An exchange that was under way at the erasure is over and recorded by then: the longest time-out, and as long again. */
+const SETTLED_AFTER_MS = 600_000;
+
+/** What a process that ended has left of a resource with very many events. */
+const eraseLeft = async (deps: HuntDeps, limit: number, now: Date): Promise<number> => {
+  let erased = 0;
+  while (erased < limit) {
+    const some = await eraseRest(deps, 'any', { limit: limit - erased, now });
+    if (some === undefined) break;
+    erased += some;
+  }
+  return erased;
+};
 
 export const createErasurePurges = (deps: HuntDeps & { blankAnswers: BlankAnswers }): readonly Purge[] => [
+  { name: 'events_of_erased_resources', purge: (limit, now) => eraseLeft(deps, limit, now) },
   { name: 'rows_searched_for_erased_customers', purge: (limit, now) => huntCopies(deps, limit, now) },
   {
     name: 'answers_to_erased_events',

@@ -112,7 +112,9 @@ const follow = (group: readonly Row[], { book, derives, prior, term: last }: Bef
     const next = JSON.parse(row.event.body) as Subscription;
     if (derives) {
       const told = stepsBetween(latest, next, row.event);
-      const about = { before: latest, after: next, differing: told.differing, now, timeZone: book.timeZone };
+      const { differing } = told;
+      const { resourceId: subscriptionId } = row.event;
+      const about = { subscriptionId, before: latest, after: next, differing, now, timeZone: book.timeZone };
       for (const step of told.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
     }
     latest = next;

@@ -8,6 +8,7 @@ import type { Value } from '#hypermedia/document.ts';
 import type { NewEvent } from '../request.ts';
 
 type About = {
+  subscriptionId: string;
   before: Subscription | undefined;
   after: Subscription;
   /** The properties in which the two differ. */
@@ -96,5 +97,6 @@ export const stepEvent = (id: number, step: Step, about: About): NewEvent => {
     resourceId: String(id),
     modifiedAt: null,
     body: JSON.stringify(resource),
+    about: about.subscriptionId,
   };
 };
