@@ -38,6 +38,9 @@ export const isResourceId = (id: string): boolean =>
 /** Halcyon alone makes these, and mints their ids. Of a `subscription_event` each store says who makes it. */
 export const isNative = (type: ResourceType): boolean => type === 'changelog' || type === 'subscription_mrr_snapshot';
 
+/** What a platform may publish. */
+export const publishableEvents: readonly string[] = resourceTypes.filter((type) => !isNative(type)).flatMap(eventsOf);
+
 /** A resource or a relation in words: `subscription MRR snapshot`. */
 export const wordsOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');
 

@@ -14,6 +14,7 @@ import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './queries.ts';
 import { readPublish, type EventLimits } from './request.ts';
+import { toldOfPublish } from './schema.ts';
 
 type Deps = {
   sql: Sql;
@@ -43,9 +44,11 @@ const TITLE = 'The events of this store';
 const createPublish = ({ publish, baseUrl, limits, fingerprintKey, bodyLimitBytes }: Deps): Operation =>
   accepting({
     title: 'Publish events',
-    summary: 'Publishes one event, or an array of them in one transaction; needs the scope platform',
+    summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, under an Idempotency-Key once; needs the scope platform`,
     access: 'platform',
     input: Unknown(),
+    told: toldOfPublish(limits),
+    takesKey: true,
     bodyLimitBytes,
     handle: async (request) => {
       const header = request.headers['idempotency-key'];

@@ -35,7 +35,7 @@ export const eventChapter: Chapter = {
       rel: 'events',
       title: 'The events of a store',
       about:
-        'What happened in this store. Only the platform publishes here: one event as an object, or up to 1,000 as an array, which are written in one transaction.',
+        'What happened in this store. Only the platform publishes here: one event as an object (201), or up to 1,000 as an array (200), which are written in one transaction or not at all, 16 MiB at most. Everything wrong with an array is told at once, by place: 3.resource.id. The header Idempotency-Key is for the whole request, the member idempotency_key for one event; what comes again under its key within 24 hours is answered as the first time, something else under it is a 422.',
       paths: ['/stores/:store_id/events'],
       makes: 'event',
       example: eventsExample,

@@ -80,6 +80,9 @@ export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
     .map(([name, property]) => fieldOf(name, property, required.includes(name)));
 };
 
+/** What is told of a body: of one of many, where it may be many. */
+export const bodyOf = ({ input, told }: Pick<Operation, 'input' | 'told'>): TSchema | undefined => told?.item ?? input;
+
 type Doing = { method: Exclude<Method, 'GET'>; operation: Operation; fields: readonly Field[] };
 
 const filled = ({ method, fields }: Doing, document: Document, isForPerson: boolean): readonly Field[] => {
@@ -104,7 +107,7 @@ export const createActions = ({ operations }: Resource): WithActions => {
   const doings = Object.entries(NAMES).flatMap(([method]): Doing[] => {
     const doing = method as Doing['method'];
     const operation = operations[doing];
-    return operation === undefined ? [] : [{ method: doing, operation, fields: fieldsOf(operation.input) }];
+    return operation === undefined ? [] : [{ method: doing, operation, fields: fieldsOf(bodyOf(operation)) }];
   });
   return (document, { principal, visitor }, href) => {
     // A program makes its own keys, and the same answer twice has one tag.

@@ -26,6 +26,7 @@ export const creating = <Schema extends TSchema, Prepared>(
   operation(described, {
     access: described.access ?? 'token',
     isCreating: true,
+    takesKey: true,
     input: described.input,
     admit: (request) => described.admit?.(known(request)),
     review: async (request) => described.review?.(known(request)) ?? [],

@@ -57,6 +57,9 @@ export type Once = {
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
 
+/** One `item`, or an array of them: each with an effect of its own, all of them together or none. */
+export type Told = { item: TSchema; itemsMax: number };
+
 export type Operation = {
   /** A few words for a button: "Create a webhook". */
   title: string;
@@ -65,7 +68,11 @@ export type Operation = {
   access: 'anyone' | 'token' | 'platform';
   /** Makes something: 201, and at most once with an Idempotency-Key. */
   isCreating: boolean;
+  /** Looks for an Idempotency-Key: those that make something, and those that remember what came under one themselves. */
+  takesKey: boolean;
   input: TSchema | undefined;
+  /** Where `input` lets everything in, because the operation judges it itself: what forms and the reference tell of it. */
+  told: Told | undefined;
   bodyLimitBytes: number | undefined;
   /** The words its query may use; those of a listing come with `properties`. */
   modifiers: readonly string[];
@@ -96,7 +103,9 @@ export const operation = (
   bodyLimitBytes,
   modifiers,
   isCreating: false,
+  takesKey: false,
   input: undefined,
+  told: undefined,
   admit: undefined,
   review: undefined,
   properties: undefined,
@@ -136,13 +145,17 @@ export const guarded = (
 export const accepting = <Schema extends TSchema>(
   described: Described & {
     input: Schema;
+    told?: Told;
+    takesKey?: true;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<Answer>;
   },
 ): Operation =>
   operation(described, {
     access: described.access ?? 'token',
+    takesKey: described.takesKey ?? false,
     input: described.input,
+    told: described.told,
     review: async (request) => described.review?.(known(request)) ?? [],
     handle: (request) => described.handle(known(request)),
   });

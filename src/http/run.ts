@@ -12,7 +12,7 @@ import type { Answer, ApiRequest, Operation } from './operation.ts';
 import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
 import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
-import { arraysOf, createValidator } from './bodies/validate.ts';
+import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
 
 /** `given` is what a form says in place of the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;
@@ -24,10 +24,18 @@ const refuseEncoding = (encoding: string | undefined): void => {
   throw new Problem(415, { code: 'unsupported_media_type', message, field: 'Content-Encoding' });
 };
 
+/** Node makes one text of two such headers, and nobody would know it again. */
+const refuseTwoKeys = ({ raw }: FastifyRequest): void => {
+  if ((raw.headersDistinct['idempotency-key']?.length ?? 0) < 2) return;
+  const message = 'Idempotency-Key is sent twice: name one key for the request';
+  throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
+};
+
 /** `method` is what is done, which the POST of a form hides. */
 export const createRun = (services: Services, method: Method, operation: Operation): Run => {
-  const { input } = operation;
+  const { input, told } = operation;
   const arrays = input === undefined ? undefined : arraysOf(input);
+  const objects = told === undefined ? undefined : objectsOf(told.item);
   const validate = input === undefined ? undefined : createValidator(input);
   // An open body (events) has its own limits.
   const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
@@ -36,6 +44,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
   return async (request, caller, given) => {
     const { principal } = caller;
     if (operation.access === 'platform' && principal !== null) requirePlatform(principal);
+    if (operation.takesKey) refuseTwoKeys(request);
     const headers = headersOf(request);
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
     const query = readQuery(rawQueryOf(request));
@@ -64,7 +73,9 @@ export const createRun = (services: Services, method: Method, operation: Operati
     if (arrays === undefined || validate === undefined) return handle(undefined);
     refuseEncoding(headers['content-encoding']);
     const { value, faults, sound } = validate(
-      given === undefined ? parseBody(bytes, headers['content-type'] ?? '', arrays, membersMax) : given.body,
+      given === undefined
+        ? parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax })
+        : given.body,
     );
     if (faults.length === 0) return handle(value);
     const further = (await operation.review?.({ ...asked, principal, body: sound })) ?? [];

@@ -1,5 +1,5 @@
 /** A relation joined with what stands behind its address: what pages, documents and the machine-readable description tell. */
-import { fieldsOf } from '#http/actions.ts';
+import { bodyOf, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
 import { rootOf } from '#http/root.ts';
@@ -35,7 +35,7 @@ export const doingOf = (method: Method, operation: Operation): Doing => ({
   title: operation.title,
   summary: operation.summary,
   access: operation.access,
-  fields: fieldsOf(operation.input),
+  fields: fieldsOf(bodyOf(operation)),
   modifiers: operation.modifiers,
   comparable: Object.entries(operation.properties ?? {})
     .filter(([, comparison]) => comparison !== 'none')

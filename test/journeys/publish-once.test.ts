@@ -1,5 +1,7 @@
 /** Idempotency of publishing: whatever comes twice under one key happened once. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';
 
@@ -34,6 +36,21 @@ test('the member of an event is the same key as the header', async () => {
   const first = await publish(event, 'order-2');
   const again = await publish({ ...event, idempotency_key: 'order-2' });
   assert.deepEqual(await again.json(), await first.json());
+});
+
+test('two keys in the header are refused: one text of both would be a key that nobody names again', async () => {
+  const before = await countOf();
+  const headers = { 'SERVICE-API-VERSION': '1', 'Idempotency-Key': ['order-4', 'order-5'] };
+  const asked = request(app.baseUrl + events, {
+    method: 'POST',
+    headers: { ...headers, Authorization: `Bearer ${platformToken}`, 'Content-Type': 'application/json' },
+  });
+  asked.end(JSON.stringify(created()));
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  const told = Buffer.concat(await Array.fromAsync(answer as AsyncIterable<Buffer>)).toString();
+  assert.equal(answer.statusCode, 400);
+  assert.match(told, /"field":"Idempotency-Key"/);
+  assert.equal(await countOf(), before);
 });
 
 test('another event under a key that was used is a 422, and an array that has one is refused whole', async () => {

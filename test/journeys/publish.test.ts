@@ -166,6 +166,21 @@ test('what a webhook receives is what GET answers with its query, byte for byte'
   assert.ok(receiver.got[0]?.body.equals(get));
 });
 
+test('a form publishes one event, its resource as JSON text', async () => {
+  const form = new URLSearchParams({ event: 'transaction/created', resource: '{"id":77,"total":5}' });
+  const publishForm = () =>
+    fetch(app.baseUrl + events, {
+      method: 'POST',
+      headers: { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${platformToken}` },
+      body: form,
+    });
+  assert.equal((await publishForm()).status, 201);
+  assert.equal((await bodyOf(await transaction(77)))['total'], 5);
+  form.set('resource', '{"id":77,');
+  const refused = await publishForm();
+  assert.deepEqual([refused.status, faultsOf(await bodyOf(refused))[0]?.field], [400, 'resource']);
+});
+
 test('a native event cannot be published', async () => {
   const response = await publish({ event: 'changelog/created', resource: { id: 1 } });
   assert.equal(response.status, 409);

@@ -23,8 +23,14 @@ const ask = async (path: string, accept?: string, headers: Record<string, string
   return { status: response.status, headers: response.headers, text: await response.text() };
 };
 
+type Described = {
+  operationId: string;
+  responses: Record<string, unknown>;
+  requestBody?: unknown;
+  parameters?: unknown;
+};
 type OpenApi = {
-  paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>;
+  paths: Record<string, Record<string, Described>>;
   components: { schemas: Record<string, object>; examples: Record<string, { value: unknown }> };
 };
 const described = JSON.parse((await ask('/openapi.json')).text) as OpenApi;
@@ -120,6 +126,20 @@ test('every resource is described with its methods, and so is every endpoint of 
   );
   // /authorize is a page, and the one that programs have to know of.
   assert.deepEqual(present.toSorted(), [...wanted, 'GET /authorize'].toSorted());
+});
+
+test('how to publish is described: what an event is, how many there may be, and under which key', async () => {
+  const { requestBody, parameters, responses } = described.paths['/stores/{store_id}/events']?.['post'] ?? {};
+  assert.ok(requestBody !== undefined && JSON.stringify(parameters).includes('parameters/idempotencyKey'));
+  for (const status of ['200', '201', '409', '413', '422', '503']) assert.ok(responses?.[status] !== undefined, status);
+  const ajv = new Ajv2020({ strict: false });
+  const fits = ajv.compile(described.components.schemas['post_stores_store_id_events'] ?? false);
+  const event = { event: 'customer/created', resource: { id: 'a', name: 'Ada' }, idempotency_key: 'k' };
+  assert.deepEqual([fits(event), fits([event, event])], [true, true]);
+  for (const wrong of [{}, [], { ...event, event: 'changelog/created' }, { ...event, resource: {} }])
+    assert.equal(fits(wrong), false, JSON.stringify(wrong));
+  const page = (await ask('/rels/events', 'text/html')).text;
+  for (const told of ['idempotency_key', '256 KiB', '8 levels', 'up to 1000']) assert.ok(page.includes(told), told);
 });
 
 test('every operation has a name of its own', () => {

@@ -53,6 +53,19 @@ for (const [name, body, message, field] of refused) {
   });
 }
 
+test('an object in a form is JSON, and what is wrong with it is named after its field', () => {
+  const form = (text: string) =>
+    parseBody(bytes(`resource=${encodeURIComponent(text)}`), 'application/x-www-form-urlencoded', {
+      arrays: new Set(),
+      objects: new Set(['resource']),
+    });
+  assert.deepEqual({ ...(form('{"id":1}') as object) }, { resource: { id: 1 } });
+  assert.equal(faultOf(() => form('{"a":{"b":1,"b":2}}'))?.field, 'resource.a.b');
+  const broken = faultOf(() => form('{'));
+  assert.deepEqual([broken?.status, broken?.field], [400, 'resource']);
+  assert.match(broken?.message ?? '', /^resource is not valid JSON/);
+});
+
 test('a member that its namesake hides is refused, however deep it is', () => {
   for (const deep of [`${'['.repeat(20_000)}${']'.repeat(20_000)}`, `${'{"a":'.repeat(101)}1${'}'.repeat(101)}`]) {
     const fault = faultOf(() => parseJson(bytes(`{"a":${deep},"a":1}`)));
@@ -87,14 +100,15 @@ test('colons and braces inside strings are not members', () => {
 });
 
 test('an empty text in a form, as an empty element in XML, is an array of nothing', () => {
-  const ofForm = parseBody(bytes('events='), 'application/x-www-form-urlencoded', new Set(['events']));
-  const ofXml = parseBody(bytes('<resource><events/></resource>'), 'application/xml', new Set(['events']));
+  const ofForm = parseBody(bytes('events='), 'application/x-www-form-urlencoded', { arrays: new Set(['events']) });
+  const ofXml = parseBody(bytes('<resource><events/></resource>'), 'application/xml', { arrays: new Set(['events']) });
   assert.deepEqual({ ...(ofForm as object) }, { events: [] });
   assert.deepEqual({ ...(ofXml as object) }, { events: [] });
 });
 
 test('a form repeats arrays in three ways, and nothing else', () => {
-  const form = (text: string) => parseBody(bytes(text), 'application/x-www-form-urlencoded', new Set(['events']));
+  const form = (text: string) =>
+    parseBody(bytes(text), 'application/x-www-form-urlencoded', { arrays: new Set(['events']) });
   assert.deepEqual({ ...(form('events=a&events=b&x=1') as object) }, { events: ['a', 'b'], x: '1' });
   assert.deepEqual({ ...(form('events[]=a&events[]=b') as object) }, { events: ['a', 'b'] });
   assert.deepEqual({ ...(form('events[0]=a&events[1]=b') as object) }, { events: ['a', 'b'] });
@@ -114,13 +128,16 @@ test('a form is percent-encoded UTF-8 without NUL', () => {
 });
 
 test('another content type is refused with 415', () => {
-  assert.equal(faultOf(() => parseBody(bytes('x'), 'text/plain', new Set()))?.status, 415);
-  assert.deepEqual(parseBody(bytes('{}'), 'Application/JSON; charset=utf-8', new Set()), {});
+  assert.equal(faultOf(() => parseBody(bytes('x'), 'text/plain', { arrays: new Set() }))?.status, 415);
+  assert.deepEqual(parseBody(bytes('{}'), 'Application/JSON; charset=utf-8', { arrays: new Set() }), {});
 });
 
 test('a body in another charset than UTF-8 is refused with 415', () => {
   for (const charset of ['iso-8859-1', '"utf-16"']) {
-    assert.equal(faultOf(() => parseBody(bytes('{}'), `application/json; charset=${charset}`, new Set()))?.status, 415);
+    assert.equal(
+      faultOf(() => parseBody(bytes('{}'), `application/json; charset=${charset}`, { arrays: new Set() }))?.status,
+      415,
+    );
   }
-  assert.deepEqual(parseBody(bytes('{}'), 'application/json; charset="UTF-8"', new Set()), {});
+  assert.deepEqual(parseBody(bytes('{}'), 'application/json; charset="UTF-8"', { arrays: new Set() }), {});
 });

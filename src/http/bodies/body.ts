@@ -20,8 +20,26 @@ export const parseForm = (bytes: Uint8Array): URLSearchParams => {
   return form;
 };
 
+/** What the schema wants: names whose values are arrays, and those whose values are objects that nobody coerces later. */
+export type Wanted = { arrays: ReadonlySet<string>; objects?: ReadonlySet<string> | undefined; membersMax?: number };
+
+/** A field that holds JSON: what is wrong with it is wrong with this field. */
+const jsonOf = (name: string, text: string): unknown => {
+  try {
+    return parseJson(Buffer.from(text));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const faults = error.faults.map(({ field, code, message }) => ({
+      code,
+      message: message.replace('The body', name),
+      field: field === undefined ? name : `${name}.${field}`,
+    }));
+    throw invalid(...faults);
+  }
+};
+
 /** A form as an object: `events`, `events[]` and `events[0]` make an array where the schema wants one, an empty text one of nothing. */
-const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Record<string, unknown> => {
+const formToObject = (form: URLSearchParams, { arrays, objects }: Wanted): Record<string, unknown> => {
   const object: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
   // RFC 6750 §2: a token comes in one way, and ours is the header.
   if (form.has('access_token')) {
@@ -33,7 +51,7 @@ const formToObject = (form: URLSearchParams, arrays: ReadonlySet<string>): Recor
     const present = object[name];
     if (Array.isArray(present)) present.push(value);
     else if (arrays.has(name)) object[name] = value === '' ? [] : [value];
-    else if (present === undefined) object[name] = value;
+    else if (present === undefined) object[name] = objects?.has(name) === true ? jsonOf(name, value) : value;
     else throw invalid({ code: 'duplicate_parameter', message: `${name} is given twice`, field: name });
   }
   return object;
@@ -60,12 +78,7 @@ const requireUtf8 = (parameters: readonly string[]): void => {
 };
 
 /** The body as the operation's schema wants it, by content type; throws 400 and 415. */
-export const parseBody = (
-  bytes: Uint8Array,
-  contentType: string,
-  arrays: ReadonlySet<string>,
-  membersMax = Infinity,
-): unknown => {
+export const parseBody = (bytes: Uint8Array, contentType: string, wanted: Wanted): unknown => {
   const [mediaType = '', ...parameters] = contentType
     .toLowerCase()
     .split(';')
@@ -74,12 +87,12 @@ export const parseBody = (
   switch (mediaType) {
     case 'application/json':
     case 'application/hal+json':
-      return parseJson(bytes, membersMax);
+      return parseJson(bytes, wanted.membersMax);
     case 'application/x-www-form-urlencoded':
-      return formToObject(parseForm(bytes), arrays);
+      return formToObject(parseForm(bytes), wanted);
     case 'application/xml':
     case 'application/hal+xml':
-      return parseXml(bytes, arrays);
+      return parseXml(bytes, wanted.arrays);
     default:
       throw new Problem(415, {
         code: 'unsupported_media_type',

@@ -80,13 +80,18 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
   }
 };
 
-/** The names whose values are arrays, which a form writes by repetition. */
-export const arraysOf = (schema: TSchema): ReadonlySet<string> =>
+const namesOf = (schema: TSchema, wanted: string): ReadonlySet<string> =>
   new Set(
     Object.entries(propertiesOf(schema))
-      .filter(([, property]) => (property as { type?: string }).type === 'array')
+      .filter(([, property]) => (property as { type?: string }).type === wanted)
       .map(([name]) => name),
   );
+
+/** The names whose values are arrays, which a form writes by repetition. */
+export const arraysOf = (schema: TSchema): ReadonlySet<string> => namesOf(schema, 'array');
+
+/** The names whose values are objects, which a form writes as JSON. */
+export const objectsOf = (schema: TSchema): ReadonlySet<string> => namesOf(schema, 'object');
 
 /** What came of a check. `sound` is the value without the members that have a fault, where the value is an object. */
 export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonly<Record<string, unknown>> };

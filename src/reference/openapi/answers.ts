@@ -1,4 +1,5 @@
 /** What an operation answers, in the words of OpenAPI: documents with the examples of their relations, and the one shape of errors. */
+import type { Operation } from '#http/operation.ts';
 import type { Naming, Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 import type { Doing, Explained } from '../explained.ts';
@@ -84,20 +85,23 @@ export const errorAnswer: Json = {
   content: contentOf(['errors']),
 };
 
-const faultsOf = (
-  { method, access, fields }: Doing,
-  takesBody: boolean,
-  path: string,
-  isCreating: boolean,
-): string[] => [
+/** `makes` is what a POST answers with. */
+type About = {
+  path: string;
+  relations: readonly Explained[];
+  makes: Explained | undefined;
+  operation: Pick<Operation, 'input' | 'told' | 'isCreating' | 'takesKey'>;
+};
+
+const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About): string[] => [
   '400',
   ...(access === 'anyone' ? [] : ['401', '403']),
   ...(path.includes(':') ? ['404'] : []),
   '406',
   ...(method === 'POST' ? ['409'] : []),
   ...(method === 'PATCH' || method === 'PUT' || method === 'DELETE' ? ['412'] : []),
-  ...(takesBody || fields.length > 0 ? ['413', '415'] : []),
-  ...(isCreating ? ['422'] : []),
+  ...(operation.input !== undefined || fields.length > 0 ? ['413', '415'] : []),
+  ...(operation.takesKey ? ['422'] : []),
   '429',
   '503',
 ];
@@ -105,33 +109,29 @@ const faultsOf = (
 const shownOf = (relations: readonly (Explained | undefined)[]): string[] =>
   relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation.rel]));
 
-/** `makes` is what a POST answers with. */
-export const answersOf = (
-  doing: Doing,
-  about: {
-    path: string;
-    relations: readonly Explained[];
-    makes: Explained | undefined;
-    takesBody: boolean;
-    isCreating: boolean;
-  },
-): Json => {
-  const { path, relations, makes, takesBody, isCreating } = about;
-  const good = (): [status: string, answer: Json] => {
-    const etag = { ETag: refer('headers', 'etag') };
-    if (doing.method === 'DELETE') return ['204', { description: 'It is gone', headers: limits }];
-    if (isCreating) {
-      const headers = { ...etag, Location: refer('headers', 'location') };
-      return ['201', success('What was made', shownOf([makes]), headers)];
-    }
-    if (doing.method === 'POST') return ['2XX', success('It is done, or under way', shownOf([makes]), etag)];
-    const links = doing.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
-    return ['200', success(doing.title, shownOf(relations), { ...etag, ...links })];
-  };
-  const faults = faultsOf(doing, takesBody, path, isCreating).map((status): [string, Json] => [
+const goodAnswers = (doing: Doing, { relations, makes, operation }: About): [status: string, answer: Json][] => {
+  const etag = { ETag: refer('headers', 'etag') };
+  if (doing.method === 'DELETE') return [['204', { description: 'It is gone', headers: limits }]];
+  const { isCreating, told } = operation;
+  const location = { Location: refer('headers', 'location') };
+  const one = success('What was made', shownOf([makes]), { ...etag, ...location });
+  if (isCreating) return [['201', one]];
+  if (told !== undefined) {
+    return [
+      ['200', success('What was made of an array, in its order', shownOf(relations), etag)],
+      ['201', one],
+    ];
+  }
+  if (doing.method === 'POST') return [['2XX', success('It is done, or under way', shownOf([makes]), etag)]];
+  const links = doing.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
+  return [['200', success(doing.title, shownOf(relations), { ...etag, ...links })]];
+};
+
+export const answersOf = (doing: Doing, about: About): Json => {
+  const faults = faultsOf(doing, about).map((status): [string, Json] => [
     status,
     { ...refer('responses', 'errors'), description: FAULTS[status] ?? '' },
   ]);
   const unchanged: [string, Json][] = doing.method === 'GET' ? [['304', { description: 'You have it already' }]] : [];
-  return Object.fromEntries([good(), ...unchanged, ...faults]);
+  return Object.fromEntries([...goodAnswers(doing, about), ...unchanged, ...faults]);
 };

@@ -2,6 +2,7 @@
 import type { TSchema } from 'typebox';
 import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { API_VERSION } from '#http/caller.ts';
+import type { Operation } from '#http/operation.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Doing } from '../explained.ts';
 import { aboutModifier } from '../words.ts';
@@ -18,6 +19,13 @@ export const plainSchema = (schema: TSchema): Json => {
     return HINTS.has(name) && typeof value !== 'object' ? undefined : value;
   });
   return JSON.parse(text) as Json;
+};
+
+/** What a body may be: what the operation's schema says, or what it tells where it judges by itself. */
+export const bodySchema = ({ input, told }: Pick<Operation, 'input' | 'told'>): Json | undefined => {
+  if (told === undefined) return input && plainSchema(input);
+  const item = plainSchema(told.item);
+  return { anyOf: [item, { type: 'array', items: item, minItems: 1, maxItems: told.itemsMax }] };
 };
 
 export const requestBody = (schema: Json, mediaTypes: readonly string[] = bodyMediaTypes): Json => ({
@@ -77,9 +85,9 @@ export const headerParameters = (versionHeader: string): Json => ({
 
 const refer = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
 
-export const headersFor = (method: Doing['method'], isCreating: boolean): Json[] => [
+export const headersFor = (method: Doing['method'], takesKey: boolean): Json[] => [
   refer('version'),
   ...(method === 'GET' ? [refer('ifNoneMatch')] : []),
   ...(method === 'PATCH' || method === 'PUT' || method === 'DELETE' ? [refer('ifMatch')] : []),
-  ...(isCreating ? [refer('idempotencyKey')] : []),
+  ...(takesKey ? [refer('idempotencyKey')] : []),
 ];

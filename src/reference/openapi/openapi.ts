@@ -8,6 +8,7 @@ import { doingOf, templateOf, type Explained, type Explanations } from '../expla
 import type { Setting } from '../setting.ts';
 import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf } from './answers.ts';
 import {
+  bodySchema,
   headerParameters,
   headersFor,
   pathParameters,
@@ -39,15 +40,15 @@ const resourceItem = (route: Resource, path: string, relations: readonly Explain
     const operation = route.operations[method];
     if (operation === undefined) return [];
     const doing = doingOf(method, operation);
-    const { input, isCreating } = operation;
-    const answered = { path, relations, makes: made, takesBody: input !== undefined, isCreating };
+    const { input, takesKey } = operation;
+    const answered = { path, relations, makes: made, operation };
     const described = {
       operationId: operationId(method, path),
       summary: doing.title,
       description: doing.summary,
       tags: [relation?.chapter ?? 'Other'],
       security: security(doing.access, Object.keys(setting.scopes)),
-      parameters: [...(route.isDocumentation ? [] : headersFor(method, isCreating)), ...queryParameters(doing)],
+      parameters: [...(route.isDocumentation ? [] : headersFor(method, takesKey)), ...queryParameters(doing)],
       ...(input !== undefined && {
         requestBody: requestBody({ $ref: `#/components/schemas/${operationId(method, path)}` }),
       }),
@@ -125,8 +126,9 @@ const inputsOf = (routes: readonly Route[], root: string): Json =>
   Object.fromEntries(
     routes.flatMap((route) =>
       METHODS.flatMap((method): [string, Json][] => {
-        const input = route.kind === 'resource' ? route.operations[method]?.input : undefined;
-        return input === undefined ? [] : [[operationId(method, pathBelow(root, route)), plainSchema(input)]];
+        const operation = route.kind === 'resource' ? route.operations[method] : undefined;
+        const schema = operation && bodySchema(operation);
+        return schema === undefined ? [] : [[operationId(method, pathBelow(root, route)), schema]];
       }),
     ),
   );
