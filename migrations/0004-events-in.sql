@@ -13,15 +13,18 @@ alter table store add column subscription_events text not null default 'derived'
 -- What a version took the place of is kept beside it, because a statement that overwrites a row is told the new values
 -- alone (`returning old` is PostgreSQL 18's). With it the events of a batch know which of them were ever the latest.
 alter table resource
-  -- Whether modified_at is the publisher's own word; without a date of its own, an event is never older.
+  -- Whether modified_at is the publisher's own word. Only what is dated is compared, with the newest date that there was:
+  -- without one nobody can know that an event is older.
   add column is_dated            boolean not null default true,
-  add column superseded_at       timestamptz,
+  add column dated_at            timestamptz,
+  add column superseded_dated_at timestamptz,
   -- The newest event about this resource, also where it was an older version; the chain goes on in event.previous_id.
   add column head_event_id       bigint,
   add column superseded_event_id bigint,
   -- Of a subscription, the newest step that was derived from it; of a step, the one before it. Its id is that of its event.
   -- So an erased subscription takes them along, also those whose events' days were dropped long ago.
   add column step_id             bigint;
+update resource set dated_at = moment_of(body::json ->> 'date_modified');
 
 -- events --------------------------------------------------------------------------------------------------------------
 

@@ -18,10 +18,8 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
 });
 
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
-export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>) => {
-  // Not the publisher's mint: a publish fetches its numbers over the pool, and would be waited for by the transactions here
-  // that hold the pool's connections.
-  const writeFacts = createNativeWriter({ mint: createMint(), baseUrl, announce: announceWork });
+export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint = createMint()) => {
+  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
   return { writeFacts, changelog: createChangelog(writeFacts) };
 };
 
@@ -40,9 +38,11 @@ export const openPublishing = (deps: {
 }) => {
   const { config, sql, log, worker, announcer } = deps;
   const { baseUrl } = config;
+  // One for all: ids rise in the order in which things happen here.
+  const mint = createMint();
   const publish = createPublisher({
     sql,
-    mint: createMint(),
+    mint,
     baseUrl,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
@@ -57,7 +57,7 @@ export const openPublishing = (deps: {
       worker?.rediscover();
     },
   });
-  return { publish, ...openNative(config) };
+  return { publish, ...openNative(config, mint) };
 };
 
 export type Publishing = ReturnType<typeof openPublishing>;

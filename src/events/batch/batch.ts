@@ -5,10 +5,11 @@ import { notFound, Problem } from '#kernel/problem.ts';
 import { recall, staleAt, type Ready } from '../keys/recall.ts';
 import type { PublishedEvent, Request } from '../publish.ts';
 import { findEvents } from '../queries.ts';
-import { derive, derivedElsewhere, isAboutSubscriptions, Overtaken } from '../subscriptions/derive.ts';
+import { derive, derivedElsewhere, isAboutSubscriptions } from '../subscriptions/derive.ts';
 import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
 import { answerOf, claimsOf, countNew, toDrafts, type Draft } from './draft.ts';
 import type { Mint } from './mint.ts';
+import { dependOnPriors, Overtaken, readPriors } from './prior/prior.ts';
 import { publishBatch, type ClaimColumns, type Published, type TermColumns } from './queries.ts';
 import { toCommitted, type Committed } from './rows.ts';
 
@@ -55,24 +56,27 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
   };
 
   /** The versions before are locked first, what follows from them is written with them. */
-  const writeDerived = (drafts: readonly Draft[], now: Date): Promise<Written> =>
+  const writeAfter = (drafts: readonly Draft[], now: Date): Promise<Written> =>
     transaction(sql, async (tx) => {
-      const derived = await derive(tx, rowsOf(drafts), { mint, now });
+      const all = rowsOf(drafts);
+      const priors = await readPriors(tx, all);
+      const derived = await derive(tx, all, { mint, now, priors });
       const refused = new Set(drafts.filter((one) => rowsOf([one]).some((row) => derived.refused.has(row))));
       const kept = drafts.filter((one) => !refused.has(one));
       const own = rowsOf(kept);
       if (own.length === 0) return { rows: [], answer: [], refused };
       // What was refused must not count as a step of a subscription: without it, everything is derived once more.
-      const final = refused.size > 0 ? await derive(tx, own, { mint, now }) : derived;
+      const final = refused.size > 0 ? await derive(tx, own, { mint, now, priors }) : derived;
       const rows = [...own, ...final.rows];
-      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now, since: final.since });
-      final.check(answer);
+      const { since } = priors;
+      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now, since });
+      priors.check(answer);
       return { rows, answer, refused };
     });
 
   return async (drafts: readonly Draft[], now: Date): Promise<Written> => {
     const rows = rowsOf(drafts);
-    if (rows.some(isAboutSubscriptions)) return writeDerived(drafts, now);
+    if (rows.some(isAboutSubscriptions) || dependOnPriors(rows)) return writeAfter(drafts, now);
     const also = { claims: claimsOf(drafts), terms: null, now };
     return { rows, answer: rows.length === 0 ? [] : await writeRows(sql, rows, also), refused: new Set() };
   };

@@ -18,8 +18,10 @@ export type PublishColumns = {
   total: number[];
   /** Older than one before it in the batch. */
   isStale: boolean[];
-  /** Whether it has a date of its own; of the one that becomes the latest, whether all of its resource have. */
+  /** Whether `modifiedAt` is the publisher's word; else it is when it was published. */
   isDated: boolean[];
+  /** Of the last that is newer, the newest date that any of its resource have. */
+  datedAt: (Date | null)[];
   /** The event of the same resource before this one in the batch. */
   previousId: (number | null)[];
   /** The last event of this resource in the batch. */
@@ -57,25 +59,34 @@ export const byResource = <T extends Row>(rows: readonly T[]): T[][] => {
   return groups;
 };
 
-/** An event as one of a resource's: `modifiedAt` never goes back; `isStale` where an earlier one is newer than it. */
-export type Placed<T extends Row> = { row: T; modifiedAt: Date; isStale: boolean };
+/** An event as one of a resource's; `isStale` where one before it has a newer date. */
+export type Placed<T extends Row> = { row: T; isStale: boolean };
 
 /**
- * What each event of one resource is after those before it, beginning with the version that is there (`since`). By
- * date_modified an older one is stale, of two with the same date the later one is newer, and one without a date is always new.
+ * What each event of one resource is after those before it, beginning with the newest date that there was (`since`). By
+ * date_modified an older one is stale, of two with the same date the later one is newer, and one without a date is always new:
+ * when it was published says nothing, since the clocks of publishers and ours differ, and so do their seconds.
  */
-export const inOrder = <T extends Row>(rows: readonly T[], now: Date, since?: Date): Placed<T>[] => {
+export const inOrder = <T extends Row>(rows: readonly T[], since?: Date): Placed<T>[] => {
   let newestMs = since?.getTime() ?? Number.NEGATIVE_INFINITY;
   return rows.map((row) => {
-    const { modifiedAt } = row.event;
-    const atMs = modifiedAt?.getTime() ?? Math.max(newestMs, now.getTime());
-    const isStale = atMs < newestMs;
-    if (!isStale) newestMs = atMs;
-    return { row, modifiedAt: new Date(atMs), isStale };
+    const atMs = row.event.modifiedAt?.getTime();
+    const isStale = atMs !== undefined && atMs < newestMs;
+    if (atMs !== undefined && !isStale) newestMs = atMs;
+    return { row, isStale };
   });
 };
 
-/** The date of the version that is there, where it was read and locked. */
+/**
+ * Whether an event without a date would be the latest if the dated one after it turned out to be older than what is there. The
+ * statement knows one that becomes the latest and no second, so what is there has to be read before it.
+ */
+export const isUnsettled = (group: readonly Row[]): boolean => {
+  const newer = inOrder(group).filter(({ isStale }) => !isStale);
+  return newer.at(-1)?.row.event.modifiedAt !== null && newer.some(({ row }) => row.event.modifiedAt === null);
+};
+
+/** The newest date that there was of a resource, where it was read and its row locked. */
 export type Since = (row: Row) => Date | undefined;
 
 /** The subscription that a row is a version of, or that was the source of it. */
@@ -106,6 +117,7 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
     total: [],
     isStale: [],
     isDated: [],
+    datedAt: [],
     previousId: [],
     headId: [],
     stepId: [],
@@ -113,14 +125,15 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
   };
   const steps = stepsBySubscription(rows);
   for (const group of byResource(rows)) {
-    const placed = inOrder(group, now, group[0] && since(group[0]));
+    const placed = inOrder(group, group[0] && since(group[0]));
     // Where none is newer, the last stands for them: it moves the chain of events on and nothing else.
     const isNone = placed.every(({ isStale }) => isStale);
     const newest = isNone ? placed.length - 1 : placed.findLastIndex(({ isStale }) => !isStale);
     const total = isNone ? 1 : placed.filter(({ isStale }) => !isStale).length;
-    const isDated = group.every(({ event }) => event.modifiedAt !== null);
+    // Dates that are newer rise, so the last of them is the newest.
+    const dated = placed.findLast(({ row, isStale }) => !isStale && row.event.modifiedAt !== null);
     let after = total;
-    for (const [index, { row, modifiedAt, isStale }] of placed.entries()) {
+    for (const [index, { row, isStale }] of placed.entries()) {
       if (!isStale) after -= 1;
       columns.shard.push(row.shard);
       columns.storeId.push(row.storeId);
@@ -129,12 +142,13 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
       columns.resourceId.push(row.event.resourceId);
       columns.action.push(row.event.action);
       columns.nonce.push(row.nonce);
-      columns.modifiedAt.push(modifiedAt);
+      columns.modifiedAt.push(row.event.modifiedAt ?? now);
       columns.body.push(row.event.body);
       columns.after.push(after);
       columns.total.push(index === newest ? total : 0);
       columns.isStale.push(isStale);
-      columns.isDated.push(index === newest ? isDated : row.event.modifiedAt !== null);
+      columns.isDated.push(row.event.modifiedAt !== null);
+      columns.datedAt.push(index === newest ? (dated?.row.event.modifiedAt ?? null) : null);
       columns.previousId.push(group[index - 1]?.eventId ?? null);
       columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
       const { about } = row.event;

@@ -98,6 +98,22 @@ const newestStep = (sql: Queryable) => sql`(
   where b.shard = i.shard and b.store_id = i.store_id and b.type = 'subscription' and b.id = i.about_id
 )`;
 
+/** The rows of the batch, each with its store; none before its keys are claimed. */
+const reading = (sql: Queryable, columns: PublishColumns, isClaiming: boolean) => sql`
+  input as materialized (
+    select i.*, s.time_zone
+    from unnest(
+      ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
+      ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
+      ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
+      ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
+      ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[]
+    ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
+      is_dated, dated_at, previous_id, head_id, step_id, about_id)
+    join store s on s.shard = i.shard and s.id = i.store_id
+    ${isClaiming ? sql`where (select is_granted from granted)` : sql``}
+  )`;
+
 /**
  * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
  * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
@@ -114,26 +130,15 @@ const newestStep = (sql: Queryable) => sql`(
 export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Published[]> => {
   const { columns, claims, terms, day, now, baseUrl } = batch;
   const base = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
-  const isNewer = sql`(excluded.modified_at >= r.modified_at or not excluded.is_dated)`;
+  const isNewer = sql`(not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at)`;
   return sql<Published[]>`
   with ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
-  input as materialized (
-    select i.*, s.time_zone
-    from unnest(
-      ${columns.shard}::smallint[], ${columns.storeId}::bigint[], ${columns.eventId}::bigint[], ${columns.type}::text[],
-      ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
-      ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
-      ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.previousId}::bigint[],
-      ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[]
-    ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
-      is_dated, previous_id, head_id, step_id, about_id)
-    join store s on s.shard = i.shard and s.id = i.store_id
-    ${claims === null ? sql`` : sql`where (select is_granted from granted)`}
-  ), latest as (
+  ${reading(sql, columns, claims !== null)}, latest as (
     insert into resource as r
-      (shard, store_id, type, id, version, modified_at, is_dated, event_id, head_event_id, step_id, time_zone, base_url, body)
+      (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
+        base_url, body)
     select shard, store_id, type, resource_id, total + ${erasedVersion(sql, sql`i.shard, i.store_id, i.type, i.resource_id`)},
-      modified_at, is_dated, event_id, head_id, case when about_id is null then step_id else ${newestStep(sql)} end,
+      modified_at, is_dated, dated_at, event_id, head_id, case when about_id is null then step_id else ${newestStep(sql)} end,
       time_zone, ${baseUrl}, body
     from input i
     where total > 0
@@ -141,26 +146,27 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
     on conflict (shard, store_id, type, id) do update set
       version             = case when ${isNewer} then excluded.version + greatest(r.version - ${base}, 0)
                               else r.version end,
-      modified_at         = greatest(r.modified_at, excluded.modified_at),
+      modified_at         = case when ${isNewer} then excluded.modified_at else r.modified_at end,
       is_dated            = case when ${isNewer} then excluded.is_dated else r.is_dated end,
+      dated_at            = case when ${isNewer} then greatest(r.dated_at, excluded.dated_at) else r.dated_at end,
       event_id            = case when ${isNewer} then excluded.event_id else r.event_id end,
       time_zone           = case when ${isNewer} then excluded.time_zone else r.time_zone end,
       base_url            = case when ${isNewer} then excluded.base_url else r.base_url end,
       body                = case when ${isNewer} then excluded.body else r.body end,
       head_event_id       = excluded.head_event_id,
       step_id             = coalesce(excluded.step_id, r.step_id),
-      superseded_at       = r.modified_at,
+      superseded_dated_at = r.dated_at,
       superseded_event_id = r.head_event_id
-    returning r.shard, r.store_id, r.type, r.id, r.version, r.head_event_id, r.superseded_at, r.superseded_event_id,
+    returning r.shard, r.store_id, r.type, r.id, r.version, r.head_event_id, r.superseded_dated_at, r.superseded_event_id,
       ${base} as floor
   ), checked as materialized (
     select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_sound
-    from latest where superseded_at is null
+    from latest where superseded_event_id is null
   ), written as (
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
       base_url, date_created, body)
     select i.shard, i.event_id, i.store_id, i.type, i.resource_id, i.action,
-      case when i.is_stale or (i.is_dated and i.modified_at < l.superseded_at) then 0 else l.version - i.after end,
+      case when i.is_stale or (i.is_dated and i.modified_at < l.superseded_dated_at) then 0 else l.version - i.after end,
       i.nonce, coalesce(i.previous_id, l.superseded_event_id), i.time_zone, ${baseUrl}, ${now}, i.body
     from input i
     full join latest l on l.head_event_id = i.head_id

@@ -7,30 +7,18 @@ import { termOf, type Term } from '#commerce/mrr.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#database/pool.ts';
 import { Problem } from '#kernel/problem.ts';
-import { byResource, inLockOrder, inOrder, type Row, type Since } from '../batch/columns.ts';
+import { byResource, inLockOrder, inOrder, type Row } from '../batch/columns.ts';
 import type { Mint } from '../batch/mint.ts';
-import type { Published, TermColumns } from '../batch/queries.ts';
+import type { Priors } from '../batch/prior/prior.ts';
+import type { Prior } from '../batch/prior/queries.ts';
+import type { TermColumns } from '../batch/queries.ts';
 import { rowOf } from '../batch/rows.ts';
 import type { Request } from '../publish.ts';
 import type { NewEvent } from '../request.ts';
-import {
-  derivingStores,
-  holdBooks,
-  lastTerms,
-  lockPriors,
-  openBooks,
-  type Book,
-  type LastTerm,
-  type Prior,
-} from './queries.ts';
+import { derivingStores, holdBooks, lastTerms, openBooks, type Book, type LastTerm } from './queries.ts';
 import { stepEvent } from './step-event.ts';
 
 type Subscription = { readonly [name: string]: Value };
-
-/** Another process was the first to publish a subscription that was new to this one. */
-export class Overtaken extends Error {
-  override readonly name = 'Overtaken';
-}
 
 export const isAboutSubscriptions = ({ event }: Row): boolean =>
   event.type === 'subscription' || event.type === 'subscription_event';
@@ -50,10 +38,6 @@ export type Derived = {
   terms: TermColumns | null;
   /** Events that Halcyon writes itself in their store. */
   refused: ReadonlySet<Row>;
-  /** The dates of the locked versions. */
-  since: Since;
-  /** To be called with what was written: throws `Overtaken` where a version was there that had not been seen. */
-  check: (answer: readonly Published[]) => void;
 };
 
 const storesOf = (rows: readonly Row[]): { shard: number[]; storeId: number[] } => {
@@ -75,20 +59,16 @@ const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<
 
 const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
 
-const byKey = <T extends { storeId: number; id: string }>(found: readonly T[]) =>
-  new Map(found.map((one) => [keyOf(one.storeId, one.id), one]));
-
-/** What is known of the subscriptions before the batch; their versions are locked. */
-const known = async (tx: Queryable, groups: readonly Row[][]) => {
+/** The last terms of subscriptions whose versions are locked. */
+const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<ReadonlyMap<string, LastTerm>> => {
   const firsts = groups.flatMap(([row]) => row ?? []);
-  const keys = {
+  if (firsts.length === 0) return new Map();
+  const terms = await lastTerms(tx, {
     shard: firsts.map(({ shard }) => shard),
     storeId: firsts.map(({ storeId }) => storeId),
     id: firsts.map(({ event }) => event.resourceId),
-  };
-  if (firsts.length === 0) return { priors: byKey<Prior>([]), terms: byKey<LastTerm>([]) };
-  const priors = byKey(await lockPriors(tx, keys));
-  return { priors, terms: byKey(await lastTerms(tx, keys)) };
+  });
+  return new Map(terms.map((term) => [keyOf(term.storeId, term.id), term]));
 };
 
 type Step = { row: Row; event: (id: number) => NewEvent };
@@ -107,7 +87,7 @@ const follow = (group: readonly Row[], { book, derives, prior, term: last }: Bef
   const steps: Step[] = [];
   const first = prior === undefined ? undefined : (JSON.parse(prior.body) as Subscription);
   let latest = first;
-  for (const { row, isStale } of inOrder(group, now, prior?.modifiedAt)) {
+  for (const { row, isStale } of inOrder(group, prior?.datedAt ?? undefined)) {
     if (isStale) continue;
     const next = JSON.parse(row.event.body) as Subscription;
     if (derives) {
@@ -143,9 +123,15 @@ const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
   };
 };
 
-/** Derives in the transaction that writes `rows`. A store that is gone has no book: nothing follows, and its rows vanish. */
-export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mint; now: Date }): Promise<Derived> => {
-  const { mint, now } = by;
+/**
+ * Derives in the transaction that writes `rows`, from the versions that are locked. A store that is gone has no book: nothing
+ * follows, and its rows vanish.
+ */
+export const derive = async (
+  tx: Queryable,
+  rows: readonly Row[],
+  { mint, now, priors }: { mint: Mint; now: Date; priors: Priors },
+): Promise<Derived> => {
   const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
   const [deriving, books] = await Promise.all([
     derivingStores(tx, storesOf(rows.filter(isAboutSubscriptions))),
@@ -153,15 +139,15 @@ export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mi
   ]);
   const refused = rows.filter(({ event, storeId }) => event.type === 'subscription_event' && deriving.has(storeId));
   const groups = byResource(subscriptions.toSorted(inLockOrder));
-  const { priors, terms: lasts } = await known(tx, groups);
+  const lasts = await lastTermsOf(tx, groups);
   const steps: Step[] = [];
   const terms: NewTerm[] = [];
   for (const group of groups) {
-    const [{ storeId, event } = { storeId: 0, event: undefined }] = group;
-    const book = books.get(storeId);
-    if (book === undefined || event === undefined) continue;
-    const key = keyOf(storeId, event.resourceId);
-    const before = { book, derives: deriving.has(storeId), prior: priors.get(key), term: lasts.get(key) };
+    const [row] = group;
+    const book = row && books.get(row.storeId);
+    if (book === undefined || row === undefined) continue;
+    const term = lasts.get(keyOf(row.storeId, row.event.resourceId));
+    const before = { book, derives: deriving.has(row.storeId), prior: priors.of(row), term };
     const found = follow(group, before, now);
     steps.push(...found.steps);
     terms.push(...found.terms);
@@ -172,17 +158,9 @@ export const derive = async (tx: Queryable, rows: readonly Row[], by: { mint: Mi
     const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numbers[index] ?? 0, at, now });
     return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
   });
-  const isNew = ({ storeId, event }: Row) => !priors.has(keyOf(storeId, event.resourceId));
-  const firsts = new Set(groups.flatMap(([row]) => (row !== undefined && isNew(row) ? [row.eventId] : [])));
   return {
     rows: derived,
     terms: toTermColumns(terms),
     refused: new Set(refused),
-    since: ({ storeId, event }) =>
-      event.type === 'subscription' ? priors.get(keyOf(storeId, event.resourceId))?.modifiedAt : undefined,
-    check: (answer) => {
-      if (answer.some(({ eventId, previousId }) => previousId !== null && firsts.has(eventId)))
-        throw new Overtaken('a subscription that was new was published by somebody else meanwhile');
-    },
   };
 };

@@ -42,17 +42,7 @@ export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
     on conflict (shard, store_id) do nothing`;
 };
 
-export type Prior = { storeId: number; id: string; modifiedAt: Date; body: string };
 type Keys = { shard: number[]; storeId: number[]; id: string[] };
-
-/** The versions that are there, kept from other writers until the transaction ends; asked for in lock order. */
-export const lockPriors = async (sql: Queryable, asked: Keys): Promise<Prior[]> => sql<Prior[]>`
-  select r.store_id as "storeId", r.id, r.modified_at as "modifiedAt", r.body
-  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.id}::text[])
-    with ordinality as a (shard, store_id, id, n)
-  join resource r on r.shard = a.shard and r.store_id = a.store_id and r.type = 'subscription' and r.id = a.id
-  order by a.n
-  for update of r`;
 
 export type LastTerm = Term & { storeId: number; id: string; day: string };
 

@@ -1,0 +1,51 @@
+/** Which version is the latest: by date_modified where both have one, else by when they came. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+
+const app = await startTestApp({ roles: ['serve'] });
+const { storeId, platformToken } = app;
+
+type Event = { resource_version: number };
+
+let id = 0;
+const NONE = undefined;
+/** Publishes versions of a new customer: each is a list of dates that are sent as one array. Answers the versions they got. */
+const publish = async (...arrays: (string | undefined)[][]): Promise<{ versions: number[]; latest: number }> => {
+  id += 1;
+  const versions: number[] = [];
+  let n = 0;
+  for (const dates of arrays) {
+    const body = dates.map((date) => {
+      n += 1;
+      return { event: 'customer/modified', resource: { id, n, ...(date !== undefined && { date_modified: date }) } };
+    });
+    const response = await app.api('POST', `/stores/${storeId}/events`, { token: platformToken, body });
+    assert.equal(response.status, 200, await response.clone().text());
+    const { _embedded } = (await response.json()) as { _embedded: { 'svc:events': Event[] } };
+    versions.push(..._embedded['svc:events'].map((event) => event.resource_version));
+  }
+  const latest = await app.api('GET', `/stores/${storeId}/customers/${id}`);
+  return { versions, latest: ((await latest.json()) as { n: number }).n };
+};
+
+test('a version with a date follows one without, however old the date is', async () => {
+  assert.deepEqual(await publish([NONE], ['2020-01-01T00:00:00+0000']), { versions: [1, 2], latest: 2 });
+  assert.deepEqual(await publish([NONE, '2020-01-01T00:00:00+0000']), { versions: [1, 2], latest: 2 });
+});
+
+test('a date is compared with the newest there was, also where one without came between', async () => {
+  const [old, new_] = ['2026-01-01T00:00:00+0000', '2026-02-01T00:00:00+0000'];
+  assert.deepEqual(await publish([new_], [NONE], [old]), { versions: [1, 2, 0], latest: 2 });
+  assert.deepEqual(await publish([new_, NONE, old]), { versions: [1, 2, 0], latest: 2 });
+});
+
+test('one without a date is the latest, though an older one comes with it', async () => {
+  const [old, new_] = ['2026-01-01T00:00:00+0000', '2026-02-01T00:00:00+0000'];
+  assert.deepEqual(await publish([new_], [NONE, old]), { versions: [1, 2, 0], latest: 2 });
+});
+
+test('of two with the same date the later is the latest', async () => {
+  const date = '2026-01-01T00:00:00+0000';
+  assert.deepEqual(await publish([date], [date]), { versions: [1, 2], latest: 2 });
+});
