@@ -15,6 +15,7 @@ import { createSearch, type Search } from '#database/search.ts';
 import type { createAnnouncer } from '#delivery/announce.ts';
 import type { createGuard } from '#delivery/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
+import { followZone } from '#events/daily/queries.ts';
 import { createErasure } from '#events/erasure/operation.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
@@ -88,6 +89,7 @@ const openStores = (deps: RoomsDeps, search: Search) => {
       baseUrl,
       collections,
       onMoved: webhooksOfStore.renew,
+      followZone,
       eraseTheirs: [
         webhooksOfStore.erase,
         async (tx, { storeId }, request) => {

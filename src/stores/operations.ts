@@ -1,6 +1,6 @@
 /** Stores over the API: {base_url}/stores. */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql } from '#database/pool.ts';
+import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -24,6 +24,8 @@ export type StoreDeps = {
   collections: readonly PublishedCollection[];
   /** Called after the commit where the domain is another than before. */
   onMoved: (store: { shard: number; storeId: number }) => Promise<void>;
+  /** Called within the transaction that sets another time zone, which is there to be read. */
+  followZone: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
   eraseTheirs: readonly EraseTheirs[];
 };
 
@@ -46,7 +48,10 @@ const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
-const change = async ({ sql, changelog, onMoved }: StoreDeps, request: ApiRequest<StorePart>): Promise<StoreRow> => {
+const change = async (
+  { sql, changelog, onMoved, followZone }: StoreDeps,
+  request: ApiRequest<StorePart>,
+): Promise<StoreRow> => {
   const { shard, storeId } = storeOfAddress(request);
   const { before, after } = await transaction(sql, async (tx) => {
     const stored = await lockStore(tx, shard, storeId);
@@ -59,6 +64,7 @@ const change = async ({ sql, changelog, onMoved }: StoreDeps, request: ApiReques
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
     const domain = details.domain.toLowerCase();
     const changed = await updateStore(tx, { ...details, domain, timeZone, shard, id: storeId, now: request.now });
+    if (timeZone !== stored.timeZone) await followZone(tx, { shard, storeId });
     const turn = { before: stored, after: changed ?? stored };
     await recordStore(tx, storeId, turn, { changelog, actor: actorOf(request.principal), now: request.now });
     return turn;

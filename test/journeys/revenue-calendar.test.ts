@@ -71,6 +71,7 @@ test('a store that moves east has a snapshot of each day of its calendar', async
   const store = await addStore('Pacific/Honolulu');
   await publish(store, '2027-05-02T09:00:00Z', euros('a', 1));
   await revenue.moveStore(store, 'Pacific/Kiritimati');
+  assert.equal(await round(store, '2027-05-02T09:01:00Z'), 1, 'the first of May is over where it is now');
   await publish(store, '2027-05-02T09:30:00Z', euros('a', 2));
   await publish(store, '2027-05-02T11:00:00Z', euros('a', 3));
   await round(store, '2027-05-02T10:10:00Z');

@@ -109,6 +109,20 @@ test('an app changes its store, what it does not name stays, and the dates follo
   assert.deepEqual((await call('GET', `/stores/${alpha}`, { token: account })).body, body);
 });
 
+test('with its time zone a store moves the end of the day on which its revenue is counted', async () => {
+  const path = `/stores/${beta}`;
+  const resource = { id: 1, is_active: true };
+  const body = { event: 'subscription/created', resource };
+  assert.equal((await call('POST', `${path}/events`, { token: platform, body })).status, 201);
+  const endsAt = async (time_zone: string): Promise<string> => {
+    assert.equal((await call('PATCH', path, { token: account, body: { time_zone } })).status, 200);
+    const [row] = await sql<{ at: string }[]>`
+      select to_char(due_at at time zone ${time_zone}, 'HH24:MI') as at from revenue_book where store_id = ${beta}`;
+    return row?.at ?? 'nobody knows';
+  };
+  assert.deepEqual([await endsAt('Pacific/Kiritimati'), await endsAt('Pacific/Honolulu')], ['00:10', '00:10']);
+});
+
 test('what was read can be sent back', async () => {
   const { body } = await call('GET', `/stores/${beta}`, { token: account });
   const answer = await call('PATCH', `/stores/${beta}`, { token: account, body });

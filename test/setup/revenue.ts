@@ -2,8 +2,9 @@
  * Stores whose subscriptions are counted, at any time: publishes say when they are, and a clock that stands still tells the
  * job. One partition of events covers the years in which it all happens.
  */
-import type { Sql } from '#database/pool.ts';
+import { transaction, type Sql } from '#database/pool.ts';
 import { createMint } from '#events/batch/mint.ts';
+import { followZone } from '#events/daily/queries.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { runRound, type SnapshotDeps } from '#events/daily/snapshots.ts';
 import { createPublisher } from '#events/publish.ts';
@@ -75,8 +76,12 @@ export const startRevenue = async () => {
       const details = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone };
       return (await createStore(sql, { ...details, now })).id;
     },
-    moveStore: (storeId: number, timeZone: string) => sql`
-      update store set time_zone = ${timeZone} where shard = ${shardOf(storeId)} and id = ${storeId}`,
+    moveStore: (storeId: number, timeZone: string) =>
+      transaction(sql, async (tx) => {
+        const shard = shardOf(storeId);
+        await tx`update store set time_zone = ${timeZone} where shard = ${shard} and id = ${storeId}`;
+        await followZone(tx, { shard, storeId });
+      }),
     /** Publishes versions of subscriptions at that time. */
     publish: (storeId: number, text: string, ...resources: readonly ({ id: string } & Record<string, unknown>)[]) => {
       at(text);

@@ -110,6 +110,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     baseUrl: BASE_URL,
     collections: [],
     onMoved: async () => {},
+    followZone: async () => {},
     eraseTheirs: [],
   });
   const webhooks = createWebhookOperations({

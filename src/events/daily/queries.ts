@@ -58,6 +58,20 @@ export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook,
   return rows[0]?.isOver === true;
 };
 
+/**
+ * The store has moved to another time zone: its day ends by that calendar, in the transaction in which it does. To the east it
+ * is over sooner than the book says, and nobody would look.
+ */
+export const followZone = async (
+  sql: Queryable,
+  { shard, storeId }: Pick<DueBook, 'shard' | 'storeId'>,
+): Promise<void> => {
+  await sql`
+    update revenue_book b set due_at = ${dueAfter(sql, sql`b.next_day`)}
+    from store s
+    where b.shard = ${shard} and b.store_id = ${storeId} and s.shard = b.shard and s.id = b.store_id`;
+};
+
 /** The subscription with which a chunk of so many terms ends; undefined where no more than that are left. */
 export const endOfChunk = async (
   sql: Queryable,
