@@ -15,6 +15,7 @@ type Schema = {
   readOnly?: boolean;
   kind?: Kind;
   isGenerated?: true;
+  isOfPlatform?: true;
   description?: string;
   default?: Value;
   minLength?: number;
@@ -65,6 +66,7 @@ const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
     ...(maximum !== undefined && { maximum }),
     ...(schema.description !== undefined && { hint: schema.description }),
     ...(schema.isGenerated && { isGenerated: true as const }),
+    ...(schema.isOfPlatform && { isOfPlatform: true as const }),
     ...(schema.default !== undefined && { value: schema.default }),
   };
 };
@@ -117,12 +119,13 @@ export const createActions = ({ operations }: Resource): WithActions => {
         access === 'anyone' || (principal !== null && (access === 'token' || principal.scope === 'platform')),
     );
     if (possible.length === 0) return document;
+    const isPlatform = principal?.scope === 'platform';
     const actions = possible.map((doing): Action => ({
       name: NAMES[doing.method],
       title: doing.operation.title,
       method: doing.method,
       href,
-      fields: filled(doing, document, isForPerson),
+      fields: filled(doing, document, isForPerson).filter((field) => isPlatform || field.isOfPlatform !== true),
     }));
     return { ...document, actions };
   };

@@ -11,6 +11,8 @@ export type Hints = {
   choices?: readonly string[];
   /** Forms make up a value: a key. */
   isGenerated?: true;
+  /** Only the scope platform may change it: nobody else is asked for it. */
+  isOfPlatform?: true;
 };
 
 /** `null` and `""` clear it. Lengths count code points. */

@@ -56,6 +56,8 @@ export type Field = {
   hint?: string;
   /** A good new value is made up for it where it has none: a key. */
   isGenerated?: true;
+  /** Only who has the scope platform is asked for it. */
+  isOfPlatform?: true;
   /** What stands there now; absent where nothing does. */
   value?: Value;
 };

@@ -27,6 +27,7 @@ const subscriptionEvents = Type.Optional(
     enum: SUBSCRIPTION_EVENTS,
     description:
       'Whether Halcyon derives the steps in the lives of subscriptions, or the platform publishes them; the platform decides.',
+    isOfPlatform: true,
   }),
 );
 

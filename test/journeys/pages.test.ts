@@ -157,6 +157,17 @@ test('a refused form comes back with all that was typed and what is wrong with i
   assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the key that was made up stays');
 });
 
+test('an owner is not asked for what the platform alone decides, and a form that has it keeps what was typed', async () => {
+  const path = `/stores/${alpha}`;
+  const form = await formFor(path, 'PATCH');
+  assert.deepEqual([form.has('name'), form.has('subscription_events')], [true, false]);
+  const refused = await send(path, filled(form, { name: 'Typed', subscription_events: 'published' }));
+  assert.equal(refused.status, 403);
+  const page = await refused.text();
+  assert.ok(page.includes('value="Typed"'));
+  assert.match(page, /subscription_events can be changed with the scope platform alone/);
+});
+
 test('a form that is sent twice makes one thing', async () => {
   const form = filled(await formFor(WEBHOOKS, 'POST'), { name: 'Twice', format: 'json' });
   const sent = await Promise.all([send(WEBHOOKS, form), send(WEBHOOKS, form)]);

@@ -26,6 +26,10 @@ export type PostedForm = {
 /** What somebody can mend where they are: everything else is a page of its own. */
 const MENDABLE: ReadonlySet<number> = new Set([400, 409, 412, 422]);
 
+/** So can they where one field is not theirs to set: without it all the others may be. */
+const isMendable = ({ status, faults }: Problem): boolean =>
+  MENDABLE.has(status) || (status === 403 && faults.some(({ field }) => field !== undefined));
+
 /** 303, so that a reload does not post again. */
 const goTo = (reply: FastifyReply, address: string, services: Services, done: Done) => {
   const { pathname, search } = new URL(address, services.naming.baseUrl);
@@ -97,7 +101,7 @@ export const answerForm = async (services: Services, form: PostedForm) => {
   try {
     return goOn(services, form, await run(request, caller, { body, ifMatch, key: post.key }));
   } catch (thrown) {
-    if (!(thrown instanceof Problem) || !MENDABLE.has(thrown.status) || document === undefined) throw thrown;
+    if (!(thrown instanceof Problem) || !isMendable(thrown) || document === undefined) throw thrown;
     return showAgain(services, form, { document, post, problem: thrown });
   }
 };

@@ -10,7 +10,7 @@ import { aboutModifier } from '../words.ts';
 export type Json = { readonly [name: string]: Value };
 
 /** What inputs.ts says beside JSON Schema's own words is for forms. */
-const HINTS: ReadonlySet<string> = new Set(['kind', 'isGenerated']);
+const HINTS: ReadonlySet<string> = new Set(['kind', 'isGenerated', 'isOfPlatform']);
 
 /** A schema as plain JSON, without what is not of JSON Schema. */
 export const plainSchema = (schema: TSchema): Json => {
