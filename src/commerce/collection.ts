@@ -8,6 +8,7 @@ import { invalid, notFound } from '#kernel/problem.ts';
 import { collectionKeyOf } from './access.ts';
 import { collectionOf, relationsOf, typeOfCollection, wordsOf } from './catalogue.ts';
 import { resourceDocument } from './document.ts';
+import { nativeProperties } from './native.ts';
 import { listResources } from './queries.ts';
 import { revenueCharts } from './revenue/curve.ts';
 
@@ -33,6 +34,10 @@ export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation
     rel: 'resources',
     properties: PROPERTIES,
     isOpen: true,
+    closedAt: ({ collection = '' }) => {
+      const type = typeOfCollection(collection);
+      return type && nativeProperties(type);
+    },
     relations: ({ params }) => {
       const type = typeOfCollection(params['collection'] ?? '');
       return type === undefined ? {} : relationsOf(type);

@@ -5,6 +5,7 @@ import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#kernel/listing.ts';
 import { known, operation, type ApiRequest, type Charted, type Described, type Operation } from './operation.ts';
+import type { Params } from './route.ts';
 
 /**
  * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
@@ -23,7 +24,8 @@ export type Listed = {
 
 /**
  * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
- * alike, from what `properties` says of its items. `isOpen` where items may have other properties, too.
+ * alike, from what `properties` says of its items. `isOpen` where items may have other properties, too; not at addresses of
+ * which `closedAt` says what they have.
  */
 export const listing = (
   described: Described & {
@@ -32,6 +34,7 @@ export const listing = (
     title: string;
     properties: Comparisons;
     isOpen?: true;
+    closedAt?: (params: Params) => Comparisons | undefined;
     /** What `zoom` may name, where it may name anything. */
     relations?: (request: ApiRequest<undefined>) => Relations;
     handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
@@ -40,11 +43,13 @@ export const listing = (
   operation(described, {
     access: described.access ?? 'token',
     properties: described.properties,
+    closedAt: described.closedAt,
     modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
     handle: async (asked) => {
       const request = known<undefined>(asked);
       const { query } = request;
-      const { properties, isOpen = false } = described;
+      const closed = described.closedAt?.(request.params);
+      const { properties, isOpen = false } = closed === undefined ? described : { properties: closed };
       const {
         listing: wanted,
         fields,

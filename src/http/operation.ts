@@ -78,6 +78,8 @@ export type Operation = {
   modifiers: readonly string[];
   /** Of a listing: how each property of its items is compared. */
   properties: Comparisons | undefined;
+  /** The same at an address whose items have these properties and no others; undefined where that is not known. */
+  closedAt: ((params: Params) => Comparisons | undefined) | undefined;
   /** Throws a 404 where the caller does not reach the place: asked before a body is judged or an answer given again. */
   admit: ((request: ApiRequest<unknown, Principal | null>) => Promise<void> | undefined) | undefined;
   /** Called when `input` finds faults, with the members that have none: so that all faults of a body leave together. */
@@ -109,6 +111,7 @@ export const operation = (
   admit: undefined,
   review: undefined,
   properties: undefined,
+  closedAt: undefined,
   ...rest,
   handle: async (request, once) => {
     if (rest.properties === undefined) refuseParameters(request.query, modifiers);

@@ -3,7 +3,7 @@ import { bodyOf, fieldsOf } from '#http/actions.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
 import { rootOf } from '#http/root.ts';
-import { METHODS, type Method, type Resource, type Route } from '#http/route.ts';
+import { METHODS, type Method, type Params, type Resource, type Route } from '#http/route.ts';
 import type { Document, Field, Naming } from '#hypermedia/document.ts';
 
 /** One method of an address. */
@@ -30,22 +30,23 @@ export type Explained = Omit<Relation, 'example' | 'paths'> & {
 
 export type Explanations = { chapters: readonly Chapter[]; byRel: ReadonlyMap<string, Explained> };
 
-export const doingOf = (method: Method, operation: Operation): Doing => ({
+/** `given` are parameters of the path that have one value. */
+export const doingOf = (method: Method, operation: Operation, given: Params = {}): Doing => ({
   method,
   title: operation.title,
   summary: operation.summary,
   access: operation.access,
   fields: fieldsOf(bodyOf(operation)),
   modifiers: operation.modifiers,
-  comparable: Object.entries(operation.properties ?? {})
+  comparable: Object.entries(operation.closedAt?.(given) ?? operation.properties ?? {})
     .filter(([, comparison]) => comparison !== 'none')
     .map(([name]) => name),
 });
 
-const doingsOf = ({ operations }: Resource): Doing[] =>
+const doingsOf = ({ operations }: Resource, given: Params | undefined): Doing[] =>
   METHODS.flatMap((method) => {
     const operation = operations[method];
-    return operation === undefined ? [] : [doingOf(method, operation)];
+    return operation === undefined ? [] : [doingOf(method, operation, given)];
   });
 
 /** `:webhook_id` → `{webhook_id}`, and what is given in its place. */
@@ -66,7 +67,7 @@ export const explain = (chapters: readonly Chapter[], routes: readonly Route[], 
       const places = paths.map((path): Place => {
         const route = resources.get(routePathOf(path, root));
         const address = naming.baseUrl + templateOf(path, given);
-        return { path, address, doings: route === undefined ? [] : doingsOf(route) };
+        return { path, address, doings: route === undefined ? [] : doingsOf(route, given) };
       });
       const own = endpoints.filter((endpoint) => endpoint.rel === rel);
       return [rel, { ...relation, chapter: chapter.title, places, endpoints: own, example: example?.(naming) }];

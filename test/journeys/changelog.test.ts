@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startWithPeople } from '../security/people.ts';
 import { itemsOf, type Representation } from '../setup/caller.ts';
+import { nativeProperties } from '#commerce/native.ts';
 import { runCommand } from '../setup/command.ts';
 
 const people = await startWithPeople();
@@ -249,4 +250,21 @@ test('an app reads the changelog of its store, and of no other', async () => {
   const [entry] = itemsOf(own, 'changelogs');
   assert.equal((await call('GET', `${ALPHA}/changelogs/${String(entry?.['id'])}`, { token: store })).status, 200);
   assert.equal((await call('GET', `/stores/${beta}/changelogs`, { token: store })).status, 404);
+});
+
+test('what an entry has is known, and whatever else is asked for is a mistake', async () => {
+  const [{ _links, ...entry } = { _links: {} }] = await listed(alpha);
+  assert.deepEqual(Object.keys(nativeProperties('changelog') ?? {}).toSorted(), Object.keys(entry).toSorted());
+  for (const [query, message] of [
+    ['nothing=1', /no parameter "nothing".*possible/],
+    ['order=before', /before is only shown/],
+    ['fields=nothing', /no property "nothing"/],
+    ['resource_id=seven', /must be a number/],
+  ] as const) {
+    const refused = await call('GET', `${ALPHA}/changelogs?${query}`, { token: store });
+    assert.equal(refused.status, 400, query);
+    assert.match(String(itemsOf(refused, 'errors')[0]?.['message']), message);
+  }
+  const relation = await call('GET', '/rels/changelogs', { token: store });
+  assert.match(JSON.stringify(relation.body), /"filters":\[[^\]]*"resource_id"[^\]]*\]/);
 });

@@ -43,6 +43,15 @@ test('the page of the collection draws the days that are on it', async () => {
   assert.deepEqual(daysOf(await pageOf(`${snapshots}?limit=3&offset=10`)), [dayOf(13), dayOf(12), dayOf(11)]);
 });
 
+test('a property that no snapshot has is refused instead of finding nothing', async () => {
+  for (const [query, status] of [
+    ['date:greaterthan=2027-02-01', 200],
+    ['day=2027-02-01', 400],
+    ['order=currencies', 400],
+  ] as const)
+    assert.equal((await get(`${snapshots}?${query}`, 'application/json')).status, status, query);
+});
+
 test('other resources have no curve', async () => {
   assert.doesNotMatch(await pageOf(`/stores/${storeId}/changelogs`), /<svg/);
 });

@@ -1,6 +1,7 @@
 /** Recurring revenue, day by day: what came, what grew, what shrank and what went. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { nativeProperties } from '#commerce/native.ts';
 import { eraseResource } from '#events/erasure/erase.ts';
 import { shardOf } from '#kernel/ids.ts';
 import { euros, snapshotsOf, startRevenue, type Snapshot } from '../setup/revenue.ts';
@@ -32,6 +33,14 @@ test('a day is told of when it is over in the store, and once', async () => {
     `{"id":${event?.id},"date":"2027-03-01","currencies":[{"currency_code":"EUR","mrr":19.99,"active_count":1,"new":19.99,` +
       '"expansion":0,"contraction":0,"churn":0,"reactivation":0}],"date_created":"2027-03-02T00:10:00+0100"}',
   ]);
+});
+
+test('what a snapshot has is what it can be asked for', async () => {
+  const store = await addStore('UTC');
+  await publish(store, '2027-03-01T10:00:00Z', euros('a', 1));
+  await round(store, '2027-03-02T00:10:00Z');
+  const [snapshot = {}] = await snapshotsOf(revenue, store);
+  assert.deepEqual(Object.keys(snapshot), Object.keys(nativeProperties('subscription_mrr_snapshot') ?? {}));
 });
 
 test('a store without a subscription is not counted', async () => {
