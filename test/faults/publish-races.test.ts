@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { waitingForLocks } from '../setup/locks.ts';
 import { openPublishHouse, type Published } from '../setup/publish-house.ts';
 import { until } from '../setup/until.ts';
 
@@ -49,6 +50,24 @@ test('a hundred posts of one key over two processes make one event, and all get 
   assert.equal(countOf(answers, 201), AT_ONCE);
   assert.equal(new Set(answers.map(({ text }) => text)).size, 1);
   assert.equal(await eventsAbout('once'), 1);
+});
+
+test('a key that two processes find free at the same moment is taken by one, and the other gets its answer', async () => {
+  const holder = await sql.reserve();
+  await holder`begin`;
+  await holder`
+    insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
+    values (${storeId % 256}, ${storeId}, 'free', ${Buffer.alloc(32)}, array[1], now())`;
+  const answered = atOnce(2, () => created({ id: 'free' }), 'free');
+  await until(
+    () => waitingForLocks(sql),
+    (waiting) => waiting === 2,
+  );
+  await holder`rollback`;
+  holder.release();
+  const answers = await answered;
+  assert.deepEqual([countOf(answers, 201), new Set(answers.map(({ text }) => text)).size], [2, 1]);
+  assert.equal(await eventsAbout('free'), 1);
 });
 
 test('of two bodies under one key over two processes one wins, and the other is refused each time', async () => {
