@@ -7,7 +7,7 @@ import { meaningOf, type Subscription } from './facts.ts';
 const IGNORED: ReadonlySet<string> = new Set(['id', 'date_modified', '_links', '_embedded']);
 
 /** What is embedded and is its own: what it buys. Transactions are its history, and a customer has a life of their own. */
-const OWN_RELATIONS = ['transaction_template', 'attributes'] as const;
+export const OWN_RELATIONS = ['transaction_template', 'attributes'] as const;
 
 /** Most are the very same, which is seen without reading what they mean. */
 const differs = (name: string, was: Value | undefined, is: Value | undefined): boolean =>

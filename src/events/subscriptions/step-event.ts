@@ -1,8 +1,8 @@
 /** The subscription_event that tells of a step. */
-import { memberOf } from '#commerce/lifecycle/difference.ts';
 import { embeddedUnder, isObject } from '#commerce/document.ts';
 import type { Subscription } from '#commerce/lifecycle/facts.ts';
 import type { Step } from '#commerce/lifecycle/steps.ts';
+import { isShort, SHORT_LENGTH_MAX, toldBetween } from '#commerce/lifecycle/told.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { NewEvent } from '../request.ts';
@@ -22,12 +22,6 @@ type About = {
  * be: of a larger one, properties that are no texts, numbers or truths are left out, and then the long ones.
  */
 const COPY_MAX_BYTES = 16 * 1024;
-const TOLD_MAX = 20;
-const TOLD_LENGTH_MAX = 200;
-
-const isPlain = (value: Value | undefined): boolean => typeof value !== 'object' || value === null;
-const isShort = (value: Value | undefined): boolean =>
-  isPlain(value) && (typeof value !== 'string' || value.length <= TOLD_LENGTH_MAX);
 
 const isSmall = (value: Value): boolean => Buffer.byteLength(JSON.stringify(value)) <= COPY_MAX_BYTES;
 
@@ -47,17 +41,9 @@ const shortened = (entries: readonly (readonly [string, Value])[]): Subscription
 const copyOf = ({ _embedded, _links, ...own }: Subscription): Subscription =>
   isSmall(own) ? own : shortened(Object.entries(own));
 
-/** What differed, as it was and as it is: short values alone, since the copy has the others; null for a first version. */
-const toldOf = ({ before, after, differing }: About): { before: Subscription | null; after: Subscription | null } => {
-  if (before === undefined) return { before: null, after: null };
-  const names = differing
-    .filter((name) => name.length <= TOLD_LENGTH_MAX)
-    .filter((name) => [before, after].every((version) => isShort(memberOf(version, name))))
-    .slice(0, TOLD_MAX);
-  const of = (version: Subscription) =>
-    Object.fromEntries(names.map((name) => [name, memberOf(version, name) ?? null]));
-  return { before: of(before), after: of(after) };
-};
+/** What differed, as it was and as it is; null for a first version. */
+const toldOf = ({ before, after, differing }: About) =>
+  before === undefined ? { before: null, after: null } : toldBetween(before, after, differing);
 
 const RELATIONS = ['last_transaction', 'transaction_template'] as const;
 
@@ -69,7 +55,7 @@ const sought = (subscription: Subscription | undefined, name: string, relations:
 };
 
 const isAmountOrWord = (value: Value | undefined): boolean =>
-  typeof value === 'number' || (typeof value === 'string' && value !== '' && value.length <= TOLD_LENGTH_MAX);
+  typeof value === 'number' || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
 
 /** What was billed, what is owed, or what was owed; null for other steps, and where nobody says. */
 const amountOf = (step: Step, { before, after }: About): Value => {
