@@ -9,6 +9,11 @@ const snapshot = (date: string, amounts: Amounts): string => {
   return JSON.stringify({ date, currencies });
 };
 
+test('what has no currency says so', () => {
+  const { curves } = revenueCharts([snapshot('2027-03-01', { XXX: { mrr: 1, active_count: 1 } })]);
+  assert.equal(curves[0]?.title, 'Monthly recurring revenue without a currency');
+});
+
 test('each currency has a curve of its own, in the order of the days', () => {
   const bodies = [
     snapshot('2027-03-02', { USD: { mrr: 5, active_count: 3 }, EUR: { mrr: 2, active_count: 1 } }),

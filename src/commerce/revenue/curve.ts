@@ -12,6 +12,10 @@ type Snapshot = {
   currencies: readonly { currency_code: string; mrr: number; active_count: number }[];
 };
 
+/** `XXX` is none (ISO 4217). */
+const titleOf = (currency: string): string =>
+  currency === 'XXX' ? 'Monthly recurring revenue without a currency' : `Monthly recurring revenue in ${currency}`;
+
 const notDrawn = (count: number): string =>
   count === 1
     ? 'Not drawn: the currency with the fewest subscriptions.'
@@ -33,7 +37,7 @@ export const revenueCharts = (bodies: readonly string[]): Charts => {
     .slice(0, CURRENCIES_SHOWN)
     .toSorted((a, b) => (a.currency < b.currency ? -1 : 1))
     .map(({ currency, of }) => ({
-      title: `Monthly recurring revenue in ${currency}`,
+      title: titleOf(currency),
       currency,
       points: of.map(({ day, value }) => ({ day, value })),
     }));

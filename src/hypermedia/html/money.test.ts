@@ -12,6 +12,7 @@ const amounts: readonly (readonly [value: string | number, currency: string | un
     ['123456789012345678901.07', 'EUR', '€123,456,789,012,345,678,901.07'],
     ['10', 'XQZ', 'XQZ\u00A010.00'],
     ['10', undefined, '10'],
+    ['10', 'XXX', '10'],
     ['10', 'no currency', '10'],
     ['a lot', 'EUR', undefined],
     ['', 'EUR', undefined],

@@ -5,13 +5,25 @@ const formats = new Map<string, Intl.NumberFormat>();
 /** There are about 180; a publisher can make up more. Making one costs 40 µs. */
 const FORMATS_MAX = 200;
 
-const formatOf = (currency: string): Intl.NumberFormat => {
-  const known = formats.get(currency);
-  if (known !== undefined) return known;
+/** Of ISO 4217, without `XXX`, which says there that no currency is meant. */
+export const isCurrency = (code: string): boolean => /^[A-Za-z]{3}$/.test(code) && code.toUpperCase() !== 'XXX';
+
+type Digits = 'all' | 'usual';
+
+const makeFormat = (currency: string, digits: Digits): Intl.NumberFormat => {
+  if (!isCurrency(currency)) return new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
   // More digits than the currency has are shown as they came: a rounded price is another price.
-  const format = new Intl.NumberFormat('en', { style: 'currency', currency, maximumFractionDigits: 20 });
+  const more = digits === 'all' ? { maximumFractionDigits: 20 } : {};
+  return new Intl.NumberFormat('en', { style: 'currency', currency, ...more });
+};
+
+const formatOf = (currency: string, digits: Digits): Intl.NumberFormat => {
+  const name = `${currency} ${digits}`;
+  const known = formats.get(name);
+  if (known !== undefined) return known;
+  const format = makeFormat(currency, digits);
   if (formats.size >= FORMATS_MAX) formats.clear();
-  formats.set(currency, format);
+  formats.set(name, format);
   return format;
 };
 
@@ -19,6 +31,9 @@ const formatOf = (currency: string): Intl.NumberFormat => {
 export const shownMoney = (value: Value, currency: string | undefined): string | undefined => {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : '';
   if (!/^-?[0-9]{1,30}(?:\.[0-9]{1,20})?$/.test(text)) return undefined;
-  if (currency === undefined || !/^[A-Za-z]{3}$/.test(currency)) return text;
-  return formatOf(currency.toUpperCase()).format(text as `${number}`);
+  if (currency === undefined || !isCurrency(currency)) return text;
+  return formatOf(currency.toUpperCase(), 'all').format(text as `${number}`);
 };
+
+/** With the decimals that the currency has, and two where there is none: sums, which nobody pays. */
+export const roundedMoney = (value: number, currency: string): string => formatOf(currency, 'usual').format(value);

@@ -62,6 +62,13 @@ for (const [what, values, curve, axis, summary] of table) {
   });
 }
 
+test('amounts have the decimals of their currency, and those without one have no sign', () => {
+  assert.equal(summaryOf(drawn([51.716667])), '€51.72 on 1 Mar 2027');
+  assert.equal(summaryOf(drawn([5_171.6667], 'JPY')), '¥5,172 on 1 Mar 2027');
+  assert.equal(summaryOf(drawn([51.716667], 'XXX')), '51.72 on 1 Mar 2027');
+  assert.deepEqual(axisOf(drawn([90], 'XXX')), ['100', '50', '0']);
+});
+
 test('without a day nothing is drawn', () => assert.equal(drawn([]), ''));
 
 test('a year has a point a day, and its numbers beside it, the latest first', () => {

@@ -1,17 +1,17 @@
 /** Amounts and days beside a curve, in few letters. */
-import { shownMoney } from '../money.ts';
+import { isCurrency, roundedMoney } from '../money.ts';
 
 /** `€1.25K`. Beyond a thousand million million there are no words that anybody reads: `1.2E18`. */
 export const briefAmount = (value: number, currency: string): string =>
   new Intl.NumberFormat('en', {
-    ...(/^[A-Z]{3}$/.test(currency) && { style: 'currency', currency }),
+    ...(isCurrency(currency) && { style: 'currency', currency }),
     notation: Math.abs(value) < 1e15 ? 'compact' : 'scientific',
     maximumSignificantDigits: 3,
   }).format(value);
 
-/** Whole, as far as a number in JavaScript has it. */
+/** With the decimals that the currency has: a yearly price is a month's with millionths, which nobody wants to read. */
 export const amount = (value: number, currency: string): string =>
-  shownMoney(String(value), currency) ?? briefAmount(value, currency);
+  Math.abs(value) < 1e15 ? roundedMoney(value, currency) : briefAmount(value, currency);
 
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 
