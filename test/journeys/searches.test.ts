@@ -38,6 +38,13 @@ test('of twenty searches of a store ten wait for one, and another store is read 
   await whileLocked('resource', async () => {
     const search = () => app.api('GET', `/stores/${storeId}/transactions?a:not=1`);
     searches.push(...Array.from({ length: 20 }, search));
+    let refused = 0;
+    for (const answer of searches) void answer.then(() => (refused += 1));
+    // All have come: eleven stay, and the others are told at once.
+    await until(
+      async () => refused,
+      (count) => count === 9,
+    );
     assert.equal((await app.api('GET', `/stores/${second.storeId}`, { token: second.token })).status, 200);
   });
   const answers = await Promise.all(searches);
