@@ -24,7 +24,7 @@ after(() => rm(folder, { recursive: true }));
 const platform = await createClient(sql, { name: 'Shop', redirectUris: [], trusted: true, now: app.clock.now() });
 
 /** What happens to a request that publishes, by how many of them came before; nothing where this says nothing. */
-let fate: (n: number) => 'busy' | 'lost' | 'held' | undefined = () => undefined;
+let fate: (n: number) => 'busy' | 'paged' | 'lost' | 'held' | undefined = () => undefined;
 let posts: { atMs: number; lines: number }[] = [];
 let held: ServerResponse[] = [];
 
@@ -38,6 +38,7 @@ const gate = createServer((request, response) => {
     const isPost = request.url?.endsWith('/events') === true;
     const what = isPost ? fate(posts.length) : undefined;
     if (isPost) posts.push({ atMs: performance.now(), lines: (JSON.parse(body.toString()) as unknown[]).length });
+    if (what === 'paged') return response.end('<html>Sign in to the network</html>');
     if (what === 'busy') return response.writeHead(503, { 'Retry-After': '1' }).end();
     const { method, headers } = request;
     const asked = send(app.baseUrl + request.url, { method, headers });
@@ -136,6 +137,13 @@ test('an address at which no Halcyon answers is named, with what to look at', as
   const { code, end } = await publish([await file(orders(1)), '--store', storeId, '--url', `http://127.0.0.1:${port}`]);
   assert.equal(code, 1);
   assert.match(end, /127\.0\.0\.1:\d+.* is no Halcyon: check --url/);
+});
+
+test('an answer that tells of no events publishes none', async () => {
+  fate = () => 'paged';
+  const { code, out, end } = await publish([await file(orders(1)), '--store', storeId]);
+  assert.deepEqual([code, out], [1, '']);
+  assert.match(end, /is no Halcyon: check --url/);
 });
 
 test('of the lines of one resource the last is the latest, however many arrays they are in', async () => {
