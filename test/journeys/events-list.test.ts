@@ -190,8 +190,8 @@ test('of a store that is gone nothing is read, though its rows are still there',
 test('what Halcyon tells itself stands among the events of the platform in the order in which all happened', async () => {
   const there = { name: 'w', format: 'json', encryption_key: 'k', url: 'http://127.0.0.1:9/' };
   const before = await publish('customer/created', 'between', second.storeId);
-  const made = await app.api('POST', `/stores/${second.storeId}/webhooks`, { body: there, token: second.token });
-  assert.equal(made.status, 201, await made.text());
+  const hooked = await app.api('POST', `/stores/${second.storeId}/webhooks`, { body: there, token: second.token });
+  assert.equal(hooked.status, 201, await hooked.text());
   const after = await publish('customer/modified', 'between', second.storeId);
   const { body } = await get(`/stores/${second.storeId}/events?limit=3`, second.token);
   const listed = body._embedded['svc:events'] ?? [];
