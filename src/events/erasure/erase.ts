@@ -27,7 +27,7 @@ export const eraseResource = async (
   const { shard, storeId } = key;
   const batch = { limit: EVENTS_AT_ONCE, now };
   const { ids, left } = await transaction(sql, async (tx) => {
-    // The book before the resource, as a publish takes them.
+    // Shared with publishes, which hold the resource when they take it: only the end of a day waits for it, and holds nothing.
     const columns = { shard: [shard], storeId: [storeId] };
     const [book] = key.type === 'subscription' ? await holdBooks(tx, columns, now) : [];
     const latest = await lockResource(tx, key);
