@@ -25,6 +25,7 @@ alter table resource
   -- So an erased subscription takes them along, also those whose events' days were dropped long ago.
   add column step_id             bigint;
 update resource set dated_at = moment_of(body::json ->> 'date_modified');
+update resource set is_dated = dated_at is not null;
 
 -- events --------------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import { createGuard } from '#delivery/guard.ts';
 import { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
 import { startSnapshots } from '#events/daily/snapshots.ts';
+import { createMint, type Mint } from '#events/batch/mint.ts';
 import { createEventPurges } from '#events/housekeeping/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
@@ -117,8 +118,8 @@ const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry, wor
   });
 
 /** Where deliveries are made, for the same shards: so it goes on while no API is served. */
-const tellOfDays = ({ config, sql, clock, log }: AppDeps, worker: Worker): Running => {
-  const { writeFacts } = openNative(config);
+const tellOfDays = ({ config, sql, clock, log }: AppDeps, worker: Worker, mint: Mint): Running => {
+  const { writeFacts } = openNative(config, mint);
   return startSnapshots({
     sql,
     clock,
@@ -145,18 +146,20 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const sealer = createSealer(deps.secretKey);
   const guard = createGuard(config.delivery.allowedNetworks);
   const announcer = createAnnouncer({ sql, log });
+  // One for all that this process makes: ids rise in the order in which things happen here.
+  const mint = createMint(() => clock.monotonicMs());
   const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
   const partitions = await keepPartitions(deps);
   const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard) : undefined;
   await worker?.start();
-  const days = worker === undefined ? undefined : tellOfDays(deps, worker);
+  const days = worker === undefined ? undefined : tellOfDays(deps, worker, mint);
   const running: Running[] = [partitions, announcer, mailer, worker, days].filter((part) => part !== undefined);
   const registry = new Registry();
   if (deps.roles.includes('serve')) {
     running.push(keepHouse(deps, registry, worker));
     const { secretKey } = deps;
     const bearer = createBearer({ sql });
-    const publishing = openPublishing({ config, sql, log, worker, announcer });
+    const publishing = openPublishing({ config, sql, log, worker, announcer, mint });
     const { rooms, pages, once } = createRooms({
       publishing,
       config,

@@ -3,7 +3,7 @@ import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
-import { createMint } from '#events/batch/mint.ts';
+import { createMint, type Mint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
 import type { Holders } from '#events/erasure/chain/chain.ts';
 import { createNativeWriter } from '#events/native.ts';
@@ -18,7 +18,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Com
 });
 
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
-export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint = createMint()) => {
+export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint: Mint = createMint()) => {
   const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
   return { writeFacts, changelog: createChangelog(writeFacts) };
 };
@@ -35,11 +35,11 @@ export const openPublishing = (deps: {
   log: Log;
   worker: Worker | undefined;
   announcer: Announcer;
+  /** The process' one. */
+  mint: Mint;
 }) => {
-  const { config, sql, log, worker, announcer } = deps;
+  const { config, sql, log, worker, announcer, mint } = deps;
   const { baseUrl } = config;
-  // One for all: ids rise in the order in which things happen here.
-  const mint = createMint();
   const publish = createPublisher({
     sql,
     mint,

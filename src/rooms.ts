@@ -15,7 +15,7 @@ import { createSearch, type Search } from '#database/search.ts';
 import type { createAnnouncer } from '#delivery/announce.ts';
 import type { createGuard } from '#delivery/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
-import { followZone } from '#events/daily/queries.ts';
+import { followZone } from '#events/daily/zone.ts';
 import { createErasure } from '#events/erasure/operation.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';

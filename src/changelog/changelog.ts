@@ -8,7 +8,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Principal } from '#kernel/principal.ts';
 
-/** `operator`: by a command. `halcyon`: by itself, such as the deactivation of a webhook that fails. */
+/** `operator`: by a command. `halcyon`: by itself, such as the end of a grant whose code came twice. */
 export type Actor = {
   kind: 'user' | 'app' | 'platform' | 'operator' | 'halcyon';
   user: number | null;

@@ -3,6 +3,7 @@ import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from './document.ts';
 import { currencyOf } from './kinds.ts';
+import { readFlag } from './lifecycle/facts.ts';
 import { amountOf } from './revenue/amount.ts';
 import { millionthsOf, textOfMillionths } from './revenue/decimal.ts';
 import { periodsAMonth } from './revenue/frequency.ts';
@@ -41,8 +42,6 @@ const dayOf = (value: Value | undefined, timeZone: string): string | null => {
   return STORABLE.test(day) ? day : null;
 };
 
-const YES: ReadonlySet<unknown> = new Set([true, 1, '1', 'true']);
-
 /** The term that a subscription's representation says, its days those of the time zone. */
 export const termOf = (subscription: { readonly [name: string]: Value }, timeZone: string): Term => {
   const found = embeddedUnder(subscription, 'transaction_template');
@@ -50,7 +49,7 @@ export const termOf = (subscription: { readonly [name: string]: Value }, timeZon
   return {
     currency: currencyOf(subscription) ?? currencyOf(template) ?? NO_CURRENCY,
     monthly: monthlyOf(subscription['frequency'], template),
-    isActive: YES.has(subscription['is_active']),
+    isActive: readFlag(subscription['is_active']),
     startDay: dayOf(subscription['start_date'], timeZone),
     endDay: dayOf(subscription['end_date'], timeZone),
   };

@@ -53,7 +53,7 @@ export const createPublisher = (
       maxBytes: deps.batchBytes,
       sizeOf: ({ events }) => ({
         rows: events.length,
-        bytes: events.reduce((bytes, event) => bytes + event.body.length, 0),
+        bytes: events.reduce((bytes, event) => bytes + Buffer.byteLength(event.body), 0),
       }),
       run: write,
       waiting: { maxBytes: deps.waitingBytes / COMMITTERS, full: busy },

@@ -29,7 +29,7 @@ const resourceExample: Example = ({ baseUrl }) =>
 
 export const eventChapter: Chapter = {
   title: 'Events',
-  about: 'What happened in a store, as the platform told it. Webhooks are made from these.',
+  about: 'What happened in a store, as the platform or Halcyon itself told it. Webhooks are made from these.',
   relations: [
     {
       rel: 'events',
@@ -44,7 +44,7 @@ export const eventChapter: Chapter = {
       rel: 'event',
       title: 'An event',
       about:
-        'That something happened to one resource, and which version of it came of that. Events are kept for 30 days.',
+        'That something happened to one resource, and which version of it came of that. Events are kept for 30 days, unless the operator says otherwise.',
       paths: ['/stores/:store_id/events/:event_id'],
       example: eventExample,
     },
@@ -52,7 +52,7 @@ export const eventChapter: Chapter = {
       rel: 'payload',
       title: 'What an event carried',
       about:
-        'The resource as it was when the event happened, with the links and the time zone of that moment; it never changes. zoom and fields shape it as they shape a delivery.',
+        'The resource as it was when the event happened, with the links and the time zone of that moment; it never changes, but for what is erased. zoom and fields shape it as they shape a delivery.',
       paths: ['/stores/:store_id/events/:event_id/payload'],
       example: resourceExample,
     },

@@ -4,7 +4,7 @@
  */
 import { transaction, type Sql } from '#database/pool.ts';
 import { createMint } from '#events/batch/mint.ts';
-import { followZone } from '#events/daily/queries.ts';
+import { followZone } from '#events/daily/zone.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { runRound, type SnapshotDeps } from '#events/daily/snapshots.ts';
 import { createPublisher } from '#events/publish.ts';

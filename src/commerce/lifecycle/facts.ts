@@ -29,7 +29,7 @@ const readWord = (value: Value | undefined): string =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 
 /** `true`, `1` and their texts. */
-const readFlag = (value: Value | undefined): boolean => ['true', '1'].includes(readWord(value).toLowerCase());
+export const readFlag = (value: Value | undefined): boolean => ['true', '1'].includes(readWord(value));
 
 /** `0000-00-00` is no date and stands for none. */
 const readDateMs = (value: Value | undefined): number | null =>

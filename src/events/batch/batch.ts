@@ -23,17 +23,17 @@ export type BatchDeps = {
   onUnknown: (error: unknown) => void;
 };
 
-/** Each time somebody else was faster with a key or a new subscription, which is then there to be found. */
+/** Each time somebody else was faster with a key, a new resource or an erasure, which is then there to be found. */
 const TRIES_MAX = 10;
 
-/** A key that was taken, and a circle of locks, which PostgreSQL breaks by undoing one of those in it. */
+/** A key that was taken, a resource that was erased, and a circle of locks, which PostgreSQL breaks by undoing one of those in it. */
 const UNDONE: ReadonlySet<unknown> = new Set(['HL001', '40P01']);
 
 /** Nothing was written, and the same once more may well be. */
 const isOvertaken = (error: unknown): boolean =>
   error instanceof Overtaken || (error instanceof Error && UNDONE.has((error as { code?: unknown }).code));
 
-const CONTENDED = 'Somebody else publishes the same keys or subscriptions at this moment: send it again in a second';
+const CONTENDED = 'Somebody else publishes or erases the same at this moment: send it again in a second';
 const contended = (cause: unknown): Problem =>
   new Problem(503, { code: 'busy', message: CONTENDED }, { headers: { 'Retry-After': '1' }, cause });
 
@@ -66,11 +66,12 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
       const own = rowsOf(kept);
       if (own.length === 0) return { rows: [], answer: [], refused };
       // What was refused must not count as a step of a subscription: without it, everything is derived once more.
-      const final = refused.size > 0 ? await derive(tx, own, { mint, now, priors }) : derived;
+      const seen = refused.size > 0 ? await readPriors(tx, own) : priors;
+      const final = refused.size > 0 ? await derive(tx, own, { mint, now, priors: seen }) : derived;
       const rows = [...own, ...final.rows];
-      const { since } = priors;
+      const { since } = seen;
       const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now, since });
-      priors.check(answer);
+      seen.check(answer);
       return { rows, answer, refused };
     });
 

@@ -58,11 +58,8 @@ export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook,
   return rows[0]?.isOver === true;
 };
 
-/**
- * The store has moved to another time zone: its day ends by that calendar, in the transaction in which it does. To the east it
- * is over sooner than the book says, and nobody would look.
- */
-export const followZone = async (
+/** The day that is open ends by the store's present calendar. */
+export const moveDue = async (
   sql: Queryable,
   { shard, storeId }: Pick<DueBook, 'shard' | 'storeId'>,
 ): Promise<void> => {
@@ -98,7 +95,7 @@ export type Sums = {
 };
 
 /**
- * What the subscriptions after one, up to another (null: all that are left), amount to on a day.
+ * What the subscriptions after one, up to another (undefined: all that are left), amount to on a day.
  *
  * A term says what was known at the end of its day, until there is another: it is a span of days on which the subscription was
  * active in one currency. Of two spans of a subscription never both cover a day, so there is one amount a day or none. Of

@@ -12,7 +12,7 @@ const TABLES = {
   access_grant: ['id'],
   webhook: ['id'],
   resource: ['store_id', 'type', 'id'],
-  event: ['id'],
+  event: ['resource_type', 'id'],
 } as const;
 
 /** By table and the names of a row, the hash of all of it. */

@@ -21,9 +21,8 @@ const dependent = (rows: readonly Row[]): Row[][] =>
     (group) => group[0]?.event.type === 'subscription' || isUnsettled(group),
   );
 
-/** A subscription is told of by its steps; others depend on what is there where some have dates and some have none. */
+/** Whether any but subscriptions depend on what is there: those of which some have dates and some have none. */
 export const dependOnPriors = (rows: readonly Row[]): boolean => {
-  if (rows.some(({ event }) => event.type === 'subscription')) return true;
   const isMixed =
     rows.some(({ event }) => event.modifiedAt === null) && rows.some(({ event }) => event.modifiedAt !== null);
   return isMixed && dependent(rows).length > 0;
