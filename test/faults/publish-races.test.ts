@@ -7,9 +7,6 @@ import { openPublishHouse, type Published } from '../setup/publish-house.ts';
 import { until } from '../setup/until.ts';
 
 const AT_ONCE = 100;
-const CROSSINGS = 20;
-/** So long that two that cross are under way at the same time. */
-const CROSSING_EVENTS = 300;
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 const FIRST_DAY_MS = Date.parse('2026-01-01T00:00:00Z');
 const DAY_MS = 86_400_000;
@@ -81,22 +78,6 @@ test('of two bodies under one key over two processes one wins, and the other is 
   assert.equal(countOf(lost, 422), AT_ONCE / 2);
   assert.equal(new Set(idsOf(won)).size, 1);
   assert.equal(await eventsAbout('either'), 1);
-});
-
-test('arrays whose keys cross over two processes all get the same events', async () => {
-  for (let round = 0; round < CROSSINGS; round += 1) {
-    const array = upTo(CROSSING_EVENTS).map((n) => created({ id: `k${round}-${n}` }, `k${round}-${n}`));
-    const answers = await atOnce(2, (n) => (n === 0 ? array : array.toReversed()));
-    assert.deepEqual([countOf(answers, 200), new Set(idsOf(answers)).size], [2, CROSSING_EVENTS]);
-  }
-});
-
-test('arrays whose resources cross over two processes are all published', async () => {
-  for (let round = 0; round < CROSSINGS; round += 1) {
-    const array = upTo(CROSSING_EVENTS).map((n) => created({ id: `r${round}-${n}` }));
-    const answers = await atOnce(2, (n) => (n === 0 ? array : array.toReversed()));
-    assert.equal(countOf(answers, 200), 2);
-  }
 });
 
 test('a resource fifty times in an array and in fifty posts over two processes has versions 1 to 100', async () => {

@@ -201,3 +201,14 @@ test('what Halcyon tells itself stands among the events of the platform in the o
   );
   assert.deepEqual([listed[0]?.['id'], listed[2]?.['id']], [after['id'], before['id']]);
 });
+
+test('an event that took its number early is listed by when it happened', async () => {
+  const early = await publish('customer/created', 'early', second.storeId);
+  await publish('customer/created', 'late', second.storeId);
+  await sql`update event set date_created = date_created + interval '1 minute' where id = ${Number(early['id'])}`;
+  const { body } = await get(`/stores/${second.storeId}/events?limit=2`, second.token);
+  assert.deepEqual(
+    body._embedded['svc:events']?.map((item) => item['resource_id']),
+    ['early', 'late'],
+  );
+});

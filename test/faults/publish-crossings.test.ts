@@ -1,0 +1,59 @@
+/** Two processes publish the same in opposite orders at once: all is published, and PostgreSQL has no circle to break. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPublishHouse } from '../setup/publish-house.ts';
+import { until } from '../setup/until.ts';
+
+const CROSSINGS = 20;
+/** So long that two that cross are under way at the same time. */
+const EVENTS = 300;
+
+const house = await openPublishHouse();
+const { sql } = house;
+
+/** Sends each array to one process and reversed to another, and ends both: what a connection has counted is told then. */
+const cross = async (arrayOf: (round: number) => object[]) => {
+  const servers = await Promise.all([house.start(), house.start()]);
+  const answers: { status: number; ids: number[] }[][] = [];
+  for (let round = 0; round < CROSSINGS; round += 1) {
+    const array = arrayOf(round);
+    const sent = servers.map(async ({ origin }, n) => {
+      const { status, events } = await house.publish(origin, n === 0 ? array : array.toReversed());
+      return { status, ids: events.map(({ id }) => id) };
+    });
+    answers.push(await Promise.all(sent));
+  }
+  for (const server of servers) await server.end('SIGTERM');
+  const connected = async () =>
+    (await sql`select from pg_stat_activity where datname = current_database() and application_name = 'halcyon'`)
+      .length;
+  await until(connected, (count) => count === 0);
+  const [row] = await sql<{ deadlocks: number }[]>`
+    select deadlocks from pg_stat_database where datname = current_database()`;
+  return { answers, deadlocks: row?.deadlocks };
+};
+
+const places = Array.from({ length: EVENTS }, (_, n) => n);
+const created = (id: string, key?: string) => ({
+  event: 'transaction/created',
+  resource: { id },
+  ...(key !== undefined && { idempotency_key: key }),
+});
+
+test('arrays whose keys cross over two processes all get the same events, and nobody waits in a circle', async () => {
+  const { answers, deadlocks } = await cross((round) => places.map((n) => created(`k${round}-${n}`, `k${round}-${n}`)));
+  for (const [one, other] of answers) {
+    assert.deepEqual([one?.status, other?.status], [200, 200]);
+    assert.deepEqual(one?.ids, other?.ids.toReversed());
+  }
+  assert.equal(deadlocks, 0);
+});
+
+test('arrays whose resources cross over two processes are all published, and nobody waits in a circle', async () => {
+  const { answers, deadlocks } = await cross((round) => places.map((n) => created(`r${round}-${n}`)));
+  assert.deepEqual(
+    answers.flat().map(({ status }) => status),
+    Array.from({ length: 2 * CROSSINGS }, () => 200),
+  );
+  assert.equal(deadlocks, 0);
+});
