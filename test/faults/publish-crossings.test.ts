@@ -1,6 +1,7 @@
 /** Two processes publish the same in opposite orders at once: all is published, and PostgreSQL has no circle to break. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { waitingForLocks } from '../setup/locks.ts';
 import { openPublishHouse } from '../setup/publish-house.ts';
 import { until } from '../setup/until.ts';
 
@@ -9,9 +10,8 @@ const CROSSINGS = 20;
 const EVENTS = 300;
 
 const house = await openPublishHouse();
-const { sql } = house;
 
-/** Sends each array to one process and reversed to another, and ends both: what a connection has counted is told then. */
+/** Sends each array to one process and reversed to another, and ends both. */
 const cross = async (arrayOf: (round: number) => object[]) => {
   const servers = await Promise.all([house.start(), house.start()]);
   const answers: { status: number; ids: number[] }[][] = [];
@@ -23,14 +23,7 @@ const cross = async (arrayOf: (round: number) => object[]) => {
     });
     answers.push(await Promise.all(sent));
   }
-  for (const server of servers) await server.end('SIGTERM');
-  const connected = async () =>
-    (await sql`select from pg_stat_activity where datname = current_database() and application_name = 'halcyon'`)
-      .length;
-  await until(connected, (count) => count === 0);
-  const [row] = await sql<{ deadlocks: number }[]>`
-    select deadlocks from pg_stat_database where datname = current_database()`;
-  return { answers, deadlocks: row?.deadlocks };
+  return { answers, deadlocks: await house.endAll(servers) };
 };
 
 const places = Array.from({ length: EVENTS }, (_, n) => n);
@@ -56,4 +49,27 @@ test('arrays whose resources cross over two processes are all published, and nob
     Array.from({ length: 2 * CROSSINGS }, () => 200),
   );
   assert.equal(deadlocks, 0);
+});
+
+test('two that name the same keys in opposite orders take them in one order', async () => {
+  const servers = await Promise.all([house.start(), house.start()]);
+  const array = ['a', 'm', 'z'].map((name) => created(`order-${name}`, `order-${name}`));
+  const holder = await house.sql.reserve();
+  await holder`begin`;
+  // Held, the key in the middle stops both when each has taken its first.
+  await holder`
+    insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
+    values (${house.storeId % 256}, ${house.storeId}, 'order-m', ${Buffer.alloc(32)}, array[1], now())`;
+  const sent = servers.map(({ origin }, n) => house.publish(origin, n === 0 ? array : array.toReversed()));
+  await until(
+    () => waitingForLocks(house.sql),
+    (waiting) => waiting === 2,
+  );
+  await holder`rollback`;
+  holder.release();
+  assert.deepEqual(
+    (await Promise.all(sent)).map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal(await house.endAll(servers), 0);
 });

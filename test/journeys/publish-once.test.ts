@@ -103,7 +103,7 @@ test('a step that Halcyon derives itself is a 409, and what came with it is not 
   assert.equal(await countOf(), before);
 });
 
-test('a refused step opens no book: a store without subscriptions has no days to tell of', async () => {
+test('a step opens no book, refused or not: a store without subscriptions has no days to tell of', async () => {
   const response = await app.api('POST', '/stores', {
     token: platformToken,
     body: { name: 'Quiet', domain: 'quiet.example.com', email: 'a@example.com', time_zone: 'UTC' },
@@ -112,6 +112,11 @@ test('a refused step opens no book: a store without subscriptions has no days to
   const step = { event: 'subscription_event/created', resource: { id: 'e1' } };
   const refused = await app.api('POST', `/stores/${id}/events`, { token: platformToken, body: step });
   assert.equal(refused.status, 409);
+  // Nor does one that the platform may publish, where it tells the steps itself.
+  const setting = { token: platformToken, body: { subscription_events: 'published' } };
+  assert.equal((await app.api('PATCH', `/stores/${id}`, setting)).status, 200);
+  const taken = await app.api('POST', `/stores/${id}/events`, { token: platformToken, body: step });
+  assert.equal(taken.status, 201);
   const [books] = await app.sql<{ n: number }[]>`select count(*) as n from revenue_book where store_id = ${id}`;
   assert.equal(books?.n, 0);
 });

@@ -5,6 +5,7 @@ import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';
 import { freePort } from './free-port.ts';
 import { serversOver, type ServerProcess } from './server-process.ts';
+import { until } from './until.ts';
 
 type Json = Record<string, unknown>;
 
@@ -19,6 +20,8 @@ export type PublishHouse = {
   start: (port?: number) => Promise<ServerProcess>;
   ask: (origin: string, method: string, path: string, asked?: Asked) => Promise<Response>;
   publish: (origin: string, body: unknown, key?: string) => Promise<Published>;
+  /** Ends all servers, and answers how often PostgreSQL had a circle of locks to break: connections tell when they end. */
+  endAll: (servers: readonly ServerProcess[]) => Promise<number | undefined>;
   /** Answers its id. */
   addWebhook: (origin: string, resource: string) => Promise<number>;
 };
@@ -57,6 +60,16 @@ export const openPublishHouse = async (): Promise<PublishHouse & { app: TestApp 
     storeId,
     ask,
     start: async (port) => startOn(port ?? (await freePort())),
+    endAll: async (servers) => {
+      for (const server of servers) await server.end('SIGTERM');
+      const connected = async () =>
+        (await sql`select from pg_stat_activity where datname = current_database() and application_name = 'halcyon'`)
+          .length;
+      await until(connected, (count) => count === 0);
+      const [row] = await sql<{ deadlocks: number }[]>`
+        select deadlocks from pg_stat_database where datname = current_database()`;
+      return row?.deadlocks;
+    },
     publish: async (origin, body, key) => {
       const headers: Record<string, string> = key === undefined ? {} : { 'Idempotency-Key': key };
       const path = `/stores/${storeId}/events`;

@@ -5,7 +5,7 @@ import { notFound, Problem } from '#kernel/problem.ts';
 import { recall, staleAt, type Ready } from '../keys/recall.ts';
 import type { PublishedEvent, Request } from '../publish.ts';
 import { findEvents } from '../queries.ts';
-import { derive, derivedElsewhere, isAboutSubscriptions } from '../subscriptions/derive.ts';
+import { derive, derivedElsewhere, isAboutSubscriptions, storesThatDerive } from '../subscriptions/derive.ts';
 import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
 import { answerOf, claimsOf, countNew, toDrafts, type Draft } from './draft.ts';
 import type { Mint } from './mint.ts';
@@ -26,7 +26,7 @@ export type BatchDeps = {
 /** Each time somebody else was faster with a key, a new resource or an erasure, which is then there to be found. */
 const TRIES_MAX = 10;
 
-/** A key that was taken, a resource that was erased, and a circle of locks, which PostgreSQL breaks by undoing one of those in it. */
+/** A key that was taken or a resource that was erased, and a circle of locks, of which PostgreSQL undoes one. */
 const UNDONE: ReadonlySet<unknown> = new Set(['HL001', '40P01']);
 
 /** Nothing was written, and the same once more may well be. */
@@ -58,20 +58,18 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
   /** The versions before are locked first, what follows from them is written with them. */
   const writeAfter = (drafts: readonly Draft[], now: Date): Promise<Written> =>
     transaction(sql, async (tx) => {
-      const all = rowsOf(drafts);
-      const priors = await readPriors(tx, all);
-      const derived = await derive(tx, all, { mint, now, priors });
-      const refused = new Set(drafts.filter((one) => rowsOf([one]).some((row) => derived.refused.has(row))));
+      const deriving = await storesThatDerive(tx, rowsOf(drafts));
+      const isRefused = ({ event, storeId }: Row) => event.type === 'subscription_event' && deriving.has(storeId);
+      const refused = new Set(drafts.filter((one) => rowsOf([one]).some(isRefused)));
       const kept = drafts.filter((one) => !refused.has(one));
       const own = rowsOf(kept);
       if (own.length === 0) return { rows: [], answer: [], refused };
-      // What was refused must not count as a step of a subscription: without it, everything is derived once more.
-      const seen = refused.size > 0 ? await readPriors(tx, own) : priors;
-      const final = refused.size > 0 ? await derive(tx, own, { mint, now, priors: seen }) : derived;
-      const rows = [...own, ...final.rows];
-      const { since } = seen;
-      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: final.terms, now, since });
-      seen.check(answer);
+      const priors = await readPriors(tx, own);
+      const derived = await derive(tx, own, { mint, now, priors, deriving });
+      const rows = [...own, ...derived.rows];
+      const { since } = priors;
+      const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: derived.terms, now, since });
+      priors.check(answer);
       return { rows, answer, refused };
     });
 

@@ -36,13 +36,17 @@ export type Derived = {
   /** Events that follow, each after all others of its batch. */
   rows: Row[];
   terms: TermColumns | null;
-  /** Events that Halcyon writes itself in their store. */
-  refused: ReadonlySet<Row>;
 };
 
 const storesOf = (rows: readonly Row[]): { shard: number[]; storeId: number[] } => {
   const stores = [...new Map(rows.map(({ storeId, shard }) => [storeId, shard]))];
   return { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
+};
+
+/** Those of the stores that a batch is about whose steps Halcyon tells itself: nobody else may. */
+export const storesThatDerive = async (tx: Queryable, rows: readonly Row[]): Promise<ReadonlySet<number>> => {
+  const stores = storesOf(rows.filter(isAboutSubscriptions));
+  return stores.storeId.length === 0 ? new Set() : derivingStores(tx, stores);
 };
 
 /** The first subscription of a store opens its book. */
@@ -130,14 +134,10 @@ const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
 export const derive = async (
   tx: Queryable,
   rows: readonly Row[],
-  { mint, now, priors }: { mint: Mint; now: Date; priors: Priors },
+  { mint, now, priors, deriving }: { mint: Mint; now: Date; priors: Priors; deriving: ReadonlySet<number> },
 ): Promise<Derived> => {
   const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
-  const [deriving, books] = await Promise.all([
-    derivingStores(tx, storesOf(rows.filter(isAboutSubscriptions))),
-    booksOf(tx, subscriptions, now),
-  ]);
-  const refused = rows.filter(({ event, storeId }) => event.type === 'subscription_event' && deriving.has(storeId));
+  const books = await booksOf(tx, subscriptions, now);
   const groups = byResource(subscriptions.toSorted(inLockOrder));
   const lasts = await lastTermsOf(tx, groups);
   const steps: Step[] = [];
@@ -158,9 +158,5 @@ export const derive = async (
     const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numbers[index] ?? 0, at, now });
     return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
   });
-  return {
-    rows: derived,
-    terms: toTermColumns(terms),
-    refused: new Set(refused),
-  };
+  return { rows: derived, terms: toTermColumns(terms) };
 };
