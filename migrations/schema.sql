@@ -163,7 +163,9 @@ create table delivery (
   event_id bigint not null,
   attempts smallint default 0 not null,
   due_at timestamp with time zone not null,
+  faults smallint default 0 not null,
   constraint delivery_attempts_check CHECK ((attempts >= 0)),
+  constraint delivery_faults_check CHECK ((faults >= 0)),
   constraint delivery_pkey PRIMARY KEY (shard, id)
 ) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=5000);
 CREATE INDEX delivery_lane ON public.delivery USING btree (shard, webhook_id, due_at, id);
@@ -182,6 +184,14 @@ create table delivery_done (
 ) partition by RANGE (id);
 CREATE INDEX delivery_done_event ON ONLY public.delivery_done USING brin (event_id int8_minmax_multi_ops) WITH (pages_per_range='16');
 CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (shard, webhook_id, id DESC);
+
+create table delivery_suspect (
+  shard smallint not null,
+  delivery_id bigint not null,
+  deaths smallint default 0 not null,
+  constraint delivery_suspect_deaths_check CHECK ((deaths >= 0)),
+  constraint delivery_suspect_pkey PRIMARY KEY (shard, delivery_id)
+);
 
 create table erased_chain (
   shard smallint not null,
@@ -389,6 +399,8 @@ create table shard_lease (
   shard smallint not null,
   owner bigint,
   fence bigint default 0 not null,
+  deaths smallint default 0 not null,
+  constraint shard_lease_deaths_check CHECK ((deaths >= 0)),
   constraint shard_lease_pkey PRIMARY KEY (shard),
   constraint shard_lease_shard_check CHECK (((shard >= 0) AND (shard <= 255)))
 );
@@ -491,6 +503,7 @@ create table webhook_state (
   consecutive_failures integer not null,
   first_failure_at timestamp with time zone,
   paused_until timestamp with time zone,
+  probe_at timestamp with time zone,
   constraint webhook_state_check CHECK (((consecutive_failures = 0) = (first_failure_at IS NULL))),
   constraint webhook_state_consecutive_failures_check CHECK ((consecutive_failures >= 0)),
   constraint webhook_state_pkey PRIMARY KEY (shard, webhook_id)

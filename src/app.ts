@@ -7,7 +7,7 @@ import { isUnavailable, type Sql } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';
-import { createGuard } from '#delivery/guard.ts';
+import { createGuard } from '#delivery/exchange/guard.ts';
 import { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
 import { startSnapshots } from '#events/daily/snapshots.ts';

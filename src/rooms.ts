@@ -13,7 +13,7 @@ import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
 import { createSearch, type Search } from '#database/search.ts';
 import type { createAnnouncer } from '#delivery/announce.ts';
-import type { createGuard } from '#delivery/guard.ts';
+import type { createGuard } from '#delivery/exchange/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { followZone } from '#events/daily/zone.ts';
 import { createErasure } from '#events/erasure/operation.ts';

@@ -2,11 +2,11 @@
  * The rival: nothing but undici. The same pools, connector, guard, headers and signatures as the worker's, as many
  * exchanges at once, no database, no lanes, no deadline, nothing kept of an answer.
  */
-import { createGuard } from '#delivery/guard.ts';
-import { createPools } from '#delivery/pools.ts';
-import { headersOf } from '#delivery/request.ts';
-import type { EventRow } from '#delivery/queries.ts';
-import type { ActiveTarget } from '#delivery/target.ts';
+import { createGuard } from '#delivery/exchange/guard.ts';
+import { createPools } from '#delivery/exchange/pools.ts';
+import { headersOf } from '#delivery/message/request.ts';
+import type { EventRow } from '#delivery/message/queries.ts';
+import type { ActiveTarget } from '#delivery/lanes/target.ts';
 import { readShape } from '#commerce/shape.ts';
 import type { Pool } from 'undici';
 import { readConfig } from '../../src/config.ts';

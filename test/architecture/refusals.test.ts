@@ -105,11 +105,13 @@ for (const [rule, texts] of allowed) {
 test('an exception that no file needs is told', () => {
   const named = "'application/hal+json'";
   const needed = {
-    'src/delivery/request.ts': named,
+    'src/delivery/message/request.ts': named,
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/bodies.ts': '' })), ['src/delivery/bodies.ts']);
+  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/message/bodies.ts': '' })), [
+    'src/delivery/bodies.ts',
+  ]);
 });
 
 test('the median of an even number of files lies between the two in the middle', () => {

@@ -38,6 +38,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   delivery_done: 'delivery',
   attempt: 'delivery',
   webhook_state: 'delivery',
+  delivery_suspect: 'delivery',
   shard_lease: 'delivery',
   worker: 'delivery',
   schema_migration: 'database',

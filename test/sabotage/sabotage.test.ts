@@ -45,11 +45,11 @@ suite('sabotage', { concurrency: availableParallelism() }, () => {
 
 const onLine = (before: string, instead: string): string =>
   [
-    '# turns red: src/delivery/sign.test.ts > a webhook-id differs by event, by webhook and by the random part',
+    '# turns red: src/delivery/message/sign.test.ts > a webhook-id differs by event, by webhook and by the random part',
     '# guards: nothing, it is the runner that is tried here',
-    'diff --git a/src/delivery/sign.ts b/src/delivery/sign.ts',
-    '--- a/src/delivery/sign.ts',
-    '+++ b/src/delivery/sign.ts',
+    'diff --git a/src/delivery/message/sign.ts b/src/delivery/message/sign.ts',
+    '--- a/src/delivery/message/sign.ts',
+    '+++ b/src/delivery/message/sign.ts',
     '@@ -1,2 +1,2 @@',
     `-${before}`,
     `+${instead}`,

@@ -1,7 +1,7 @@
 /** The delivery engine without the API: a publisher and workers over a database of their own. */
 import { randomBytes } from 'node:crypto';
 import { createAnnouncer } from '#delivery/announce.ts';
-import { createGuard } from '#delivery/guard.ts';
+import { createGuard } from '#delivery/exchange/guard.ts';
 import { Worker, type HandedOver } from '#delivery/worker.ts';
 import { createMint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';

@@ -4,9 +4,9 @@ import { createBatcher } from '#database/batch.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
-import type { Pending } from '../lane.ts';
-import { labelOf, type Outcome } from '../outcome.ts';
-import type { Health } from '../policy.ts';
+import type { Pending } from '../lanes/lane.ts';
+import { labelOf, type Outcome } from '../exchange/outcome.ts';
+import type { Health } from '../policy/policy.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from './queries.ts';
 
 export type Entry = {

@@ -2,7 +2,7 @@
  * One webhook with work, in the memory of its shard's owner (docs/delivery-states.md has the diagram). Pure bookkeeping:
  * what is queued, what is known, whether the table has more. Whoever owns the lane does the input and output.
  */
-import type { Health } from './policy.ts';
+import type { Health } from '../policy/policy.ts';
 import type { Target } from './target.ts';
 
 /** A pending delivery: a row of `delivery` without its shard. */

@@ -1,5 +1,5 @@
 /** What follows from an outcome: pure, with time and chance given. */
-import type { Outcome } from './outcome.ts';
+import type { Outcome } from '../exchange/outcome.ts';
 
 export type RetryProfile = 'hour' | 'long';
 

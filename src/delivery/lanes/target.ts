@@ -2,7 +2,7 @@
 import type { ResourceType } from '#commerce/catalogue.ts';
 import { readShape, type Shape } from '#commerce/shape.ts';
 import type { Sealer } from '#database/seal.ts';
-import type { RetryProfile } from './policy.ts';
+import type { RetryProfile } from '../policy/policy.ts';
 
 /** A row of `webhook` with its store's domain and its `webhook_state`. */
 export type TargetRow = {

@@ -1,8 +1,8 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
 import { dayOfId, startOfDay } from '#kernel/ids.ts';
-import type { Pending } from './lane.ts';
+import type { Pending } from '../lanes/lane.ts';
 import { healthAfter, verdictOn, type Health, type RetryProfile } from './policy.ts';
-import type { Entry } from './record/record.ts';
+import type { Entry } from '../record/record.ts';
 
 export type Judgement = { entry: Entry; health: Health; pausedUntilMs: number };
 

@@ -4,7 +4,7 @@ import { resourceDocument } from '#commerce/document.ts';
 import type { Sql } from '#database/pool.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import { loadEvents, type EventRow } from './queries.ts';
-import type { ActiveTarget } from './target.ts';
+import type { ActiveTarget } from '../lanes/target.ts';
 
 export type Body = { event: EventRow };
 

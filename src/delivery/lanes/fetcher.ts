@@ -4,7 +4,7 @@ import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
-import type { Bodies } from './bodies.ts';
+import type { Bodies } from '../message/bodies.ts';
 import type { Lane } from './lane.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
 import { targetOf, type Target, type TargetRow } from './target.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { outcomeOfReply, retryAfterMs, type Outcome } from './outcome.ts';
+import { outcomeOfReply, retryAfterMs, type Outcome } from '../exchange/outcome.ts';
 import { healthAfter, verdictOn } from './policy.ts';
 
 const MINUTE = 60_000;

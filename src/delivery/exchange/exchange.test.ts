@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { after, test } from 'node:test';
 import type { AddressInfo, Socket } from 'node:net';
 import { Pool } from 'undici';
-import { startReceiver } from '../../test/setup/receiver.ts';
+import { startReceiver } from '../../../test/setup/receiver.ts';
 import { Aborted, outcomeOfError, startExchange } from './exchange.ts';
 import { createGuard } from './guard.ts';
 import { createPools } from './pools.ts';

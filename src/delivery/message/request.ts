@@ -1,7 +1,7 @@
 /** What a delivery says beside its body. */
 import type { EventRow } from './queries.ts';
 import { hexSignature, standardSignature, webhookMessageId } from './sign.ts';
-import type { ActiveTarget } from './target.ts';
+import type { ActiveTarget } from '../lanes/target.ts';
 
 export type Sending = {
   event: EventRow;

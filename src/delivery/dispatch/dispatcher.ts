@@ -1,15 +1,15 @@
 /** The ring of ready lanes and the exchanges under way: each lane gets its turn, within the slots there are. */
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
-import type { Bodies, Body } from './bodies.ts';
-import { Aborted, startExchange, type Exchange, type ExchangeLimits } from './exchange.ts';
-import { ended, judge } from './judge.ts';
-import type { Lane, Pending } from './lane.ts';
-import type { Outcome } from './outcome.ts';
-import type { Pools } from './pools.ts';
-import type { Entry, Recorder } from './record/record.ts';
-import { headersOf } from './request.ts';
-import type { ActiveTarget } from './target.ts';
+import type { Bodies, Body } from '../message/bodies.ts';
+import { Aborted, startExchange, type Exchange, type ExchangeLimits } from '../exchange/exchange.ts';
+import { ended, judge } from '../policy/judge.ts';
+import type { Lane, Pending } from '../lanes/lane.ts';
+import type { Outcome } from '../exchange/outcome.ts';
+import type { Pools } from '../exchange/pools.ts';
+import type { Entry, Recorder } from '../record/record.ts';
+import { headersOf } from '../message/request.ts';
+import type { ActiveTarget } from '../lanes/target.ts';
 
 export type DispatchSettings = ExchangeLimits & {
   slots: number;

@@ -1,0 +1,21 @@
+-- The delivery engine: what a lane remembers of its breaker, and what is known of a delivery that hurts who sends it.
+-- Expands only: 0004's code goes on beside it, and leaves the new columns as they are.
+
+-- How often sending this failed by a fault of our own (a render that throws): at the twelfth it is put aside.
+alter table delivery add column faults smallint not null default 0 check (faults >= 0);
+
+-- While the breaker is open: when the next attempt may be made, one at a time.
+alter table webhook_state add column probe_at timestamptz;
+
+-- How many owners in a row died holding the shard; an owner that hands it back, or lives with it, makes it 0. From the
+-- second on the owner notes what it is about to send (delivery_suspect), so that what kills its owners can be told apart.
+alter table shard_lease add column deaths smallint not null default 0 check (deaths >= 0);
+
+-- What is being sent in a shard whose owners die: noted before, removed with the record. What stands here when the owner
+-- died was in flight, and `deaths` counts how often. Innocent ones are sent the next time; the one that kills is put aside.
+create table delivery_suspect (
+  shard       smallint not null,
+  delivery_id bigint not null,
+  deaths      smallint not null default 0 check (deaths >= 0),
+  primary key (shard, delivery_id)
+);

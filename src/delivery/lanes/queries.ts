@@ -1,0 +1,48 @@
+import type { Queryable } from '#database/pool.ts';
+import type { FetchedRow } from './lane.ts';
+import type { TargetRow } from './target.ts';
+
+/**
+ * The webhooks of a shard that have pending deliveries, each with its earliest due time: a skip-scan over the lane index,
+ * so its cost is that of the webhooks with work and not of the backlog.
+ */
+export const discoverLanes = async (sql: Queryable, shard: number) => sql<{ webhookId: number; dueAt: Date }[]>`
+  with recursive lane as (
+    (select webhook_id, due_at from delivery where shard = ${shard} order by webhook_id, due_at, id limit 1)
+    union all
+    select next.webhook_id, next.due_at
+    from lane
+    cross join lateral (
+      select d.webhook_id, d.due_at from delivery d
+      where d.shard = ${shard} and d.webhook_id > lane.webhook_id
+      order by d.webhook_id, d.due_at, d.id limit 1
+    ) as next
+  )
+  select webhook_id as "webhookId", due_at as "dueAt" from lane`;
+
+/**
+ * The earliest deliveries of some lanes of one shard, at most `asked` of each, in order of due time: what is due stands
+ * first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
+ */
+export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], asked: number[]) =>
+  sql<FetchedRow[]>`
+    select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
+      d.due_at as "dueAt"
+    from unnest(${webhookIds}::bigint[], ${asked}::int[]) as lane (webhook_id, asked)
+    cross join lateral (
+      select * from delivery
+      where shard = ${shard} and webhook_id = lane.webhook_id
+      order by due_at, id
+      limit lane.asked
+    ) as d
+    order by d.due_at, d.id`;
+
+export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
+  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.is_active as "isActive", w.format, w.url,
+    w.query, w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.headers,
+    w.retry_profile as "retryProfile", coalesce(t.consecutive_failures, 0) as "consecutiveFailures",
+    t.first_failure_at as "firstFailureAt", t.paused_until as "pausedUntil"
+  from webhook w
+  join store s on s.shard = w.shard and s.id = w.store_id
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
+  where w.shard = ${shard} and w.id = any (${webhookIds}::bigint[])`;
