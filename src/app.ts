@@ -2,16 +2,16 @@
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
-import { isInTheWay, isWithoutPartition, maintainPartitions } from '#database/partitions.ts';
+import { keepPartitions } from '#database/partition-keeper.ts';
+import { isWithoutPartition } from '#database/partitions.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';
 import { createGuard } from '#delivery/exchange/guard.ts';
-import { Worker } from '#delivery/worker.ts';
+import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
-import { startSnapshots } from '#events/daily/snapshots.ts';
-import { createMint, type Mint } from '#events/batch/mint.ts';
+import { createMint } from '#events/batch/mint.ts';
 import { createEventPurges } from '#events/housekeeping/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
@@ -25,13 +25,12 @@ import { createBearer } from '#oauth/bearer.ts';
 import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
 import { createStorePurges } from '#stores/erasure/purges.ts';
 import type { Config } from './config.ts';
+import { createWorker, tellOfDays } from './delivering.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { serveMetrics } from './metrics.ts';
-import { holdersOf, openNative, openPublishing } from './publishing.ts';
+import { holdersOf, openPublishing } from './publishing.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
-
-export const VERSION = '0.1.0';
 
 export type Role = 'serve' | 'deliver';
 
@@ -45,59 +44,6 @@ export type AppDeps = {
   log: Log;
   roles: readonly Role[];
 };
-
-const PARTITION_CHECK_MS = 3_600_000;
-/** Sooner where somebody's lock was in the way, or the database away. */
-const PARTITION_RETRY_MS = 60_000;
-const PARTITION_DAYS_AHEAD = 3;
-
-const keepPartitions = async ({ config, sql, clock, log }: AppDeps): Promise<Running> => {
-  const { retentionDays } = config.database;
-  const run = () => maintainPartitions(sql, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
-  let timer: NodeJS.Timeout | undefined;
-  let isStopped = false;
-  const again = (afterMs: number): void => {
-    if (isStopped) return;
-    timer = setTimeout(() => void run().then(() => again(PARTITION_CHECK_MS), failed), afterMs);
-  };
-  const failed = (error: unknown): void => {
-    log.error({ err: error }, 'partitions could not be kept up; it is tried again');
-    again(PARTITION_RETRY_MS);
-  };
-  try {
-    await run();
-    again(PARTITION_CHECK_MS);
-  } catch (error) {
-    // There are partitions for days yet, unless this is the first start ever, and then nobody is in the way.
-    if (!isInTheWay(error)) throw error;
-    failed(error);
-  }
-  const stop = async (): Promise<void> => {
-    isStopped = true;
-    clearTimeout(timer);
-  };
-  return { stop };
-};
-
-const createWorker = (
-  { config, sql, clock, random, log }: AppDeps,
-  sealer: ReturnType<typeof createSealer>,
-  guard: ReturnType<typeof createGuard>,
-) =>
-  new Worker({
-    sql,
-    clock,
-    random,
-    log,
-    sealer,
-    guard,
-    settings: {
-      ...config.delivery,
-      headerPrefix: config.naming.webhookHeaderPrefix,
-      relationPrefix: config.naming.relationPrefix,
-      userAgent: `Halcyon/${VERSION}`,
-    },
-  });
 
 const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry, worker: Worker | undefined): Running =>
   startHousekeeping({
@@ -116,19 +62,6 @@ const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry, wor
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
     ],
   });
-
-/** Where deliveries are made, for the same shards: so it goes on while no API is served. */
-const tellOfDays = ({ config, sql, clock, log }: AppDeps, worker: Worker, mint: Mint): Running => {
-  const { writeFacts } = openNative(config, mint);
-  return startSnapshots({
-    sql,
-    clock,
-    log,
-    writeFacts,
-    shards: () => worker.ownedShards(),
-    settings: config.snapshots,
-  });
-};
 
 /** Lets requests that are under way finish, but not for longer than the time-out. */
 const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
@@ -149,7 +82,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   // One for all that this process makes: ids rise in the order in which things happen here.
   const mint = createMint(() => clock.monotonicMs());
   const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
-  const partitions = await keepPartitions(deps);
+  const partitions = await keepPartitions({ sql, clock, log, retentionDays: config.database.retentionDays });
   const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard) : undefined;
   await worker?.start();
   const days = worker === undefined ? undefined : tellOfDays(deps, worker, mint);

@@ -1,6 +1,6 @@
 /** The commands there are. Each is a file; this one only names them. */
 import { Command } from 'commander';
-import { VERSION } from '#app.ts';
+import { VERSION } from '#version.ts';
 import { createClientCommand } from './client.ts';
 import { migrateOnly } from './migrate.ts';
 import { createPublishCommand } from './publish/command.ts';

@@ -33,6 +33,8 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
   'src/rooms.ts': EVERYTHING,
   // What publishes: for the requests, for the jobs and for the commands.
   'src/publishing.ts': EVERYTHING,
+  'src/delivering.ts': EVERYTHING,
+  'src/version.ts': [],
   'src/routes.ts': EVERYTHING,
   // What the rooms tell of themselves, for the reference.
   'src/chapters.ts': EVERYTHING,
@@ -43,9 +45,9 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
   'src/config.ts': [],
   'src/env.ts': [],
 };
-const MAY_READ_CONFIG = /^src\/(?:main|app|rooms|publishing)\.ts$|^src\/cli\//;
+const MAY_READ_CONFIG = /^src\/(?:main|app|rooms|publishing|delivering)\.ts$|^src\/cli\//;
 const MAY_READ_ENV = /^src\/config\.ts$|^src\/cli\//;
-const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes)\.ts$|^src\/cli\//;
+const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering)\.ts$|^src\/cli\//;
 /** Shared by all tests, those beside the code included. */
 const TEST_SETUP = /^test\/setup\//;
 

@@ -1,0 +1,45 @@
+/** When partitions are looked after in a process. */
+import type { Clock } from '#kernel/clock.ts';
+import type { Running } from '#kernel/lifecycle.ts';
+import type { Log } from '#kernel/log.ts';
+import { isInTheWay, maintainPartitions } from './partitions.ts';
+import type { Sql } from './pool.ts';
+
+const PARTITION_CHECK_MS = 3_600_000;
+/** Sooner where somebody's lock was in the way, or the database away. */
+const PARTITION_RETRY_MS = 60_000;
+const PARTITION_DAYS_AHEAD = 3;
+
+/** Makes the partitions of the days to come and drops the old ones, now and then once an hour. */
+export const keepPartitions = async (deps: {
+  sql: Sql;
+  clock: Clock;
+  log: Log;
+  retentionDays: number;
+}): Promise<Running> => {
+  const { sql, clock, log, retentionDays } = deps;
+  const run = () => maintainPartitions(sql, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  const again = (afterMs: number): void => {
+    if (isStopped) return;
+    timer = setTimeout(() => void run().then(() => again(PARTITION_CHECK_MS), failed), afterMs);
+  };
+  const failed = (error: unknown): void => {
+    log.error({ err: error }, 'partitions could not be kept up; it is tried again');
+    again(PARTITION_RETRY_MS);
+  };
+  try {
+    await run();
+    again(PARTITION_CHECK_MS);
+  } catch (error) {
+    // There are partitions for days yet, unless this is the first start ever, and then nobody is in the way.
+    if (!isInTheWay(error)) throw error;
+    failed(error);
+  }
+  const stop = async (): Promise<void> => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+  return { stop };
+};
