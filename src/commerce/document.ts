@@ -68,24 +68,31 @@ export const addressOf = ({ baseUrl, storeId, type, id }: Address): string =>
 /** What people call it: `Transaction 4711`. */
 export const nameOf = ({ type, id }: Pick<Address, 'type' | 'id'>): string => `${titleOf(type)} ${id}`;
 
-const linksOf = (frozen: Frozen): Link[] => {
-  const self = addressOf(frozen);
-  const relations = Object.keys(relationsOf(frozen.type));
+const linksOf = (address: Address): Link[] => {
+  const self = addressOf(address);
+  const relations = Object.keys(relationsOf(address.type));
   return [
-    { rel: 'self', href: self, title: `This ${wordsOf(frozen.type)}` },
-    { rel: 'store', href: `${frozen.baseUrl}/stores/${frozen.storeId}`, title: 'The store it belongs to' },
+    { rel: 'self', href: self, title: `This ${wordsOf(address.type)}` },
+    { rel: 'store', href: `${address.baseUrl}/stores/${address.storeId}`, title: 'The store it belongs to' },
     ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: titleOf(rel) })),
   ];
 };
+
+/** What the resource of a type says whatever was published of it: its name and where it leads. */
+export const resourceHead = (address: Address): Document => ({
+  name: address.type,
+  title: nameOf(address),
+  links: linksOf(address),
+  properties: [],
+  embedded: [],
+});
 
 /** The representation of a version in the shape asked for. */
 export const resourceDocument = (frozen: Frozen, { zoom, fields }: Shape): Document => {
   const resource = JSON.parse(frozen.body) as JsonObject;
   const currency = currencyOf(resource);
   return {
-    name: frozen.type,
-    title: nameOf(frozen),
-    links: linksOf(frozen),
+    ...resourceHead(frozen),
     properties: propertiesOf(resource, fields, currency),
     embedded: embed(resource, { currency, zoom }),
   };

@@ -109,8 +109,8 @@ test('an exception that no file needs is told', () => {
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/message/bodies.ts': '' })), [
-    'src/delivery/bodies.ts',
+  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/message/representation.ts': '' })), [
+    'src/delivery/message/representation.ts',
   ]);
 });
 

@@ -35,7 +35,7 @@ const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
   'src/http/bodies/body.ts': 'names the media types that a body may come in',
   'src/http/bodies/xml-body.ts': 'reads a body in one of them',
-  'src/delivery/message/bodies.ts': 'renders what is sent',
+  'src/delivery/message/representation.ts': 'renders what is sent',
   'src/delivery/message/request.ts': 'names the content type of what is sent',
 };
 
