@@ -3,16 +3,19 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findRunning, startEmbedded } from '#database/embedded.ts';
-import { migrate } from '#database/migrate.ts';
+import { migrate, MIGRATIONS } from '#database/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Config } from '#config.ts';
 
-const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 const KEY_FILE = 'secret-key';
+/** One for partitions, one for housekeeping: each holds it under a lock while it works. */
+const DIRECT_CONNECTIONS = 2;
 
 export type House = {
   sql: Sql;
+  /** To PostgreSQL itself, also where `DATABASE_URL` leads to PgBouncer. */
+  direct: Sql;
   secretKey: Buffer;
   /** Fulfils when the embedded server ends by itself; never where there is none. */
   databaseEnded: Promise<string>;
@@ -46,20 +49,34 @@ const openSecretKey = async (config: Config): Promise<Buffer> => {
   return key;
 };
 
-/** Opens the database (starting the embedded one where there is no `DATABASE_URL`) and brings it to our schema. */
-export const openHouse = async (config: Config, log: Log, options: { isGuest: boolean }): Promise<House> => {
+/**
+ * Opens the database (starting the embedded one where there is no `DATABASE_URL`) and brings it to our schema. `worker` is
+ * the id of the one that will deliver here: in pg_stat_activity its connections then have the name that shard_lease has.
+ */
+export const openHouse = async (
+  config: Config,
+  log: Log,
+  options: { isGuest: boolean; worker?: number },
+): Promise<House> => {
   const database = await openDatabase(config, log, options.isGuest);
   const { connections } = config.database;
-  const sql = openPool(database.address, { connections, applicationName: 'halcyon' });
+  const applicationName = options.worker === undefined ? 'halcyon' : `halcyon ${options.worker}`;
+  const { directUrl } = config.database;
+  const isShared = directUrl !== undefined;
+  const sql = openPool(database.address, { connections, applicationName, isShared });
+  const directly = isShared ? ({ kind: 'url', url: directUrl } as const) : database.address;
+  const direct = openPool(directly, { connections: DIRECT_CONNECTIONS, applicationName });
   const close = async () => {
-    await sql.end({ timeout: 2 });
+    const timeout = config.stopping.databaseMs / 1_000;
+    await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
     await database.stop();
   };
   try {
-    await checkServer(sql);
+    await checkServer(direct);
+    if (isShared) await checkServer(sql);
     const secretKey = await openSecretKey(config);
-    await migrate(sql, MIGRATIONS);
-    return { sql, secretKey, databaseEnded: database.ended, close };
+    await migrate(direct, MIGRATIONS);
+    return { sql, direct, secretKey, databaseEnded: database.ended, close };
   } catch (error) {
     await close();
     throw error;

@@ -80,14 +80,15 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
   const told = terminal.untilToldToStop();
   if (roles.includes('serve')) await requireFreePort(config.host, config.port, 'PORT');
   if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
-  const house = await openHouse(config, log, { isGuest: false });
+  const worker = roles.includes('deliver') ? { worker: config.delivery.workerId } : {};
+  const house = await openHouse(config, log, { isGuest: false, ...worker });
   const running: Running[] = [{ stop: house.close }];
   try {
     const demo =
       config.database.url === undefined ? await openDemo({ config, house, print: terminal.print }) : undefined;
     if (demo !== undefined) running.push(demo);
-    const { sql, secretKey } = house;
-    running.push(await startApp({ config, sql, secretKey, clock: systemClock, random: Math.random, log, roles }));
+    const { sql, direct, secretKey } = house;
+    running.push(await startApp({ config, sql, direct, secretKey, clock: systemClock, random: Math.random, log, roles }));
     // Somebody may have taken the demo apart, and the house stands without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
     terminal.print(roles.includes('serve') ? summary(config, demo) : `Halcyon ${VERSION} is delivering.`);

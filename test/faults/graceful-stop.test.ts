@@ -1,0 +1,49 @@
+/**
+ * Workers are told to stop while all of them send, one after the other, and others take their place: each ends within
+ * ten seconds having finished or handed back what it had, and nothing comes twice.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openFleet, type Life } from '../setup/fleet/fleet.ts';
+import { until } from '../setup/until.ts';
+
+const WORKERS = 3;
+const STOPS = 6;
+const STOP_LIMIT_MS = 10_000;
+
+/** Nobody is to take over: on two cores a heartbeat may be a second late. */
+const LEASE_MS = 6_000;
+
+const fleet = await openFleet({ leaseMs: LEASE_MS });
+const { ledger, sql } = fleet;
+await fleet.startPublisher();
+const workers: Life[] = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
+await fleet.startLoad();
+
+test('a worker that is told to stop finishes what it sends, hands back its shards and leaves nothing to be sent twice', async (t) => {
+  const tookMs: number[] = [];
+  const inFlight: number[] = [];
+  for (let stop = 0; stop < STOPS; stop += 1) {
+    const leaving = workers.shift();
+    assert.ok(leaving);
+    const { life } = leaving;
+    await until(
+      async () => ledger.inFlight(life),
+      (count) => count > 5,
+      30_000,
+    );
+    inFlight.push(ledger.inFlight(life));
+    const since = performance.now();
+    assert.equal(await leaving.end('SIGTERM'), 0, leaving.said());
+    tookMs.push(Math.round(performance.now() - since));
+    const [left] = await sql<{ shards: number; workers: number }[]>`
+      select (select count(*) from shard_lease where owner is not null and owner not in (select id from worker)) as shards,
+        (select count(*) from worker) as workers`;
+    assert.deepEqual(left, { shards: 0, workers: WORKERS - 1 });
+    workers.push(await fleet.startWorker());
+  }
+  t.diagnostic(`in flight when told: ${inFlight.join(' ')}; ended after ${tookMs.join(' ')} ms`);
+  await fleet.settle(t);
+  assert.equal(ledger.duplicates().length, 0);
+  assert.ok(Math.max(...tookMs) < STOP_LIMIT_MS);
+});

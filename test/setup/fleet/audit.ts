@@ -1,0 +1,105 @@
+/**
+ * Who wrote what for a shard, and whether it was theirs then: triggers that only tests make.
+ *
+ * `audit_lease` has a row for each change of a lease, `audit_write` one for each statement of a worker and shard that it
+ * wrote to, with what the lease said as the trigger read it. That reading alone would prove little: a worker that does not
+ * hold the lease `for share` may read it a moment before it changes hands, and commit a moment after. So a write is placed
+ * into the history of its shard by the order of commits, and not by clocks:
+ *
+ * - Changes of one lease are serial: each holds its row's lock until it commits, so their `n` rises in that order.
+ * - The trigger of a change takes a snapshot *under that lock*. Whoever held the row `for share` has committed by then
+ *   (PostgreSQL takes a transaction out of the list of running ones before it lets go of its locks), so its writes are
+ *   visible in the snapshot. Whatever is not visible in it commits after the change took hold.
+ * - So a write belongs to the last change whose snapshot does not see it, and must be by the owner that this change made,
+ *   and have read that change's fence. What a worker writes without the lock is seen to come after the change it missed.
+ *
+ * Inserts into `delivery` are left out: publish makes them, under no lease.
+ */
+import type { Sql } from '#database/pool.ts';
+
+const WRITES = [
+  ['delivery', 'update'],
+  ['delivery', 'delete'],
+  ['delivery_done', 'insert'],
+  ['attempt', 'insert'],
+  ['webhook_state', 'insert'],
+] as const;
+
+/** One row a statement and shard, from its transition table: by row it would cost as much as the write itself. */
+export const startAudit = async (sql: Sql): Promise<void> => {
+  await sql.unsafe(`
+    create table audit_lease (
+      n bigserial primary key, shard smallint, owner bigint, fence bigint, was bigint, seen pg_snapshot, at timestamptz,
+      session text
+    );
+    create table audit_write (
+      n bigserial primary key, xid xid8, session text, wrote text, shard smallint, rows int, owner bigint, fence bigint,
+      at timestamptz
+    );
+    create function audit_lease() returns trigger language plpgsql as $$ begin
+      insert into audit_lease (shard, owner, fence, was, seen, at, session)
+      values (new.shard, new.owner, new.fence, old.owner, pg_current_snapshot(), clock_timestamp(),
+        current_setting('application_name'));
+      return null;
+    end $$;
+    create function audit_write() returns trigger language plpgsql as $$ begin
+      insert into audit_write (xid, session, wrote, shard, rows, owner, fence, at)
+      select pg_current_xact_id(), current_setting('application_name'), tg_table_name || ' ' || lower(tg_op), w.shard,
+        count(*), l.owner, l.fence, clock_timestamp()
+      from written w join shard_lease l on l.shard = w.shard group by w.shard, l.owner, l.fence;
+      return null;
+    end $$;
+    create trigger audit after update on shard_lease for each row
+      when (old.owner is distinct from new.owner or old.fence <> new.fence) execute function audit_lease();
+    ${WRITES.map(
+      ([table, verb]) => `
+        create trigger audit_${verb} after ${verb} on ${table}
+        referencing ${verb === 'delete' ? 'old' : 'new'} table as written
+        for each statement execute function audit_write();`,
+    ).join('')}`);
+};
+
+export type StrangeWrite = {
+  session: string;
+  wrote: string;
+  shard: number;
+  rows: number;
+  read: string;
+  ruled: string;
+  at: Date;
+};
+
+/** Writes by whoever was not the owner, under that fence, at that moment. */
+export const strangeWrites = async (sql: Sql): Promise<StrangeWrite[]> => {
+  const rows = await sql<StrangeWrite[]>`
+  with named as (
+    -- The name of a worker's session carries its id. One of an older version is told by the leases that it took.
+    select s.session, coalesce(substring(s.session from '^halcyon (\\d+)')::bigint, s.owner) as worker
+    from (
+      select distinct w.session, l.owner from audit_write w
+      left join audit_lease l on l.session = w.session and l.owner is not null
+    ) s
+  )
+  select w.session, w.wrote, w.shard, w.rows, w.at,
+    format('owner %s, fence %s', w.owner, w.fence) as read,
+    format('owner %s, fence %s', r.owner, r.fence) as ruled
+  from audit_write w
+  left join lateral (
+    select c.owner, c.fence from audit_lease c
+    where c.shard = w.shard and not pg_visible_in_snapshot(w.xid, c.seen)
+    order by c.n desc limit 1
+  ) r on true
+  where w.session not like 'test%' and not exists (
+    select from named where named.session = w.session and named.worker = r.owner and r.fence = w.fence and r.owner = w.owner
+  )
+  order by w.n`;
+  return [...rows];
+};
+
+/** How much was looked at: a run in which nothing changed hands proves nothing. */
+export const auditCounts = async (sql: Sql): Promise<{ writes: number; takeOvers: number }> => {
+  const [counts] = await sql<{ writes: number; takeOvers: number }[]>`
+    select (select count(*) from audit_write) as writes,
+      (select count(*) from audit_lease where was is not null and owner is not null) as "takeOvers"`;
+  return counts ?? { writes: 0, takeOvers: 0 };
+};

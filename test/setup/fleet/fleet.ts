@@ -1,0 +1,171 @@
+/**
+ * Workers and publishers as processes, on a PostgreSQL of their own, under load: what the tests of faults hurt. Whatever
+ * they do to it, `settle` demands what always holds: everything accepted arrived and is recorded, nothing came twice that
+ * no fault accounts for, and nobody wrote for a shard that was not theirs.
+ */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { migrate } from '#database/migrate.ts';
+import { maintainPartitions } from '#database/partitions.ts';
+import { openPool, type Sql } from '#database/pool.ts';
+import { endings, type Endings } from '../endings.ts';
+import { freePort } from '../free-port.ts';
+import { until } from '../until.ts';
+import { auditCounts, startAudit, strangeWrites } from './audit.ts';
+import { Ledger } from './ledger.ts';
+import { startLoad, type Load } from './load.ts';
+import { startProgram, type Program, type Ready } from './program.ts';
+import { populate, type Populated } from './population.ts';
+import { receiveInto } from './receiver.ts';
+import { openServer, type OwnServer, type SocketAddress } from './server.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const PATIENCE_MS = 90_000;
+/** So much is under way before a publisher waits: enough to keep every slot busy, little enough to see the end of. */
+const UNDER_WAY = 1_500;
+
+/** A worker that lives: `life` is the prefix of what it sends, and what the ledger calls it. */
+export type Life = Program & { life: string };
+
+export type Settings = Readonly<Record<string, string>>;
+
+export type Fleet = {
+  ends: Endings;
+  server: OwnServer;
+  /** The test's own connections, whose writes are no worker's. */
+  sql: Sql;
+  ledger: Ledger;
+  load: Load;
+  /** Starts a worker, of the tree at `root` where another is given. */
+  startWorker: (given?: { root?: string; env?: Settings }) => Promise<Life>;
+  /** Starts a `serve --no-deliver` to publish through. */
+  startPublisher: (given?: { root?: string; env?: Settings }) => Promise<Program>;
+  /** Publishing begins; it needs a publisher. */
+  startLoad: () => Promise<void>;
+  /** Ends the load and demands all that always holds. */
+  settle: (t: TestContext) => Promise<void>;
+};
+
+type Given = {
+  /** Another server than one of its own. */
+  server?: OwnServer;
+  /** Where the processes find the database: the server itself, or what stands between. */
+  databaseEnv?: Settings;
+  /** The tree whose migrations the fleet begins with. */
+  root?: string;
+  leaseMs?: number;
+  slots?: number;
+};
+
+export const databaseEnvOf = ({ directory, user, password, database }: SocketAddress): Record<string, string> => ({
+  DATABASE_URL: `postgres:///${database}`,
+  PGHOST: directory,
+  PGUSER: user,
+  PGPASSWORD: password,
+});
+
+const assertSettled = async (t: TestContext, sql: Sql, ledger: Ledger, load: Load): Promise<void> => {
+  const missing = () => [...load.accepted].filter((delivery) => !ledger.wasDelivered(delivery));
+  await until(
+    async () => missing().length,
+    (count) => count === 0,
+    PATIENCE_MS,
+  ).catch(() => {});
+  const pending = () => sql<{ n: number }[]>`select count(*) as n from delivery`;
+  await until(pending, ([row]) => row?.n === 0, PATIENCE_MS).catch(() => {});
+  const [recorded] = await sql<{ successful: number; failed: number; pending: number }[]>`
+    select count(*) filter (where state = 'successful') as successful, count(*) filter (where state = 'failed') as failed,
+      (select count(*) from delivery) as pending
+    from delivery_done`;
+  const counts = await auditCounts(sql);
+  const duplicates = ledger.duplicates();
+  t.diagnostic(`accepted ${load.accepted.size} deliveries (asked in vain ${load.silent}, told later ${load.later})`);
+  t.diagnostic(`arrived ${ledger.arrivals.length}, twice ${duplicates.length}, of at most ${ledger.exposed()}`);
+  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} suspensions that nobody made`);
+  t.diagnostic(`${counts.writes} writes of workers looked at, ${counts.takeOvers} take-overs`);
+  assert.deepEqual(load.unexpected, [], 'publishers are answered, or asked to come again');
+  assert.deepEqual(missing(), [], 'whatever was accepted arrives');
+  const all = ledger.delivered;
+  assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'whatever arrived is recorded, once');
+  assert.deepEqual(
+    ledger.unexplained().slice(0, 5),
+    [],
+    'only what was in flight or unrecorded at a fault comes twice',
+  );
+  assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'nobody writes for a shard that is not theirs');
+  assert.ok(counts.writes > 0);
+};
+
+/** Opens the fleet without workers and publishers, over a migrated database with stores on many shards. */
+export const openFleet = async (given: Given = {}): Promise<Fleet> => {
+  const ends = endings();
+  const server = given.server ?? (await openServer(ends));
+  const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
+  ends.after(() => sql.end({ timeout: 0 }));
+  await migrate(sql, join(given.root ?? ROOT, 'migrations'));
+  await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
+  const ledger = new Ledger();
+  const url = await receiveInto(ledger, ends);
+  const secretKey = randomBytes(32);
+  const population: Populated = await populate(sql, { url, secretKey });
+  await startAudit(sql);
+  const common = {
+    ...(given.databaseEnv ?? databaseEnvOf(server.address)),
+    HALCYON_DATA: join(tmpdir(), 'halcyon-fleet-data'),
+    HALCYON_SECRET_KEY: secretKey.toString('hex'),
+    LOG_LEVEL: 'warn',
+    API_RATE_PER_SECOND: '0',
+    OUTBOUND_ALLOW: '127.0.0.0/8',
+    DATABASE_CONNECTIONS: '8',
+    DELIVERY_LEASE_MS: String(given.leaseMs ?? 1_500),
+    DELIVERY_SLOTS: String(given.slots ?? 48),
+  };
+  const running = new Set<Program>();
+  ends.after(async () => {
+    await Promise.all([...running].map((program) => program.end('SIGKILL')));
+  });
+  const start = async (ready: Ready, args: readonly string[], root = ROOT, env: Settings = {}): Promise<Program> => {
+    const program = await startProgram({ root, args, env: { ...common, ...env }, ready });
+    running.add(program);
+    return program;
+  };
+  const publishers = new Map<Program, string>();
+  const originsUp = () => [...publishers].filter(([program]) => !program.isOver()).map(([, origin]) => origin);
+  let lives = 0;
+  let load: Load | undefined;
+  const loadOf = (): Load => load ?? assert.fail('publishing has not begun');
+  return {
+    ends,
+    server,
+    sql,
+    ledger,
+    get load() {
+      return loadOf();
+    },
+    startWorker: async ({ root, env } = {}) => {
+      const life = `l${(lives += 1)}`;
+      const program = await start('is delivering.', ['deliver'], root, { WEBHOOK_HEADER_PREFIX: life, ...env });
+      return { ...program, life };
+    },
+    startPublisher: async ({ root, env } = {}) => {
+      const port = await freePort();
+      const origin = `http://127.0.0.1:${port}`;
+      const program = await start('is ready.', ['serve', '--no-deliver'], root, { PORT: String(port), ...env });
+      publishers.set(program, origin);
+      return program;
+    },
+    startLoad: async () => {
+      const { places } = population;
+      const token = await population.platformToken(originsUp()[0] ?? '');
+      const full = (accepted: number) => accepted - ledger.delivered > UNDER_WAY;
+      load = startLoad({ places, token, origins: originsUp, full });
+    },
+    settle: async (t) => {
+      await loadOf().stop();
+      await assertSettled(t, sql, ledger, loadOf());
+    },
+  };
+};

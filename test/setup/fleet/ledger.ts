@@ -1,0 +1,126 @@
+/** What arrived at the receiver, by delivery and by the worker that sent it; and what of that may come twice. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+export type Arrival = {
+  /** Which life of which worker sent it: each starts with another prefix of its headers. */
+  life: string;
+  /** Webhook and resource; everything published is another resource. */
+  delivery: string;
+  attempt: number;
+  arrivedMs: number;
+  /** When our answer went out; never, where the sender was gone before. On the monotonic clock. */
+  answeredMs: number;
+  /** When the sender hung up before it had an answer; never, where it waited for it. */
+  hungUpMs: number;
+  /** What we meant to answer; 0 is a connection that we reset. */
+  status: number;
+};
+
+/** When a life was hurt, and what may be sent again because of it: killed, frozen, or cut off from the database. */
+export type Fault = { life: string; atMs: number; what: string };
+
+/** What is answered is recorded within this time, also by a worker that shares two cores with the whole fleet. */
+export const RECORDED_WITHIN_MS = 1_000;
+
+const LIFE = /^(l\d+)-webhook-attempt$/;
+
+export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: number } => {
+  for (const [name, value] of Object.entries(headers)) {
+    const life = LIFE.exec(name)?.[1];
+    if (life !== undefined) return { life, attempt: Number(value) };
+  }
+  throw new Error(`No worker of the fleet sends such headers: ${JSON.stringify(headers)}`);
+};
+
+/** Hang-ups within this time are one. */
+const ONE_FAULT_MS = 500;
+
+/** Read at the end: what was on the wire when its sender was killed arrives a moment after. */
+const isExposed = ({ life, arrivedMs, answeredMs }: Arrival, faults: readonly Fault[]): boolean =>
+  faults.some(
+    (fault) =>
+      fault.life === life &&
+      arrivedMs < fault.atMs + RECORDED_WITHIN_MS &&
+      answeredMs > fault.atMs - RECORDED_WITHIN_MS,
+  );
+
+export class Ledger {
+  readonly arrivals: Arrival[] = [];
+  readonly faults: Fault[] = [];
+  readonly #byDelivery = new Map<string, Arrival[]>();
+  readonly #byLife = new Map<string, Arrival[]>();
+  #delivered = 0;
+
+  add(arrival: Arrival): void {
+    this.arrivals.push(arrival);
+    const same = this.#byDelivery.get(arrival.delivery) ?? [];
+    if (arrival.status === 200 && !same.some(({ status }) => status === 200)) this.#delivered += 1;
+    this.#byDelivery.set(arrival.delivery, [...same, arrival]);
+    const sent = this.#byLife.get(arrival.life);
+    if (sent === undefined) this.#byLife.set(arrival.life, [arrival]);
+    else sent.push(arrival);
+  }
+
+  fault(life: string, what: string): void {
+    this.faults.push({ life, atMs: performance.now(), what });
+  }
+
+  /** Deliveries that arrived and were not refused by us, each counted once. */
+  get delivered(): number {
+    return this.#delivered;
+  }
+
+  wasDelivered(delivery: string): boolean {
+    return this.#byDelivery.get(delivery)?.some(({ status }) => status === 200) ?? false;
+  }
+
+  sentBy(life: string): readonly Arrival[] {
+    return this.#byLife.get(life) ?? [];
+  }
+
+  /** What a life has open with us at this moment. */
+  inFlight(life: string): number {
+    return this.sentBy(life).filter(
+      ({ answeredMs, hungUpMs }) => Math.min(answeredMs, hungUpMs) === Number.POSITIVE_INFINITY,
+    ).length;
+  }
+
+  /** Arrivals of a delivery that had arrived before and was not refused then. */
+  duplicates(): { again: Arrival; before: Arrival }[] {
+    return [...this.#byDelivery.values()].flatMap((arrivals) =>
+      arrivals.slice(1).flatMap((again, at) => {
+        const before = arrivals
+          .slice(0, at + 1)
+          .findLast(({ attempt, status }) => attempt === again.attempt || status === 200);
+        return before === undefined ? [] : [{ again, before }];
+      }),
+    );
+  }
+
+  /**
+   * Workers that hung up though nobody hurt them: their heartbeat was late, so they stopped by themselves. It happens where
+   * the fleet shares its cores with others, and is a fault like those that the test made.
+   */
+  suspensions(): Fault[] {
+    const found: Fault[] = [];
+    for (const { life, hungUpMs } of this.arrivals) {
+      const isKnown = [...this.faults, ...found].some(
+        (fault) => fault.life === life && Math.abs(fault.atMs - hungUpMs) < ONE_FAULT_MS,
+      );
+      if (hungUpMs !== Number.POSITIVE_INFINITY && !isKnown) found.push({ life, atMs: hungUpMs, what: 'suspended' });
+    }
+    return found;
+  }
+
+  /** Duplicates that no fault accounts for: what was sent before was neither in flight nor unrecorded at one. */
+  unexplained(): { again: Arrival; before: Arrival }[] {
+    const faults = [...this.faults, ...this.suspensions()];
+    return this.duplicates().filter(({ before }) => !isExposed(before, faults));
+  }
+
+  /** At most so many may come twice: what was in flight or unrecorded at the faults. */
+  exposed(): number {
+    const faults = [...this.faults, ...this.suspensions()];
+    return this.arrivals.filter((arrival) => isExposed(arrival, faults)).length;
+  }
+}

@@ -1,0 +1,55 @@
+/** The program as a process of its own, told by signals: any command, of this tree or of another one. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { COMPILED } from '../compiled.ts';
+
+export type Program = {
+  pid: number;
+  isOver: () => boolean;
+  /** Sends the signal and does not wait: SIGSTOP, SIGCONT. */
+  signal: (signal: NodeJS.Signals) => void;
+  /** Sends the signal and waits for the end; answers the exit code, or the signal that ended it. */
+  end: (signal: NodeJS.Signals) => Promise<number | NodeJS.Signals | null>;
+  /** All it said so far, on both streams. */
+  said: () => string;
+};
+
+export type Ready = 'is ready.' | 'is delivering.';
+
+/** Starts `src/main.ts` of the tree at `root`, and waits until it says that it is ready. */
+export const startProgram = async (given: {
+  root: string;
+  args: readonly string[];
+  env: Readonly<Record<string, string>>;
+  ready: Ready;
+}): Promise<Program> => {
+  const { root, args, env, ready } = given;
+  const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...COMPILED, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let said = '';
+  const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  const { promise: isReady, resolve } = Promise.withResolvers<true>();
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+      if (said.includes(ready)) resolve(true);
+    });
+  }
+  const isOver = () => child.exitCode !== null || child.signalCode !== null;
+  const program: Program = {
+    pid: child.pid ?? 0,
+    isOver,
+    signal: (signal) => void child.kill(signal),
+    end: async (signal) => {
+      if (!isOver()) child.kill(signal);
+      const [code, by] = await exited;
+      return by ?? code;
+    },
+    said: () => said,
+  };
+  if ((await Promise.race([isReady, exited])) === true) return program;
+  throw new Error(`The program ended before it was ready: ${said}`);
+};

@@ -1,0 +1,48 @@
+/** The receiver of a fleet: takes 200 ms for each answer, refuses some first attempts, and writes all down. */
+import { startReceiver } from '../receiver.ts';
+import type { Endings } from '../endings.ts';
+import { lifeIn, type Arrival, type Ledger } from './ledger.ts';
+
+export const ANSWER_MS = 200;
+/** Of a hundred first attempts so many are answered with a 500, and so many are reset. */
+const REFUSED_PERCENT = 2;
+const RESET_PERCENT = 1;
+
+const statusOf = (attempt: number): number => {
+  if (attempt > 1) return 200;
+  const percent = Math.random() * 100;
+  if (percent < RESET_PERCENT) return 0;
+  return percent < RESET_PERCENT + REFUSED_PERCENT ? 500 : 200;
+};
+
+/** Answers its address. A body is JSON with an `id`. */
+export const receiveInto = async (ledger: Ledger, ends: Endings): Promise<string> => {
+  const receiver = await startReceiver(ends);
+  receiver.answer(({ path, headers, body, atMs }, response) => {
+    // Nobody looks at the bodies again, and there are hundred thousands.
+    receiver.got.length = 0;
+    const { id } = JSON.parse(body.toString()) as { id: string };
+    const { life, attempt } = lifeIn(headers);
+    const arrival: Arrival = {
+      life,
+      delivery: `${path} ${id}`,
+      attempt,
+      arrivedMs: atMs,
+      answeredMs: Number.POSITIVE_INFINITY,
+      hungUpMs: Number.POSITIVE_INFINITY,
+      status: statusOf(attempt),
+    };
+    ledger.add(arrival);
+    response.once('close', () => {
+      if (arrival.answeredMs === Number.POSITIVE_INFINITY) arrival.hungUpMs = performance.now();
+    });
+    setTimeout(() => {
+      // Who is gone gets no answer, and its next owner sends again.
+      if (response.destroyed || response.socket === null) return;
+      arrival.answeredMs = performance.now();
+      if (arrival.status === 0) response.socket.resetAndDestroy();
+      else response.writeHead(arrival.status).end();
+    }, ANSWER_MS);
+  });
+  return receiver.url;
+};

@@ -1,0 +1,85 @@
+/** A PostgreSQL that a test has for itself, durable: stopped, killed and started again on the same data. */
+import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findPackage, usableBinaries } from '#database/binaries.ts';
+import { openCluster, OWNER } from '#database/cluster.ts';
+import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { startPostmaster, type Postmaster } from '#database/postmaster.ts';
+import type { Endings } from '../endings.ts';
+import { ended, isRoot, NOBODY } from '../holder.ts';
+
+export type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
+
+export type OwnServer = {
+  /** Its database `halcyon`. */
+  address: SocketAddress;
+  start: () => Promise<void>;
+  /** `fast` ends what runs (SIGINT); `immediate` is a crash that the next start recovers from (SIGQUIT). */
+  stop: (how: 'fast' | 'immediate') => Promise<void>;
+  /** `kill -9` of the server and all its processes, as when the machine loses its power. */
+  kill: () => Promise<void>;
+};
+
+const CACHE = '/var/cache/halcyon';
+const PASSWORD = 'fleet';
+
+const childrenOf = async (pid: number): Promise<number[]> =>
+  (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ').filter(Boolean).map(Number);
+
+const killQuietly = (pid: number): void => {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended between the look and the kill.
+  }
+};
+
+/**
+ * Starts it. `settings` go into its postgresql.conf; what `startPostmaster` names on the command line stands above them.
+ * `binaries` is a folder with `bin/postgres` to start instead of the one that made the cluster: one that sets its
+ * environment first, say.
+ */
+export const openServer = async (
+  ends: Endings,
+  { settings = {}, binaries }: { settings?: Readonly<Record<string, string>>; binaries?: string } = {},
+): Promise<OwnServer> => {
+  const account = isRoot ? NOBODY : undefined;
+  const home = await mkdtemp(join(tmpdir(), 'halcyon-fleet-'));
+  ends.after(() => rm(home, { recursive: true, force: true, maxRetries: 3 }));
+  await chmod(home, 0o755);
+  if (account) await chown(home, account.uid, account.gid);
+  const found = await usableBinaries(await findPackage(), { account, cache: isRoot ? CACHE : home });
+  const data = await openCluster({ home, account }, { binaries: found, password: PASSWORD, durable: true });
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
+  await writeFile(join(data, 'postgresql.conf'), lines.join(''), { flag: 'a' });
+
+  let postmaster: Postmaster | undefined;
+  const start = async (): Promise<void> => {
+    const logFile = join(home, 'server.log');
+    const where = { account, data, socketDirectory: home, logFile, durable: true };
+    postmaster = await startPostmaster({ binaries: binaries ?? found, ...where });
+  };
+  ends.after(async () => postmaster?.stop());
+  await start();
+  const address = { kind: 'socket', directory: home, user: OWNER, password: PASSWORD, database: OWNER } as const;
+  const admin = openPool({ ...address, database: 'postgres' }, { connections: 1, applicationName: 'test-admin' });
+  await admin`create database ${admin(OWNER)}`;
+  await admin.end();
+  return {
+    address,
+    start,
+    stop: async (how) => {
+      if (how === 'immediate') process.kill(postmaster?.pid ?? 0, 'SIGQUIT');
+      else await postmaster?.stop();
+      await postmaster?.exited;
+    },
+    kill: async () => {
+      if (postmaster === undefined) return;
+      const pids = [postmaster.pid, ...(await childrenOf(postmaster.pid))];
+      pids.forEach(killQuietly);
+      await postmaster.exited;
+      await Promise.all(pids.map(ended));
+    },
+  };
+};
