@@ -1,0 +1,44 @@
+/** When a webhook has failed for so long that it is switched off: pure. */
+import type { Outcome } from '../exchange/outcome.ts';
+import { effectOf } from './effect.ts';
+import type { Health, RetryProfile } from './policy.ts';
+
+export type DeactivationSettings = {
+  deactivateAfterFailures: number;
+  /** How long it must have failed, since the first failure in the row: what a delivery of the profile is tried for. */
+  deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
+};
+
+/** How far a webhook is on the way to being switched off, from 0 to 1 and beyond. Both must be reached, so the lesser counts. */
+const progressOf = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): number => {
+  if (health.firstFailureAt === null) return 0;
+  const failingMs = now.getTime() - health.firstFailureAt.getTime();
+  return Math.min(
+    health.consecutiveFailures / settings.deactivateAfterFailures,
+    failingMs / (settings.deactivateAfterSeconds[profile] * 1_000),
+  );
+};
+
+/**
+ * Whether the attempt that ended at `now` with this outcome switches its webhook off. `health` is as it left it
+ * (`healthAfter`). Only an attempt that failed does: time alone, a pause and a fault of our own switch nothing off.
+ */
+export const deactivates = (
+  health: Health,
+  outcome: Outcome,
+  now: Date,
+  profile: RetryProfile,
+  settings: DeactivationSettings,
+): boolean => {
+  if (outcome.kind === 'gone') return true;
+  return effectOf(outcome) === 'failure' && progressOf(health, now, profile, settings) >= 1;
+};
+
+/** Whether it is half the way there, so that somebody should be warned. Says so again with every failure until it is over. */
+export const isHalfWay = (
+  health: Health,
+  outcome: Outcome,
+  now: Date,
+  profile: RetryProfile,
+  settings: DeactivationSettings,
+): boolean => effectOf(outcome) === 'failure' && progressOf(health, now, profile, settings) >= 0.5;
