@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Ages } from './ages.ts';
+
+/** The ticks at which each was due. */
+const dueAt = (ages: Ages<string>, ticks: number): Record<string, number> => {
+  const due: Record<string, number> = {};
+  for (let tick = 1; tick <= ticks; tick += 1) for (const item of ages.tick()) due[item] = tick;
+  return due;
+};
+
+test('an age is reached no earlier than it is, and within two ticks, round after round', () => {
+  const ages = new Ages<string>(50, 1_000);
+  for (let round = 0; round < 3; round += 1) {
+    ages.add('at once', 0);
+    ages.add('soon', 150);
+    ages.add('odd', 151);
+    ages.add('last', 1_000);
+    assert.deepEqual(dueAt(ages, 30), { 'at once': 1, soon: 4, odd: 5, last: 21 });
+  }
+});
+
+test('a pause of our own is one tick, however long it was', () => {
+  const ages = new Ages<string>(50, 1_000);
+  ages.add('answered while we paused', 1_000);
+  assert.deepEqual(ages.tick(), []);
+});
