@@ -15,7 +15,7 @@ const MUCH_SLOWER = 4;
 const NOISE_MS = 5;
 /** What one answer alone moves the fastest known time upwards: an endpoint that became slower for good is believed in time. */
 const DRIFT = 1 / 8;
-/** After so many answers that let it grow no further the cap is halved: only alone an endpoint shows how fast it is now. */
+/** After so many answers that let it grow no further it begins at one again: only alone an endpoint shows how fast it is now. */
 const PATIENCE = 32;
 
 export class Cap {
@@ -49,7 +49,7 @@ export class Cap {
     if (isOfUse && !isWaiting) return;
     if (isOfUse) this.#set(Math.min(this.#limit + 1, this.#max));
     else if (slowdown > MUCH_SLOWER) this.#set(Math.max(1, this.#limit - 1));
-    else if (this.#denied >= PATIENCE) this.#set(Math.max(1, Math.floor(this.#limit / 2)));
+    else if (this.#denied >= PATIENCE) this.#set(1);
     else this.#denied += 1;
   }
 
