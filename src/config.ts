@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { resolve } from 'node:path';
 import {
+  ConfigError,
   databaseUrl,
   flag,
   integer,
@@ -17,6 +18,25 @@ import {
 
 /** A positive safe integer nobody else has: what this process is called in `worker` and `shard_lease`. */
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
+
+/**
+ * How the ten seconds that a stop may take are shared out: one part stops after the other, and none waits longer than its
+ * share, be the database away or a receiver silent. What is not done by then is done after the next start.
+ */
+export const stopping = Object.freeze({
+  requestsMs: 1_500,
+  /** Then what is on the wire is broken off, and sent again by the next owner. */
+  exchangesMs: 2_500,
+  /** Until the last outcomes are written. */
+  recordsMs: 1_000,
+  handBackMs: 500,
+  mailsMs: 2_000,
+  /** Each of the others. */
+  othersMs: 250,
+  databaseMs: 1_000,
+  /** The process ends then, whatever still hangs: nothing that was accepted is lost by it. */
+  allMs: 9_500,
+});
 
 /** How long what has run out is kept, and how gently it is purged. */
 const housekeeping = Object.freeze({
@@ -42,15 +62,44 @@ const snapshotSettings = (env: Env) =>
     statementMs: 2_000,
   });
 
+/** How many deliveries are under way at once, and who may have how many of them. A connection that waits costs some 20 KB. */
+const slotSettings = (env: Env) => {
+  const slots = integer(env, 'DELIVERY_SLOTS', 1_024, 4, 10_000);
+  return {
+    slots,
+    /** More than `slots`, for those that began quick and hang: a fifth of 20,000 endpoints may begin to at once. */
+    overdraftSlots: 4 * slots,
+    slowAfterMs: 1_000,
+    slowSlotsPercent: 25,
+    unprovenSlotsPercent: 50,
+    freshSlotsPercent: 25,
+    retrySlotsPercent: 10,
+    storeSlotsPercent: integer(env, 'DELIVERY_STORE_PERCENT', 50, 1, 100),
+    originSlotsPercent: integer(env, 'DELIVERY_ORIGIN_PERCENT', 25, 1, 100),
+    slotsPerLane: 32,
+    slotsPerSlowLane: 4,
+  };
+};
+
+/** When a webhook that fails is switched off: after so many failures in a row, and so long after the first of them. */
+const deactivationSettings = (env: Env) => ({
+  deactivateAfterFailures: integer(env, 'DEACTIVATE_AFTER_FAILURES', 12, 1, 10_000),
+  /** By retry profile: what one delivery is tried for, without the chance in its gaps. */
+  deactivateAfterSeconds: Object.freeze({
+    hour: integer(env, 'DEACTIVATE_HOUR_AFTER_SECONDS', 3_600, 1, 31_536_000),
+    long: integer(env, 'DEACTIVATE_LONG_AFTER_SECONDS', 272_105, 1, 31_536_000),
+  }),
+});
+
 const deliverySettings = (env: Env) => {
   const leaseMs = integer(env, 'DELIVERY_LEASE_MS', 5_000, 500, 600_000);
   return Object.freeze({
+    ...deactivationSettings(env),
     workerId: processId(),
     leaseMs,
     leaseMarginMs: Math.floor(leaseMs / 4),
     beatMs: Math.floor(leaseMs / 5),
-    slots: integer(env, 'DELIVERY_SLOTS', 256, 1, 10_000),
-    slotsPerLane: 32,
+    ...slotSettings(env),
     laneQueue: 200,
     bodyCacheBytes: 64 * 1024 * 1024,
     unrecordedLimit: 2_000,
@@ -58,7 +107,7 @@ const deliverySettings = (env: Env) => {
     answerReadBytes: 64 * 1024,
     answerKeptBytes: 16 * 1024,
     originPools: 2_000,
-    stopTimeoutMs: 4_000,
+    stopping,
     allowedNetworks: networks(env, 'OUTBOUND_ALLOW'),
   });
 };
@@ -66,7 +115,10 @@ const deliverySettings = (env: Env) => {
 export type Config = ReturnType<typeof readConfig>;
 
 export const readConfig = (env: Env, cwd: string) => {
-  const url = databaseUrl(env);
+  const url = databaseUrl(env, 'DATABASE_URL');
+  const directUrl = databaseUrl(env, 'DATABASE_DIRECT_URL');
+  if (directUrl !== undefined && url === undefined)
+    throw new ConfigError('Set DATABASE_URL beside DATABASE_DIRECT_URL');
   const port = integer(env, 'PORT', 8080, 1, 65_535);
   const baseUrl = origin(env, 'BASE_URL', `http://localhost:${port}`);
   const requestsPerSecond = integer(env, 'API_RATE_PER_SECOND', 100, 0, 100_000);
@@ -81,6 +133,8 @@ export const readConfig = (env: Env, cwd: string) => {
     secretKey: secretKey(env),
     database: Object.freeze({
       url,
+      /** PostgreSQL itself, where `url` leads to PgBouncer: for what a session has to outlive a transaction for. */
+      directUrl,
       connections,
       retentionDays: integer(env, 'RETENTION_DAYS', 30, 2, 3_650),
       /** How long a store may be searched for one page of a collection. */
@@ -99,7 +153,6 @@ export const readConfig = (env: Env, cwd: string) => {
       eventsBodyLimitBytes: 16 * 1024 * 1024,
       headersLimitBytes: 32 * 1024,
       requestTimeoutMs: 60_000,
-      stopTimeoutMs: 4_000,
       trustedProxies: networks(env, 'TRUSTED_PROXIES'),
     }),
     /** For each grant; 0: no limit. */
@@ -122,6 +175,7 @@ export const readConfig = (env: Env, cwd: string) => {
       passwordResetMinutes: 60,
     }),
     housekeeping,
+    stopping,
     webhooks: Object.freeze({
       versions: ['2', ...list(env, 'WEBHOOK_VERSIONS')],
       webhooksPerStore: 100,

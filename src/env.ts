@@ -27,11 +27,11 @@ export const origin = (env: Env, name: string, fallback: string): string => {
   throw new ConfigError(`${name} is "${text}": set it to an address such as https://api.example.com`);
 };
 
-export const databaseUrl = (env: Env): string | undefined => {
-  const text = env['DATABASE_URL'];
+export const databaseUrl = (env: Env, name: 'DATABASE_URL' | 'DATABASE_DIRECT_URL'): string | undefined => {
+  const text = env[name];
   if (text === undefined || text === '') return undefined;
   if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return text;
-  throw new ConfigError('DATABASE_URL is not an address such as postgres://user:password@host:5432/halcyon');
+  throw new ConfigError(`${name} is not an address such as postgres://user:password@host:5432/halcyon`);
 };
 
 export const flag = (env: Env, name: string): boolean => {

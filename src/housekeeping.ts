@@ -15,7 +15,7 @@ const LOCK = 7_209_003;
 const DURATION_BUCKETS_SECONDS = [0.01, 0.1, 1, 10, 60, 600];
 
 type Deps = {
-  sql: Sql;
+  direct: Sql;
   clock: Clock;
   log: Log;
   registry: Registry;
@@ -46,7 +46,7 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, unde
 
 /** A round every `everyMs`, the first after that time. `stop` waits for the batch that is under way and for no more. */
 export const startHousekeeping = (deps: Deps): Running => {
-  const { sql, clock, log, purges, settings } = deps;
+  const { direct, clock, log, purges, settings } = deps;
   const { purged, seconds } = createMetrics(deps.registry, purges);
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -71,7 +71,7 @@ export const startHousekeeping = (deps: Deps): Running => {
     for (;;) {
       await pause(settings.everyMs, signal);
       if (signal.aborted) return;
-      await runAlone(sql, LOCK, round).catch((error: unknown) =>
+      await runAlone(direct, LOCK, round).catch((error: unknown) =>
         log.error({ err: error }, 'housekeeping could not begin; it is tried again'),
       );
     }

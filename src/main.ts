@@ -4,19 +4,17 @@ import { createInterface } from 'node:readline/promises';
 import { createProgram } from '#cli/program.ts';
 import type { Terminal } from '#cli/terminal.ts';
 import { exitCodeOf, explain } from '#cli/explain.ts';
-
-// Every part has a time-out of its own that is shorter. What still hangs after this is ended with the process, and the
-// embedded PostgreSQL by its watchdog: nothing that was accepted is lost by it.
-const STOP_LIMIT_MS = 9_500;
+import { stopping } from '#config.ts';
 
 const untilToldToStop = (): Promise<string> =>
   new Promise((resolve) => {
     const stop = (signal: string) => {
       resolve(signal);
+      // Every part has a time-out of its own that is shorter; the embedded PostgreSQL is ended by its watchdog.
       setTimeout(() => {
         terminal.warn('halcyon: something did not stop in time; ending all the same');
         process.exit(1);
-      }, STOP_LIMIT_MS).unref();
+      }, stopping.allMs).unref();
     };
     // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);

@@ -38,6 +38,7 @@ const handlers = {
       // It comes when the bench says so, and not in the middle of something else.
       config: { ...config, housekeeping: { ...config.housekeeping, everyMs: NEVER_MS } as typeof config.housekeeping },
       sql,
+      direct: sql,
       secretKey: Buffer.from(given.secretKey),
       clock: systemClock,
       random: Math.random,
@@ -56,7 +57,7 @@ const handlers = {
     const registry = new Registry();
     const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
     purging = {
-      housekeeping: startHousekeeping({ sql, clock: systemClock, log, registry, purges, settings }),
+      housekeeping: startHousekeeping({ direct: sql, clock: systemClock, log, registry, purges, settings }),
       registry,
     };
   },

@@ -12,7 +12,7 @@ export const asGuest = async (terminal: Terminal, run: (guest: Guest) => Promise
   const config = readConfig(terminal.env, terminal.cwd);
   const house = await openHouse(config, createLog(config.logLevel), { isGuest: true });
   try {
-    await run({ ...house, changelog: await openChangelog(config, house.sql) });
+    await run({ ...house, changelog: await openChangelog(config, house.direct) });
   } finally {
     await house.close();
   }

@@ -88,7 +88,9 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
       config.database.url === undefined ? await openDemo({ config, house, print: terminal.print }) : undefined;
     if (demo !== undefined) running.push(demo);
     const { sql, direct, secretKey } = house;
-    running.push(await startApp({ config, sql, direct, secretKey, clock: systemClock, random: Math.random, log, roles }));
+    running.push(
+      await startApp({ config, sql, direct, secretKey, clock: systemClock, random: Math.random, log, roles }),
+    );
     // Somebody may have taken the demo apart, and the house stands without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
     terminal.print(roles.includes('serve') ? summary(config, demo) : `Halcyon ${VERSION} is delivering.`);

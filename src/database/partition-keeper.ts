@@ -12,13 +12,13 @@ const PARTITION_DAYS_AHEAD = 3;
 
 /** Makes the partitions of the days to come and drops the old ones, now and then once an hour. */
 export const keepPartitions = async (deps: {
-  sql: Sql;
+  direct: Sql;
   clock: Clock;
   log: Log;
   retentionDays: number;
 }): Promise<Running> => {
-  const { sql, clock, log, retentionDays } = deps;
-  const run = () => maintainPartitions(sql, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
+  const { direct, clock, log, retentionDays } = deps;
+  const run = () => maintainPartitions(direct, { now: clock.now(), retentionDays, daysAhead: PARTITION_DAYS_AHEAD });
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
   const again = (afterMs: number): void => {

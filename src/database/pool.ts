@@ -3,6 +3,7 @@
  */
 import postgres from 'postgres';
 import { isMistyped, types } from './arrays.ts';
+import { counted } from './use.ts';
 
 export type Sql = postgres.Sql;
 export type Tx = postgres.TransactionSql;
@@ -54,11 +55,18 @@ const reconnectAfterSeconds = (attempt: number): number => Math.min(0.05 * 2 ** 
 
 /**
  * A pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
+ * `isShared`: something stands between that gives each transaction another session (PgBouncer), in which nothing that was
+ * prepared by name would be found again; a statement then takes a second round trip.
  * `onQuery` counts statements for the benches; it makes the driver put parameters on its errors, so never set it elsewhere.
  */
 export const openPool = (
   address: DatabaseAddress,
-  options: { connections: number; applicationName: string; onQuery?: (statement: string) => void },
+  options: {
+    connections: number;
+    applicationName: string;
+    isShared?: boolean;
+    onQuery?: (statement: string) => void;
+  },
 ): Sql => {
   const { onQuery } = options;
   const settings: postgres.Options<Record<string, postgres.PostgresType>> = {
@@ -69,14 +77,20 @@ export const openPool = (
     // connection (3.4.9: the connection forgets what it was opened for). One small query a connection.
     fetch_types: true,
     types,
+    prepare: options.isShared !== true,
     onnotice: () => {},
     connection: { application_name: options.applicationName, TimeZone: 'UTC', DateStyle: 'ISO' },
     ...(onQuery && { debug: (_connection: number, statement: string) => onQuery(statement) }),
   };
-  if (address.kind === 'url') return withArrays(postgres(address.url, settings));
+  if (address.kind === 'url') return withArrays(counted(postgres(address.url, settings), options.connections));
   const { directory, user, password, database } = address;
-  return withArrays(postgres({ ...settings, path: `${directory}/.s.PGSQL.5432`, user, password, database }));
+  const socket = { path: `${directory}/.s.PGSQL.5432`, user, password, database };
+  return withArrays(counted(postgres({ ...settings, ...socket }), options.connections));
 };
+
+/** A pool to where `sql` goes, apart from it: who waits there does not wait here. What it is to be is settled already. */
+export const openBeside = (sql: Sql, connections: number): Sql =>
+  withArrays(postgres({ ...sql.options, max: connections } as unknown as postgres.Options<never>));
 
 /** Runs `fn` in a transaction: committed when it fulfils, rolled back when it rejects, its value or error handed on. */
 export const transaction = async <T>(

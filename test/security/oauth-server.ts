@@ -119,6 +119,7 @@ const openServer = async (env: Readonly<Record<string, string>>, options: Option
     const app = await startApp({
       config,
       sql,
+      direct: sql,
       secretKey: Buffer.alloc(32, 7),
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
       random: Math.random,

@@ -28,7 +28,7 @@ const start = (purges: readonly Purge[], options: { everyMs?: number; pauseMs?: 
   const registry = new Registry();
   const settings = { everyMs, batchRows: BATCH, pauseMs };
   const log = createLog('silent');
-  const house = startHousekeeping({ sql: on, clock: systemClock, log, registry, purges, settings });
+  const house = startHousekeeping({ direct: on, clock: systemClock, log, registry, purges, settings });
   return { stop: house.stop, metrics: () => registry.metrics() };
 };
 

@@ -89,6 +89,7 @@ export const startTestApp = async (
   const running = await startApp({
     config,
     sql,
+    direct: sql,
     secretKey: randomBytes(32),
     clock,
     random: Math.random,

@@ -26,6 +26,8 @@ export class Bodies {
   /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
   #forgettings = 0;
+  /** The last time when words may have been missed, which may have been about any event. */
+  #allForgotten = 0;
 
   constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
     this.#sql = deps.sql;
@@ -37,8 +39,9 @@ export class Bodies {
   }
 
   /** Keeps an event, unless something of it was erased since it was read, or ever where it comes from its publisher. */
-  put(event: EventRow, readAt = 0): boolean {
-    if ((this.#forgotten.get(event.id) ?? 0) > readAt) return false;
+  put(event: EventRow, readAt?: number): boolean {
+    if ((this.#forgotten.get(event.id) ?? 0) > (readAt ?? 0)) return false;
+    if (readAt !== undefined && this.#allForgotten > readAt) return false;
     if (!this.#cache.has(event.id)) this.#cache.set(event.id, { event, rendered: null });
     return true;
   }
@@ -55,6 +58,7 @@ export class Bodies {
   /** Words about events may have been missed. */
   forgetAll(): void {
     this.forget([...this.#cache.keys()]);
+    this.#allForgotten = this.#forgettings;
   }
 
   peek(eventId: number): Body | undefined {

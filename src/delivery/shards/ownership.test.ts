@@ -7,7 +7,7 @@ import { endings, type Endings } from '../../../test/setup/endings.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Ownership } from './ownership.ts';
-import { fairShare, Rivals } from './rivals.ts';
+import { beat, takeShards } from './queries.ts';
 
 const settings = { leaseMs: 400, leaseMarginMs: 100, beatMs: 40 };
 
@@ -15,7 +15,7 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
   const held = new Set<number>();
   const lost: number[] = [];
   const ownership = new Ownership({
-    sql,
+    direct: sql,
     clock: systemClock,
     log: createLog('silent'),
     settings: { ...settings, workerId },
@@ -24,7 +24,7 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
       lost.push(...shards);
       for (const shard of shards) held.delete(shard);
     },
-    drain: async () => {},
+    drain: async (shards) => [...shards],
   });
   ownership.start();
   ends.after(() => ownership.stop());
@@ -134,33 +134,61 @@ test('a shard that changed hands behind our back is lost at the next beat', asyn
   assert.deepEqual(lost, [3]);
 });
 
-test('a rival is dead when its counter stood still for a lease on our own clock', () => {
-  const rivals = new Rivals(1, 1_000);
-  rivals.observe(
-    [
-      { id: 1, beat: 5 },
-      { id: 2, beat: 5 },
-    ],
-    0,
+test("ten long statements in the pool end nobody's lease", async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, lost } = startOwner(sql, 1, ends);
+  await until(
+    async () => held.size,
+    (size) => size === 256,
   );
-  rivals.observe(
-    [
-      { id: 1, beat: 5 },
-      { id: 2, beat: 5 },
-    ],
-    1_000,
-  );
-  assert.deepEqual(rivals.dead(1_000), []);
-  assert.deepEqual(rivals.dead(1_001), [2]);
-  assert.equal(rivals.living(1_001), 1);
-  rivals.observe([{ id: 2, beat: 6 }], 1_001);
-  assert.deepEqual(rivals.dead(1_900), []);
-  assert.equal(rivals.living(1_900), 2);
+  const seconds = (settings.leaseMs * 2.5) / 1_000;
+  await Promise.all(Array.from({ length: 10 }, () => sql`select pg_sleep(${seconds})`));
+  assert.deepEqual(lost, []);
 });
 
-test('the share is even and leaves nothing over', () => {
-  assert.deepEqual(
-    [1, 2, 3, 300].map((living) => fairShare(256, living)),
-    [256, 128, 86, 1],
+test('a beat does not wait for a take-over that waits for a lock', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
+  await sql`update shard_lease set owner = 9, fence = 7`;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`select from shard_lease for share`;
+  const { held, ownership } = startOwner(sql, 1, ends);
+  const beats = () => sql<{ beat: number }[]>`select beat from worker where id = 1`;
+  try {
+    await until(beats, ([row]) => (row?.beat ?? 0) * settings.beatMs > settings.leaseMs * 3);
+    assert.equal(ownership.mayAct(), true);
+    assert.equal(held.size, 0);
+  } finally {
+    await blocker`rollback`;
+    blocker.release();
+  }
+  await until(
+    async () => held.size,
+    (size) => size === 256,
   );
+});
+
+test('a worker that beat again before it was taken from keeps what it has', async () => {
+  const { sql } = await testDatabase(endings());
+  await sql`insert into worker (id, beat, date_started) values (9, 5, now())`;
+  await sql`update shard_lease set owner = 9, fence = 7 where shard in (1, 2)`;
+  await beat(sql, 9, new Date());
+  assert.deepEqual([...(await takeShards(sql, 1, [1, 2], [{ id: 9, beat: 5 }]))], []);
+  const [taken] = await takeShards(sql, 1, [2], [{ id: 9, beat: 6 }]);
+  assert.equal(taken?.fence, 8);
+});
+
+test('what is owned by somebody without a row is taken like what a dead worker had', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await sql`update shard_lease set owner = 9, fence = 7 where shard = 3`;
+  const { held, ownership } = startOwner(sql, 1, ends);
+  await until(
+    async () => held.size,
+    (size) => size === 256,
+  );
+  assert.equal(ownership.fenceOf(3), 8);
 });

@@ -1,4 +1,7 @@
-import type { WorkerRow } from './queries.ts';
+import type { LeaseRow, WorkerRow } from './queries.ts';
+
+/** One that has shards and no row: it was removed while a last statement of its took them. */
+const NO_BEAT = 0;
 
 /**
  * Who is alive, judged by nothing but how long a worker's counter stood still on our own monotonic clock: neither the
@@ -8,34 +11,47 @@ export class Rivals {
   readonly #self: number;
   readonly #leaseMs: number;
   readonly #seen = new Map<number, { beat: number; sinceMs: number }>();
+  /** When the list that was read last was asked for. */
+  #askedAtMs = 0;
 
   constructor(self: number, leaseMs: number) {
     this.#self = self;
     this.#leaseMs = leaseMs;
   }
 
-  observe(workers: readonly WorkerRow[], nowMs: number): void {
-    const present = new Set(workers.map(({ id }) => id));
-    for (const id of this.#seen.keys()) if (!present.has(id)) this.#seen.delete(id);
-    for (const { id, beat } of workers) {
-      if (this.#seen.get(id)?.beat !== beat) this.#seen.set(id, { beat, sinceMs: nowMs });
+  /**
+   * A counter stood still from when its value had been read first to when it was asked for last: if we were frozen before
+   * we read an answer, the answer is old, and says nothing about how long.
+   */
+  observe(
+    workers: readonly WorkerRow[],
+    leases: readonly LeaseRow[],
+    read: { askedAtMs: number; nowMs: number },
+  ): void {
+    const beats = new Map<number, number>();
+    for (const { owner } of leases) if (owner !== null) beats.set(owner, NO_BEAT);
+    for (const { id, beat } of workers) beats.set(id, beat);
+    for (const id of this.#seen.keys()) if (!beats.has(id)) this.#seen.delete(id);
+    for (const [id, beat] of beats) {
+      if (this.#seen.get(id)?.beat !== beat) this.#seen.set(id, { beat, sinceMs: read.nowMs });
     }
+    this.#askedAtMs = read.askedAtMs;
   }
 
-  #isDead(seen: { sinceMs: number }, nowMs: number): boolean {
-    return nowMs - seen.sinceMs > this.#leaseMs;
+  #isDead({ sinceMs }: { sinceMs: number }): boolean {
+    return this.#askedAtMs - sinceMs > this.#leaseMs;
   }
 
-  dead(nowMs: number): number[] {
-    return [...this.#seen].filter(([id, seen]) => id !== this.#self && this.#isDead(seen, nowMs)).map(([id]) => id);
+  /** Those whose counter stood still for a lease, with what it was. */
+  dead(): WorkerRow[] {
+    return [...this.#seen]
+      .filter(([id, seen]) => id !== this.#self && this.#isDead(seen))
+      .map(([id, { beat }]) => ({ id, beat }));
   }
 
-  /** How many workers share the shards, ourselves among them. */
-  living(nowMs: number): number {
-    const others = [...this.#seen].filter(([id, seen]) => id !== this.#self && !this.#isDead(seen, nowMs));
-    return others.length + 1;
+  /** Who shares the shards, ourselves among them. */
+  living(): number[] {
+    const others = [...this.#seen].filter(([id, seen]) => id !== this.#self && !this.#isDead(seen));
+    return [...others.map(([id]) => id), this.#self];
   }
 }
-
-/** Shards a worker should hold at most, for an even split. */
-export const fairShare = (shards: number, living: number): number => Math.ceil(shards / living);

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { endings } from '../../test/setup/endings.ts';
+import { testDatabase } from '../../test/setup/database.ts';
+import { startProxy } from '../../test/setup/proxy.ts';
+import { Lifeline } from './lifeline.ts';
+import { isUnavailable, openPool } from './pool.ts';
+
+const open = async (limitMs: number) => {
+  const ends = endings();
+  const { sql, address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const proxy = await startProxy(address, ends);
+  const beside = openPool({ kind: 'url', url: proxy.url }, { connections: 1, applicationName: 'test' });
+  ends.after(() => beside.end({ timeout: 0 }));
+  const line = new Lifeline(beside, limitMs);
+  ends.after(() => line.stop());
+  return { sql, beside, proxy, line };
+};
+
+const pidOf = (line: Lifeline) => line.ask((on) => on<{ pid: number }[]>`select pg_backend_pid() as pid`);
+
+test('a connection of its own does not wait for a pool that is busy', async () => {
+  const { beside, line } = await open(5_000);
+  const held = await beside.reserve();
+  try {
+    const [row] = await pidOf(line);
+    const [other] = await held<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    assert.notEqual(row?.pid, other?.pid);
+  } finally {
+    held.release();
+  }
+});
+
+test('a connection that went silent is given up in time, and the next question has another', async () => {
+  const { proxy, line } = await open(300);
+  const [before] = await pidOf(line);
+  proxy.silence();
+  const since = performance.now();
+  await assert.rejects(pidOf(line), isUnavailable);
+  assert.ok(performance.now() - since >= 299);
+  const [after] = await pidOf(line);
+  assert.notEqual(after?.pid, before?.pid);
+});

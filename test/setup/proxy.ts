@@ -1,0 +1,66 @@
+/** What stands between Halcyon and PostgreSQL, and fails: connections that break, go silent, or lead to another server. */
+import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
+import { once } from 'node:events';
+import type { DatabaseAddress } from '#database/pool.ts';
+import type { Endings } from './endings.ts';
+
+type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
+
+export type Proxy = {
+  /** The database, through here. */
+  url: string;
+  /** Resets all connections; answers how many there were. */
+  cut: () => number;
+  /** Nothing passes any more through the connections there are, and nobody is told. */
+  silence: () => void;
+  /** Further connections lead there. */
+  leadTo: (address: SocketAddress) => void;
+};
+
+const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQL.5432`;
+
+export const startProxy = async (address: SocketAddress, ends: Endings): Promise<Proxy> => {
+  let path = socketOf(address);
+  const pairs = new Set<readonly [Socket, Socket]>();
+  const server = createServer((client) => {
+    const upstream = connect(path);
+    const pair = [client, upstream] as const;
+    pairs.add(pair);
+    for (const [from, to] of [pair, [upstream, client] as const]) {
+      from.on('error', () => to.destroy());
+      from.on('close', () => {
+        to.destroy();
+        pairs.delete(pair);
+      });
+      from.pipe(to);
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const cut = (): number => {
+    const all = [...pairs];
+    for (const [client, upstream] of all) {
+      client.resetAndDestroy();
+      upstream.destroy();
+    }
+    return all.length;
+  };
+  ends.after(async () => {
+    server.close();
+    cut();
+  });
+  const { user, password, database } = address;
+  return {
+    url: `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${(server.address() as AddressInfo).port}/${database}`,
+    cut,
+    silence: () => {
+      for (const [client, upstream] of pairs) {
+        client.unpipe(upstream);
+        upstream.unpipe(client);
+      }
+    },
+    leadTo: (next) => {
+      path = socketOf(next);
+    },
+  };
+};
