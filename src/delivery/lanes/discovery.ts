@@ -1,12 +1,12 @@
-/** Which lanes have work, and when: looked up in the table on a take-over and from time to time, then kept on one timer. */
+/** Which lanes have work: looked up in the table on a take-over, after words may have been missed, and from time to time. */
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import type { Sql } from '#database/pool.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { SHARDS } from '#kernel/ids.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
-import { discoverLanes } from './queries.ts';
-import { Wheel } from './wheel.ts';
+import { discoverLanes, type Head } from './queries.ts';
 
 type Deps = {
   sql: Sql;
@@ -14,43 +14,43 @@ type Deps = {
   log: Log;
   lanes: Lanes;
   owns: (shard: number) => boolean;
-  /** The lane needs its settings, or rows. */
-  want: (lane: Lane) => void;
-  /** The lane may be able to send again. */
-  onDue: (lane: Lane) => void;
+  /** The lane may need something: settings, rows, or a look later. */
+  look: (lane: Lane) => void;
 };
 
-const TICK_MS = 250;
 const EVERYTHING_MS = 30_000;
+/** What is due later than this is found again before: a lane in memory for each of 100,000 deferred deliveries is not needed. */
+const HORIZON_MS = 2 * EVERYTHING_MS;
+/** Lanes that one statement answers: some 10 ms of the database's time, and less of ours. */
+const LANES_AT_ONCE = 1_000;
 const allShards = Array.from({ length: SHARDS }, (_, shard) => shard);
 
 export class Discovery {
   readonly #deps: Deps;
-  readonly #wheel = new Wheel<Lane>();
-  #timers: NodeJS.Timeout[] = [];
+  /** In the order in which they were asked for; one after the other, so that live traffic has all other connections. */
+  readonly #asked = new Set<number>();
+  #isRunning = false;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
   start(): void {
-    this.#timers = [setInterval(() => this.#wake(), TICK_MS), setInterval(() => this.everything(), EVERYTHING_MS)];
+    this.#timer = setInterval(() => this.everything(), EVERYTHING_MS);
   }
 
   stop(): void {
-    for (const timer of this.#timers) clearInterval(timer);
+    clearInterval(this.#timer);
+    this.#asked.clear();
   }
 
-  /** Sees to it that the lane gets what it needs: rows, settings, or a look at the right time. */
-  look(lane: Lane): void {
-    if (lane.target === null || lane.wantsFetch) this.#deps.want(lane);
-    this.#wheel.add(lane, lane.wakeAtMs);
-    if (lane.pausedUntilMs > this.#deps.clock.now().getTime()) this.#wheel.add(lane, lane.pausedUntilMs);
-  }
-
-  /** Looks for work in the table, shard after shard, so that a take-over does not crowd out live traffic. */
+  /** Looks for work in the table. A shard that is asked for again while it waits is looked at once. */
   shards(shards: readonly number[]): void {
-    this.#discover(shards).catch((error: unknown) =>
+    for (const shard of shards) this.#asked.add(shard);
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    this.#run().catch((error: unknown) =>
       this.#deps.log.warn({ reason: String(error) }, 'looking for work failed; it is tried again'),
     );
   }
@@ -62,30 +62,40 @@ export class Discovery {
     this.shards(allShards);
   }
 
-  async #discover(shards: readonly number[]): Promise<void> {
-    const { sql, clock, lanes, owns } = this.#deps;
-    for (const shard of shards) {
-      if (!owns(shard)) continue;
-      for (const { webhookId, dueAt } of await discoverLanes(sql, shard)) {
-        if (!owns(shard)) break;
-        const lane = lanes.get(shard, webhookId);
-        if (dueAt.getTime() <= clock.now().getTime()) lane.lookAgain();
-        else lane.wakeAtMs = Math.min(lane.wakeAtMs, dueAt.getTime());
-        this.look(lane);
+  async #run(): Promise<void> {
+    try {
+      for (const shard of this.#asked) {
+        this.#asked.delete(shard);
+        if (this.#deps.owns(shard)) await this.#discover(shard);
       }
+    } finally {
+      this.#isRunning = false;
     }
   }
 
-  #wake(): void {
-    const nowMs = this.#deps.clock.now().getTime();
-    for (const lane of this.#wheel.due(nowMs)) {
-      if (lane.isClosed) continue;
-      if (lane.wakeAtMs <= nowMs) {
-        lane.wakeAtMs = Number.POSITIVE_INFINITY;
-        lane.lookAgain();
-      }
-      this.look(lane);
-      this.#deps.onDue(lane);
-    }
+  async #discover(shard: number): Promise<void> {
+    let heads: Head[];
+    let after = 0;
+    do {
+      heads = await discoverLanes(this.#deps.sql, shard, after, LANES_AT_ONCE);
+      // It may have been lost while the table was read.
+      if (!this.#deps.owns(shard)) return;
+      for (const head of heads) this.#found(shard, head);
+      after = heads.at(-1)?.webhookId ?? after;
+      await yieldToOthers();
+    } while (heads.length === LANES_AT_ONCE);
+  }
+
+  /** `head` is what a webhook has that is due first. */
+  #found(shard: number, head: Head): void {
+    const { clock, lanes, look } = this.#deps;
+    const dueAtMs = head.dueAt.getTime();
+    const waitMs = dueAtMs - clock.now().getTime();
+    if (waitMs > HORIZON_MS && lanes.find(shard, head.webhookId) === undefined) return;
+    const lane = lanes.get(shard, head.webhookId);
+    if (waitMs > 0) lane.wakeAtMs = Math.min(lane.wakeAtMs, dueAtMs);
+    // A lane that has it in hand has nothing to fetch: what is missing behind it comes to the front in its turn.
+    else if (!lane.knows(head.id)) lane.lookAgain();
+    look(lane);
   }
 }

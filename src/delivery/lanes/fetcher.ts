@@ -7,6 +7,7 @@ import type { Log } from '#kernel/log.ts';
 import type { Bodies } from '../message/bodies.ts';
 import type { Lane } from './lane.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
+import { FREE, fromStored, momentOf } from '../policy/hold.ts';
 import { targetOf, type Target, type TargetRow } from './target.ts';
 
 type Deps = {
@@ -15,6 +16,8 @@ type Deps = {
   log: Log;
   sealer: Sealer;
   bodies: Bodies;
+  /** The state of the webhook, as the table has it, demands that it is switched off. */
+  onCondemned: (lane: Lane, epoch: number) => void;
   /** The lane may have something to send now. */
   onFilled: (lane: Lane) => void;
 };
@@ -85,9 +88,10 @@ export class Fetcher {
   async #loadTargets(shard: number, lanes: readonly Lane[]): Promise<void> {
     const without = lanes.filter((lane) => lane.target === null);
     if (without.length === 0) return;
+    const { sql } = this.#deps;
     const changes = new Map(without.map((lane) => [lane, lane.changes]));
     const rows = await loadTargets(
-      this.#deps.sql,
+      sql,
       shard,
       without.map((lane) => lane.webhookId),
     );
@@ -98,11 +102,18 @@ export class Fetcher {
       lane.target = this.#targetOf(lane, row);
       // A webhook that is off ends all it has, also what is not due yet.
       if (!lane.target.isActive) lane.lookAgain();
-      if (lane.health?.epoch === lane.target.epoch) continue;
-      const { consecutiveFailures = 0, firstFailureAt = null, pausedUntil = null } = row ?? {};
-      lane.health = { epoch: lane.target.epoch, consecutiveFailures, firstFailureAt };
-      lane.pausedUntilMs = pausedUntil?.getTime() ?? 0;
+      if (lane.health?.epoch !== lane.target.epoch) this.#adopt(lane, lane.target.epoch, row);
+      // Written down, and not done yet: by a predecessor who died in between, or by ourselves just now.
+      if (row?.isCondemned === true && lane.condemnedEpoch === row.epoch) this.#deps.onCondemned(lane, row.epoch);
     }
+  }
+
+  /** What the table knows of the webhook; of an epoch that we count ourselves we know better. */
+  #adopt(lane: Lane, epoch: number, row: TargetRow | undefined): void {
+    const { consecutiveFailures = 0, firstFailureAt = null } = row ?? {};
+    lane.health = { epoch, consecutiveFailures, firstFailureAt };
+    lane.gate.hold = row === undefined ? FREE : fromStored(row, consecutiveFailures, momentOf(this.#deps.clock));
+    lane.condemnedEpoch = row?.isCondemned === true ? epoch : null;
   }
 
   /** A row that cannot be used holds back its own webhook and no other; it is looked at again with everything else. */

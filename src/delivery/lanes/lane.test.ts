@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane, type FetchedRow, type Pending } from './lane.ts';
 
-const limits = { laneQueue: 4, slotsPerLane: 3 };
+const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000_000;
 
 const pending = (id: number, epoch = 0): Pending => ({
@@ -12,6 +12,8 @@ const pending = (id: number, epoch = 0): Pending => ({
   epoch,
   eventId: id * 10,
   attempts: 0,
+  faults: 0,
+  dueAt: new Date(NOW - 1),
 });
 const row = (id: number, dueAtMs = NOW - 1): FetchedRow => ({ ...pending(id), dueAt: new Date(dueAtMs) });
 
@@ -21,10 +23,12 @@ const active = {
   storeDomain: 'demo.example.com',
   format: 'json' as const,
   url: new URL('http://127.0.0.1/'),
+  origin: 'http://127.0.0.1',
   query: '',
   shape: { zoom: {}, fields: null },
   encryptionKey: null,
   headers: {},
+  ratePerSecond: null,
   retryProfile: 'hour' as const,
 };
 
@@ -69,7 +73,7 @@ test('a fetch leaves out what left memory after it began', () => {
   lane.lookAgain();
   const asked = lane.beginFetch();
   // Recorded while the fetch, which began before, still saw the row.
-  lane.landed('success');
+  lane.landed();
   lane.settle(1, null);
   lane.endFetch([row(1), row(2)], asked, NOW);
   assert.deepEqual(takeAll(lane), [2]);
@@ -122,32 +126,31 @@ test('rows that are not due yet set the time to look again', () => {
   assert.equal(lane.wantsFetch, false);
 });
 
-test('one exchange at first, one more with each fast success, one again after a time-out', () => {
-  const lane = laneWith(1, 2, 3, 4);
+test('as many exchanges at once as its tempo allows', () => {
+  const lane = laneWith(1, 2, 3);
   lane.take();
-  assert.equal(lane.canSend(NOW), false);
-  lane.landed('success');
+  assert.equal(lane.mayStart(NOW), false, 'one at first');
+  lane.landed();
+  lane.tempo.cap.succeeded({ durationMs: 1, alongside: 1, isWaiting: true });
   lane.take();
-  assert.equal(lane.canSend(NOW), true, 'two at once now');
-  lane.take();
-  assert.equal(lane.canSend(NOW), false);
-  lane.landed('time-out');
-  assert.equal(lane.canSend(NOW), false, 'one at once again, and one is still under way');
+  assert.equal(lane.mayStart(NOW), true, 'two at once now');
+  lane.tempo.cap.timedOut();
+  assert.equal(lane.mayStart(NOW), false, 'one at once again, and one is under way');
 });
 
 test('nothing is sent while the webhook is unknown, off, paused, or the shard is lost', () => {
   const lane = laneWith(1);
-  assert.equal(lane.canSend(NOW), true);
-  lane.pausedUntilMs = NOW + 1;
-  assert.equal(lane.canSend(NOW), false);
-  assert.equal(lane.canSend(NOW + 1), true);
+  assert.equal(lane.mayStart(NOW), true);
+  lane.gate.hold = { pausedUntilMs: NOW + 1, breaker: null };
+  assert.equal(lane.mayStart(NOW), false);
+  assert.equal(lane.mayStart(NOW + 1), true);
   lane.forgetTarget();
-  assert.equal(lane.canSend(NOW + 1), false);
+  assert.equal(lane.mayStart(NOW + 1), false);
   lane.target = { isActive: false, epoch: 1 };
-  assert.equal(lane.canSend(NOW + 1), false);
+  assert.equal(lane.mayStart(NOW + 1), false);
   lane.target = active;
   lane.isClosed = true;
-  assert.equal(lane.canSend(NOW + 1), false);
+  assert.equal(lane.mayStart(NOW + 1), false);
 });
 
 test('a switch-off takes what is older than its epoch and leaves the rest', () => {
@@ -166,7 +169,7 @@ test('a shard can be handed back when nothing of it is outside the table', () =>
   assert.equal(lane.isEmptyHanded, true, 'what is queued is in the table as well');
   lane.take();
   assert.equal(lane.isEmptyHanded, false);
-  lane.landed('success');
+  lane.landed();
   assert.equal(lane.isEmptyHanded, false, 'sent and not yet recorded');
   lane.settle(1, null);
   assert.equal(lane.isEmptyHanded, true);

@@ -2,8 +2,11 @@
  * One webhook with work, in the memory of its shard's owner (docs/delivery-states.md has the diagram). Pure bookkeeping:
  * what is queued, what is known, whether the table has more. Whoever owns the lane does the input and output.
  */
+import type { Waited } from '../dispatch/turns.ts';
 import type { Health } from '../policy/policy.ts';
+import { Gate } from './gate.ts';
 import type { Target } from './target.ts';
+import { Tempo, type Speed } from './tempo.ts';
 
 /** A pending delivery: a row of `delivery` without its shard. */
 export type Pending = {
@@ -13,11 +16,15 @@ export type Pending = {
   epoch: number;
   eventId: number;
   attempts: number;
+  /** Of our own, in a row (policy/own-faults.ts). */
+  faults: number;
+  /** When the next attempt was due: the first one when it was published. By the clock of whoever wrote it. */
+  dueAt: Date;
 };
 
-export type FetchedRow = Pending & { dueAt: Date };
+export type FetchedRow = Pending;
 
-export type LaneLimits = { laneQueue: number; slotsPerLane: number };
+export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
 
 export class Lane {
   readonly shard: number;
@@ -32,26 +39,45 @@ export class Lane {
   #dropped = false;
   #more = false;
   #inFlight = 0;
-  /** Exchanges at once: starts at 1, grows with fast successes, falls to 1 on a time-out. */
-  #cap = 1;
+  /** How fast its endpoint is, and how many exchanges at once that makes. */
+  readonly tempo: Tempo;
   /** The settings to send by; null until loaded, and after the webhook changed. */
   target: Target | null = null;
   /** Counts the changes of the webhook we were told of, so that a load that began before one is not believed. */
   changes = 0;
   /** Counted here alone while the shard is ours, epoch by epoch: the table's row is behind by what is not recorded. */
   health: (Health & { epoch: number }) | null = null;
-  pausedUntilMs = 0;
+  /** Whether it is paused, probed or paced. */
+  readonly gate = new Gate();
+  /** The epoch in which an outcome demanded the switch-off: nothing more is sent in it. */
+  condemnedEpoch: number | null = null;
   /** When the earliest delivery that is not due yet becomes due. */
   wakeAtMs = Number.POSITIVE_INFINITY;
-  /** Stands in the dispatcher's ring. */
+  /** Stands in the ring of ready lanes, since `ticket`, or is parked until its store or its origin has room. */
   isListed = false;
+  ticket = 0;
+  waited: Waited | null = null;
   /** The shard was lost: nothing more may start here. */
   isClosed = false;
 
-  constructor(shard: number, webhookId: number, limits: LaneLimits) {
+  constructor(shard: number, webhookId: number, limits: LaneLimits, tempo = new Tempo(limits)) {
     this.shard = shard;
     this.webhookId = webhookId;
     this.#limits = limits;
+    this.tempo = tempo;
+  }
+
+  get speed(): Speed {
+    return this.tempo.speed(this.health !== null && this.health.consecutiveFailures > 0);
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** What is sent next. */
+  get first(): Pending | undefined {
+    return this.#queue[0];
   }
 
   /** A delivery straight from its commit. What does not fit stays in the table, and then so do all that follow. */
@@ -63,6 +89,11 @@ export class Lane {
       this.#known.add(delivery.id);
       this.#queue.push(delivery);
     }
+  }
+
+  /** Queued, in flight, or sent and not yet recorded. */
+  knows(id: number): boolean {
+    return this.#known.has(id);
   }
 
   /** The webhook's row changed: nothing is sent before it was read again. */
@@ -77,10 +108,19 @@ export class Lane {
     this.#dropped = true;
   }
 
+  /** There is something to send, and nothing is known of where to. */
+  get wantsTarget(): boolean {
+    return this.target === null && (this.#more || this.#queue.length > 0);
+  }
+
   get wantsFetch(): boolean {
     if (!this.#more || this.#departed !== null || this.#queue.length > this.#limits.laneQueue / 4) return false;
     // A webhook that is off ends what it has batch by batch: a large backlog must not crowd out what is sent.
     return this.target?.isActive !== false || this.#known.size === this.#queue.length;
+  }
+
+  get queued(): number {
+    return this.#queue.length;
   }
 
   get isIdle(): boolean {
@@ -106,10 +146,11 @@ export class Lane {
     const departed = this.#departed ?? new Set();
     this.#departed = null;
     let isExhausted = rows.length < asked;
-    for (const { dueAt, ...delivery } of rows) {
+    for (const delivery of rows) {
       if (departed.has(delivery.id) || this.#known.has(delivery.id)) continue;
-      if (dueAt.getTime() > nowMs) {
-        this.wakeAtMs = Math.min(this.wakeAtMs, dueAt.getTime());
+      const dueAtMs = delivery.dueAt.getTime();
+      if (dueAtMs > nowMs) {
+        this.wakeAtMs = Math.min(this.wakeAtMs, dueAtMs);
         isExhausted = true;
         break;
       }
@@ -125,21 +166,31 @@ export class Lane {
     this.#more = true;
   }
 
-  canSend(nowMs: number): boolean {
-    const isHeld = this.isClosed || this.target?.isActive !== true || this.pausedUntilMs > nowMs;
-    return !isHeld && this.#queue.length > 0 && this.#inFlight < this.#cap;
+  /** `monotonicMs` as the gate has it. */
+  mayStart(monotonicMs: number): boolean {
+    const { target } = this;
+    if (this.isClosed || target?.isActive !== true || this.condemnedEpoch === target.epoch) return false;
+    if (this.#queue.length === 0 || this.#inFlight >= this.tempo.atOnce) return false;
+    return this.gate.admits(this.#inFlight, monotonicMs);
   }
 
   /** The next delivery, now in flight. */
   take(): Pending | undefined {
     const delivery = this.#queue.shift();
-    if (delivery !== undefined) this.#inFlight += 1;
+    if (delivery === undefined) return undefined;
+    this.#inFlight += 1;
+    this.gate.started();
     return delivery;
   }
 
   /** A delivery that was taken and could not be sent after all: first in the queue again. */
   putBack(delivery: Pending): void {
-    this.#inFlight -= 1;
+    this.landed();
+    this.requeue(delivery);
+  }
+
+  /** One that has landed without an outcome. */
+  requeue(delivery: Pending): void {
     this.#queue.unshift(delivery);
   }
 
@@ -151,10 +202,9 @@ export class Lane {
   }
 
   /** The exchange is over; the delivery stays known until its record is committed. */
-  landed(verdict: 'success' | 'failure' | 'time-out'): void {
+  landed(): void {
     this.#inFlight -= 1;
-    if (verdict === 'success') this.#cap = Math.min(this.#cap + 1, this.#limits.slotsPerLane);
-    else if (verdict === 'time-out') this.#cap = 1;
+    this.gate.ended();
   }
 
   /** The record is committed: the delivery ended, or is due again at `dueAtMs`. */

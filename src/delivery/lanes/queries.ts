@@ -2,23 +2,29 @@ import type { Queryable } from '#database/pool.ts';
 import type { FetchedRow } from './lane.ts';
 import type { TargetRow } from './target.ts';
 
+/** What a webhook has pending that is due first. */
+export type Head = { webhookId: number; id: number; dueAt: Date };
+
 /**
- * The webhooks of a shard that have pending deliveries, each with its earliest due time: a skip-scan over the lane index,
- * so its cost is that of the webhooks with work and not of the backlog.
+ * The first `limit` webhooks of a shard after `after` that have pending deliveries: a skip-scan over the lane index, so its
+ * cost is that of the webhooks with work and not of the backlog.
  */
-export const discoverLanes = async (sql: Queryable, shard: number) => sql<{ webhookId: number; dueAt: Date }[]>`
+export const discoverLanes = async (sql: Queryable, shard: number, after: number, limit: number) => sql<Head[]>`
   with recursive lane as (
-    (select webhook_id, due_at from delivery where shard = ${shard} order by webhook_id, due_at, id limit 1)
+    (
+      select webhook_id, due_at, id from delivery where shard = ${shard} and webhook_id > ${after}
+      order by webhook_id, due_at, id limit 1
+    )
     union all
-    select next.webhook_id, next.due_at
+    select next.webhook_id, next.due_at, next.id
     from lane
     cross join lateral (
-      select d.webhook_id, d.due_at from delivery d
+      select d.webhook_id, d.due_at, d.id from delivery d
       where d.shard = ${shard} and d.webhook_id > lane.webhook_id
       order by d.webhook_id, d.due_at, d.id limit 1
     ) as next
   )
-  select webhook_id as "webhookId", due_at as "dueAt" from lane`;
+  select webhook_id as "webhookId", id, due_at as "dueAt" from lane limit ${limit}`;
 
 /**
  * The earliest deliveries of some lanes of one shard, at most `asked` of each, in order of due time: what is due stands
@@ -26,7 +32,7 @@ export const discoverLanes = async (sql: Queryable, shard: number) => sql<{ webh
  */
 export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], asked: number[]) =>
   sql<FetchedRow[]>`
-    select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
+    select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
     from unnest(${webhookIds}::bigint[], ${asked}::int[]) as lane (webhook_id, asked)
     cross join lateral (
@@ -40,8 +46,9 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
 export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
   select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.is_active as "isActive", w.format, w.url,
     w.query, w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.headers,
-    w.retry_profile as "retryProfile", coalesce(t.consecutive_failures, 0) as "consecutiveFailures",
-    t.first_failure_at as "firstFailureAt", t.paused_until as "pausedUntil"
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile", coalesce(t.consecutive_failures, 0) as "consecutiveFailures",
+    t.first_failure_at as "firstFailureAt", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
+    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch

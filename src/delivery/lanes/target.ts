@@ -17,10 +17,14 @@ export type TargetRow = {
   encryptionKey: Buffer | null;
   eventResource: ResourceType | null;
   headers: Readonly<Record<string, string>>;
+  ratePerSecond: number | null;
   retryProfile: RetryProfile;
   consecutiveFailures: number;
   firstFailureAt: Date | null;
   pausedUntil: Date | null;
+  probeAt: Date | null;
+  /** An outcome demands that it is switched off, and nobody has done it yet. */
+  isCondemned: boolean;
 };
 
 /** A webhook that is switched off, deleted or without url: what is pending for it with an older epoch is dead. */
@@ -32,11 +36,14 @@ export type ActiveTarget = {
   storeDomain: string;
   format: TargetRow['format'];
   url: URL;
+  /** Of the url: by it connections are pooled and exchanges are counted. */
+  origin: string;
   /** What shaped bodies are cached by. */
   query: string;
   shape: Shape;
   encryptionKey: string | null;
   headers: Readonly<Record<string, string>>;
+  ratePerSecond: number | null;
   retryProfile: RetryProfile;
 };
 
@@ -46,16 +53,19 @@ export type Target = ActiveTarget | Inactive;
 export const targetOf = (row: TargetRow | undefined, sealer: Sealer): Target => {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };
   if (!row.isActive || row.url === null) return { isActive: false, epoch: row.epoch };
+  const url = new URL(row.url);
   return {
     isActive: true,
     epoch: row.epoch,
     storeDomain: row.storeDomain,
     format: row.format,
-    url: new URL(row.url),
+    url,
+    origin: url.origin,
     query: row.query ?? '',
     shape: readShape(row.query ?? '', row.eventResource),
     encryptionKey: row.encryptionKey === null ? null : sealer.open(row.encryptionKey, `webhook:${row.id}`),
     headers: row.headers,
+    ratePerSecond: row.ratePerSecond,
     retryProfile: row.retryProfile,
   };
 };

@@ -1,16 +1,81 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { Wheel } from './wheel.ts';
 
-test('an item is due once, within a second of its time and never before it', () => {
-  const wheel = new Wheel<string>();
-  wheel.add('a', 10_200);
-  wheel.add('b', 12_000);
-  wheel.add('never', Number.POSITIVE_INFINITY);
-  assert.deepEqual([...wheel.due(10_199)], []);
-  assert.deepEqual([...wheel.due(11_000)], ['a']);
-  assert.deepEqual([...wheel.due(11_999)], []);
-  wheel.add('c', 11_500);
-  assert.deepEqual([...wheel.due(99_000)].toSorted(), ['b', 'c']);
-  assert.deepEqual([...wheel.due(999_000)], []);
+const wheelAt = (nowMs: number): Wheel<string> => new Wheel({ slotMs: 20, slots: 50, nowMs });
+
+test('an item is due once, within a slot of its time and never before it', () => {
+  const wheel = wheelAt(10_000);
+  wheel.add('a', 10_210);
+  wheel.add('b', 10_300);
+  assert.deepEqual(wheel.due(10_219), []);
+  assert.deepEqual(wheel.due(10_220), ['a']);
+  assert.deepEqual(wheel.due(10_299), []);
+  assert.deepEqual(wheel.due(10_300), ['b']);
+  assert.deepEqual(wheel.due(99_000), []);
+});
+
+test('what is further away than a turn waits for as many turns', () => {
+  const wheel = wheelAt(0);
+  wheel.add('later', 3_600_000);
+  for (let nowMs = 0; nowMs < 3_600_000; nowMs += 20) assert.deepEqual(wheel.due(nowMs), []);
+  assert.deepEqual(wheel.due(3_600_000), ['later']);
+});
+
+test('what is due already comes with the next slot', () => {
+  const wheel = wheelAt(10_000);
+  wheel.add('late', 1_000);
+  assert.deepEqual(wheel.due(10_020), ['late']);
+});
+
+test('a clock that jumps ahead makes due what it jumped over', () => {
+  const wheel = wheelAt(0);
+  wheel.add('a', 500);
+  wheel.add('b', 250_000);
+  wheel.add('c', 400_000);
+  assert.deepEqual(wheel.due(300_000), ['a', 'b']);
+  assert.deepEqual(wheel.due(400_000), ['c']);
+});
+
+test('a clock that jumps back makes nothing due that is not, and nothing later than it says', () => {
+  const wheel = wheelAt(300_000);
+  wheel.add('a', 300_100);
+  wheel.add('b', 10_000);
+  assert.deepEqual(wheel.due(1_000), []);
+  wheel.add('c', 1_100);
+  assert.deepEqual(wheel.due(1_100), ['c']);
+  assert.deepEqual(wheel.due(10_000), ['b']);
+  assert.deepEqual(wheel.due(300_100), ['a']);
+});
+
+test('it tells the slot that comes next, if there is one near', () => {
+  const wheel = wheelAt(0);
+  assert.equal(wheel.soonestMs(10), Number.POSITIVE_INFINITY);
+  wheel.add('far', 900);
+  assert.equal(wheel.soonestMs(10), Number.POSITIVE_INFINITY);
+  wheel.add('near', 110);
+  assert.equal(wheel.soonestMs(10), 120);
+});
+
+test('whatever is added, and however time goes on, each item is due in the first look at or after its slot', () => {
+  const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 5_000 }), fc.integer({ min: 0, max: 1_500 })), {
+    maxLength: 60,
+  });
+  fc.assert(
+    fc.property(steps, (given) => {
+      const wheel = new Wheel<number>({ slotMs: 20, slots: 50, nowMs: 0 });
+      const waiting = new Map<number, number>();
+      let nowMs = 0;
+      given.forEach(([inMs, passMs], item) => {
+        wheel.add(item, nowMs + inMs);
+        // Between two slots nothing is due: what is due at once comes with the next one.
+        waiting.set(item, Math.max(Math.ceil((nowMs + inMs) / 20), Math.floor(nowMs / 20) + 1));
+        nowMs += passMs;
+        const expected = [...waiting].filter(([, slot]) => slot <= Math.floor(nowMs / 20)).map(([one]) => one);
+        for (const one of expected) waiting.delete(one);
+        assert.deepEqual(wheel.due(nowMs).toSorted(), expected.toSorted());
+      });
+    }),
+  );
 });

@@ -1,33 +1,67 @@
-/** One timer for all lanes: who must be looked at when, in buckets of a second of wall-clock time. */
-const BUCKET_MS = 1_000;
-
+/**
+ * A timing wheel: who must be looked at when. Slots of equal length stand in a circle; what is further away than one turn
+ * stays in its slot for as many turns. So to add costs the same however many wait, and to look costs the slots that passed.
+ * Buckets in a map, as they were first, were all walked whenever one was due: 180,000 for an hour of 20 ms.
+ */
 export class Wheel<T> {
-  readonly #buckets = new Map<number, Set<T>>();
-  /** No bucket is due before this. */
-  #nextMs = Number.POSITIVE_INFINITY;
+  readonly #slotMs: number;
+  /** In each the items with the slot they are due in, counted from the beginning of time. */
+  #slots: (Map<T, number> | undefined)[];
+  /** The slot that was looked at last. */
+  #at: number;
 
-  add(item: T, atMs: number): void {
-    if (!Number.isFinite(atMs)) return;
-    const key = Math.ceil(atMs / BUCKET_MS);
-    this.#nextMs = Math.min(this.#nextMs, key * BUCKET_MS);
-    const bucket = this.#buckets.get(key);
-    if (bucket === undefined) this.#buckets.set(key, new Set([item]));
-    else bucket.add(item);
+  constructor({ slotMs, slots, nowMs }: { slotMs: number; slots: number; nowMs: number }) {
+    this.#slotMs = slotMs;
+    this.#slots = Array.from({ length: slots });
+    this.#at = Math.floor(nowMs / slotMs);
   }
 
-  /** Takes out everything that is due, whichever way the clock jumped. Walks the buckets only when one of them is. */
-  due(nowMs: number): Set<T> {
-    const items = new Set<T>();
-    if (nowMs < this.#nextMs) return items;
-    this.#nextMs = Number.POSITIVE_INFINITY;
-    for (const [key, bucket] of this.#buckets) {
-      if (key * BUCKET_MS > nowMs) {
-        this.#nextMs = Math.min(this.#nextMs, key * BUCKET_MS);
-        continue;
-      }
-      for (const item of bucket) items.add(item);
-      this.#buckets.delete(key);
-    }
+  /** Due with the first slot that begins at `atMs` or after it: never before. Added twice, it is due at the earlier time. */
+  add(item: T, atMs: number): void {
+    this.#put(item, Math.ceil(atMs / this.#slotMs));
+  }
+
+  /** Takes out everything that is due. A clock that jumped ahead is followed, one that jumped back is waited for. */
+  due(nowMs: number): T[] {
+    const now = Math.floor(nowMs / this.#slotMs);
+    if (now < this.#at) this.#turnBack(now);
+    const passed = Math.min(now - this.#at, this.#slots.length);
+    const items: T[] = [];
+    for (let slot = now - passed + 1; slot <= now; slot += 1) this.#takeFrom(slot % this.#slots.length, now, items);
+    this.#at = now;
     return items;
+  }
+
+  /** When something may be due within the next so many slots; infinite where nothing is. */
+  soonestMs(slots: number): number {
+    for (let slot = this.#at + 1; slot <= this.#at + slots; slot += 1) {
+      if (this.#slots[slot % this.#slots.length] !== undefined) return slot * this.#slotMs;
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #put(item: T, slot: number): void {
+    const index = Math.max(slot, this.#at + 1) % this.#slots.length;
+    const items = (this.#slots[index] ??= new Map<T, number>());
+    items.set(item, Math.min(items.get(item) ?? slot, slot));
+  }
+
+  #takeFrom(index: number, now: number, items: T[]): void {
+    const waiting = this.#slots[index];
+    if (waiting === undefined) return;
+    for (const [item, slot] of waiting) {
+      if (slot > now) continue;
+      items.push(item);
+      waiting.delete(item);
+    }
+    if (waiting.size === 0) this.#slots[index] = undefined;
+  }
+
+  /** What stands a turn too far on from here is put where it belongs. */
+  #turnBack(now: number): void {
+    const before = this.#slots;
+    this.#slots = Array.from({ length: before.length });
+    this.#at = now;
+    for (const items of before) for (const [item, slot] of items ?? []) this.#put(item, slot);
   }
 }

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../exchange/outcome.ts';
-import { healthAfter, verdictOn } from './policy.ts';
+import { faultsAfter } from './own-faults.ts';
+import { healthAfter, pauseMsOf, verdictOn } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
-const given = { attempt: 1, ageMs: 0, profile: 'hour' as const, random: 0 };
+const given = { attempt: 1, faults: 0, profile: 'hour' as const, random: 0 };
 const reply = { code: 500, headers: '', body: '' };
 const refused: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
 const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
@@ -20,12 +21,14 @@ test('the profile hour makes 12 attempts with the gaps of the contract', () => {
   assert.deepEqual(verdictOn(refused, { ...given, attempt: 12, profile: 'hour', random: 0 }), { kind: 'failed' });
 });
 
-test('the profile long makes 10 attempts', () => {
-  const first = verdictOn(refused, { ...given, attempt: 1, profile: 'long', random: 0 });
-  assert.equal(first.kind === 'retry' && first.afterMs, 5_000);
-  const ninth = verdictOn(refused, { ...given, attempt: 9, profile: 'long', random: 0 });
-  assert.equal(ninth.kind === 'retry' && ninth.afterMs, 24 * 60 * MINUTE);
-  assert.equal(verdictOn(refused, { ...given, attempt: 10, profile: 'long', random: 0 }).kind, 'failed');
+test('the profile long makes 10 attempts with the gaps of the contract', () => {
+  const gaps = Array.from({ length: 10 }, (_, index) => {
+    const verdict = verdictOn(refused, { ...given, attempt: index + 1, profile: 'long' });
+    return verdict.kind === 'retry' ? verdict.afterMs / 1_000 : verdict.kind;
+  });
+  const HOUR_S = 3_600;
+  const hours = [2, 5, 10, 14, 20, 24].map((count) => count * HOUR_S);
+  assert.deepEqual(gaps, [5, 300, 1_800, ...hours, 'failed']);
 });
 
 test('a gap is lengthened by up to 20 % and never shortened', () => {
@@ -34,13 +37,11 @@ test('a gap is lengthened by up to 20 % and never shortened', () => {
 });
 
 test('Retry-After pauses the webhook, for an hour at most', () => {
-  const asked = (seconds: number) =>
-    verdictOn(
-      { kind: 'refused', reply, retryAfterMs: seconds * 1000 },
-      { ...given, attempt: 1, profile: 'hour', random: 0 },
-    );
-  assert.deepEqual(asked(300), { kind: 'retry', afterMs: 300_000, pauseMs: 300_000 });
-  assert.deepEqual(asked(999_999), { kind: 'retry', afterMs: 3_600_000, pauseMs: 3_600_000 });
+  const asked = (seconds: number): Outcome => ({ kind: 'refused', reply, retryAfterMs: seconds * 1000 });
+  assert.deepEqual([300, 999_999].map(asked).map(pauseMsOf), [300_000, 3_600_000]);
+  assert.deepEqual(verdictOn(asked(300), given), { kind: 'retry', afterMs: 300_000 });
+  assert.deepEqual(verdictOn(asked(999_999), given), { kind: 'retry', afterMs: 3_600_000 });
+  assert.deepEqual(verdictOn(asked(1), given), { kind: 'retry', afterMs: MINUTE }, 'never sooner than the gap');
 });
 
 test('410 ends a delivery at once', () => {
@@ -49,10 +50,27 @@ test('410 ends a delivery at once', () => {
   });
 });
 
-test('a fault of our own side is tried again however often it happened, for 72 hours', () => {
-  const hours = (count: number) => verdictOn(ours, { ...given, attempt: 40, ageMs: count * 60 * MINUTE }).kind;
-  assert.deepEqual([hours(71), hours(73)], ['retry', 'failed']);
-  assert.equal(verdictOn(ours, { ...given, attempt: 40, profile: 'hour', random: 0 }).kind, 'retry');
+/** How long a delivery lives on when every attempt of it ends so. */
+const enduredMs = (outcome: Outcome): number => {
+  let faults = 0;
+  for (let ms = 0; ;) {
+    faults = faultsAfter(faults, outcome);
+    const verdict = verdictOn(outcome, { ...given, attempt: 40, faults });
+    if (verdict.kind !== 'retry') return ms;
+    ms += verdict.afterMs;
+  }
+};
+
+test('a fault in what surrounds us is tried again every 30 s for 72 hours, however many attempts were made', () => {
+  assert.equal(enduredMs(ours), 72 * 60 * MINUTE - 30_000);
+});
+
+test('what throws is tried eleven times more, uncharged', () => {
+  assert.equal(enduredMs({ kind: 'threw', why: 'TypeError', reply: null }), 11 * 30_000);
+});
+
+test('our own faults are counted in a row: an answer ends it', () => {
+  assert.deepEqual([faultsAfter(8_639, refused), faultsAfter(8_639, ours), faultsAfter(0, ours)], [0, 8_640, 1]);
 });
 
 test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {

@@ -1,5 +1,8 @@
 /** What follows from an outcome: pure, with time and chance given. */
-import type { Outcome } from '../exchange/outcome.ts';
+import { isOurs, type Outcome } from '../exchange/outcome.ts';
+import { effectOf } from './effect.ts';
+import { lengthened } from './jitter.ts';
+import { OWN_FAULT_GAP_MS, OWN_FAULTS_MAX } from './own-faults.ts';
 
 export type RetryProfile = 'hour' | 'long';
 
@@ -13,53 +16,44 @@ const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {
   long: [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR],
 };
 
-/** Every gap is lengthened by 0–20 %, so that retries of one outage do not come back as one wave. */
-const JITTER = 0.2;
-const PAUSE_MAX_MS = HOUR;
-/** How long to wait after a fault of our own, which costs the endpoint no attempt. */
-const OWN_FAULT_GAP_MS = 30 * SECOND;
-/** When a delivery that fails by our own faults is given up. */
-const OWN_FAULT_AGE_MS = 72 * HOUR;
+/** The longest that `Retry-After` may hold a webhook. */
+export const PAUSE_MAX_MS = HOUR;
 
-export type Verdict = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number; pauseMs: number };
+export type Verdict = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number };
+
+/** For how long the outcome pauses the whole webhook, in ms: also when it was the delivery's last attempt. */
+export const pauseMsOf = (outcome: Outcome): number =>
+  outcome.kind === 'refused' ? Math.min(outcome.retryAfterMs, PAUSE_MAX_MS) : 0;
 
 /**
- * The verdict on attempt number `attempt` (from 1). `random` is in [0, 1). `pauseMs` > 0 pauses the whole webhook.
- * `ageMs` is the delivery's. A fault of our own side is never charged: the same attempt is made again, for 72 hours.
+ * The verdict on attempt number `attempt` (from 1). `random` is in [0, 1).
+ * `faults` counts our own, this one included (`faultsAfter`). Such a fault is never charged: the same attempt is made again.
  */
 export const verdictOn = (
   outcome: Outcome,
-  { attempt, ageMs, profile, random }: { attempt: number; ageMs: number; profile: RetryProfile; random: number },
+  { attempt, faults, profile, random }: { attempt: number; faults: number; profile: RetryProfile; random: number },
 ): Verdict => {
   if (outcome.kind === 'delivered') return { kind: 'successful' };
   if (outcome.kind === 'gone') return { kind: 'failed' };
-  if (outcome.kind === 'ours') {
-    if (ageMs > OWN_FAULT_AGE_MS) return { kind: 'failed' };
-    return { kind: 'retry', afterMs: OWN_FAULT_GAP_MS * (1 + JITTER * random), pauseMs: 0 };
+  if (isOurs(outcome)) {
+    if (faults >= OWN_FAULTS_MAX) return { kind: 'failed' };
+    return { kind: 'retry', afterMs: lengthened(OWN_FAULT_GAP_MS, random) };
   }
   const gapMs = gapsMs[profile][attempt - 1];
   if (gapMs === undefined) return { kind: 'failed' };
-  const pauseMs = outcome.kind === 'refused' ? Math.min(outcome.retryAfterMs, PAUSE_MAX_MS) : 0;
-  return { kind: 'retry', afterMs: Math.max(gapMs * (1 + JITTER * random), pauseMs), pauseMs };
+  return { kind: 'retry', afterMs: Math.max(lengthened(gapMs, random), pauseMsOf(outcome)) };
 };
 
 export type Health = { consecutiveFailures: number; firstFailureAt: Date | null };
 
 /** How an outcome moves a webhook's count of consecutive failures. A pause and our own faults leave it as it is. */
 export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health => {
-  switch (outcome.kind) {
-    case 'delivered':
+  switch (effectOf(outcome)) {
+    case 'success':
       return { consecutiveFailures: 0, firstFailureAt: null };
-    case 'ours':
+    case 'nothing':
       return health;
-    case 'refused':
-      if (outcome.retryAfterMs > 0) return health;
-      break;
-    case 'gone':
-    case 'timed_out':
-    case 'unreachable':
-    case 'blocked':
-      break;
+    case 'failure':
+      return { consecutiveFailures: health.consecutiveFailures + 1, firstFailureAt: health.firstFailureAt ?? now };
   }
-  return { consecutiveFailures: health.consecutiveFailures + 1, firstFailureAt: health.firstFailureAt ?? now };
 };
