@@ -35,13 +35,15 @@ export class Quota<K, L> {
     else this.#held.delete(key);
   }
 
-  park(key: K, speed: Speed, lane: L): void {
+  /** `isFirst`: it was woken already, and somebody of another speed took the room. */
+  park(key: K, speed: Speed, lane: L, isFirst: boolean): void {
     let waiting = this.#waiting.get(key);
     if (waiting === undefined) {
       waiting = { proven: new Fifo(), unproven: new Fifo(), slow: new Fifo() };
       this.#waiting.set(key, waiting);
     }
-    waiting[speed].push(lane);
+    if (isFirst) waiting[speed].unshift(lane);
+    else waiting[speed].push(lane);
   }
 
   /** The next of that speed who waited for this key, when there is room for it. */
