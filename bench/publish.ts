@@ -3,8 +3,10 @@
  * at a time for each committer, which is what the same publisher does when it may not group. At 1, 64 and 256 clients, and
  * by arrays; with the statements and the bytes of WAL that an event costs.
  */
+import { Registry } from 'prom-client';
 import { openPool } from '#database/pool.ts';
 import { createMint } from '#events/batch/mint.ts';
+import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher, type Publisher } from '#events/publish.ts';
 import { readConfig } from '../src/config.ts';
 import { BASE_URL } from '../test/setup/engine.ts';
@@ -39,6 +41,7 @@ const waysOver = (database: Database, defer: Defer) => {
       sql,
       mint: createMint(),
       baseUrl: BASE_URL,
+      metrics: createPublishMetrics(new Registry()),
       batchRows,
       batchBytes: limits.batchBytes,
       waitingBytes: limits.waitingBytes,

@@ -1,6 +1,6 @@
 /** What runs in a process, in the order of starting and stopping. Which room gets what from which stands in rooms.ts. */
 import type { FastifyInstance } from 'fastify';
-import { Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
 import { keepPartitions } from '#database/partition-keeper.ts';
 import { isWithoutPartition } from '#database/partitions.ts';
@@ -18,7 +18,7 @@ import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Clock } from '#kernel/clock.ts';
-import { stopAll, type Running } from '#kernel/lifecycle.ts';
+import { stopAll, within, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#oauth/bearer.ts';
@@ -27,7 +27,7 @@ import { createStorePurges } from '#stores/erasure/purges.ts';
 import type { Config } from './config.ts';
 import { createWorker, tellOfDays } from './delivering.ts';
 import { startHousekeeping } from './housekeeping.ts';
-import { serveMetrics } from './metrics.ts';
+import { openObserving } from './observing.ts';
 import { holdersOf, openPublishing } from './publishing.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
@@ -37,6 +37,8 @@ export type Role = 'serve' | 'deliver';
 export type AppDeps = {
   config: Config;
   sql: Sql;
+  /** To PostgreSQL itself, for what needs a session: locks that outlive a transaction, words from other processes. */
+  direct: Sql;
   /** 32 bytes: what secrets at rest are sealed with, and what other keys are derived from. */
   secretKey: Buffer;
   clock: Clock;
@@ -45,9 +47,13 @@ export type AppDeps = {
   roles: readonly Role[];
 };
 
-const keepHouse = ({ config, sql, clock, log }: AppDeps, registry: Registry, worker: Worker | undefined): Running =>
+const keepHouse = (
+  { config, sql, direct, clock, log }: AppDeps,
+  registry: Registry,
+  worker: Worker | undefined,
+): Running =>
   startHousekeeping({
-    sql,
+    direct,
     clock,
     log,
     registry,
@@ -75,30 +81,43 @@ const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<
  * the opposite order: take nothing new, finish or hand back what is under way.
  */
 export const startApp = async (deps: AppDeps): Promise<Running> => {
-  const { config, sql, clock, log } = deps;
+  const { config, sql, direct, clock, log } = deps;
+  const { stopping } = config;
   const sealer = createSealer(deps.secretKey);
   const guard = createGuard(config.delivery.allowedNetworks);
   const announcer = createAnnouncer({ sql, log });
   // One for all that this process makes: ids rise in the order in which things happen here.
   const mint = createMint(() => clock.monotonicMs());
   const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
-  const partitions = await keepPartitions({ sql, clock, log, retentionDays: config.database.retentionDays });
-  const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard) : undefined;
+  const observing = await openObserving(deps);
+  const { registry, health } = observing;
+  const partitions = await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays });
+  const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard, observing.engine, mint) : undefined;
+  if (worker !== undefined) observing.check(() => (worker.isSure() ? undefined : 'lease'));
   await worker?.start();
   const days = worker === undefined ? undefined : tellOfDays(deps, worker, mint);
-  const running: Running[] = [partitions, announcer, mailer, worker, days].filter((part) => part !== undefined);
-  const registry = new Registry();
+  const { exchangesMs, recordsMs, handBackMs, othersMs } = stopping;
+  const shares = [
+    [othersMs, observing],
+    [othersMs, partitions],
+    [othersMs, announcer],
+    [stopping.mailsMs, mailer],
+    [exchangesMs + recordsMs + handBackMs, worker],
+    [othersMs, days],
+  ] as const;
+  const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
   if (deps.roles.includes('serve')) {
-    running.push(keepHouse(deps, registry, worker));
+    running.push(within(othersMs, keepHouse(deps, registry, worker)));
     const { secretKey } = deps;
     const bearer = createBearer({ sql });
-    const publishing = openPublishing({ config, sql, log, worker, announcer, mint });
+    const publishing = openPublishing({ config, sql, log, worker, announcer, mint, metrics: observing.publishing });
     const { rooms, pages, once } = createRooms({
       publishing,
       config,
       sql,
       secretKey,
       log,
+      health,
       bearer,
       mailer,
       sealer,
@@ -121,13 +140,17 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       pages,
       once,
       rateLimit: createRateLimit(config.rate, clock),
+      metrics: observing.requests,
       isUnavailable: (error: unknown) => isUnavailable(error) || isWithoutPartition(error),
     };
     const server = createServer(services, routesOf(rooms, config));
     await server.listen({ host: config.host, port: config.port });
-    running.push({ stop: () => closeServer(server, config.http.stopTimeoutMs) });
+    running.push({ stop: () => closeServer(server, stopping.requestsMs) });
   }
-  const { host, metricsPort } = config;
-  if (metricsPort !== 0) running.push(await serveMetrics({ registry, host, port: metricsPort }));
-  return { stop: () => stopAll(running, log) };
+  health.started();
+  const stop = (): Promise<void> => {
+    health.stopping();
+    return stopAll(running, log);
+  };
+  return { stop };
 };

@@ -6,14 +6,15 @@ import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createMint, type Mint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
 import type { Holders } from '#events/erasure/chain/chain.ts';
+import type { PublishMetrics } from '#events/metrics.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { createPublisher } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Config } from './config.ts';
 
-const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): HandedOver => ({
   shard,
-  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0 },
+  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0, faults: 0, dueAt },
   event: { ...event, storeId },
 });
 
@@ -37,6 +38,7 @@ export const openPublishing = (deps: {
   announcer: Announcer;
   /** The process' one. */
   mint: Mint;
+  metrics: PublishMetrics;
 }) => {
   const { config, sql, log, worker, announcer, mint } = deps;
   const { baseUrl } = config;
@@ -44,6 +46,7 @@ export const openPublishing = (deps: {
     sql,
     mint,
     baseUrl,
+    metrics: deps.metrics,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
     waitingBytes: config.events.waitingBytes,

@@ -19,7 +19,9 @@ import { followZone } from '#events/daily/zone.ts';
 import { createErasure } from '#events/erasure/operation.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
+import { createHealthDoors } from '#http/health.ts';
 import { createOnce } from '#http/idempotency/once.ts';
+import type { Health } from '#kernel/health.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { appSections, createApps } from '#oauth/apps.ts';
@@ -50,6 +52,7 @@ export type RoomsDeps = {
   /** 32 bytes: other keys are derived from it, one for each purpose. */
   secretKey: Buffer;
   log: Log;
+  health: Health;
   /** Undefined where the operator has set up no mail. */
   mailer: Mailer | undefined;
   sealer: Sealer;
@@ -179,6 +182,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
     ...createApps({ ...oauth, sql, changelog, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
+    health: createHealthDoors(deps.health),
     reference: openReference(config, () => routesOf(rooms, config)),
   };
   return { rooms, pages, once };

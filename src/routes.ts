@@ -1,5 +1,6 @@
 /** Every address that the service answers, one line each. */
 import type { Accounts } from '#accounts/accounts.ts';
+import type { HealthDoors } from '#http/health.ts';
 import { showIcon } from '#http/icon.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
@@ -24,6 +25,7 @@ export type Rooms = Accounts &
     revoke: DoorHandler;
     introspect: DoorHandler;
     metadata: DoorHandler;
+    health: HealthDoors;
     reference: Reference;
   };
 
@@ -34,6 +36,14 @@ const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: 
   resource(`${api}/rels/:rel`, { GET: relation }, { isDocumentation: true }),
   endpoint(`${api}/openapi.json`, { GET: openApi }, { cors: true, answerProblem }),
 ];
+
+const healthRoutes = ({ health, reference }: Rooms, api: string): Route[] => {
+  const { answerProblem } = reference;
+  return [
+    endpoint(`${api}/health/live`, { GET: health.live }, { cors: false, answerProblem }),
+    endpoint(`${api}/health/ready`, { GET: health.ready }, { cors: false, answerProblem }),
+  ];
+};
 
 const clientRoutes = (
   { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
@@ -96,6 +106,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     endpoint(`${auth}/revoke`, { POST: rooms.revoke }, { cors: true, answerProblem: protocolProblem }),
     endpoint(`${auth}/introspect`, { POST: rooms.introspect }, { cors: false, answerProblem: protocolProblem }),
     endpoint(metadataPath(addresses.authUrl), { GET: rooms.metadata }, { cors: true, answerProblem: protocolProblem }),
+    ...healthRoutes(rooms, api),
     // Browsers look for it at the origin, whatever the path of AUTH_URL.
     page('/favicon.ico', { GET: showIcon }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),

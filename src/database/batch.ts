@@ -6,6 +6,8 @@ import { isUnavailable } from './pool.ts';
 export type Batcher<In, Out> = {
   /** Resolves or rejects with what became of this input. */
   submit: (input: In) => Promise<Out>;
+  /** Bytes of what waits for its batch. */
+  waitingBytes: () => number;
   /** Resolves when all that was submitted so far, or while it waits, is settled. */
   idle: () => Promise<void>;
 };
@@ -97,8 +99,7 @@ export const createBatcher = <In, Out>(options: {
       draining ??= drain();
       return promise;
     },
-    idle: async () => {
-      await draining;
-    },
+    waitingBytes: () => waitingBytes,
+    idle: async () => draining,
   };
 };

@@ -10,6 +10,9 @@ import { DatabaseError, type Sql } from './pool.ts';
 type Migration = { version: number; name: string; hash: string; text: string };
 type Applied = { version: number; name: string; hash: string };
 
+/** Where the migrations of this code stand. */
+export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
+
 /** Any number would do; it only has to be the same in every process. Locks of `partitions.ts` differ. */
 const LOCK = 7_209_001;
 
@@ -23,6 +26,10 @@ const readMigrations = async (folder: string): Promise<Migration[]> => {
     }),
   );
 };
+
+/** The numbers of the migrations in a folder. */
+export const versionsOf = async (folder: string): Promise<number[]> =>
+  (await readMigrations(folder)).map(({ version }) => version);
 
 const check = (migrations: readonly Migration[], applied: readonly Applied[]): void => {
   const known = new Map(migrations.map((migration) => [migration.version, migration]));

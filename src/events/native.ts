@@ -49,7 +49,7 @@ export const createNativeWriter =
     if (there.length > 0) {
       const columns = toColumns(there.toSorted(inLockOrder), now);
       const batch = { columns, claims: null, terms: null, staleAt: staleAt(now), day: dayOf(now), now, baseUrl };
-      const committed = toCommitted(there, await publishBatch(tx, batch), baseUrl);
+      const committed = toCommitted(there, await publishBatch(tx, batch), batch);
       if (committed.length > 0) await announce(tx, committed);
     }
     return rows.map((row) => row?.eventId ?? 0);

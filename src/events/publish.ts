@@ -47,6 +47,18 @@ export const createPublisher = (
   },
 ): Publisher => {
   const write = createBatchWriter(deps);
+  const timed: typeof write = async (requests) => {
+    const startedMs = performance.now();
+    let isWritten = false;
+    try {
+      const settled = await write(requests);
+      isWritten = true;
+      return settled;
+    } finally {
+      const events = requests.reduce((sum, request) => sum + request.events.length, 0);
+      deps.metrics.batch({ events, seconds: (performance.now() - startedMs) / 1_000, isWritten });
+    }
+  };
   const committers = Array.from({ length: COMMITTERS }, () =>
     createBatcher<Request, PublishedEvent[] | Error>({
       maxRows: deps.batchRows,
@@ -55,10 +67,11 @@ export const createPublisher = (
         rows: events.length,
         bytes: events.reduce((bytes, event) => bytes + Buffer.byteLength(event.body), 0),
       }),
-      run: write,
+      run: timed,
       waiting: { maxBytes: deps.waitingBytes / COMMITTERS, full: busy },
     }),
   );
+  deps.metrics.watchWaiting(() => committers.reduce((bytes, committer) => bytes + committer.waitingBytes(), 0));
   return async (request) => {
     const published = await committers[shardOf(request.storeId) % COMMITTERS]?.submit(request);
     if (published instanceof Error) throw published;

@@ -10,6 +10,7 @@ import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { representationHeaders, viewOf } from './reply.ts';
 import { mountResource } from './resource.ts';
+import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
 import { reportProblem, type Services } from './services.ts';
 
@@ -57,6 +58,7 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     clientErrorHandler: connections.refuse,
   });
   connections.watch(app.server);
+  watchRequests(app, services.metrics);
   for (const method of NODE_METHODS) {
     if (method !== 'CONNECT' && !app.supportedMethods.includes(method)) app.addHttpMethod(method, { hasBody: true });
   }

@@ -8,6 +8,7 @@ import type { Principal } from '#kernel/principal.ts';
 import type { Pages } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
 import type { createOnce } from './idempotency/once.ts';
+import type { RequestMetrics } from './metrics.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { Params } from './route.ts';
 
@@ -35,6 +36,7 @@ export type Services = {
   log: Log;
   pages: Pages;
   rateLimit: RateLimit;
+  metrics: RequestMetrics;
   once: ReturnType<typeof createOnce>;
   /** A bearer token → who it stands for; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;

@@ -1,6 +1,7 @@
 /** What every answer may hold, whatever it is about, and the reference itself. */
 import { homeOf } from '#http/root.ts';
 import { errorDocument } from '#http/errors.ts';
+import { healthEndpoints } from '#http/health.ts';
 import { optionsDocument } from '#http/options.ts';
 import type { Chapter, Example } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
@@ -93,5 +94,6 @@ export const referenceChapter = (routes: readonly Route[], { baseUrl }: Naming):
       specification: 'OpenAPI 3.1',
       answers: { '200': 'The description', '304': 'You have it already' },
     },
+    ...healthEndpoints(baseUrl),
   ],
 });

@@ -20,6 +20,7 @@ const MAY_LOOK_INTO: Readonly<Record<string, readonly string[] | typeof EVERYTHI
   oauth: ['kernel', 'database', 'hypermedia', 'http', 'changelog', 'accounts', 'stores'],
   webhooks: ['kernel', 'database', 'hypermedia', 'http', 'commerce', 'events', 'changelog'],
   delivery: ['kernel', 'database', 'hypermedia', 'commerce', 'changelog'],
+  metrics: ['kernel', 'database'],
   // Explains the routes and the documents of all others, which it is handed.
   reference: ['kernel', 'hypermedia', 'http'],
   cli: EVERYTHING,
@@ -40,14 +41,15 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
   'src/chapters.ts': EVERYTHING,
   // It runs what the rooms hand it, so it looks into none of them.
   'src/housekeeping.ts': ['kernel', 'database'],
-  'src/metrics.ts': ['kernel'],
+  // What is seen of a process from outside.
+  'src/observing.ts': EVERYTHING,
   // What may be set, and apart from it how a single value is read and refused.
   'src/config.ts': [],
   'src/env.ts': [],
 };
 const MAY_READ_CONFIG = /^src\/(?:main|app|rooms|publishing|delivering)\.ts$|^src\/cli\//;
 const MAY_READ_ENV = /^src\/config\.ts$|^src\/cli\//;
-const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering)\.ts$|^src\/cli\//;
+const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering|observing)\.ts$|^src\/cli\//;
 /** Shared by all tests, those beside the code included. */
 const TEST_SETUP = /^test\/setup\//;
 

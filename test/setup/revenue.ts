@@ -2,11 +2,13 @@
  * Stores whose subscriptions are counted, at any time: publishes say when they are, and a clock that stands still tells the
  * job. One partition of events covers the years in which it all happens.
  */
+import { Registry } from 'prom-client';
 import { transaction, type Sql } from '#database/pool.ts';
 import { createMint } from '#events/batch/mint.ts';
 import { followZone } from '#events/daily/zone.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { runRound, type SnapshotDeps } from '#events/daily/snapshots.ts';
+import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher } from '#events/publish.ts';
 import { createLog } from '#kernel/log.ts';
 import { dayOf, firstIdOfDay, SHARDS, shardOf } from '#kernel/ids.ts';
@@ -48,6 +50,7 @@ export const startRevenue = async () => {
   const common = { sql, mint: createMint(), baseUrl };
   const publisher = createPublisher({
     ...common,
+    metrics: createPublishMetrics(new Registry()),
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,
     waitingBytes: 64 * 1024 * 1024,

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
+import { Registry } from 'prom-client';
 import { createChangelog } from '#changelog/changelog.ts';
 import { maintainPartitions } from '#database/partitions.ts';
 import { isUnavailable } from '#database/pool.ts';
@@ -13,6 +14,7 @@ import { createSearch } from '#database/search.ts';
 import { createMint } from '#events/batch/mint.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { createOnce } from '#http/idempotency/once.ts';
+import { createRequestMetrics } from '#http/metrics.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
 import { html } from '#hypermedia/markup.ts';
@@ -130,6 +132,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
       // Nobody is signed in here.
       pages: { visitorOf: async () => null, nav: () => html``, signInAt: (path) => `/sign-in?return_to=${path}` },
       rateLimit: () => ({}),
+      metrics: createRequestMetrics(new Registry()),
       once: createOnce({ sql, sealer, fingerprintKey: randomBytes(32) }),
       settings: {
         bodyLimitBytes: 1024 * 1024,

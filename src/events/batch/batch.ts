@@ -3,6 +3,7 @@ import { isUnavailable, transaction, type Queryable, type Sql } from '#database/
 import { dayOf } from '#kernel/ids.ts';
 import { notFound, Problem } from '#kernel/problem.ts';
 import { recall, staleAt, type Ready } from '../keys/recall.ts';
+import type { PublishMetrics } from '../metrics.ts';
 import type { PublishedEvent, Request } from '../publish.ts';
 import { findEvents } from '../queries.ts';
 import { derive, derivedElsewhere, isAboutSubscriptions, storesThatDerive } from '../subscriptions/derive.ts';
@@ -17,6 +18,7 @@ export type BatchDeps = {
   sql: Sql;
   mint: Mint;
   baseUrl: string;
+  metrics: PublishMetrics;
   /** Told of every delivery after its commit, in the process that committed it. */
   onCommitted: (deliveries: readonly Committed[]) => void;
   /** A batch may have been committed without anybody having been told of its deliveries. */
@@ -86,7 +88,7 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
  * the write, because a batch that fails is tried again.
  */
 export const createBatchWriter = (deps: BatchDeps) => {
-  const { sql, mint, baseUrl, onCommitted, onUnknown } = deps;
+  const { sql, mint, baseUrl, metrics, onCommitted, onUnknown } = deps;
   const write = createWrite(deps);
 
   const settle = async (ready: readonly Ready[], now: Date, results: Map<Request, Settled>): Promise<void> => {
@@ -100,7 +102,9 @@ export const createBatchWriter = (deps: BatchDeps) => {
       results.set(one.request, settled);
     }
     try {
-      onCommitted(toCommitted(rows, answer, baseUrl));
+      const deliveries = toCommitted(rows, answer, { baseUrl, now });
+      metrics.written({ events: written.size, deliveries: deliveries.length });
+      onCommitted(deliveries);
     } catch (error) {
       onUnknown(error);
     }

@@ -12,6 +12,8 @@ export type Committed = {
   storeId: number;
   webhookId: number;
   epoch: number;
+  /** When its first attempt became due: the time of the batch, which is when the last of its requests arrived. */
+  dueAt: Date;
   event: FrozenEvent;
 };
 
@@ -41,7 +43,11 @@ export const rowOf = (
 };
 
 /** The rows that were written, with what came back for each: the event and its deliveries. */
-export const toCommitted = (rows: readonly Row[], answer: readonly Published[], baseUrl: string): Committed[] => {
+export const toCommitted = (
+  rows: readonly Row[],
+  answer: readonly Published[],
+  { baseUrl, now: dueAt }: { baseUrl: string; now: Date },
+): Committed[] => {
   const byId = new Map(rows.map((row) => [row.eventId, row]));
   return answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch }) => {
     const row = byId.get(eventId);
@@ -49,6 +55,6 @@ export const toCommitted = (rows: readonly Row[], answer: readonly Published[], 
     const { shard, storeId, nonce } = row;
     const { type, resourceId, action, body } = row.event;
     const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, body };
-    return [{ shard, deliveryId, storeId, webhookId, epoch, event }];
+    return [{ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }];
   });
 };

@@ -1,0 +1,48 @@
+/** Whether the database can be asked, and has the tables that this code writes. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '#kernel/clock.ts';
+import type { Check } from '#kernel/health.ts';
+import { versionsOf } from './migrate.ts';
+import type { Sql } from './pool.ts';
+
+const ANSWER_MS = 1_000;
+/** One statement for all that ask meanwhile: whoever may ask for free must not make work by it. */
+const KEPT_MS = 1_000;
+
+type Missing = Awaited<ReturnType<Check>>;
+
+/**
+ * `database`: no answer within a second, be it that the server is away or that every connection is taken. `migrations`:
+ * one that stands in the folder was not applied; those of newer code are no fault, as while one version replaces another.
+ */
+export const createDatabaseCheck = async (deps: { sql: Sql; clock: Clock; migrations: string }): Promise<Check> => {
+  const { sql, clock } = deps;
+  const wanted = await versionsOf(deps.migrations);
+  let asked: Promise<Missing> | undefined;
+  let known: { missing: Missing; untilMs: number } | undefined;
+
+  const ask = async (): Promise<Missing> => {
+    try {
+      const rows = await sql<{ version: number }[]>`select version from schema_migration`;
+      const applied = new Set(rows.map(({ version }) => version));
+      return wanted.every((version) => applied.has(version)) ? undefined : 'migrations';
+    } catch {
+      return 'database';
+    }
+  };
+  // A statement that hangs is the only one: those who ask meanwhile wait for it, each no longer than the time-out.
+  const shared = (): Promise<Missing> =>
+    (asked ??= ask().then((missing) => {
+      asked = undefined;
+      known = { missing, untilMs: clock.monotonicMs() + KEPT_MS };
+      return missing;
+    }));
+  return async () => {
+    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.missing;
+    const patience = new AbortController();
+    const late = delay(ANSWER_MS, 'database', { signal: patience.signal }).catch(() => 'database');
+    const missing = await Promise.race([shared(), late]);
+    patience.abort();
+    return missing;
+  };
+};

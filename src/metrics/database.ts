@@ -1,0 +1,75 @@
+/** What a process knows of its database: its connections, and the transactions that are open. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Gauge, type Registry } from 'prom-client';
+import { readTransactionAges, type TransactionAges } from '#database/activity.ts';
+import type { Sql } from '#database/pool.ts';
+import { useOf } from '#database/use.ts';
+import type { Clock } from '#kernel/clock.ts';
+
+/** Scrapes that come sooner are answered from memory. */
+const KEPT_MS = 5_000;
+/** A database that is away must not keep the rest from being seen. */
+const ANSWER_MS = 1_000;
+
+/** The ages, asked at most every five seconds and by one statement at a time; undefined where there is no answer in time. */
+const createAges = (sql: Sql, clock: Clock): (() => Promise<TransactionAges | undefined>) => {
+  let known: { ages: TransactionAges | undefined; untilMs: number } | undefined;
+  let asked: Promise<TransactionAges | undefined> | undefined;
+  const ask = async (): Promise<TransactionAges | undefined> => {
+    const ages = await readTransactionAges(sql).catch(() => undefined);
+    known = { ages, untilMs: clock.monotonicMs() + KEPT_MS };
+    asked = undefined;
+    return ages;
+  };
+  return async () => {
+    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.ages;
+    const patience = new AbortController();
+    const late = delay(ANSWER_MS, undefined, { signal: patience.signal }).catch(() => undefined);
+    const ages = await Promise.race([(asked ??= ask()), late]);
+    patience.abort();
+    return ages;
+  };
+};
+
+export const observeDatabase = (registry: Registry, { sql, clock }: { sql: Sql; clock: Clock }): void => {
+  const registers = [registry];
+  const gauge = (name: string, help: string, read: () => number) =>
+    registry.registerMetric(
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      }),
+    );
+  gauge('halcyon_database_connections_limit', 'Connections that the pool may have', () => useOf(sql).connections);
+  gauge(
+    'halcyon_database_connections_busy',
+    'Connections that run a statement or belong to a transaction',
+    () => useOf(sql).busy,
+  );
+  gauge(
+    'halcyon_database_statements_waiting',
+    'Statements and transactions that wait for a connection or behind another statement',
+    () => useOf(sql).waiting,
+  );
+  const ages = createAges(sql, clock);
+  registry.registerMetric(
+    new Gauge({
+      name: 'halcyon_database_oldest_transaction_seconds',
+      help: 'Age of the oldest open transaction in the database: of anybody, and of any process of Halcyon',
+      labelNames: ['of'],
+      registers,
+      async collect() {
+        const known = await ages();
+        // Nothing is better than an old value: it would look as if the database were there.
+        this.reset();
+        if (known === undefined) return;
+        this.set({ of: 'anybody' }, known.oldestSeconds);
+        this.set({ of: 'halcyon' }, known.oursSeconds);
+      },
+    }),
+  );
+};

@@ -1,0 +1,122 @@
+/** What an operator sees of a process under a load that is known to the last attempt. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { KEY } from '../setup/engine.ts';
+import { startTestApp } from '../setup/app.ts';
+import { readExposition, scrape, type Exposition } from '../setup/exposition.ts';
+import { freePort } from '../setup/free-port.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const port = await freePort();
+const at = `http://127.0.0.1:${port}`;
+const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
+const receiver = await startReceiver();
+receiver.answer((got, response) => void response.writeHead(got.path === '/bad' ? 500 : 204).end());
+
+const addWebhook = async (path: string): Promise<void> => {
+  const url = receiver.url + path;
+  const hook = { name: 'Hook', format: 'json', url, encryption_key: KEY, events: ['transaction/created'] };
+  assert.equal((await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: hook })).status, 201);
+};
+const publish = async (...ids: number[]): Promise<void> => {
+  const body = ids.map((id) => ({ event: 'transaction/created', resource: { id, total: 1 } }));
+  const path = `/stores/${app.storeId}/events`;
+  assert.equal((await app.api('POST', path, { token: app.platformToken, body })).status, 200);
+};
+const recorded = (seen: Exposition): number =>
+  seen.value('halcyon_delivery_attempt_phase_seconds_count', { phase: 'record' }) ?? 0;
+
+test('what was published and attempted is counted exactly', async () => {
+  await addWebhook('/good');
+  await addWebhook('/bad');
+  await publish(1, 2, 3);
+  await publish(4, 5);
+  const seen = await until(
+    () => scrape(at),
+    (one) => recorded(one) === 10,
+  );
+  const value = (name: string, labels = {}) => seen.value(`halcyon_${name}`, labels);
+  assert.equal(value('events_published_total'), 5);
+  assert.equal(value('deliveries_created_total'), 10);
+  assert.equal(value('publish_batches_total', { result: 'written' }), 2);
+  assert.equal(value('publish_batch_events_sum'), 5);
+  assert.equal(value('publish_waiting_bytes'), 0);
+  assert.equal(value('delivery_attempts_total', { outcome: 'delivered' }), 5);
+  assert.equal(value('delivery_attempts_total', { outcome: 'refused' }), 5);
+  assert.equal(value('delivery_attempts_total'), 10);
+  assert.equal(value('delivery_publish_to_delivered_seconds_count'), 5);
+  for (const phase of ['wait', 'exchange', 'record'])
+    assert.equal(value('delivery_attempt_phase_seconds_count', { phase }), 10, phase);
+  assert.equal(value('delivery_repeats_total'), 0);
+  assert.equal(value('shards_held'), 256);
+  assert.equal(value('shards_taken_total', { cause: 'free' }), 256);
+  const route = { method: 'POST', route: '/stores/:store_id/events' };
+  assert.equal(value('http_requests_total', { ...route, status: '200' }), 2);
+  assert.equal(value('http_request_duration_seconds_count', route), 2);
+});
+
+test('what waits and what is under way is seen while it is so', async () => {
+  const answers: (() => void)[] = [];
+  receiver.answer((_got, response) => void answers.push(() => response.writeHead(204).end()));
+  const before = receiver.got.length;
+  await publish(6);
+  await receiver.until(before + 1);
+  const busy = await scrape(at);
+  assert.equal(busy.value('halcyon_delivery_in_flight'), receiver.open());
+  assert.equal(busy.value('halcyon_lanes', { state: 'sending' }), receiver.open());
+  assert.equal(busy.samples.filter(({ name }) => name === 'halcyon_delivery_backlog_age_seconds').length, 16);
+  for (const answer of answers) answer();
+  const idle = await until(
+    () => scrape(at),
+    (one) => one.value('halcyon_delivery_in_flight') === 0 && one.value('halcyon_delivery_unrecorded') === 0,
+  );
+  assert.equal(idle.value('halcyon_lanes', { state: 'sending' }), 0);
+});
+
+test('of the database are seen the connections and what holds a transaction open', async () => {
+  const idle = await scrape(at);
+  assert.equal(idle.value('halcyon_database_connections_limit'), 10);
+  await app.sql.begin(async (tx) => {
+    await tx`select 1`;
+    const [one, seen] = await Promise.all([tx`select pg_sleep(0.1)`, scrape(at)]);
+    assert.equal(one.length, 1);
+    assert.ok((seen.value('halcyon_database_connections_busy') ?? 0) >= 1);
+  });
+});
+
+test('the table of the handbook has every metric of ours, with its type, and no other', async () => {
+  const { types } = await scrape(at);
+  const served = [...types].filter(([name]) => name.startsWith('halcyon_')).map(([name, type]) => `${name} ${type}`);
+  const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
+  const told = [...handbook.matchAll(/^\| `(halcyon_\w+)`[^|]*\| (\w+) /gm)].map(([, name, type]) => `${name} ${type}`);
+  assert.deepEqual(told.toSorted(), served.toSorted());
+});
+
+test('names follow the practice of Prometheus: counters end in _total, times in _seconds', async () => {
+  const { types, samples } = await scrape(at);
+  for (const [name, type] of types) {
+    if (name.startsWith('halcyon_')) assert.equal(name.endsWith('_total'), type === 'counter', name);
+    assert.ok(!/_(?:ms|milliseconds|minutes|kb|kilobytes)(?:_|$)/.test(name), name);
+  }
+  // No label may have a value for each of something that nobody counts, as an id has.
+  const series = Map.groupBy(samples, ({ name }) => name);
+  for (const [name, { length }] of series) assert.ok(length < 400, `${name} has ${length} series`);
+  assert.ok(types.has('process_resident_memory_bytes') && types.has('nodejs_eventloop_lag_p99_seconds'));
+});
+
+test('a reader that takes everything would have shown nothing', () => {
+  const good = '# HELP a_total A.\n# TYPE a_total counter\na_total{of="x"} 1\n';
+  assert.equal(readExposition(good).value('a_total', { of: 'x' }), 1);
+  for (const bad of [
+    good.replace('# TYPE a_total counter\n', ''),
+    good.replace('} 1', '} one'),
+    good.replace('"x"', '"x'),
+    `${good}a_total{of="x"} 2\n`,
+    good.trimEnd(),
+    '# HELP h H.\n# TYPE h histogram\nh_bucket{le="1"} 2\nh_bucket{le="+Inf"} 1\nh_sum 1\nh_count 1\n',
+  ])
+    assert.throws(() => readExposition(bad), SyntaxError, bad);
+});
