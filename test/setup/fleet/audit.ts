@@ -16,6 +16,8 @@
  * Inserts into `delivery` are left out: publish makes them, under no lease.
  */
 import type { Sql } from '#database/pool.ts';
+import { shardOf } from '#kernel/ids.ts';
+import type { Arrival, Ledger } from './ledger.ts';
 
 const WRITES = [
   ['delivery', 'update'],
@@ -69,31 +71,44 @@ export type StrangeWrite = {
   at: Date;
 };
 
-/** Writes by whoever was not the owner, under that fence, at that moment. */
+/**
+ * Writes by whoever was not the owner, under that fence, at that moment. Each life of a worker calls its sessions by its own
+ * name, and whose they are is told by the leases that it took.
+ */
 export const strangeWrites = async (sql: Sql): Promise<StrangeWrite[]> => {
   const rows = await sql<StrangeWrite[]>`
-  with named as (
-    -- The name of a worker's session carries its id. One of an older version is told by the leases that it took.
-    select s.session, coalesce(substring(s.session from '^halcyon (\\d+)')::bigint, s.owner) as worker
-    from (
-      select distinct w.session, l.owner from audit_write w
-      left join audit_lease l on l.session = w.session and l.owner is not null
-    ) s
-  )
-  select w.session, w.wrote, w.shard, w.rows, w.at,
-    format('owner %s, fence %s', w.owner, w.fence) as read,
-    format('owner %s, fence %s', r.owner, r.fence) as ruled
-  from audit_write w
-  left join lateral (
-    select c.owner, c.fence from audit_lease c
-    where c.shard = w.shard and not pg_visible_in_snapshot(w.xid, c.seen)
-    order by c.n desc limit 1
-  ) r on true
-  where w.session not like 'test%' and not exists (
-    select from named where named.session = w.session and named.worker = r.owner and r.fence = w.fence and r.owner = w.owner
-  )
-  order by w.n`;
+    with named as (select distinct session, owner as worker from audit_lease where owner is not null)
+    select w.session, w.wrote, w.shard, w.rows, w.at,
+      format('owner %s, fence %s', w.owner, w.fence) as read,
+      format('owner %s, fence %s', r.owner, r.fence) as ruled
+    from audit_write w
+    left join lateral (
+      select c.owner, c.fence from audit_lease c
+      where c.shard = w.shard and not pg_visible_in_snapshot(w.xid, c.seen)
+      order by c.n desc limit 1
+    ) r on true
+    where w.session not like 'test%' and not exists (
+      select from named
+      where named.session = w.session and named.worker = r.owner and r.owner = w.owner and r.fence = w.fence
+    )
+    order by w.n`;
   return [...rows];
+};
+
+/**
+ * Arrivals from whoever did not have the shard then, by the clock that PostgreSQL and we share. The owner sends after its
+ * take-over is committed and before it hands back; one that was frozen or cut off may finish what it had sent, and begins
+ * nothing.
+ */
+export const strangeArrivals = async (sql: Sql, { arrivals }: Ledger): Promise<Arrival[]> => {
+  const changes = await sql<{ shard: number; session: string | null; at: Date }[]>`
+    select shard, case when owner is not null then session end as session, at from audit_lease order by n`;
+  const byShard = Map.groupBy(changes, ({ shard }) => shard);
+  return arrivals.filter(({ life, delivery, arrivedMs }) => {
+    const history = byShard.get(shardOf(Number(/^\/(\d+)\//.exec(delivery)?.[1]))) ?? [];
+    const atMs = performance.timeOrigin + arrivedMs;
+    return history.findLast(({ at }) => at.getTime() <= atMs)?.session !== life;
+  });
 };
 
 /** How much was looked at: a run in which nothing changed hands proves nothing. */

@@ -14,7 +14,7 @@ import { openPool, type Sql } from '#database/pool.ts';
 import { endings, type Endings } from '../endings.ts';
 import { freePort } from '../free-port.ts';
 import { until } from '../until.ts';
-import { auditCounts, startAudit, strangeWrites } from './audit.ts';
+import { auditCounts, startAudit, strangeArrivals, strangeWrites } from './audit.ts';
 import { Ledger } from './ledger.ts';
 import { startLoad, type Load } from './load.ts';
 import { startProgram, type Program, type Ready } from './program.ts';
@@ -58,6 +58,8 @@ type Given = {
   root?: string;
   leaseMs?: number;
   slots?: number;
+  /** False where PostgreSQL has another clock than the test. */
+  isClockTrue?: boolean;
 };
 
 export const databaseEnvOf = ({ directory, user, password, database }: SocketAddress): Record<string, string> => ({
@@ -67,7 +69,11 @@ export const databaseEnvOf = ({ directory, user, password, database }: SocketAdd
   PGPASSWORD: password,
 });
 
-const assertSettled = async (t: TestContext, sql: Sql, ledger: Ledger, load: Load): Promise<void> => {
+const assertSettled = async (
+  t: TestContext,
+  { sql, ledger, load }: Pick<Fleet, 'sql' | 'ledger' | 'load'>,
+  isClockTrue: boolean,
+): Promise<void> => {
   const missing = () => [...load.accepted].filter((delivery) => !ledger.wasDelivered(delivery));
   await until(
     async () => missing().length,
@@ -97,6 +103,15 @@ const assertSettled = async (t: TestContext, sql: Sql, ledger: Ledger, load: Loa
   );
   assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'nobody writes for a shard that is not theirs');
   assert.ok(counts.writes > 0);
+  if (isClockTrue) assert.deepEqual((await strangeArrivals(sql, ledger)).slice(0, 5), [], 'nor sends for one');
+};
+
+/** Its sessions are called by the name of the life, for the audit. */
+const named = (life: string, env: Settings): Record<string, string> => {
+  const rename = (text: string) => `${text}${text.includes('?') ? '&' : '?'}application_name=${life}`;
+  return Object.fromEntries(
+    Object.entries(env).map(([name, text]) => [name, /^postgres(?:ql)?:/.test(text) ? rename(text) : text]),
+  );
 };
 
 /** Opens the fleet without workers and publishers, over a migrated database with stores on many shards. */
@@ -112,8 +127,9 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
   const secretKey = randomBytes(32);
   const population: Populated = await populate(sql, { url, secretKey });
   await startAudit(sql);
+  const database = given.databaseEnv ?? databaseEnvOf(server.address);
   const common = {
-    ...(given.databaseEnv ?? databaseEnvOf(server.address)),
+    ...database,
     HALCYON_DATA: join(tmpdir(), 'halcyon-fleet-data'),
     HALCYON_SECRET_KEY: secretKey.toString('hex'),
     LOG_LEVEL: 'warn',
@@ -147,7 +163,8 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
     },
     startWorker: async ({ root, env } = {}) => {
       const life = `l${(lives += 1)}`;
-      const program = await start('is delivering.', ['deliver'], root, { WEBHOOK_HEADER_PREFIX: life, ...env });
+      const own = { WEBHOOK_HEADER_PREFIX: life, ...named(life, { ...database, ...env }) };
+      const program = await start('is delivering.', ['deliver'], root, own);
       return { ...program, life };
     },
     startPublisher: async ({ root, env } = {}) => {
@@ -165,7 +182,7 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
     },
     settle: async (t) => {
       await loadOf().stop();
-      await assertSettled(t, sql, ledger, loadOf());
+      await assertSettled(t, { sql, ledger, load: loadOf() }, given.isClockTrue ?? true);
     },
   };
 };

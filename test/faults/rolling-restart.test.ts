@@ -1,0 +1,64 @@
+/**
+ * From the version before the delivery engine's migration to this one while everybody publishes and sends: new processes
+ * start one by one, the first migrates, and the old ones are told to stop one by one. Nothing is missing, nobody is refused.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { endings } from '../setup/endings.ts';
+import { openFleet, type Life } from '../setup/fleet/fleet.ts';
+import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
+import type { Program } from '../setup/fleet/program.ts';
+import { until } from '../setup/until.ts';
+
+const MIGRATION = 'migrations/0005-delivery-engine.sql';
+const WORKERS = 3;
+const PUBLISHERS = 2;
+/** Nobody is to take over: on two cores a heartbeat may be a second late. */
+const LEASE_MS = 6_000;
+const STOP_LIMIT_MS = 10_000;
+const PATIENCE_MS = 30_000;
+
+const ends = endings();
+const before = await commitBefore(MIGRATION);
+const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
+
+test('a fleet goes from one version to the next under load, process by process', { skip }, async (t) => {
+  const root = await treeAt(before ?? '', ends);
+  const fleet = await openFleet({ root, leaseMs: LEASE_MS });
+  const { ledger, sql } = fleet;
+  const oldPublishers = await Promise.all(Array.from({ length: PUBLISHERS }, () => fleet.startPublisher({ root })));
+  const oldWorkers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker({ root })));
+  await fleet.startLoad();
+
+  const isSending = ({ life }: Life) =>
+    until(
+      async () => ledger.inFlight(life),
+      (count) => count > 0,
+      PATIENCE_MS,
+    );
+  const tookMs: number[] = [];
+  const end = async (program: Program): Promise<void> => {
+    const since = performance.now();
+    assert.equal(await program.end('SIGTERM'), 0, program.said());
+    tookMs.push(Math.round(performance.now() - since));
+  };
+  await Promise.all(oldWorkers.map(isSending));
+  const newest = () => sql<{ name: string }[]>`select max(name) as name from schema_migration`;
+  const [was] = await newest();
+  // Both versions send beside each other, over the new schema, until the last old one is gone.
+  for (const old of oldWorkers) {
+    await isSending(await fleet.startWorker());
+    await isSending(old);
+    await end(old);
+  }
+  for (const old of oldPublishers) {
+    await fleet.startPublisher();
+    await end(old);
+  }
+  const [is] = await newest();
+  t.diagnostic(`from ${was?.name} to ${is?.name}; each old process ended after ${tookMs.join(' ')} ms`);
+  await fleet.settle(t);
+  assert.notEqual(was?.name, is?.name);
+  assert.ok(Math.max(...tookMs) < STOP_LIMIT_MS);
+  assert.equal(ledger.duplicates().length, 0);
+});

@@ -1,0 +1,58 @@
+/**
+ * `kill -9` of workers at random, while all of them send and others take over: whatever was accepted arrives, and what
+ * arrives twice was in flight or unrecorded at a kill.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { openFleet } from '../setup/fleet/fleet.ts';
+import { until } from '../setup/until.ts';
+
+const KILLS = 60;
+const WORKERS = 4;
+/** A life ends after so many deliveries, or at the latest when it has had its time: another owner may have all there is. */
+const DELIVERIES_PER_LIFE = 150;
+const LIFE_MS = 5_000;
+const IN_FLIGHT_PERCENT = 75;
+/** Another one each time; to see the moments of a run again, put the printed one here. */
+const SEED = Math.trunc(Math.random() * 2 ** 31);
+
+const moments = fc.sample(fc.noBias(fc.nat(DELIVERIES_PER_LIFE)), { numRuns: KILLS, seed: SEED });
+const fleet = await openFleet();
+const { ledger } = fleet;
+await fleet.startPublisher();
+
+const kills: { inFlight: number }[] = [];
+
+/** One worker after the other in one place, each killed at its moment. */
+const place = async (): Promise<void> => {
+  for (let moment = moments.pop(); moment !== undefined; moment = moments.pop()) {
+    const { life, end } = await fleet.startWorker();
+    const deadline = performance.now() + LIFE_MS;
+    const least = moment;
+    await until(
+      async () => ledger.sentBy(life).length > least && ledger.inFlight(life) > 0,
+      (isTime) => isTime || performance.now() > deadline,
+      2 * LIFE_MS,
+    );
+    kills.push({ inFlight: ledger.inFlight(life) });
+    ledger.fault(life, 'killed');
+    assert.equal(await end('SIGKILL'), 'SIGKILL');
+  }
+};
+
+test('workers that are killed at random lose nothing that was accepted', async (t) => {
+  const since = performance.now();
+  await fleet.startLoad();
+  await Promise.all(Array.from({ length: WORKERS }, place));
+  const seconds = (performance.now() - since) / 1_000;
+  const met = kills.filter(({ inFlight }) => inFlight > 0).length;
+  t.diagnostic(`seed ${SEED}: ${kills.length} kills in ${seconds.toFixed(1)} s, ${met} with deliveries in flight`);
+  t.diagnostic(`in flight at each: ${kills.map(({ inFlight }) => inFlight).join(' ')}`);
+  await Promise.all([fleet.startWorker(), fleet.startWorker(), fleet.startWorker()]);
+  await fleet.settle(t);
+  assert.ok(met >= (kills.length * IN_FLIGHT_PERCENT) / 100);
+  const duplicates = ledger.duplicates().length;
+  assert.ok(duplicates > 0, 'a kill between the send and the record shows as a duplicate somewhere');
+  assert.ok(duplicates <= ledger.exposed());
+});

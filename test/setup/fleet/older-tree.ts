@@ -1,0 +1,32 @@
+/** The code as it was before a migration, in a folder of its own, with the packages of this tree. */
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Endings } from '../endings.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const run = promisify(execFile);
+
+/** The commit that had not yet the file `path`; undefined where the history is not here (a shallow clone, an archive). */
+export const commitBefore = async (path: string): Promise<string | undefined> => {
+  const git = async (...args: string[]) => (await run('git', args, { cwd: ROOT })).stdout.trim();
+  try {
+    const made = await git('log', '--diff-filter=A', '--format=%H', '-1', '--', path);
+    return await git('rev-parse', '--verify', '--quiet', `${made}~1^{commit}`);
+  } catch {
+    return undefined;
+  }
+};
+
+/** Answers the folder, which goes at the end. */
+export const treeAt = async (commit: string, ends: Endings): Promise<string> => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-older-'));
+  ends.after(() => rm(folder, { recursive: true, force: true }));
+  const archive = join(folder, 'tree.tar');
+  await run('git', ['archive', '--output', archive, commit, 'src', 'migrations', 'package.json'], { cwd: ROOT });
+  await run('tar', ['-xf', archive, '-C', folder]);
+  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+};
