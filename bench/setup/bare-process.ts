@@ -1,14 +1,13 @@
 /**
- * The rival: nothing but undici. The same pools, connector, guard, headers and signatures as the worker's, as many
- * exchanges at once, no database, no lanes, no deadline, nothing kept of an answer.
+ * The rival: nothing but undici. The guard, headers and signatures of the worker, as many exchanges at once; undici's own
+ * pools, connector and cache of TLS sessions, no database, no lanes, no deadline, nothing kept of an answer.
  */
 import { createGuard } from '#delivery/exchange/guard.ts';
-import { createPools } from '#delivery/exchange/pools.ts';
 import { headersOf } from '#delivery/message/request.ts';
 import type { EventRow } from '#delivery/message/queries.ts';
 import type { ActiveTarget } from '#delivery/lanes/target.ts';
 import { readShape } from '#commerce/shape.ts';
-import type { Pool } from 'undici';
+import { buildConnector, Pool } from 'undici';
 import { readConfig } from '../../src/config.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';
 import { answer } from './child.ts';
@@ -17,14 +16,26 @@ import { eventMaker, representationOf } from './seed.ts';
 type Endpoint = { pool: Pool; target: ActiveTarget; webhookId: number; event: EventRow; body: Uint8Array };
 
 const { delivery, naming } = readConfig({}, '/');
-const pools = createPools(createGuard(['127.0.0.0/8']), delivery.originPools);
+/** Its cache of sessions has room for all, where the default is 100; HTTP/2 is offered as little as by the worker. */
+const connect = buildConnector({
+  lookup: createGuard(['127.0.0.0/8']).lookup,
+  allowH2: false,
+  maxCachedSessions: 100_000,
+});
 let endpoints: Endpoint[] = [];
 
 const endpointAt = (url: string, index: number): Endpoint => {
   const storeId = 256 * (index + 1);
   const { modifiedAt: _, ...event } = eventMaker(storeId)(0);
   return {
-    pool: pools.to(new URL(url).origin),
+    pool: new Pool(new URL(url).origin, {
+      connect,
+      connections: null,
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: delivery.idleSocketMs,
+    }),
     webhookId: index + 1,
     event: { ...event, id: 0, storeId, version: 1, nonce: 2 ** 40 + index, baseUrl: BASE_URL },
     body: Buffer.from(representationOf(storeId, { ...event, modifiedAt: null })),
@@ -34,10 +45,12 @@ const endpointAt = (url: string, index: number): Endpoint => {
       storeDomain: `store${index}.example.com`,
       format: 'json',
       url: new URL(url),
+      origin: new URL(url).origin,
       query: '',
       shape: readShape('', event.type),
       encryptionKey: KEY,
       headers: {},
+      ratePerSecond: null,
       retryProfile: 'hour',
     },
   };
@@ -93,4 +106,4 @@ const handlers = {
 };
 
 export type BareProcess = typeof handlers;
-answer(handlers, () => pools.stop());
+answer(handlers, async () => void (await Promise.all(endpoints.map(({ pool }) => pool.destroy()))));

@@ -1,43 +1,26 @@
 import assert from 'node:assert/strict';
 import { createServer as createTcpServer } from 'node:net';
 import { once } from 'node:events';
-import { after, test } from 'node:test';
-import type { AddressInfo, Socket } from 'node:net';
-import { Pool } from 'undici';
+import { test } from 'node:test';
+import { systemClock } from '#kernel/clock.ts';
+import { limits, OK, openHouse, portOf, rawServer } from '../../../test/setup/exchanges.ts';
 import { startReceiver } from '../../../test/setup/receiver.ts';
-import { Aborted, outcomeOfError, startExchange } from './exchange.ts';
+import { until } from '../../../test/setup/until.ts';
+import { Aborted, startExchange } from './exchange.ts';
 import { createGuard } from './guard.ts';
-import { createPools } from './pools.ts';
 
-const limits = { exchangeTimeoutMs: 5_000, answerReadBytes: 64 * 1024, answerKeptBytes: 16 * 1024 };
-const request = { path: '/hook?x=1', headers: { 'content-type': 'text/plain' }, body: Buffer.from('hello') };
-const now = () => new Date('2026-11-21T12:00:00Z');
-
-const pools = createPools(createGuard(['127.0.0.0/8']), 10);
-after(() => pools.stop());
-const send = (url: string, own: Partial<typeof limits> = {}) =>
-  startExchange(pools.to(url), request, { ...limits, ...own }, now);
-
+const { connections, send } = openHouse();
 const receiver = await startReceiver();
 
-/** A server that says what it likes, in bytes. */
-const rawServer = async (onConnection: (socket: Socket) => void): Promise<string> => {
-  const server = createTcpServer((socket) => {
-    socket.on('error', () => {});
-    onConnection(socket);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  after(() => server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-};
-
 test('a 2xx is delivered, with the body and headers as they were sent', async () => {
-  receiver.answer((_got, response) => response.writeHead(202, { 'x-seen': 'yes' }).end('thanks'));
+  receiver.answer((_got, response) =>
+    response.writeHead(202, { 'x-seen': 'yes', 'set-cookie': ['a', 'b'] }).end('thanks'),
+  );
   const outcome = await send(receiver.url).outcome;
   assert.equal(outcome.kind, 'delivered');
   assert.equal(outcome.reply?.code, 202);
   assert.equal(outcome.reply?.body, 'thanks');
-  assert.match(outcome.reply?.headers ?? '', /^x-seen: yes$/m);
+  assert.match(outcome.reply?.headers ?? '', /^x-seen: yes\nset-cookie: a\nset-cookie: b\n/);
   const got = receiver.got.at(-1);
   assert.equal(got?.path, '/hook?x=1');
   assert.equal(got?.body.toString(), 'hello');
@@ -60,13 +43,7 @@ test('an answer is kept up to its limit, and read no further than its limit', as
   });
   const outcome = await send(receiver.url).outcome;
   assert.equal(outcome.kind, 'delivered');
-  assert.equal(outcome.reply?.body.length, limits.answerKeptBytes);
-});
-
-test('the deadline covers the whole exchange, the body of the answer included', async () => {
-  receiver.answer((_got, response) => void response.writeHead(200).write('x'));
-  const outcome = await send(receiver.url, { exchangeTimeoutMs: 100 }).outcome;
-  assert.deepEqual(outcome, { kind: 'timed_out', phase: 'answer', reply: null });
+  assert.equal(outcome.reply?.body?.length, limits.answerKeptBytes);
 });
 
 test('what is not text is kept as text without NUL', async () => {
@@ -77,7 +54,7 @@ test('what is not text is kept as text without NUL', async () => {
 test('a port that nobody listens on is unreachable', async () => {
   const gone = createTcpServer().listen(0, '127.0.0.1');
   await once(gone, 'listening');
-  const port = (gone.address() as AddressInfo).port;
+  const port = portOf(gone);
   gone.close();
   await once(gone, 'close');
   assert.deepEqual(await send(`http://127.0.0.1:${port}`).outcome, {
@@ -89,13 +66,13 @@ test('a port that nobody listens on is unreachable', async () => {
 
 test('a connection that is reset, before or after the headers, is unreachable', async () => {
   const atOnce = await rawServer((socket) => socket.on('data', () => socket.resetAndDestroy()));
-  assert.deepEqual(await send(atOnce).outcome, { kind: 'unreachable', why: 'reset', reply: null });
+  assert.deepEqual(await send(atOnce.url).outcome, { kind: 'unreachable', why: 'reset', reply: null });
   const later = await rawServer((socket) =>
     socket.on('data', () =>
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc', () => socket.resetAndDestroy()),
     ),
   );
-  assert.deepEqual(await send(later).outcome, { kind: 'unreachable', why: 'reset', reply: null });
+  assert.deepEqual(await send(later.url).outcome, { kind: 'unreachable', why: 'reset', reply: null });
 });
 
 test('a name that does not exist is the fault of the endpoint', async () => {
@@ -103,14 +80,13 @@ test('a name that does not exist is the fault of the endpoint', async () => {
 });
 
 test('an address the guard forbids is blocked, whether written as a number or found by name', async () => {
-  const strict = createPools(createGuard([]), 10);
+  const strict = openHouse({}, { guard: createGuard([]) });
   for (const url of [receiver.url, receiver.url.replace('127.0.0.1', 'localhost')]) {
     const before = receiver.got.length;
-    const outcome = await startExchange(strict.to(url), request, limits, now).outcome;
+    const outcome = await strict.send(url).outcome;
     assert.equal(outcome.kind, 'blocked', url);
     assert.equal(receiver.got.length, before);
   }
-  await strict.stop();
 });
 
 test('an exchange that we abort rejects and says nothing of the endpoint', async () => {
@@ -122,22 +98,60 @@ test('an exchange that we abort rejects and says nothing of the endpoint', async
   await assert.rejects(exchange.outcome, Aborted);
 });
 
-test('a flood of informational answers is not an answer', async () => {
-  const url = await rawServer((socket) =>
-    socket.on('data', () => {
-      for (let n = 0; n < 100; n += 1) socket.write('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n');
-      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
-    }),
-  );
-  const pool = new Pool(url);
-  const outcome = await startExchange(pool, request, limits, now).outcome;
-  assert.equal(outcome.reply?.code, 200);
-  await pool.close();
+test('what may not begin any more when its connection is there is not sent', async () => {
+  const before = receiver.got.length;
+  // Frozen from the moment it was asked for: the connection is open, and then the lease is over.
+  let isSure = true;
+  const { outcome } = openHouse().send(receiver.url, {}, Buffer.from('late'), () => isSure);
+  isSure = false;
+  await assert.rejects(outcome, Aborted);
+  receiver.answer((_got, response) => response.writeHead(204).end());
+  assert.equal((await send(receiver.url).outcome).kind, 'delivered');
+  assert.equal(receiver.got.length, before + 1);
 });
 
-test('a resolver that fails is our own fault, a certificate that fails is the endpoint’s', () => {
-  const failing = (code: string) => outcomeOfError(Object.assign(new Error(code), { code }), false);
-  assert.deepEqual(failing('EAI_AGAIN'), { kind: 'ours', why: 'EAI_AGAIN', reply: null });
-  assert.deepEqual(failing('CERT_HAS_EXPIRED'), { kind: 'unreachable', why: 'tls', reply: null });
-  assert.deepEqual(failing('UND_ERR_CONNECT_TIMEOUT'), { kind: 'timed_out', phase: 'connect', reply: null });
+test('a request that cannot be written is our own fault', async () => {
+  const request = { path: 'no slash', headers: {}, body: Buffer.from(''), mayBegin: () => true };
+  const exchange = startExchange(receiver.url, request, { connections, clock: systemClock, limits });
+  assert.deepEqual(await exchange.outcome, { kind: 'ours', why: 'UND_ERR_INVALID_ARG', reply: null });
+});
+
+const informational = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';
+
+test('informational answers are passed over', async () => {
+  const { url } = await rawServer((socket) => socket.on('data', () => socket.write(informational.repeat(32) + OK)));
+  assert.equal((await send(url).outcome).reply?.code, 200);
+});
+
+test('a flood of informational answers is ended', async () => {
+  const { url, sockets } = await rawServer((socket) => {
+    const more = () => {
+      while (!socket.destroyed && socket.write(informational.repeat(100)));
+    };
+    socket.on('drain', more).on('data', more);
+  });
+  assert.deepEqual(await send(url).outcome, { kind: 'too_large', reply: null });
+  await until(async () => sockets[0]?.closed, Boolean);
+});
+
+test('a head beyond its limit is too large', async () => {
+  const { url } = await rawServer((socket) =>
+    socket.on('data', () => socket.write(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(20_000)}\r\ncontent-length: 0\r\n\r\n`)),
+  );
+  assert.deepEqual(await send(url).outcome, { kind: 'too_large', reply: null });
+});
+
+for (const upgrade of ['', 'connection: upgrade\r\nupgrade: websocket\r\n']) {
+  test(`a 101 ${upgrade === '' ? 'without' : 'with'} another protocol refuses ours`, async () => {
+    const { url } = await rawServer((socket) =>
+      socket.on('data', () => socket.write(`HTTP/1.1 101 Switching Protocols\r\n${upgrade}\r\n`)),
+    );
+    const outcome = await send(url).outcome;
+    assert.deepEqual([outcome.kind, outcome.reply?.code], ['refused', 101]);
+  });
+}
+
+test('what is not HTTP is a connection that came to nothing', async () => {
+  const { url } = await rawServer((socket) => socket.on('data', () => socket.write('220 smtp.example.com ESMTP\r\n')));
+  assert.deepEqual(await send(url).outcome, { kind: 'unreachable', why: 'reset', reply: null });
 });

@@ -72,7 +72,8 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onRequestStart(): void {
-    this.#isStarted = true;
+    if (this.#request.mayBegin()) this.#isStarted = true;
+    else this.abort();
   }
 
   onResponseStarted(): void {
@@ -126,7 +127,7 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
     connections.drop(this.#connection);
     this.#wasRepeated = true;
     this.#isStarted = false;
-    this.#connection = connections.take(this.#connection.origin, true);
+    this.#connection = connections.open(this.#connection.origin);
     this.#connection.send(this.#request, this);
   }
 

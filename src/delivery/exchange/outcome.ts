@@ -1,20 +1,35 @@
 /** How an exchange with an endpoint ended. A receiver's 500 is data, not an exception. */
 export type Reply = { code: number; headers: string; body: string };
 
+/**
+ * How far an exchange is: looking up the name, opening the connection, shaking hands, sending the request (some of it has
+ * not left this process), waiting for the head of the answer, reading its body.
+ */
+export type Phase = 'dns' | 'connect' | 'tls' | 'send' | 'answer' | 'body';
+
 export type Outcome =
   | { kind: 'delivered'; reply: Reply }
   /** Any other status. `retryAfterMs` > 0 where a 429 or 503 asked for a pause (RFC 9110 §10.2.3). */
   | { kind: 'refused'; reply: Reply; retryAfterMs: number }
   /** 410: the endpoint says it is gone for good. */
   | { kind: 'gone'; reply: Reply }
-  | { kind: 'timed_out'; phase: 'connect' | 'answer'; reply: null }
+  /** The time-out of the exchange, or the shorter one of opening a connection, was over. */
+  | { kind: 'timed_out'; phase: Phase; reply: null }
+  /** `reset`: the connection ended before the answer did, or what came is not HTTP. */
   | { kind: 'unreachable'; why: 'dns' | 'connect' | 'tls' | 'reset'; reply: null }
+  /** The head of the answer, its 1xx included, goes beyond its limit. A long body is only cut: the status says it all. */
+  | { kind: 'too_large'; reply: null }
   /** The guard does not let us talk to that address. */
   | { kind: 'blocked'; why: string; reply: null }
-  /** A fault of our own side: never charged to the endpoint. */
-  | { kind: 'ours'; why: string; reply: null };
+  /** A fault of our own side, in what surrounds us (a resolver, a database): never charged to the endpoint. */
+  | { kind: 'ours'; why: string; reply: null }
+  /** A fault of our own side in this very delivery: to render or to send it threw. Never charged either. */
+  | { kind: 'threw'; why: string; reply: null };
 
-/** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, … */
+/** Whether the fault is our own side's, and no attempt is charged. */
+export const isOurs = ({ kind }: Outcome): boolean => kind === 'ours' || kind === 'threw';
+
+/** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …; `internal`: our own fault. */
 export const labelOf = (outcome: Outcome): string => {
   switch (outcome.kind) {
     case 'timed_out':
@@ -25,8 +40,11 @@ export const labelOf = (outcome: Outcome): string => {
     case 'refused':
     case 'gone':
     case 'blocked':
-    case 'ours':
+    case 'too_large':
       return outcome.kind;
+    case 'ours':
+    case 'threw':
+      return 'internal';
   }
 };
 

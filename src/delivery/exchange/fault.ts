@@ -1,0 +1,101 @@
+/** Whose fault it was: what an error of Node, undici or OpenSSL says of an exchange. Pure. */
+import { BlockedAddress } from './guard.ts';
+import type { Outcome, Phase } from './outcome.ts';
+
+/** The answer's head, or the 1xx before it, went beyond their limits. */
+export class HeadTooLarge extends Error {}
+
+type Verdict = 'ours' | 'dns' | 'connect' | 'tls' | 'lost' | 'late' | 'large';
+
+/**
+ * What a code says. `lost`: the connection is gone, and the phase tells where; `late`: so is the time. A code that is not
+ * listed is `lost`.
+ */
+const verdicts: readonly (readonly [verdict: Verdict, codes: string])[] = [
+  // The name does not exist, has no address, or is none: getaddrinfo(3) and c-ares ("Error codes" of node:dns).
+  ['dns', 'ENOTFOUND ENODATA ENONAME EBADNAME EAI_NONAME EAI_NODATA EAI_ADDRFAMILY'],
+  // The resolver, or our way of asking it. A SERVFAIL may be the fault of the name's own servers: nobody can tell.
+  ['ours', 'EAI_AGAIN EAI_FAIL EAI_SYSTEM EAI_MEMORY EAI_OVERFLOW EAI_CANCELED EAI_BADFLAGS EAI_BADHINTS EAI_FAMILY'],
+  ['ours', 'EAI_SERVICE EAI_SOCKTYPE EAI_PROTOCOL ESERVFAIL EREFUSED ETIMEOUT EFORMERR ENOTIMP EBADRESP EBADQUERY'],
+  ['ours', 'EBADFAMILY EBADSTR EBADFLAGS EBADHINTS ECANCELLED EDESTRUCTION EFILE ENOTINITIALIZED ELOADIPHLPAPI'],
+  ['ours', 'EADDRGETNETWORKPARAMS'],
+  // Our machine: descriptors, ports, memory, its own firewall (EPERM, EACCES), its interface, its missing IPv6.
+  ['ours', 'EMFILE ENFILE ENOBUFS ENOMEM EADDRNOTAVAIL EADDRINUSE EAGAIN EPERM EACCES ENETDOWN EAFNOSUPPORT'],
+  ['ours', 'EPROTONOSUPPORT OUT_OF_MEM ERR_MEMORY_ALLOCATION_FAILED'],
+  // What we asked for is nothing that can be asked for.
+  [
+    'ours',
+    'UND_ERR_INVALID_ARG UND_ERR_INVALID_RETURN_VALUE UND_ERR_REQ_CONTENT_LENGTH_MISMATCH UND_ERR_NOT_SUPPORTED',
+  ],
+  ['ours', 'UND_ERR_DESTROYED UND_ERR_CLOSED UND_ERR_ABORT UND_ERR_ABORTED UND_ERR_WASM_NOT_SUPPORTED'],
+  ['connect', 'ECONNREFUSED EHOSTUNREACH ENETUNREACH EHOSTDOWN ENONET ENOENT'],
+  // X509_verify_cert_error_string(3), as Node names them, beside what begins with one of `TLS_PREFIXES`.
+  ['tls', 'EPROTO CRL_SIGNATURE_FAILURE CRL_NOT_YET_VALID CRL_HAS_EXPIRED ERROR_IN_CERT_NOT_BEFORE_FIELD'],
+  ['tls', 'ERROR_IN_CERT_NOT_AFTER_FIELD ERROR_IN_CRL_LAST_UPDATE_FIELD ERROR_IN_CRL_NEXT_UPDATE_FIELD'],
+  ['tls', 'DEPTH_ZERO_SELF_SIGNED_CERT SELF_SIGNED_CERT_IN_CHAIN INVALID_CA INVALID_PURPOSE PATH_LENGTH_EXCEEDED'],
+  ['tls', 'HOSTNAME_MISMATCH UNSPECIFIED'],
+  ['late', 'ETIMEDOUT ETIME UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_BODY_TIMEOUT'],
+  ['late', 'ERR_TLS_HANDSHAKE_TIMEOUT ERR_SOCKET_CONNECTION_TIMEOUT'],
+  ['large', 'UND_ERR_HEADERS_OVERFLOW HPE_HEADER_OVERFLOW UND_ERR_RES_EXCEEDED_MAX_SIZE'],
+];
+
+const verdictByCode: ReadonlyMap<string, Verdict> = new Map(
+  verdicts.flatMap(([verdict, codes]) => codes.split(' ').map((code) => [code, verdict] as const)),
+);
+
+const TLS_PREFIXES = /^(?:ERR_TLS_|ERR_SSL_|ERR_OSSL_|CERT_|UNABLE_TO_)/;
+
+/** A resolver that cannot be reached has the code of an endpoint that cannot; c-ares' calls are named `queryA` and so on. */
+const isOfResolver = (error: Error): boolean =>
+  'syscall' in error && typeof error.syscall === 'string' && error.syscall.startsWith('query');
+
+/** Where several addresses were tried, the first one's error: it is the one that the resolver prefers. */
+const causeOf = (error: Error): Error =>
+  error instanceof AggregateError && error.errors[0] instanceof Error ? causeOf(error.errors[0]) : error;
+
+export const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '');
+
+const verdictOf = (error: Error): Verdict => {
+  if (error instanceof HeadTooLarge) return 'large';
+  const code = codeOf(error);
+  const verdict = verdictByCode.get(code) ?? (TLS_PREFIXES.test(code) ? 'tls' : 'lost');
+  return isOfResolver(error) && verdict !== 'dns' ? 'ours' : verdict;
+};
+
+/** undici tells of a 101 that nobody asked for by nothing but this. */
+const isSwitchingProtocols = (error: Error): boolean =>
+  codeOf(error) === 'UND_ERR_SOCKET' && error.message === 'bad upgrade';
+
+/** A connection that is lost while it is opened never was one. */
+const whereLost = (phase: Phase): 'connect' | 'tls' | 'reset' => {
+  if (phase === 'dns' || phase === 'connect') return 'connect';
+  return phase === 'tls' ? 'tls' : 'reset';
+};
+
+/** What became of an exchange that ended with this error in this phase. */
+export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
+  if (error instanceof BlockedAddress) return { kind: 'blocked', why: error.message, reply: null };
+  if (isSwitchingProtocols(error))
+    return { kind: 'refused', reply: { code: 101, headers: '', body: '' }, retryAfterMs: 0 };
+  const cause = causeOf(error);
+  const verdict = verdictOf(cause);
+  switch (verdict) {
+    case 'ours':
+      return { kind: 'ours', why: codeOf(cause), reply: null };
+    case 'late':
+      return { kind: 'timed_out', phase, reply: null };
+    case 'large':
+      return { kind: 'too_large', reply: null };
+    case 'lost':
+      return { kind: 'unreachable', why: whereLost(phase), reply: null };
+    case 'dns':
+    case 'connect':
+    case 'tls':
+      return { kind: 'unreachable', why: verdict, reply: null };
+  }
+};
+
+const RESETS: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']);
+
+/** Whether the connection was closed under the request, which is all that a keep-alive race looks like. */
+export const isReset = (error: Error): boolean => RESETS.has(codeOf(error));

@@ -1,0 +1,53 @@
+/** Connections that wait to be used again: bounded in all, found by origin. */
+import { LRUCache } from 'lru-cache';
+import type { Connection } from './connection.ts';
+
+/**
+ * 500 endpoints with a backlog left 13,000 sockets open when only those of one origin were bounded. The one that was idle
+ * for longest goes first.
+ */
+export class Idle {
+  /** The last one was used last: what a quiet origin no longer needs grows old at the front. */
+  readonly #byOrigin = new Map<string, Connection[]>();
+  readonly #all: LRUCache<Connection, true>;
+
+  constructor(limit: number, onTooMany: (connection: Connection) => void) {
+    this.#all = new LRUCache({
+      max: limit,
+      disposeAfter: (_, connection, reason) => {
+        if (reason === 'evict') onTooMany(connection);
+      },
+    });
+  }
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  has(connection: Connection): boolean {
+    return this.#all.has(connection);
+  }
+
+  add(connection: Connection): void {
+    const others = this.#byOrigin.get(connection.origin);
+    if (others === undefined) this.#byOrigin.set(connection.origin, [connection]);
+    else others.push(connection);
+    this.#all.set(connection, true);
+  }
+
+  /** The one that was used last: the longer a connection is idle, the likelier the other side has closed it. */
+  take(origin: string): Connection | undefined {
+    const connection = this.#byOrigin.get(origin)?.at(-1);
+    if (connection !== undefined) this.remove(connection);
+    return connection;
+  }
+
+  remove(connection: Connection): void {
+    this.#all.delete(connection);
+    const others = this.#byOrigin.get(connection.origin);
+    const index = others?.lastIndexOf(connection) ?? -1;
+    if (others === undefined || index === -1) return;
+    others.splice(index, 1);
+    if (others.length === 0) this.#byOrigin.delete(connection.origin);
+  }
+}

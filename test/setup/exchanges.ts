@@ -1,0 +1,68 @@
+/** Exchanges over real sockets: connections with the settings of a test, and servers that say what they like, in bytes. */
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { after } from 'node:test';
+import { Connections, type ConnectionSettings } from '#delivery/exchange/connections.ts';
+import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/exchange/exchange.ts';
+import { createGuard, type Guard } from '#delivery/exchange/guard.ts';
+import { systemClock, type Clock } from '#kernel/clock.ts';
+
+const connectionSettings: ConnectionSettings = {
+  connectTimeoutMs: 5_000,
+  idleSockets: 100,
+  idleSocketMs: 20_000,
+  connectionAgeMs: 300_000,
+  tlsSessions: 100,
+};
+export const limits: ExchangeLimits = {
+  exchangeTimeoutMs: 5_000,
+  answerReadBytes: 64 * 1024,
+  answerKeptBytes: 16 * 1024,
+};
+
+export const loopback = createGuard(['127.0.0.0/8', '::1']);
+
+export type House = {
+  connections: Connections;
+  send: (url: string, own?: Partial<ExchangeLimits>, body?: Uint8Array, mayBegin?: () => boolean) => Exchange;
+};
+
+/** Ends with the file. */
+export const openHouse = (
+  own: Partial<ConnectionSettings> = {},
+  { guard = loopback, clock = systemClock }: { guard?: Guard; clock?: Clock } = {},
+): House => {
+  const connections = new Connections({ guard, clock, settings: { ...connectionSettings, ...own } });
+  after(() => connections.stop());
+  return {
+    connections,
+    send: (url, ownLimits = {}, body = Buffer.from('hello'), mayBegin = () => true) => {
+      const { origin } = new URL(url);
+      const request = { path: '/hook?x=1', headers: { 'content-type': 'text/plain' }, body, mayBegin };
+      return startExchange(origin, request, { connections, clock, limits: { ...limits, ...ownLimits } });
+    },
+  };
+};
+
+export const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+
+export type RawServer = { url: string; port: number; sockets: Socket[]; server: Server };
+
+/** Calls with every connection; its sockets are destroyed with the file. */
+export const rawServer = async (onConnection: (socket: Socket, n: number) => void): Promise<RawServer> => {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    sockets.push(socket);
+    onConnection(socket, sockets.length);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const port = portOf(server);
+  return { url: `http://127.0.0.1:${port}`, port, sockets, server };
+};
+
+export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
