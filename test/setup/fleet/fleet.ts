@@ -50,6 +50,8 @@ export type Fleet = {
 };
 
 type Given = {
+  /** Where what was set up before ends after it. */
+  ends?: Endings;
   /** Another server than one of its own. */
   server?: OwnServer;
   /** Where the processes find the database: the server itself, or what stands between. */
@@ -116,7 +118,7 @@ const named = (life: string, env: Settings): Record<string, string> => {
 
 /** Opens the fleet without workers and publishers, over a migrated database with stores on many shards. */
 export const openFleet = async (given: Given = {}): Promise<Fleet> => {
-  const ends = endings();
+  const ends = given.ends ?? endings();
   const server = given.server ?? (await openServer(ends));
   const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
   ends.after(() => sql.end({ timeout: 0 }));

@@ -1,0 +1,56 @@
+/**
+ * Everything through PgBouncer in transaction mode, but for what needs a session: started on an empty schema, published,
+ * told by LISTEN, delivered by two workers, taken over and stopped.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { endings } from '../setup/endings.ts';
+import { startBouncer } from '../setup/fleet/bouncer.ts';
+import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
+import { openServer } from '../setup/fleet/server.ts';
+import { until } from '../setup/until.ts';
+
+/** The next look at the whole table is up to 30 s away. */
+const TOLD_WITHIN_MS = 5_000;
+const SOME = 200;
+
+const ends = endings();
+const server = await openServer(ends);
+const { DATABASE_URL: directUrl = '', ...user } = databaseEnvOf(server.address);
+const databaseEnv = { ...user, DATABASE_URL: await startBouncer(server.address, ends), DATABASE_DIRECT_URL: directUrl };
+const fleet = await openFleet({ ends, server, databaseEnv });
+const { ledger, sql } = fleet;
+await fleet.startPublisher();
+
+test('the whole journey through PgBouncer in transaction mode', async (t) => {
+  const [first, second] = await Promise.all([fleet.startWorker(), fleet.startWorker()]);
+  await until(
+    () => sql<{ n: number }[]>`select count(distinct owner) as n from shard_lease where owner is not null`,
+    ([row]) => row?.n === 2,
+  );
+  const since = performance.now();
+  await fleet.startLoad();
+  await until(
+    async () => ledger.delivered,
+    (count) => count > SOME,
+    20_000,
+  );
+  const told = ledger.arrivals[0]?.arrivedMs ?? Number.POSITIVE_INFINITY;
+  assert.ok(told - since < TOLD_WITHIN_MS, 'the owner heard of what another process published');
+  ledger.fault(first.life, 'killed');
+  await first.end('SIGKILL');
+  const before = ledger.sentBy(second.life).length;
+  await until(
+    () => sql<{ n: number }[]>`select count(distinct owner) as n from shard_lease`,
+    ([row]) => row?.n === 1,
+  );
+  await until(
+    async () => ledger.sentBy(second.life).length,
+    (count) => count > before + SOME,
+    20_000,
+  );
+  await fleet.settle(t);
+  assert.equal(await second.end('SIGTERM'), 0, second.said());
+  const [left] = await sql<{ n: number }[]>`select count(*) as n from shard_lease where owner is not null`;
+  assert.equal(left?.n, 0);
+});
