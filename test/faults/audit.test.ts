@@ -1,0 +1,80 @@
+/** The audit of a fleet has to see what it is there for: each way to write for a shard that is somebody else's. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPool, type Queryable, type Sql } from '#database/pool.ts';
+import { testDatabase } from '../setup/database.ts';
+import { endings, type Endings } from '../setup/endings.ts';
+import { startAudit, strangeWrites } from '../setup/fleet/audit.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { until } from '../setup/until.ts';
+
+const SHARD = 7;
+
+/** Two workers that took the shard one after the other; `first` has fence 1, `second` takes it with fence 2. */
+const openHouse = async (ends: Endings) => {
+  const { sql, address } = await testDatabase(ends);
+  await startAudit(sql);
+  const sessionOf = (applicationName: string): Sql => {
+    const session = openPool(address, { connections: 2, applicationName });
+    ends.after(() => session.end({ timeout: 0 }));
+    return session;
+  };
+  const first = { id: 1, sql: sessionOf('l1') };
+  const second = { id: 2, sql: sessionOf('l2') };
+  const take = (by: typeof first) =>
+    by.sql`update shard_lease set owner = ${by.id}, fence = fence + 1 where shard = ${SHARD}`;
+  return { sql, first, second, take };
+};
+
+let n = 0;
+const write = (sql: Queryable) => sql`
+  insert into webhook_state (shard, webhook_id, epoch, consecutive_failures) values (${SHARD}, ${(n += 1)}, 0, 0)`;
+
+const strange = async (sql: Sql) => (await strangeWrites(sql)).map(({ session, ruled }) => `${session}: ${ruled}`);
+
+test('what an owner writes under its lease is not strange, before and after a change of hands', async () => {
+  const { sql, first, second, take } = await openHouse(endings());
+  await take(first);
+  await write(first.sql);
+  await take(second);
+  await write(second.sql);
+  assert.deepEqual(await strange(sql), []);
+});
+
+test('a write that reads an old lease and commits after it changed hands is seen', async () => {
+  const { sql, first, second, take } = await openHouse(endings());
+  await take(first);
+  await first.sql.begin(async (tx) => {
+    await write(tx);
+    // Without the lock on the lease nothing keeps the other from taking it now.
+    await take(second);
+  });
+  assert.deepEqual(await strange(sql), ['l1: owner 2, fence 2']);
+});
+
+test('a write under the lock of the lease is not overtaken by a change of hands that waits for it', async () => {
+  const { sql, first, second, take } = await openHouse(endings());
+  await take(first);
+  const taking = await first.sql.begin(async (tx) => {
+    await tx`select from shard_lease where shard = ${SHARD} for share`;
+    // In a box: an async function would wait for it, and for ever.
+    const waiting = { taken: take(second).execute() };
+    await until(
+      () => waitingForLocks(sql),
+      (count) => count === 1,
+    );
+    await write(tx);
+    return waiting;
+  });
+  await taking.taken;
+  assert.deepEqual(await strange(sql), []);
+});
+
+test('a write after the shard was handed back, and one by somebody who never had it, is seen', async () => {
+  const { sql, first, second, take } = await openHouse(endings());
+  await take(first);
+  await write(second.sql);
+  await first.sql`update shard_lease set owner = null where shard = ${SHARD}`;
+  await write(first.sql);
+  assert.deepEqual(await strange(sql), ['l2: owner 1, fence 1', 'l1: owner , fence 1']);
+});
