@@ -1,16 +1,21 @@
 /** The delivery engine without the API: a publisher and workers over a database of their own. */
 import { randomBytes } from 'node:crypto';
+import { Registry } from 'prom-client';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/exchange/guard.ts';
+import { createEngineMetrics } from '#delivery/metrics/metrics.ts';
 import { Worker, type HandedOver } from '#delivery/worker.ts';
 import { createMint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
+import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher, type PublishedEvent, type Publisher } from '#events/publish.ts';
 import type { Sql } from '#database/pool.ts';
 import { createSealer, type Sealer } from '#database/seal.ts';
 import { createLog } from '#kernel/log.ts';
 import { idOf, shardOf } from '#kernel/ids.ts';
+import { openNative } from '#publishing.ts';
 import { createStore } from '#stores/store.ts';
+import { createSwitchOff } from '#webhooks/switch-off.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings, type Endings } from './endings.ts';
@@ -37,23 +42,39 @@ const defaults = {
   leaseMarginMs: 250,
   beatMs: 100,
   slots: 64,
+  overdraftSlots: 64,
+  slowAfterMs: 1_000,
+  slowSlotsPercent: 25,
+  unprovenSlotsPercent: 50,
+  freshSlotsPercent: 25,
+  retrySlotsPercent: 10,
+  storeSlotsPercent: 100,
+  originSlotsPercent: 100,
   slotsPerLane: 8,
+  slotsPerSlowLane: 4,
   laneQueue: 50,
+  endpointsKept: 1_000,
   unrecordedLimit: 2_000,
+  deactivateAfterFailures: 12,
+  deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
   exchangeTimeoutMs: 5_000,
   answerReadBytes: 64 * 1024,
   answerKeptBytes: 16 * 1024,
   bodyCacheBytes: 8 * 1024 * 1024,
-  originPools: 100,
-  stopTimeoutMs: 1_000,
+  connectTimeoutMs: 5_000,
+  idleSockets: 100,
+  idleSocketMs: 20_000,
+  connectionAgeMs: 300_000,
+  tlsSessions: 100,
+  stopping: { exchangesMs: 1_000, recordsMs: 2_000, handBackMs: 2_000 },
   headerPrefix: 'Service',
   relationPrefix: 'svc',
   userAgent: 'Halcyon/test',
 };
 
-const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, event }: Committed): HandedOver => ({
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): HandedOver => ({
   shard,
-  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0 },
+  delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0, faults: 0, dueAt },
   event: { ...event, storeId },
 });
 
@@ -74,6 +95,7 @@ export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?
     sql,
     mint: createMint(),
     baseUrl: BASE_URL,
+    metrics: createPublishMetrics(new Registry()),
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,
     waitingBytes: 64 * 1024 * 1024,
@@ -117,7 +139,19 @@ export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?
       const workerId = randomBytes(6).readUIntBE(0, 6);
       const guard = createGuard(['127.0.0.0/8', '::1']);
       const all = { ...defaults, ...settings, workerId };
-      const worker = new Worker({ sql, clock, random: () => 0, log, sealer, guard, settings: all });
+      const metrics = createEngineMetrics(new Registry());
+      const worker = new Worker({
+        sql,
+        direct: sql,
+        clock,
+        random: () => 0,
+        log,
+        sealer,
+        guard,
+        metrics,
+        switchOff: createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog),
+        settings: all,
+      });
       ends.after(() => worker.stop());
       await worker.start();
       return worker;

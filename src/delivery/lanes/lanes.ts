@@ -1,12 +1,25 @@
-/** The lanes of the shards we own. */
+/**
+ * The lanes of the shards we own. A lane costs some 2 KB beside what it has queued; those without work are forgotten, but for how
+ * fast their endpoints were.
+ */
+import { LRUCache } from 'lru-cache';
 import { Lane, type LaneLimits } from './lane.ts';
+import type { Tempo } from './tempo.ts';
+
+export type LanesLimits = LaneLimits & {
+  /** Of how many endpoints without work it is remembered how fast they were. */
+  endpointsKept: number;
+};
 
 export class Lanes {
-  readonly #limits: LaneLimits;
+  readonly #limits: LanesLimits;
   readonly #shards = new Map<number, Map<number, Lane>>();
+  /** Of lanes that were forgotten. Without it an endpoint that hangs once a minute would be unproven each time, not slow. */
+  readonly #tempos: LRUCache<number, Tempo>;
 
-  constructor(limits: LaneLimits) {
+  constructor(limits: LanesLimits) {
     this.#limits = limits;
+    this.#tempos = new LRUCache({ max: limits.endpointsKept });
   }
 
   /** The lane of a webhook, made on first use. */
@@ -14,7 +27,7 @@ export class Lanes {
     let lanes = this.#shards.get(shard);
     if (lanes === undefined) this.#shards.set(shard, (lanes = new Map()));
     let lane = lanes.get(webhookId);
-    if (lane === undefined) lanes.set(webhookId, (lane = new Lane(shard, webhookId, this.#limits)));
+    if (lane === undefined) lanes.set(webhookId, (lane = this.#make(shard, webhookId)));
     return lane;
   }
 
@@ -39,7 +52,16 @@ export class Lanes {
   /** Forgets lanes that have nothing to do; what they knew of their webhook is read again when there is work. */
   sweep(): void {
     for (const lanes of this.#shards.values()) {
-      for (const [webhookId, lane] of lanes) if (lane.isIdle && !lane.isListed) lanes.delete(webhookId);
+      for (const [webhookId, lane] of lanes) {
+        if (!lane.isIdle || lane.isListed) continue;
+        lanes.delete(webhookId);
+        if (lane.tempo.isKnown) this.#tempos.set(webhookId, lane.tempo);
+      }
     }
+  }
+
+  #make(shard: number, webhookId: number): Lane {
+    const tempo = this.#tempos.get(webhookId);
+    return new Lane(shard, webhookId, this.#limits, tempo);
   }
 }

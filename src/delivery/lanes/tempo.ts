@@ -26,6 +26,11 @@ export class Tempo {
     this.#slowCap = limits.slotsPerSlowLane;
   }
 
+  /** Something is known that a new one would have to learn. */
+  get isKnown(): boolean {
+    return this.#isProven || this.#wasSlow;
+  }
+
   /** `isFailing`: its last attempts failed, as the table has it from before a restart. */
   speed(isFailing: boolean): Speed {
     if (this.#late > 0 || this.#wasSlow) return 'slow';
