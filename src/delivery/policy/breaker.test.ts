@@ -13,7 +13,7 @@ test('the breaker opens at the fifth failure in a row', () => {
 test('probes are 10 s apart at first, then twice as long each time, up to 5 minutes', () => {
   let breaker = breakerAfter(null, failure);
   const gaps: number[] = [];
-  for (let nowMs = 1_000; gaps.length < 8 && breaker !== null; ) {
+  for (let nowMs = 1_000; gaps.length < 8 && breaker !== null;) {
     gaps.push((breaker.probeAtMs - nowMs) / 1_000);
     nowMs = breaker.probeAtMs;
     breaker = breakerAfter(breaker, { ...failure, failures: 5 + gaps.length, isProbe: true, nowMs });

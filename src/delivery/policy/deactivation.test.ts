@@ -20,7 +20,11 @@ const failures = (count: number, spanMs: number): Attempt[] =>
   Array.from({ length: count }, (_, index) => ({ atMs: (spanMs * index) / (count - 1), outcome: failed }));
 
 /** When (in ms) the rule is met first; undefined: never. */
-const endOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour', rule = deactivates): number | undefined => {
+const endOf = (
+  attempts: readonly Attempt[],
+  profile: RetryProfile = 'hour',
+  rule = deactivates,
+): number | undefined => {
   let health: Health = { consecutiveFailures: 0, firstFailureAt: null };
   for (const { atMs, outcome } of attempts) {
     const now = new Date(Date.UTC(2026, 10, 21) + atMs);
@@ -70,7 +74,11 @@ for (const [name, attempts, at, profile] of cases) {
 }
 
 test('half the way is half of the failures and half of the span', () => {
-  assert.equal(endOf(failures(12, HOUR), 'hour', isHalfWay), (6 * HOUR) / 11, 'the seventh: the sixth is 27 minutes in');
+  assert.equal(
+    endOf(failures(12, HOUR), 'hour', isHalfWay),
+    (6 * HOUR) / 11,
+    'the seventh: the sixth is 27 minutes in',
+  );
   assert.equal(endOf(failures(5, 3 * HOUR), 'hour', isHalfWay), undefined);
   assert.equal(endOf(failures(100, 29 * MINUTE), 'hour', isHalfWay), undefined);
 });
