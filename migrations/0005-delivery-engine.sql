@@ -1,11 +1,14 @@
 -- The delivery engine: what a lane remembers of its breaker, and what is known of a delivery that hurts who sends it.
 -- Expands only: 0004's code goes on beside it, and leaves the new columns as they are.
 
--- How often sending this failed by a fault of our own (a render that throws): at the twelfth it is put aside.
+-- Faults of our own in a row, in 30 s each: a render that throws weighs as much as six hours of a resolver that is down.
 alter table delivery add column faults smallint not null default 0 check (faults >= 0);
 
 -- While the breaker is open: when the next attempt may be made, one at a time.
 alter table webhook_state add column probe_at timestamptz;
+-- An outcome demands that the webhook is switched off. Written with the outcome and done after it: whoever finds it makes
+-- up for what its predecessor did not live to do. The numbers beside it do not tell: they have no time of the last failure.
+alter table webhook_state add column is_condemned boolean not null default false;
 
 -- How many owners in a row died holding the shard; an owner that hands it back, or lives with it, makes it 0. From the
 -- second on the owner notes what it is about to send (delivery_suspect), so that what kills its owners can be told apart.

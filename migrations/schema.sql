@@ -504,6 +504,7 @@ create table webhook_state (
   first_failure_at timestamp with time zone,
   paused_until timestamp with time zone,
   probe_at timestamp with time zone,
+  is_condemned boolean default false not null,
   constraint webhook_state_check CHECK (((consecutive_failures = 0) = (first_failure_at IS NULL))),
   constraint webhook_state_consecutive_failures_check CHECK ((consecutive_failures >= 0)),
   constraint webhook_state_pkey PRIMARY KEY (shard, webhook_id)

@@ -2,7 +2,7 @@
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
 import type { Clock } from '#kernel/clock.ts';
-import type { Running } from '#kernel/lifecycle.ts';
+import { within, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { listenForNews, type LaneName } from './announce.ts';
 import { Bodies } from './message/bodies.ts';
@@ -10,44 +10,58 @@ import { Discovery } from './lanes/discovery.ts';
 import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
 import { Fetcher } from './lanes/fetcher.ts';
 import type { Guard } from './exchange/guard.ts';
-import type { Lane, LaneLimits, Pending } from './lanes/lane.ts';
-import { Lanes } from './lanes/lanes.ts';
-import { createPools, type Pools } from './exchange/pools.ts';
+import type { Lane, Pending } from './lanes/lane.ts';
+import { Lanes, type LanesLimits } from './lanes/lanes.ts';
+import { Timetable } from './lanes/timetable.ts';
+import type { EngineMetrics } from './metrics/metrics.ts';
+import { observed } from './metrics/observed.ts';
+import { Connections, type ConnectionSettings } from './exchange/connections.ts';
 import type { EventRow } from './message/queries.ts';
-import { createRecorder, type Recorder } from './record/record.ts';
-import { Ownership, type LeaseSettings } from './shards/ownership.ts';
+import type { Recorder } from './record/record.ts';
+import type { SwitchOff } from './record/switch-off.ts';
+import type { LeaseSettings } from './shards/heartbeat.ts';
+import { Ownership } from './shards/ownership.ts';
 import { Signal } from './signal.ts';
+import { openUnderFence, type UnderFence } from './under-fence.ts';
 
 type WorkerSettings = LeaseSettings &
-  LaneLimits &
-  DispatchSettings & { bodyCacheBytes: number; originPools: number; stopTimeoutMs: number; relationPrefix: string };
+  LanesLimits &
+  DispatchSettings &
+  ConnectionSettings & { bodyCacheBytes: number; relationPrefix: string; stopping: StopShares };
+
+/** How long a stop waits: for what is on the wire, then for the last records, then for the shards to be handed back. */
+type StopShares = { exchangesMs: number; recordsMs: number; handBackMs: number };
 
 /** A delivery straight from its commit, with the event it carries. */
 export type HandedOver = { shard: number; delivery: Pending; event: EventRow };
 
 export type WorkerDeps = {
   sql: Sql;
+  /** For what needs a connection to PostgreSQL itself: words from other processes, the heartbeat. */
+  direct: Sql;
   clock: Clock;
   random: () => number;
   log: Log;
   sealer: Sealer;
   guard: Guard;
+  metrics: EngineMetrics;
+  /** Switches a webhook off, in the transaction that holds its shard. */
+  switchOff: SwitchOff;
   settings: WorkerSettings;
 };
-
-/** How long a stop waits for the last records. */
-const RECORD_TIMEOUT_MS = 2_000;
 
 export class Worker implements Running {
   readonly #deps: WorkerDeps;
   readonly #lanes: Lanes;
   readonly #bodies: Bodies;
-  readonly #pools: Pools;
+  readonly #connections: Connections;
   readonly #ownership: Ownership;
   readonly #recorder: Recorder;
+  readonly #underFence: UnderFence;
   readonly #dispatcher: Dispatcher;
   readonly #fetcher: Fetcher;
   readonly #discovery: Discovery;
+  readonly #timetable: Timetable;
   readonly #settling = new Signal();
   #news: Running | undefined;
   #stopping: Promise<void> | undefined;
@@ -57,44 +71,68 @@ export class Worker implements Running {
     this.#deps = deps;
     this.#lanes = new Lanes(settings);
     this.#bodies = new Bodies({ sql, ...settings });
-    this.#pools = createPools(deps.guard, settings.originPools);
+    this.#connections = new Connections({ guard: deps.guard, clock, settings });
     this.#ownership = new Ownership({
-      sql,
+      direct: deps.direct,
       clock,
       log,
       settings,
-      onGained: (shards) => this.#discovery.shards(shards),
+      onGained: (shards) => this.#underFence.suspects.gained(shards),
       onLost: (shards) => this.#close(shards),
       drain: (shards) => this.#drain(shards),
     });
-    this.#recorder = createRecorder({
-      sql,
-      clock,
-      log,
+    const who = { workerId: settings.workerId, fenceOf: (shard: number) => this.#ownership.fenceOf(shard) };
+    this.#underFence = openUnderFence({
+      ...deps,
       workerId: settings.workerId,
-      fenceOf: (shard) => this.#ownership.fenceOf(shard),
-      onLost: (shard) => this.#ownership.lost(shard),
+      ownership: this.#ownership,
+      onReady: (shards) => this.#discovery.shards(shards),
+      onReturned: (lane) => this.#send([lane]),
+      onSwitchedOff: (lane) => this.#fetcher.want(lane),
     });
+    const { recorder, suspects, switchOffs } = this.#underFence;
+    this.#recorder = observed(recorder, { clock, log, metrics: deps.metrics.attempts, who });
     this.#dispatcher = new Dispatcher({
       clock,
       random: deps.random,
       log,
       settings,
       bodies: this.#bodies,
-      pools: this.#pools,
+      connections: this.#connections,
       recorder: this.#recorder,
-      mayStart: (shard) => this.#ownership.owns(shard) && this.#ownership.mayAct(),
+      suspects,
+      mayStart: (shard) => this.#ownership.owns(shard) && this.#ownership.mayAct() && suspects.isReady(shard),
       onSettled: (lane) => this.#settled(lane),
+      onPaced: (lane) => this.#timetable.look(lane),
     });
     const want = (lane: Lane) => this.#fetcher.want(lane);
     const send = (lane: Lane) => this.#send([lane]);
+    const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
     const owns = (shard: number) => this.#ownership.owns(shard);
-    this.#discovery = new Discovery({ sql, clock, log, lanes: this.#lanes, owns, want, onDue: send });
-    this.#fetcher = new Fetcher({ sql, clock, log, sealer: deps.sealer, bodies: this.#bodies, onFilled: send });
+    this.#timetable = new Timetable({ clock, want, onDue: send });
+    const look = (lane: Lane) => this.#timetable.look(lane);
+    this.#discovery = new Discovery({ sql, clock, log, lanes: this.#lanes, owns, look });
+    this.#fetcher = new Fetcher({
+      sql,
+      clock,
+      log,
+      sealer: deps.sealer,
+      bodies: this.#bodies,
+      onFilled: send,
+      onCondemned,
+    });
+  }
+
+  /** Whether our lease was confirmed recently enough to act on it. */
+  isSure(): boolean {
+    return this.#ownership.mayAct();
   }
 
   async start(): Promise<void> {
-    this.#news = await listenForNews(this.#deps.sql, {
+    const owning = { lanes: this.#lanes, ownership: this.#ownership, recorder: this.#recorder };
+    const sending = { dispatcher: this.#dispatcher, connections: this.#connections };
+    this.#deps.metrics.watch({ ...this.#deps, ...owning, ...sending });
+    this.#news = await listenForNews(this.#deps.direct, {
       onWork: (lane) => this.#lookAgain(lane),
       onWorkMissed: () => this.#discovery.everything(),
       onWebhook: (lane) => this.webhookChanged(lane),
@@ -103,6 +141,7 @@ export class Worker implements Running {
       onEventsMissed: () => this.#bodies.forgetAll(),
     });
     this.#ownership.start();
+    this.#timetable.start();
     this.#discovery.start();
   }
 
@@ -126,8 +165,9 @@ export class Worker implements Running {
 
   /** Drops what is known of the webhook: nothing is sent to it before its row was read again. */
   webhookChanged({ shard, webhookId }: LaneName): void {
-    const lane = this.#lanes.find(shard, webhookId);
-    if (lane === undefined) return;
+    if (!this.#ownership.owns(shard)) return;
+    // Also where nothing is in memory: if it was switched off, what it has that is not due yet is ended too.
+    const lane = this.#lanes.get(shard, webhookId);
     lane.forgetTarget();
     this.#fetcher.want(lane);
   }
@@ -152,17 +192,21 @@ export class Worker implements Running {
   }
 
   async #stop(): Promise<void> {
-    const { stopTimeoutMs } = this.#deps.settings;
+    const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
     this.#discovery.stop();
+    this.#timetable.stop();
     this.#fetcher.stop();
     this.#dispatcher.stop();
-    const late = setTimeout(() => this.#dispatcher.abort(() => true), stopTimeoutMs);
+    const late = setTimeout(() => this.#dispatcher.abort(() => true), exchangesMs);
     // With the database gone nothing can be recorded: what is not by then is sent again by the next owner.
-    const giveUp = new Promise((resolve) => setTimeout(resolve, stopTimeoutMs + RECORD_TIMEOUT_MS).unref());
-    await Promise.race([this.#finish(), giveUp]);
+    await within(exchangesMs + recordsMs, { stop: () => this.#finish() }).stop();
     clearTimeout(late);
-    await Promise.race([Promise.all([this.#news?.stop(), this.#ownership.stop()]), giveUp]);
-    await this.#pools.stop();
+    await within(handBackMs, { stop: () => this.#handBack() }).stop();
+    await this.#connections.stop();
+  }
+
+  async #handBack(): Promise<void> {
+    await Promise.all([this.#news?.stop(), this.#ownership.stop()]);
   }
 
   async #finish(): Promise<void> {
@@ -171,7 +215,7 @@ export class Worker implements Running {
 
   #send(lanes: Iterable<Lane>): void {
     for (const lane of lanes) {
-      this.#discovery.look(lane);
+      this.#timetable.look(lane);
       this.#dispatcher.list(lane);
     }
     this.#dispatcher.pump();
@@ -181,20 +225,26 @@ export class Worker implements Running {
     if (!this.#ownership.owns(shard)) return;
     const lane = this.#lanes.get(shard, webhookId);
     lane.lookAgain();
-    this.#discovery.look(lane);
+    this.#timetable.look(lane);
   }
 
   #close(shards: readonly number[]): void {
     for (const shard of shards) this.#lanes.close(shard);
+    this.#underFence.suspects.lost(shards);
     this.#dispatcher.abort((lane) => lane.isClosed);
   }
 
-  async #drain(shards: readonly number[]): Promise<void> {
-    while (![...this.#lanes.ofShards(shards)].every((lane) => lane.isEmptyHanded)) await this.#settling.next();
+  async #drain(shards: readonly number[]): Promise<number[]> {
+    this.#underFence.suspects.release(({ shard }) => shards.includes(shard));
+    for (;;) {
+      const empty = shards.filter((shard) => [...this.#lanes.ofShards([shard])].every((lane) => lane.isEmptyHanded));
+      if (empty.length > 0) return empty;
+      await this.#settling.next();
+    }
   }
 
   #settled(lane: Lane): void {
-    this.#discovery.look(lane);
+    this.#timetable.look(lane);
     this.#settling.fire();
   }
 }

@@ -4,7 +4,7 @@
  * services have the credential in the path, others have a token in the query. Whoever reads the store reads the whole url on
  * the webhook itself while it has it, but an entry is sent to every watcher and outlives it.
  */
-import { actionOf, actorOf, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
+import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ApiRequest } from '#http/operation.ts';
@@ -67,18 +67,34 @@ const factsOf = (webhook: Stored, before: Stored): Facts =>
     retry_profile: webhook.retryProfile,
   }) satisfies Record<Told, Value>;
 
-/** Called with what was stored before the change and what is after it; null where there is nothing. */
-export const recordWebhook = async (
+type Step = { before: Stored | null; after: Stored | null };
+
+const write = async (
   tx: Queryable,
   changelog: Changelog,
-  { before, after }: { before: Stored | null; after: Stored | null },
-  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+  { before, after }: Step,
+  by: { actor: Actor; now: Date; action?: 'deactivated' },
 ): Promise<void> => {
   const webhook = after ?? before;
   if (webhook === null) return;
   const facts = { before: before && factsOf(before, before), after: after && factsOf(after, before ?? after) };
   const { id: resourceId, storeId } = webhook;
-  const actor = actorOf(principal);
-  const change: Change = { storeId, actor, resource: 'webhook', resourceId, action: actionOf(facts), ...facts };
-  await changelog.record(tx, [change], now);
+  const { actor, action = actionOf(facts) } = by;
+  await changelog.record(tx, [{ storeId, actor, resource: 'webhook', resourceId, action, ...facts }], by.now);
 };
+
+/** Called with what was stored before the change and what is after it; null where there is nothing. */
+export const recordWebhook = (
+  tx: Queryable,
+  changelog: Changelog,
+  step: Step,
+  { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
+): Promise<void> => write(tx, changelog, step, { actor: actorOf(principal), now });
+
+/** What nobody asked for: Halcyon switched the webhook off by itself. */
+export const recordSwitchOff = (
+  tx: Queryable,
+  changelog: Changelog,
+  step: { before: Stored; after: Stored },
+  now: Date,
+): Promise<void> => write(tx, changelog, step, { actor: HALCYON, now, action: 'deactivated' });

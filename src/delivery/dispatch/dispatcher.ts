@@ -1,22 +1,21 @@
-/** The ring of ready lanes and the exchanges under way: each lane gets its turn, within the slots there are. */
+/** The exchanges under way: begun as the slots and the turns of the lanes allow, and what became of them handed on. */
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Bodies, Body } from '../message/bodies.ts';
-import { Aborted, startExchange, type Exchange, type ExchangeLimits } from '../exchange/exchange.ts';
-import { ended, judge } from '../policy/judge.ts';
+import { Aborted, type Exchange } from '../exchange/exchange.ts';
 import type { Lane, Pending } from '../lanes/lane.ts';
 import type { Outcome } from '../exchange/outcome.ts';
-import type { Pools } from '../exchange/pools.ts';
-import type { Entry, Recorder } from '../record/record.ts';
-import { headersOf } from '../message/request.ts';
+import type { Connections } from '../exchange/connections.ts';
+import { ended, putAside, type Entry } from '../record/entry.ts';
+import type { Recorder } from '../record/record.ts';
+import type { Suspects } from '../suspects/suspects.ts';
 import type { ActiveTarget } from '../lanes/target.ts';
+import { Ages } from './ages.ts';
+import { land, type LandingSettings } from './landing.ts';
+import { exchangeOf, type SendSettings } from './send.ts';
+import { Turns, type Turn, type TurnLimits } from './turns.ts';
 
-export type DispatchSettings = ExchangeLimits & {
-  slots: number;
-  unrecordedLimit: number;
-  headerPrefix: string;
-  userAgent: string;
-};
+export type DispatchSettings = SendSettings & TurnLimits & LandingSettings & { unrecordedLimit: number };
 
 type Deps = {
   clock: Clock;
@@ -24,53 +23,60 @@ type Deps = {
   log: Log;
   settings: DispatchSettings;
   bodies: Bodies;
-  pools: Pools;
+  connections: Connections;
   recorder: Recorder;
+  suspects: Suspects;
   /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
   mayStart: (shard: number) => boolean;
   /** Something of the lane was settled: it may want a fetch, or have to be looked at later. */
   onSettled: (lane: Lane) => void;
+  /** The lane has to wait before it may start the next one. */
+  onPaced: (lane: Lane) => void;
 };
 
-/** An answer within this time lets a lane have one more exchange at once. */
-const FAST_MS = 1_000;
+/** How often the ages of all exchanges are looked at, with one timer. */
+const TICK_MS = 50;
 
 export class Dispatcher {
   readonly #deps: Deps;
-  readonly #ring: Lane[] = [];
+  readonly #turns: Turns;
+  readonly #ages: Ages<Turn>;
   readonly #exchanges = new Map<Exchange, Lane>();
-  #inFlight = 0;
+  readonly #ticking: NodeJS.Timeout;
   #isStopped = false;
 
   constructor(deps: Deps) {
+    const { clock, settings, mayStart } = deps;
     this.#deps = deps;
+    this.#turns = new Turns(settings, (lane) => lane.mayStart(clock.monotonicMs()) && mayStart(lane.shard));
+    this.#ages = new Ages(TICK_MS, settings.slowAfterMs);
+    this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
 
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#turns.slots.inFlight;
+  }
+
+  /** How many are in flight, and how much of that the slow ones have. */
+  get slots(): Turns['slots'] {
+    return this.#turns.slots;
   }
 
   /** Puts the lane into the ring if it can send; `pump` starts what there is room for. */
   list(lane: Lane): void {
     if (lane.target?.isActive === false) this.#endOlderThan(lane, lane.target.epoch);
-    if (lane.isListed || !lane.canSend(this.#deps.clock.now().getTime())) return;
-    lane.isListed = true;
-    this.#ring.push(lane);
+    this.#turns.list(lane);
   }
 
   pump(): void {
-    const { recorder, settings, clock, mayStart } = this.#deps;
-    while (!this.#isStopped && this.#inFlight < settings.slots && recorder.unrecorded() < settings.unrecordedLimit) {
-      const lane = this.#ring.shift();
-      if (lane === undefined) return;
-      lane.isListed = false;
-      const { target } = lane;
-      if (target?.isActive !== true || !mayStart(lane.shard) || !lane.canSend(clock.now().getTime())) continue;
-      const delivery = lane.take();
-      if (delivery === undefined) continue;
-      this.list(lane);
-      this.#inFlight += 1;
-      void this.#attempt(lane, target, delivery);
+    const { recorder, settings } = this.#deps;
+    while (!this.#isStopped && recorder.unrecorded() < settings.unrecordedLimit) {
+      const turn = this.#turns.next();
+      if (turn === undefined) return;
+      this.#pace(turn);
+      this.list(turn.lane);
+      this.#ages.add(turn, turn.lane.tempo.lateAfterMs(settings.slowAfterMs));
+      void this.#attempt(turn);
     }
   }
 
@@ -82,78 +88,70 @@ export class Dispatcher {
   /** Starts nothing more. */
   stop(): void {
     this.#isStopped = true;
-    this.#ring.length = 0;
+    clearInterval(this.#ticking);
+    this.#turns.clear();
   }
 
-  async #attempt(lane: Lane, target: ActiveTarget, delivery: Pending): Promise<void> {
+  #pace({ lane, target }: Turn): void {
+    if (target.ratePerSecond === null) return;
+    lane.gate.paced(target.ratePerSecond, this.#deps.clock.monotonicMs());
+    this.#deps.onPaced(lane);
+  }
+
+  /** What became slow makes room for those who are not. */
+  #tick(): void {
+    for (const turn of this.#ages.tick()) if (!turn.isOver) this.#turns.turnLate(turn);
+    this.pump();
+  }
+
+  async #attempt(turn: Turn): Promise<void> {
+    const { lane, target, delivery } = turn;
     try {
       if (delivery.epoch !== target.epoch) return this.#mismatch(lane, target, delivery);
-      const { bodies, mayStart } = this.#deps;
+      const { bodies, suspects, mayStart } = this.#deps;
+      const isAdmitted = suspects.admit(lane, delivery);
+      if (isAdmitted === undefined) return this.#putAside(lane, delivery);
+      if (!isAdmitted) return;
       const body = bodies.peek(delivery.eventId) ?? (await bodies.find(lane.shard, delivery.eventId));
-      // Reading the body may have taken a moment, in which the webhook changed or the shard was lost.
-      if (lane.target !== target || !mayStart(lane.shard) || this.#isStopped) return lane.putBack(delivery);
+      const isNoted = !suspects.isWatched(lane.shard) || (await suspects.note(lane.shard, delivery.id));
+      const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
+      // This may have taken a moment, in which the webhook changed or the shard was lost.
+      if (!isCurrent) return lane.putBack(delivery);
       if (body === undefined) return this.#endUnsent(lane, delivery);
-      await this.#send(lane, target, delivery, body);
+      await this.#send(turn, body);
     } catch (error) {
       if (error instanceof Aborted) return lane.putBack(delivery);
       this.#deps.log.error(
         { err: error, delivery: delivery.id, webhook: lane.webhookId },
         'an attempt failed on our side',
       );
-      const outcome: Outcome = { kind: 'ours', why: String(error), reply: null };
-      this.#landed(lane, target, delivery, { startedAt: this.#deps.clock.now(), durationMs: 0, outcome });
+      const outcome: Outcome = { kind: 'threw', why: String(error), reply: null };
+      this.#landed(turn, { startedAt: this.#deps.clock.now(), durationMs: 0, outcome });
     } finally {
-      this.#inFlight -= 1;
+      this.#turns.end(turn);
+      this.#deps.suspects.left(delivery.id);
       this.#deps.onSettled(lane);
       this.list(lane);
       this.pump();
     }
   }
 
-  async #send(lane: Lane, target: ActiveTarget, delivery: Pending, body: Body): Promise<void> {
-    const { bodies, settings, pools, clock } = this.#deps;
+  async #send(turn: Turn, body: Body): Promise<void> {
+    const { clock } = this.#deps;
     const startedAt = clock.now();
     const startedMs = clock.monotonicMs();
-    const bytes = bodies.shape(body, target);
-    const headers = headersOf({
-      event: body.event,
-      target,
-      webhookId: lane.webhookId,
-      attempt: delivery.attempts + 1,
-      body: bytes,
-      now: startedAt,
-      headerPrefix: settings.headerPrefix,
-      userAgent: settings.userAgent,
-    });
-    const { url } = target;
-    const request = { path: url.pathname + url.search, headers, body: bytes };
-    const exchange = startExchange(pools.to(url.origin), request, settings, clock.now);
-    this.#exchanges.set(exchange, lane);
+    const exchange = exchangeOf(turn, body, this.#deps);
+    this.#exchanges.set(exchange, turn.lane);
     try {
       const outcome = await exchange.outcome;
-      this.#landed(lane, target, delivery, { startedAt, durationMs: clock.monotonicMs() - startedMs, outcome });
+      this.#landed(turn, { startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, wire: exchange.wire });
     } finally {
       this.#exchanges.delete(exchange);
     }
   }
 
-  #landed(lane: Lane, target: ActiveTarget, delivery: Pending, attempt: NonNullable<Entry['attempt']>): void {
-    const { entry, health, pausedUntilMs } = judge({
-      shard: lane.shard,
-      delivery,
-      attempt,
-      profile: target.retryProfile,
-      health: lane.health ?? { consecutiveFailures: 0, firstFailureAt: null },
-      pausedUntilMs: lane.pausedUntilMs,
-      now: this.#deps.clock.now(),
-      random: this.#deps.random(),
-    });
-    lane.health = { ...health, epoch: target.epoch };
-    lane.pausedUntilMs = pausedUntilMs;
-    const { outcome, durationMs } = attempt;
-    if (outcome.kind === 'timed_out') lane.landed('time-out');
-    else lane.landed(outcome.kind === 'delivered' && durationMs <= FAST_MS ? 'success' : 'failure');
-    this.#write(lane, entry);
+  #landed(turn: Turn, attempt: NonNullable<Entry['attempt']>): void {
+    this.#write(turn.lane, land(turn, attempt, this.#deps));
   }
 
   /** A delivery of an older epoch is dead; one of a newer says that our settings are old. */
@@ -163,8 +161,16 @@ export class Dispatcher {
     lane.forgetTarget();
   }
 
+  /** It killed who sent it, again and again: it is never sent any more. */
+  #putAside(lane: Lane, delivery: Pending): void {
+    const { log, clock } = this.#deps;
+    log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
+    lane.landed();
+    this.#write(lane, putAside(lane.shard, delivery, 'kills workers', clock.now()));
+  }
+
   #endUnsent(lane: Lane, delivery: Pending): void {
-    lane.landed('failure');
+    lane.landed();
     this.#write(lane, ended(lane.shard, delivery));
   }
 
@@ -174,10 +180,17 @@ export class Dispatcher {
 
   #write(lane: Lane, entry: Entry): void {
     void this.#deps.recorder.record(entry).then((isWritten) => {
-      if (isWritten) lane.settle(entry.delivery.id, 'dueAt' in entry.next ? entry.next.dueAt.getTime() : null);
+      if (isWritten) this.#settle(lane, entry);
       this.#deps.onSettled(lane);
       this.list(lane);
       this.pump();
     });
+  }
+
+  #settle(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
+    this.#deps.suspects.settled(shard, delivery.id);
+    lane.settle(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
+    // Whoever reads its settings next finds in the table that the webhook is to be switched off.
+    if (webhook?.isCondemned === true) lane.forgetTarget();
   }
 }

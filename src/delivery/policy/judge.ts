@@ -1,10 +1,14 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
-import { dayOfId, startOfDay } from '#kernel/ids.ts';
 import type { Pending } from '../lanes/lane.ts';
-import { healthAfter, verdictOn, type Health, type RetryProfile } from './policy.ts';
-import type { Entry } from '../record/record.ts';
+import { isOurs } from '../exchange/outcome.ts';
+import { deactivates, type DeactivationSettings } from './deactivation.ts';
+import { effectOf } from './effect.ts';
+import { holdAfter, toStored, type Hold, type Moment } from './hold.ts';
+import { faultsAfter } from './own-faults.ts';
+import { healthAfter, pauseMsOf, verdictOn, type Health, type RetryProfile } from './policy.ts';
+import type { Entry } from '../record/entry.ts';
 
-export type Judgement = { entry: Entry; health: Health; pausedUntilMs: number };
+export type Judgement = { entry: Entry; health: Health; hold: Hold; isCondemned: boolean };
 
 export const judge = (given: {
   shard: number;
@@ -12,41 +16,49 @@ export const judge = (given: {
   attempt: NonNullable<Entry['attempt']>;
   profile: RetryProfile;
   health: Health;
-  pausedUntilMs: number;
-  now: Date;
+  hold: Hold;
+  /** The attempt began while the breaker was open. */
+  isProbe: boolean;
+  /** An outcome before this one demands that the webhook is switched off. */
+  isCondemned: boolean;
+  deactivation: DeactivationSettings;
+  moment: Moment;
   random: number;
 }): Judgement => {
-  const { shard, delivery, attempt, now } = given;
+  const { shard, delivery, attempt, moment } = given;
+  const { now } = moment;
   const number = delivery.attempts + 1;
-  // The id carries the day it was made on; its age is taken from that day's end, so it is never given up too early.
-  const ageMs = now.getTime() - startOfDay(dayOfId(delivery.id) + 1).getTime();
+  const faults = faultsAfter(delivery.faults, attempt.outcome);
   const { profile, random } = given;
-  const verdict = verdictOn(attempt.outcome, { attempt: number, ageMs, profile, random });
+  const verdict = verdictOn(attempt.outcome, { attempt: number, faults, profile, random });
   const health = healthAfter(given.health, attempt.outcome, now);
-  const pauseMs = verdict.kind === 'retry' ? verdict.pauseMs : 0;
-  const pausedUntilMs = pauseMs > 0 ? Math.max(given.pausedUntilMs, now.getTime() + pauseMs) : given.pausedUntilMs;
-  const hasChanged = pauseMs > 0 || health.consecutiveFailures !== given.health.consecutiveFailures;
-  const pausedUntil = pausedUntilMs > now.getTime() ? new Date(pausedUntilMs) : null;
+  const { consecutiveFailures } = health;
+  // Until it is done a success takes it back: it arrives there after all.
+  const isCondemned =
+    consecutiveFailures > 0 &&
+    (given.isCondemned || deactivates(health, attempt.outcome, now, profile, given.deactivation));
+  const hold = holdAfter(given.hold, {
+    effect: effectOf(attempt.outcome),
+    pauseMs: pauseMsOf(attempt.outcome),
+    failures: consecutiveFailures,
+    isProbe: given.isProbe,
+    nowMs: moment.nowMs,
+    random,
+  });
+  const hasChanged = hold !== given.hold || consecutiveFailures !== given.health.consecutiveFailures;
   return {
     health,
-    pausedUntilMs,
+    hold,
+    isCondemned,
     entry: {
       shard,
       delivery,
       attempt,
-      attempts: attempt.outcome.kind === 'ours' ? delivery.attempts : number,
+      // What our own faults end shows one attempt more than was charged: the one that says so.
+      attempts: isOurs(attempt.outcome) && verdict.kind === 'retry' ? delivery.attempts : number,
+      faults,
       next: verdict.kind === 'retry' ? { dueAt: new Date(now.getTime() + verdict.afterMs) } : { state: verdict.kind },
-      webhook: hasChanged ? { ...health, pausedUntil } : null,
+      webhook: hasChanged ? { ...health, ...toStored(hold, moment), isCondemned } : null,
     },
   };
 };
-
-/** A delivery that ends without an attempt: its webhook is gone, or its event is. */
-export const ended = (shard: number, delivery: Pending): Entry => ({
-  shard,
-  delivery,
-  attempt: null,
-  attempts: delivery.attempts,
-  next: { state: 'failed' },
-  webhook: null,
-});

@@ -17,6 +17,7 @@ export type RecordColumns = {
   /** `successful` or `failed` where the delivery ends; null where it is tried again at `dueAt`. */
   state: (string | null)[];
   attempts: number[];
+  faults: number[];
   dueAt: Date[];
 };
 
@@ -28,9 +29,37 @@ export type StateColumns = {
   consecutiveFailures: number[];
   firstFailureAt: (Date | null)[];
   pausedUntil: (Date | null)[];
+  probeAt: (Date | null)[];
+  isCondemned: boolean[];
 };
 
 export type Fences = { shard: number[]; fence: number[] };
+
+/** What was noted before it was sent (suspects/), and has been survived. */
+export type NoteColumns = { shard: number[]; deliveryId: number[] };
+
+/** The part of the record that beside `held` writes what webhooks' states became. */
+const upsertStates = (sql: Queryable, states: StateColumns) => sql`
+  insert into webhook_state as t (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until,
+    probe_at, is_condemned)
+  select s.shard, s.webhook_id, s.epoch, s.failures, s.first_failure_at, s.paused_until, s.probe_at,
+    s.is_condemned
+  from unnest(
+    ${states.shard}::smallint[], ${states.webhookId}::bigint[], ${states.epoch}::int[],
+    ${states.consecutiveFailures}::int[],
+    ${states.firstFailureAt}::timestamptz[], ${states.pausedUntil}::timestamptz[],
+    ${states.probeAt}::timestamptz[], ${states.isCondemned}::boolean[]
+  ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until, probe_at, is_condemned)
+  join held on held.shard = s.shard
+  order by s.shard, s.webhook_id
+  on conflict (shard, webhook_id) do update set
+    epoch = excluded.epoch,
+    consecutive_failures = excluded.consecutive_failures,
+    first_failure_at = excluded.first_failure_at,
+    paused_until = excluded.paused_until,
+    probe_at = excluded.probe_at,
+    is_condemned = excluded.is_condemned
+  where t.epoch <= excluded.epoch`;
 
 /**
  * Records a batch: attempts, ends, reschedulings and webhook states, in one statement. The fences are read `for share`,
@@ -43,6 +72,7 @@ export const recordBatch = async (
   fences: Fences,
   rows: RecordColumns,
   states: StateColumns,
+  notes: NoteColumns,
   now: Date,
 ): Promise<number[]> => {
   const held = await sql<{ shard: number }[]>`
@@ -59,9 +89,10 @@ export const recordBatch = async (
         ${rows.shard}::smallint[], ${rows.deliveryId}::bigint[], ${rows.storeId}::bigint[], ${rows.webhookId}::bigint[],
         ${rows.eventId}::bigint[], ${rows.n}::smallint[], ${rows.startedAt}::timestamptz[], ${rows.durationMs}::int[],
         ${rows.outcome}::text[], ${rows.responseCode}::smallint[], ${rows.responseHeaders}::text[],
-        ${rows.responseBody}::text[], ${rows.state}::text[], ${rows.attempts}::smallint[], ${rows.dueAt}::timestamptz[]
+        ${rows.responseBody}::text[], ${rows.state}::text[], ${rows.attempts}::smallint[], ${rows.faults}::smallint[],
+        ${rows.dueAt}::timestamptz[]
       ) as i (shard, delivery_id, store_id, webhook_id, event_id, n, started_at, duration_ms, outcome, response_code,
-        response_headers, response_body, state, attempts, due_at)
+        response_headers, response_body, state, attempts, faults, due_at)
       join held on held.shard = i.shard
     ), attempted as (
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
@@ -79,26 +110,54 @@ export const recordBatch = async (
       select shard, id, store_id, webhook_id, event_id, state, attempts, ${now} from ended
       on conflict (shard, id) do nothing
     ), rescheduled as (
-      update delivery d set attempts = i.attempts, due_at = i.due_at
+      update delivery d set attempts = i.attempts, faults = i.faults, due_at = i.due_at
       from input i
       where i.state is null and d.shard = i.shard and d.id = i.delivery_id
-    ), stated as (
-      insert into webhook_state as t (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until)
-      select s.shard, s.webhook_id, s.epoch, s.failures, s.first_failure_at, s.paused_until
-      from unnest(
-        ${states.shard}::smallint[], ${states.webhookId}::bigint[], ${states.epoch}::int[],
-        ${states.consecutiveFailures}::int[],
-        ${states.firstFailureAt}::timestamptz[], ${states.pausedUntil}::timestamptz[]
-      ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until)
-      join held on held.shard = s.shard
-      order by s.shard, s.webhook_id
-      on conflict (shard, webhook_id) do update set
-        epoch = excluded.epoch,
-        consecutive_failures = excluded.consecutive_failures,
-        first_failure_at = excluded.first_failure_at,
-        paused_until = excluded.paused_until
-      where t.epoch <= excluded.epoch
+    ), stated as (${upsertStates(sql, states)}
+    ), survived as (
+      delete from delivery_suspect s
+      using unnest(${notes.shard}::smallint[], ${notes.deliveryId}::bigint[]) as n (shard, delivery_id)
+      join held on held.shard = n.shard
+      where s.shard = n.shard and s.delivery_id = n.delivery_id
     )
     select shard from held`;
   return held.map(({ shard }) => shard);
+};
+
+/**
+ * What became of one delivery, without any of its history, under its shard's fence: where its partitions are gone, or
+ * something else refuses every row about it. Answers whether the shard is still held.
+ */
+export const recordWithoutHistory = async (
+  sql: Queryable,
+  worker: number,
+  fence: { shard: number; fence: number },
+  row: { id: number; isOver: boolean; attempts: number; faults: number; dueAt: Date },
+): Promise<boolean> => {
+  const held = await sql`
+    with held as materialized (
+      select shard from shard_lease
+      where shard = ${fence.shard} and owner = ${worker} and fence = ${fence.fence}
+      for share
+    ), ended as (
+      delete from delivery d using held where ${row.isOver} and d.shard = held.shard and d.id = ${row.id}
+    ), rescheduled as (
+      update delivery d set attempts = ${row.attempts}, faults = ${row.faults}, due_at = ${row.dueAt}
+      from held where not ${row.isOver} and d.shard = held.shard and d.id = ${row.id}
+    ), survived as (
+      delete from delivery_suspect s using held where s.shard = held.shard and s.delivery_id = ${row.id}
+    )
+    select shard from held`;
+  return held.length > 0;
+};
+
+/** Holds the shard for the transaction, if it is ours under that fence; answers whether it is. */
+export const holdShard = async (
+  tx: Queryable,
+  worker: number,
+  { shard, fence }: { shard: number; fence: number },
+): Promise<boolean> => {
+  const held = await tx`
+    select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share`;
+  return held.length > 0;
 };

@@ -5,7 +5,8 @@ import { dailyIdOf, dayOf } from '#kernel/ids.ts';
 import { createLog } from '#kernel/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import { createRecorder, type Entry, type Recorder } from './record.ts';
+import type { Entry } from './entry.ts';
+import { createRecorder, type Recorder } from './record.ts';
 
 const WORKER = 77;
 const RIVAL = 88;
@@ -29,6 +30,7 @@ const recorderWith = (fence: number | undefined, onLost: (shard: number) => void
     clock: systemClock,
     log: createLog('silent'),
     workerId: WORKER,
+    isNoted: () => false,
     fenceOf: () => ((looks += 1) > LOOKS ? undefined : current),
     onLost: (shard) => {
       current = undefined;
@@ -39,7 +41,7 @@ const recorderWith = (fence: number | undefined, onLost: (shard: number) => void
 
 const pendingRow = async () => {
   const id = dailyIdOf(dayOf(now), (next += 1), SHARD);
-  const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0 };
+  const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     values (${SHARD}, ${id}, 261, 517, 0, ${id}, ${now})`;
@@ -51,6 +53,7 @@ const entryOf = (delivery: Entry['delivery'], own: Partial<Entry> = {}): Entry =
   delivery,
   attempt: { startedAt: now, durationMs: 12, outcome: { kind: 'refused', reply, retryAfterMs: 0 } },
   attempts: 1,
+  faults: 0,
   next: { state: 'failed' },
   webhook: null,
   ...own,
@@ -106,7 +109,7 @@ test('a take-over waits for a batch that is being written, and the next batch se
 test('a retry counts the attempt and moves the due time', async () => {
   const delivery = await pendingRow();
   const dueAt = new Date(now.getTime() + 60_000);
-  const webhook = { consecutiveFailures: 1, firstFailureAt: now, pausedUntil: null };
+  const webhook = { consecutiveFailures: 1, firstFailureAt: now, pausedUntil: null, probeAt: null, isCondemned: false };
   await recorderWith(3).record(entryOf(delivery, { next: { dueAt }, webhook }));
   const [row] = await sql<{ attempts: number; dueAt: Date }[]>`
     select attempts, due_at as "dueAt" from delivery where id = ${delivery.id}`;
@@ -121,7 +124,15 @@ test('of several states of a webhook in one batch the last one stays', async () 
   await Promise.all(
     deliveries.map((delivery, index) =>
       recorder.record(
-        entryOf(delivery, { webhook: { consecutiveFailures: index + 2, firstFailureAt: now, pausedUntil: null } }),
+        entryOf(delivery, {
+          webhook: {
+            consecutiveFailures: index + 2,
+            firstFailureAt: now,
+            pausedUntil: null,
+            probeAt: null,
+            isCondemned: false,
+          },
+        }),
       ),
     ),
   );
@@ -140,12 +151,58 @@ test('an end without an attempt, and a fault of our own, leave no attempt behind
   assert.deepEqual(await traceOf(ours.id), { pending: 1, done: 0, attempts: 0 });
 });
 
-test('a poison row fails alone', async () => {
+/** PostgreSQL refuses attempts that begin to be recorded with this duration, whatever else they say; and answers that say so. */
+await sql.unsafe(`
+  create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused by the test'; end $$;
+  create trigger refuse_answers before insert on attempt for each row when (new.response_body = 'poison') execute function refuse();
+  create trigger refuse_attempts before insert on attempt for each row when (new.duration_ms = 666) execute function refuse()`);
+
+const attemptsOf = async (id: number) => {
+  const rows = await sql`
+    select n, outcome, response_code as code, response_body as body from attempt where delivery_id = ${id}`;
+  return [...rows];
+};
+
+test('of an outcome whose answer is refused the rest is recorded, and all of the others in its batch', async () => {
   const [good, poison] = [await pendingRow(), await pendingRow()];
-  // No partition has a day this far away.
-  const far = { ...poison, id: dailyIdOf(30_000, 1, SHARD) };
+  const outcome = { kind: 'refused' as const, reply: { ...reply, body: 'poison' }, retryAfterMs: 0 };
   const recorder = recorderWith(3);
-  const poisoned = recorder.record(entryOf(far));
-  assert.equal(await recorder.record(entryOf(good)), true);
-  assert.equal(await poisoned, false, 'given up when the shard is lost, not before');
+  const written = [
+    recorder.record(entryOf(poison, { attempt: { startedAt: now, durationMs: 12, outcome } })),
+    recorder.record(entryOf(good)),
+  ];
+  assert.deepEqual(await Promise.all(written), [true, true]);
+  assert.deepEqual(await attemptsOf(poison.id), [{ n: 1, outcome: 'refused', code: 500, body: null }]);
+  assert.deepEqual(await attemptsOf(good.id), [{ n: 1, outcome: 'refused', code: 500, body: 'no' }]);
+});
+
+test('an outcome that is refused without its answer too ends the delivery as internal', async () => {
+  const delivery = await pendingRow();
+  const attempt = { ...entryOf(delivery).attempt, durationMs: 666 } as Entry['attempt'];
+  const dueAt = new Date(now.getTime() + 60_000);
+  assert.equal(await recorderWith(3).record(entryOf(delivery, { attempt, next: { dueAt } })), true);
+  assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
+  assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'internal', code: null, body: null }]);
+});
+
+test('a delivery of a day without partitions ends without a record, and holds up nobody', async () => {
+  const pending = async () => {
+    // No partition has a day this far away.
+    const far = { ...(await pendingRow()), id: dailyIdOf(30_000, (next += 1), SHARD) };
+    await sql`update delivery set id = ${far.id} where id = ${far.eventId}`;
+    return far;
+  };
+  const [over, retried] = [await pending(), await pending()];
+  const dueAt = new Date(now.getTime() + 60_000);
+  assert.equal(await recorderWith(3).record(entryOf(over)), true);
+  assert.equal(await recorderWith(3).record(entryOf(retried, { next: { dueAt } })), true);
+  const left = await sql`select id, attempts, due_at from delivery where id = any (${[over.id, retried.id]})`;
+  assert.deepEqual([...left], [{ id: retried.id, attempts: 1, due_at: dueAt }]);
+});
+
+test('what is put aside by our own faults shows the attempt that says so', async () => {
+  const delivery = await pendingRow();
+  const outcome = { kind: 'threw' as const, why: 'TypeError', reply: null };
+  await recorderWith(3).record(entryOf(delivery, { attempt: { startedAt: now, durationMs: 0, outcome } }));
+  assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'internal', code: null, body: null }]);
 });

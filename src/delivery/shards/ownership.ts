@@ -1,43 +1,53 @@
 /** Which shards this worker owns: beat, look, take what is free or orphaned, hand back what is too many. */
+import { Lifeline } from '#database/lifeline.ts';
 import { isUnavailable, type Sql } from '#database/pool.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { SHARDS } from '#kernel/ids.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
-import { beat, listLeases, listWorkers, releaseShards, removeWorkers, takeShards, type LeaseRow } from './queries.ts';
-import { fairShare, Rivals } from './rivals.ts';
-
-export type LeaseSettings = { workerId: number; leaseMs: number; leaseMarginMs: number; beatMs: number };
+import { listLeases, listWorkers, releaseShards, removeWorkers, takeShards, type CountedLease } from './queries.ts';
+import { Deaths } from './deaths.ts';
+import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
+import { Rivals } from './rivals.ts';
+import { planOf } from './share.ts';
 
 type Deps = {
-  sql: Sql;
+  /** Where the heartbeat opens connections of its own: to PostgreSQL itself, past what shares connections out. */
+  direct: Sql;
   clock: Clock;
   log: Log;
   settings: LeaseSettings;
   onGained: (shards: number[]) => void;
   /** Stop at once: abort what is in flight and forget what is queued. */
   onLost: (shards: number[]) => void;
-  /** Take no new work for the shards; resolves when nothing of them is outside the table. */
-  drain: (shards: number[]) => Promise<void>;
+  /** Take no new work for the shards; resolves, with those, when there are any of which nothing is outside the table. */
+  drain: (shards: readonly number[]) => Promise<number[]>;
 };
 
 export class Ownership implements Running {
   readonly #deps: Deps;
   readonly #rivals: Rivals;
+  readonly #heartbeat: Heartbeat;
+  /** Apart from the heartbeat: a look may wait for the lock of a row. */
+  readonly #line: Lifeline;
   readonly #fences = new Map<number, number>();
+  readonly deaths: Deaths;
   readonly #draining = new Set<number>();
-  /** Our own monotonic time from which the lease counts. */
-  #confirmedAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
   /** Rises with everything that is gained, lost or handed back. */
   #changes = 0;
   #timer: NodeJS.Timeout | undefined;
   #watch: NodeJS.Timeout | undefined;
-  #running: Promise<void> = Promise.resolve();
+  #beating: Promise<void> = Promise.resolve();
+  #looking: Promise<void> | undefined;
 
   constructor(deps: Deps) {
+    const { workerId, leaseMs } = deps.settings;
     this.#deps = deps;
-    this.#rivals = new Rivals(deps.settings.workerId, deps.settings.leaseMs);
+    this.deaths = new Deaths(workerId, deps.clock);
+    this.#rivals = new Rivals(workerId, leaseMs);
+    this.#heartbeat = new Heartbeat(deps);
+    this.#line = new Lifeline(deps.direct, leaseMs);
   }
 
   start(): void {
@@ -64,8 +74,7 @@ export class Ownership implements Running {
 
   /** Whether our own beat was confirmed recently enough that no rival can have taken over. */
   mayAct(): boolean {
-    const { clock, settings } = this.#deps;
-    return clock.monotonicMs() < this.#confirmedAtMs + settings.leaseMs - settings.leaseMarginMs;
+    return this.#heartbeat.isSure();
   }
 
   /** Another worker turned out to have the shard. */
@@ -78,96 +87,111 @@ export class Ownership implements Running {
     this.#isStopped = true;
     clearTimeout(this.#timer);
     clearInterval(this.#watch);
-    await this.#running;
+    await Promise.all([this.#beating, this.#looking]);
     this.#forget([...this.#fences.keys()]);
-    const { sql, log, settings } = this.#deps;
+    const { log, settings } = this.#deps;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
     try {
-      await releaseShards(sql, settings.workerId, all);
-      await removeWorkers(sql, [settings.workerId]);
+      await this.#line.ask((sql) => releaseShards(sql, settings.workerId, all));
+      await this.#line.ask((sql) => removeWorkers(sql, [settings.workerId]));
     } catch (error) {
       log.warn({ reason: String(error) }, 'the shards could not be handed back; they are free when the lease ends');
     }
+    await Promise.all([this.#heartbeat.stop(), this.#line.stop()]);
   }
 
+  /** A beat, and after each that is confirmed a look, unless the one before is still under way. */
   #loop(): void {
-    this.#running = this.#tick()
-      .catch((error: unknown) => {
-        const { log } = this.#deps;
-        if (isUnavailable(error)) log.warn({ reason: String(error) }, 'the database is away; the lease runs out');
-        else log.error({ err: error }, 'a heartbeat failed');
+    this.#beating = this.#heartbeat
+      .beat(() => this.#suspendWhenSilent())
+      .then(() => {
+        this.#looking ??= this.#look()
+          .catch((error: unknown) => this.#complain(error))
+          .finally(() => (this.#looking = undefined));
       })
+      .catch((error: unknown) => this.#complain(error))
       .then(() => {
         if (!this.#isStopped) this.#timer = setTimeout(() => this.#loop(), this.#deps.settings.beatMs);
       });
   }
 
-  async #tick(): Promise<void> {
-    const { sql, clock, settings } = this.#deps;
-    // The lease counts from before the statement was sent: a rival saw the new counter no earlier than that.
-    const askedAtMs = clock.monotonicMs();
-    await beat(sql, settings.workerId, clock.now());
-    this.#suspendWhenSilent();
-    this.#confirmedAtMs = askedAtMs;
+  #complain(error: unknown): void {
+    const { log } = this.#deps;
+    if (isUnavailable(error)) log.warn({ reason: String(error) }, 'the database is away; the lease runs out');
+    else log.error({ err: error }, 'a heartbeat failed');
+  }
+
+  async #look(): Promise<void> {
+    const { clock } = this.#deps;
     const changes = this.#changes;
-    const [workers, leases] = await Promise.all([listWorkers(sql), listLeases(sql)]);
-    this.#rivals.observe(workers, clock.monotonicMs());
-    // Something was lost or handed back while the list was read: it may show what is no longer so. The next beat looks again.
-    if (changes !== this.#changes) return;
+    const askedAtMs = clock.monotonicMs();
+    const [workers, leases] = await this.#line.ask((sql) => Promise.all([listWorkers(sql), listLeases(sql)]));
+    this.#rivals.observe(workers, leases, { askedAtMs, nowMs: clock.monotonicMs() });
+    // Something was lost or handed back while the list was read: it may show what is no longer so. The next look is new.
+    if (changes !== this.#changes || this.#isStopped || !this.mayAct()) return;
     this.#reconcile(leases);
     await this.#balance(leases);
   }
 
   /** What the table says is ours against what we hold: a fence that differs means that it changed hands meanwhile. */
-  #reconcile(leases: readonly LeaseRow[]): void {
+  #reconcile(leases: readonly CountedLease[]): void {
     const self = this.#deps.settings.workerId;
-    const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row.fence]));
-    this.#forget([...this.#fences].filter(([shard, fence]) => ours.get(shard) !== fence).map(([shard]) => shard));
-    const gained = [...ours].filter(([shard]) => !this.#fences.has(shard) && !this.#draining.has(shard));
-    this.#gain(gained.map(([shard, fence]) => ({ shard, fence })));
+    const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
+    this.#forget(
+      [...this.#fences].filter(([shard, fence]) => ours.get(shard)?.fence !== fence).map(([shard]) => shard),
+    );
+    this.#gain([...ours.values()].filter(({ shard }) => !this.#fences.has(shard) && !this.#draining.has(shard)));
   }
 
-  async #balance(leases: readonly LeaseRow[]): Promise<void> {
-    const { sql, clock, log, settings } = this.#deps;
-    const nowMs = clock.monotonicMs();
-    const dead = this.#rivals.dead(nowMs);
-    const share = fairShare(SHARDS, this.#rivals.living(nowMs));
-    const wanted = leases
-      .filter(({ shard, owner }) => (owner === null || dead.includes(owner)) && !this.#draining.has(shard))
-      .map(({ shard }) => shard)
-      .slice(0, Math.max(0, share - this.#fences.size));
-    if (wanted.length > 0) {
+  async #balance(leases: readonly CountedLease[]): Promise<void> {
+    const { log, settings } = this.#deps;
+    const dead = this.#rivals.dead();
+    const gone = new Set(dead.map(({ id }) => id));
+    const who = { self: settings.workerId, living: this.#rivals.living(), dead: gone };
+    const { take, handBack } = planOf(leases, who, this.#draining);
+    if (take.length > 0) {
       // Committed before the first fetch: whoever had the shard can record nothing any more.
-      const taken = await takeShards(sql, settings.workerId, wanted, dead);
+      const taken = await this.#line.ask((sql) => takeShards(sql, settings.workerId, take, dead));
       this.#gain(taken);
       log.info({ taken: taken.length, held: this.#fences.size, dead: dead.length }, 'took shards');
-    } else if (dead.length > 0) {
-      await removeWorkers(sql, dead);
     }
-    const surplus = [...this.#fences.keys()].filter((shard) => !this.#draining.has(shard)).slice(share);
-    if (surplus.length > 0) {
-      this.#handBack(surplus).catch((error: unknown) => log.warn({ err: error }, 'shards could not be handed back'));
+    if (gone.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...gone]));
+    await this.deaths.forgive((question) => this.#line.ask(question));
+    if (handBack.length > 0) {
+      this.#handBack(handBack).catch((error: unknown) => log.warn({ err: error }, 'shards could not be handed back'));
     }
   }
 
+  /** Each as soon as it is empty: one whose receiver takes its time keeps no other from its new owner. */
   async #handBack(shards: number[]): Promise<void> {
+    let left = shards;
     for (const shard of shards) this.#draining.add(shard);
     try {
-      await this.#deps.drain(shards);
-      this.#forget(shards);
-      await releaseShards(this.#deps.sql, this.#deps.settings.workerId, shards);
+      while (left.length > 0) {
+        const empty = await this.#deps.drain(left);
+        this.#forget(empty);
+        await this.#line.ask((sql) => releaseShards(sql, this.#deps.settings.workerId, empty));
+        this.#stay(empty);
+        left = left.filter((shard) => this.#draining.has(shard));
+      }
     } finally {
-      this.#changes += 1;
-      for (const shard of shards) this.#draining.delete(shard);
+      this.#stay(left);
     }
+  }
+
+  /** These are not on their way back any more: gone, or ours again. */
+  #stay(shards: readonly number[]): void {
+    this.#changes += 1;
+    for (const shard of shards) this.#draining.delete(shard);
   }
 
   #suspendWhenSilent(): void {
     if (this.#fences.size > 0 && !this.mayAct()) this.#forget([...this.#fences.keys()]);
   }
 
-  #gain(shards: readonly { shard: number; fence: number }[]): void {
+  #gain(shards: readonly { shard: number; fence: number; deaths: number }[]): void {
     this.#changes += 1;
+    this.deaths.gained(shards);
     for (const { shard, fence } of shards) this.#fences.set(shard, fence);
     if (shards.length > 0) this.#deps.onGained(shards.map(({ shard }) => shard));
   }

@@ -1,0 +1,47 @@
+/** An attempt is over: what its lane learns from it, and what is recorded. */
+import type { Clock } from '#kernel/clock.ts';
+import type { DeactivationSettings } from '../policy/deactivation.ts';
+import { momentOf } from '../policy/hold.ts';
+import { judge } from '../policy/judge.ts';
+import type { Entry } from '../record/entry.ts';
+import type { Turn } from './turns.ts';
+
+export type LandingSettings = DeactivationSettings & {
+  /** An exchange older than this is slow. */
+  slowAfterMs: number;
+};
+
+export const land = (
+  { lane, target, delivery, alongside }: Turn,
+  attempt: NonNullable<Entry['attempt']>,
+  { clock, random, settings }: { clock: Clock; random: () => number; settings: LandingSettings },
+): Entry => {
+  // What was under way while the webhook was switched off and on again says nothing of the time after.
+  const isLate = lane.health !== null && lane.health.epoch > target.epoch;
+  const { entry, health, hold, isCondemned } = judge({
+    shard: lane.shard,
+    delivery,
+    attempt,
+    profile: target.retryProfile,
+    health: lane.health?.epoch === target.epoch ? lane.health : { consecutiveFailures: 0, firstFailureAt: null },
+    hold: lane.gate.hold,
+    isProbe: lane.gate.isProbing,
+    isCondemned: lane.condemnedEpoch === target.epoch,
+    deactivation: settings,
+    moment: momentOf(clock),
+    random: random(),
+  });
+  if (!isLate) {
+    lane.health = { ...health, epoch: target.epoch };
+    lane.gate.hold = hold;
+    lane.condemnedEpoch = isCondemned ? target.epoch : null;
+  }
+  lane.landed();
+  lane.tempo.learn(attempt.outcome, {
+    durationMs: attempt.durationMs,
+    isSlow: attempt.durationMs > settings.slowAfterMs,
+    alongside,
+    isWaiting: lane.first !== undefined,
+  });
+  return entry;
+};

@@ -1,0 +1,58 @@
+/** Entries as the columns of the record statement. */
+import { isOurs, labelOf } from '../exchange/outcome.ts';
+import type { Pending } from '../lanes/lane.ts';
+import type { Entry } from './entry.ts';
+import type { RecordColumns, StateColumns } from './queries.ts';
+
+/**
+ * The number of the attempt's row; 0: none. A fault of our own is not charged, so it takes no number and leaves no row: the
+ * next attempt has this one's. The last of them is the end of the delivery, which is shown.
+ */
+const numberOf = ({ attempt, attempts, next }: Entry): number =>
+  attempt === null || (isOurs(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
+
+/** `keepsAnswers`: false where what others have sent cannot be stored. */
+export const toColumns = (entries: readonly Entry[], now: Date, keepsAnswers: boolean): RecordColumns => {
+  const replies = entries.map(({ attempt }) => attempt?.outcome.reply ?? null);
+  return {
+    shard: entries.map(({ shard }) => shard),
+    deliveryId: entries.map(({ delivery }) => delivery.id),
+    storeId: entries.map(({ delivery }) => delivery.storeId),
+    webhookId: entries.map(({ delivery }) => delivery.webhookId),
+    eventId: entries.map(({ delivery }) => delivery.eventId),
+    n: entries.map(numberOf),
+    startedAt: entries.map(({ attempt }) => attempt?.startedAt ?? now),
+    durationMs: entries.map(({ attempt }) => Math.round(attempt?.durationMs ?? 0)),
+    outcome: entries.map(({ attempt }) => (attempt === null ? '' : labelOf(attempt.outcome))),
+    responseCode: replies.map((reply) => reply?.code ?? null),
+    responseHeaders: replies.map((reply) => (keepsAnswers ? (reply?.headers ?? null) : null)),
+    responseBody: replies.map((reply) => (keepsAnswers ? (reply?.body ?? null) : null)),
+    state: entries.map(({ next }) => ('state' in next ? next.state : null)),
+    attempts: entries.map(({ attempts }) => attempts),
+    faults: entries.map(({ faults }) => faults),
+    dueAt: entries.map(({ next }) => ('state' in next ? now : next.dueAt)),
+  };
+};
+
+/**
+ * Of several entries of a webhook the last one says what its state is; but not one that was under way while the webhook was
+ * switched off and on again.
+ */
+export const toStates = (entries: readonly Entry[]): StateColumns => {
+  const newest = new Map<number, { shard: number; delivery: Pending; state: NonNullable<Entry['webhook']> }>();
+  for (const { shard, delivery, webhook } of entries) {
+    const isLate = (newest.get(delivery.webhookId)?.delivery.epoch ?? 0) > delivery.epoch;
+    if (webhook !== null && !isLate) newest.set(delivery.webhookId, { shard, delivery, state: webhook });
+  }
+  const rows = [...newest.values()];
+  return {
+    shard: rows.map(({ shard }) => shard),
+    webhookId: rows.map(({ delivery }) => delivery.webhookId),
+    epoch: rows.map(({ delivery }) => delivery.epoch),
+    consecutiveFailures: rows.map(({ state }) => state.consecutiveFailures),
+    firstFailureAt: rows.map(({ state }) => state.firstFailureAt),
+    pausedUntil: rows.map(({ state }) => state.pausedUntil),
+    probeAt: rows.map(({ state }) => state.probeAt),
+    isCondemned: rows.map(({ state }) => state.isCondemned),
+  };
+};

@@ -1,0 +1,45 @@
+/** What became of a delivery, ready to be written down. */
+import type { Wire } from '../exchange/exchange.ts';
+import type { Outcome } from '../exchange/outcome.ts';
+import type { Pending } from '../lanes/lane.ts';
+import type { StoredHold } from '../policy/hold.ts';
+import type { Health } from '../policy/policy.ts';
+
+/** Without `wire` where nothing was put on it. */
+export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };
+
+export type Entry = {
+  shard: number;
+  delivery: Pending;
+  /** Null where the delivery ends without an attempt: its webhook was switched off. */
+  attempt: Attempt | null;
+  /** Attempts charged so far, this one included. */
+  attempts: number;
+  /** Faults of our own in a row. */
+  faults: number;
+  next: { state: 'successful' | 'failed' } | { dueAt: Date };
+  /** The webhook's state after this one; null where it did not change. */
+  webhook: (Health & StoredHold & { isCondemned: boolean }) | null;
+};
+
+/** A delivery that ends without an attempt: its webhook is gone, or its event is. */
+export const ended = (shard: number, delivery: Pending): Entry => ({
+  shard,
+  delivery,
+  attempt: null,
+  attempts: delivery.attempts,
+  faults: delivery.faults,
+  next: { state: 'failed' },
+  webhook: null,
+});
+
+/** A delivery that we give up by our own fault: it shows one attempt more than was charged, the one that says so. */
+export const putAside = (shard: number, delivery: Pending, why: string, now: Date): Entry => ({
+  shard,
+  delivery,
+  attempt: { startedAt: now, durationMs: 0, outcome: { kind: 'threw', why, reply: null } },
+  attempts: delivery.attempts + 1,
+  faults: delivery.faults,
+  next: { state: 'failed' },
+  webhook: null,
+});

@@ -1,0 +1,70 @@
+/** Switches webhooks off whose recorded state demands it: once, by the owner of their shard alone. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { isUnavailable, transaction, type Sql, type Tx } from '#database/pool.ts';
+import type { Clock } from '#kernel/clock.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Lane } from '../lanes/lane.ts';
+import { holdShard } from './queries.ts';
+
+/** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
+export type SwitchOff = (
+  tx: Tx,
+  failed: { shard: number; webhookId: number; epoch: number },
+  now: Date,
+) => Promise<boolean>;
+
+type Deps = {
+  sql: Sql;
+  clock: Clock;
+  log: Log;
+  workerId: number;
+  fenceOf: (shard: number) => number | undefined;
+  onLost: (shard: number) => void;
+  switchOff: SwitchOff;
+  /** Its settings have to be read again. */
+  onDone: (lane: Lane) => void;
+};
+
+const RETRY_MS = 5_000;
+
+export class SwitchOffs {
+  readonly #deps: Deps;
+  readonly #underWay = new Set<Lane>();
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** The state of the lane's webhook, as the table has it, demands that it is switched off. Sends nothing meanwhile. */
+  demand(lane: Lane, epoch: number): void {
+    if (this.#underWay.has(lane)) return;
+    this.#underWay.add(lane);
+    void this.#do(lane, epoch).finally(() => {
+      this.#underWay.delete(lane);
+      if (lane.isClosed) return;
+      lane.forgetTarget();
+      this.#deps.onDone(lane);
+    });
+  }
+
+  /** Other processes need no word of it: who owns the shard is who sends. */
+  async #do(lane: Lane, epoch: number): Promise<void> {
+    const { sql, clock, log, workerId, fenceOf, onLost, switchOff } = this.#deps;
+    const { shard, webhookId } = lane;
+    const fence = fenceOf(shard);
+    if (fence === undefined) return;
+    try {
+      const isDone = await transaction(sql, async (tx) => {
+        if (!(await holdShard(tx, workerId, { shard, fence }))) return undefined;
+        return switchOff(tx, { shard, webhookId, epoch }, clock.now());
+      });
+      if (isDone === undefined) onLost(shard);
+      else if (isDone) log.warn({ webhook: webhookId, shard }, 'a webhook was switched off: nothing arrives there');
+    } catch (error) {
+      const about = { err: error, webhook: webhookId };
+      if (isUnavailable(error)) log.warn(about, 'a webhook waits to be switched off: the database is away');
+      else log.error(about, 'a webhook could not be switched off; it is tried again');
+      await wait(RETRY_MS, undefined, { ref: false });
+    }
+  }
+}

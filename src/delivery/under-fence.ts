@@ -1,0 +1,38 @@
+/** What the owner of shards writes about them, each time under their fences: outcomes, suspects, switch-offs. */
+import type { Sql } from '#database/pool.ts';
+import type { Clock } from '#kernel/clock.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Lane } from './lanes/lane.ts';
+import { createRecorder, type Recorder } from './record/record.ts';
+import { SwitchOffs, type SwitchOff } from './record/switch-off.ts';
+import type { Ownership } from './shards/ownership.ts';
+import { Suspects } from './suspects/suspects.ts';
+
+export type UnderFence = { recorder: Recorder; suspects: Suspects; switchOffs: SwitchOffs };
+
+export const openUnderFence = (deps: {
+  sql: Sql;
+  clock: Clock;
+  log: Log;
+  workerId: number;
+  ownership: Pick<Ownership, 'fenceOf' | 'lost' | 'deaths'>;
+  /** Switches a webhook off, in the transaction that holds its shard. */
+  switchOff: SwitchOff;
+  /** The shards may be sent for. */
+  onReady: (shards: number[]) => void;
+  /** The lane may have something to send now. */
+  onReturned: (lane: Lane) => void;
+  /** Its settings have to be read again. */
+  onSwitchedOff: (lane: Lane) => void;
+}): UnderFence => {
+  const { sql, clock, log, workerId, ownership, switchOff, onReady, onReturned } = deps;
+  const fenceOf = (shard: number) => ownership.fenceOf(shard);
+  const onLost = (shard: number) => ownership.lost(shard);
+  const fenced = { sql, clock, log, workerId, fenceOf, onLost };
+  const suspects = new Suspects({ ...fenced, deathsOf: (shard) => ownership.deaths.of(shard), onReady, onReturned });
+  return {
+    suspects,
+    switchOffs: new SwitchOffs({ ...fenced, switchOff, onDone: deps.onSwitchedOff }),
+    recorder: createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) }),
+  };
+};

@@ -1,0 +1,24 @@
+/** A webhook that Halcyon switches off by itself, because nothing arrives there; who sends to it says when. */
+import type { Changelog } from '#changelog/changelog.ts';
+import type { Tx } from '#database/pool.ts';
+import { lockWebhook, updateWebhook } from './queries.ts';
+import { recordSwitchOff } from './recorded.ts';
+
+/** Answers whether it was switched off: false where it is off already, deleted, or was switched off and on since `epoch`. */
+export type SwitchOff = (
+  tx: Tx,
+  failed: { shard: number; webhookId: number; epoch: number },
+  now: Date,
+) => Promise<boolean>;
+
+/** One transaction with the entry that tells of it. What is pending dies with the epoch, as in any other switch-off. */
+export const createSwitchOff =
+  (changelog: Changelog): SwitchOff =>
+  async (tx, { shard, webhookId: id, epoch }, now) => {
+    const before = await lockWebhook(tx, { shard, id, stores: null });
+    if (before === undefined || !before.isActive || before.epoch !== epoch) return false;
+    const after = { ...before, isActive: false };
+    await updateWebhook(tx, { ...after, shard, stopsDeliveries: true, now });
+    await recordSwitchOff(tx, changelog, { before, after }, now);
+    return true;
+  };
