@@ -48,7 +48,11 @@ test('what was published and attempted is counted exactly', async () => {
   assert.equal(value('delivery_attempts_total', { outcome: 'refused' }), 5);
   assert.equal(value('delivery_attempts_total'), 10);
   assert.equal(value('delivery_publish_to_delivered_seconds_count'), 5);
-  for (const phase of ['wait', 'exchange', 'record'])
+  assert.equal(value('deliveries_ended_total', { state: 'successful' }), 5);
+  const [opened = 0, reused = 0] = ['opened', 'reused'].map((from) => value('connections_used_total', { from }));
+  assert.equal(opened + reused, 10);
+  assert.equal(value('delivery_attempt_phase_seconds_count', { phase: 'connect' }), opened);
+  for (const phase of ['wait', 'answer', 'record'])
     assert.equal(value('delivery_attempt_phase_seconds_count', { phase }), 10, phase);
   assert.equal(value('delivery_repeats_total'), 0);
   assert.equal(value('shards_held'), 256);

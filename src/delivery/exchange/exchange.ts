@@ -9,7 +9,18 @@ import type { Outcome, Phase } from './outcome.ts';
 
 export type ExchangeLimits = AnswerLimits & { exchangeTimeoutMs: number };
 
+/** What an exchange was like on the wire. */
+export type Wire = {
+  origin: string;
+  requestBytes: number;
+  /** How long it took until the request could be sent; null where the connection was there, or never came. */
+  connectMs: number | null;
+  /** The connection had served before. */
+  isReused: boolean;
+};
+
 export type Exchange = {
+  readonly wire: Wire;
   /** Rejects with `Aborted` after `abort()`, and with nothing else. */
   outcome: Promise<Outcome>;
   abort: () => void;
@@ -42,6 +53,8 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   #wasRepeated = false;
   #isOver = false;
   #informational = 0;
+  #dialledMs: number | undefined;
+  #connectMs: number | null = null;
   #answer: Answer | undefined;
 
   constructor(origin: string, request: Request, deps: Deps) {
@@ -54,7 +67,14 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
     // A timer each: 0.13 µs of the worker's 50 a delivery. A list of deadlines behind one timer was 0.05.
     this.#deadline = setTimeout(expire, deps.limits.exchangeTimeoutMs, this);
     this.#connection = deps.connections.take(origin);
+    if (!this.#connection.hasServed) this.#dialledMs = deps.clock.monotonicMs();
     this.#connection.send(request, this);
+  }
+
+  get wire(): Wire {
+    const { origin } = this.#connection;
+    const isReused = this.#dialledMs === undefined;
+    return { origin, requestBytes: this.#request.body.length, connectMs: this.#connectMs, isReused };
   }
 
   abort(): void {
@@ -72,6 +92,7 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onRequestStart(): void {
+    if (this.#dialledMs !== undefined) this.#connectMs = this.#deps.clock.monotonicMs() - this.#dialledMs;
     if (this.#request.mayBegin()) this.#isStarted = true;
     else this.abort();
   }
@@ -127,6 +148,7 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
     connections.drop(this.#connection);
     this.#wasRepeated = true;
     this.#isStarted = false;
+    this.#dialledMs = this.#deps.clock.monotonicMs();
     this.#connection = connections.open(this.#connection.origin);
     this.#connection.send(this.#request, this);
   }

@@ -1,22 +1,41 @@
 /**
  * One wide line of the log an attempt: all that an operator asks about it, and nothing that may be secret. Of the address
- * its host and no path or query, of the answer its status and its size: headers and bodies are in the attempt's row, which
- * those who may see the webhook can read.
+ * the origin and no path or query, of the answer its status and its size: what was answered stands in the attempt's row,
+ * which those who may see the webhook can read.
  */
-import { labelOf } from '../exchange/outcome.ts';
-import type { Entry } from '../record/entry.ts';
+import { isOurs, labelOf } from '../exchange/outcome.ts';
+import type { Attempt, Entry } from '../record/entry.ts';
 
 export type WhoSends = { workerId: number; fenceOf: (shard: number) => number | undefined };
 
-type Recorded = { isWritten: boolean; durationMs: number };
+export type Recorded = { isWritten: boolean; durationMs: number };
+
+const whole = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
+
+const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
+  outcome: labelOf(outcome),
+  // Of a fault of our own alone: what an endpoint says of itself is not for the log.
+  why: isOurs(outcome) && 'why' in outcome ? outcome.why : undefined,
+  status: outcome.reply?.code,
+  origin: wire?.origin,
+  isReused: wire?.isReused,
+  requestBytes: wire?.requestBytes,
+  answerBytes: outcome.reply?.body?.length,
+  waitMs: Math.max(0, startedAt.getTime() - dueAt.getTime()),
+  connectMs: whole(wire?.connectMs),
+  exchangeMs: whole(durationMs),
+});
 
 const whatIsNext = ({ next }: Entry): object =>
   'state' in next ? { ended: next.state } : { nextAt: next.dueAt.toISOString() };
 
-const whatHolds = ({ webhook }: Entry): object =>
-  webhook === null ? {} : { failures: webhook.consecutiveFailures, pausedUntil: webhook.pausedUntil?.toISOString() };
+const whatHolds = ({ webhook }: Entry): object => ({
+  failures: webhook?.consecutiveFailures,
+  pausedUntil: webhook?.pausedUntil?.toISOString(),
+  probeAt: webhook?.probeAt?.toISOString(),
+});
 
-/** Milliseconds are rounded to whole ones; what is undefined is left out of the line. */
+/** Times in milliseconds. What is undefined is left out of the line. */
 export const attemptLine = (entry: Entry, record: Recorded, { workerId, fenceOf }: WhoSends): object => {
   const { shard, delivery, attempt } = entry;
   return {
@@ -27,15 +46,9 @@ export const attemptLine = (entry: Entry, record: Recorded, { workerId, fenceOf 
     shard,
     fence: fenceOf(shard),
     worker: workerId,
-    attempt: entry.attempts,
-    ...(attempt !== null && {
-      outcome: labelOf(attempt.outcome),
-      status: attempt.outcome.reply?.code,
-      answerBytes: attempt.outcome.reply?.body.length,
-      waitMs: Math.max(0, attempt.startedAt.getTime() - delivery.dueAt.getTime()),
-      exchangeMs: Math.round(attempt.durationMs),
-    }),
-    recordMs: Math.round(record.durationMs),
+    attempt: delivery.attempts + 1,
+    ...(attempt !== null && whatWas(attempt, delivery.dueAt)),
+    recordMs: whole(record.durationMs),
     isRecorded: record.isWritten,
     ...whatIsNext(entry),
     ...whatHolds(entry),

@@ -1,6 +1,8 @@
 /** The state of the engine as it is when it is asked for: nothing of this costs a delivery anything. */
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '#kernel/clock.ts';
+import type { Slots } from '../dispatch/slots.ts';
+import type { Sockets } from '../exchange/connections.ts';
 import type { Lane } from '../lanes/lane.ts';
 import { LANE_STATES } from '../lanes/state.ts';
 import { momentOf } from '../policy/hold.ts';
@@ -12,32 +14,83 @@ export type EngineView = {
   settings: { slots: number };
   lanes: { all: () => Iterable<Lane> };
   ownership: { owned: () => number[] };
-  dispatcher: { readonly inFlight: number };
+  dispatcher: { readonly slots: Slots };
+  connections: { readonly sockets: Sockets };
   recorder: { unrecorded: () => number };
 };
 
 const MS = 1_000;
 
-export const observeEngine = (
-  registry: Registry,
-  { clock, settings, lanes, ownership, dispatcher, recorder }: EngineView,
-): void => {
+type Read = () => number;
+
+const createGauges = (registry: Registry) => (name: string, help: string, read: Read) =>
+  registry.registerMetric(
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    }),
+  );
+
+/** By the one label that tells its values apart. */
+const observeSockets = (registry: Registry, { connections }: EngineView): void => {
   const registers = [registry];
-  const gauge = (name: string, help: string, read: () => number) =>
+  registry.registerMetric(
+    new Gauge({
+      name: 'halcyon_sockets',
+      help: 'Connections to endpoints, by what they are at',
+      labelNames: ['state'],
+      registers,
+      collect() {
+        const { opening, busy, idle } = connections.sockets;
+        for (const [state, count] of Object.entries({ opening, busy, idle })) this.set({ state }, count);
+      },
+    }),
+  );
+  const since = (name: string, help: string, label: string, read: () => Readonly<Record<string, number>>) =>
     registry.registerMetric(
-      new Gauge({
+      new Counter({
         name,
         help,
+        labelNames: [label],
         registers,
+        // It is counted elsewhere, from the start of the process on.
         collect() {
-          this.set(read());
+          this.reset();
+          for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
         },
       }),
     );
-  gauge('halcyon_delivery_in_flight', 'Attempts under way', () => dispatcher.inFlight);
+  since('halcyon_connections_used_total', 'Connections that exchanges took, by whether they were there', 'from', () => {
+    const { opened, reused } = connections.sockets;
+    return { opened, reused };
+  });
+  since(
+    'halcyon_tls_handshakes_total',
+    'TLS handshakes with endpoints, by whether a session was resumed',
+    'kind',
+    () => {
+      const { full, resumed } = connections.sockets.handshakes;
+      return { full, resumed };
+    },
+  );
+};
+
+export const observeEngine = (registry: Registry, view: EngineView): void => {
+  const { clock, settings, lanes, ownership, dispatcher, recorder } = view;
+  const registers = [registry];
+  const gauge = createGauges(registry);
+  gauge('halcyon_delivery_in_flight', 'Attempts under way', () => dispatcher.slots.inFlight);
   gauge('halcyon_delivery_slots', 'Attempts that may be under way at once', () => settings.slots);
+  gauge('halcyon_delivery_slow', 'Attempts that are slow or of slow endpoints', () => dispatcher.slots.slow);
+  gauge('halcyon_delivery_slow_limit', 'Slots that the slow ones may have', () => dispatcher.slots.slowLimit);
+  gauge('halcyon_delivery_unproven', 'Attempts at endpoints that never answered fast', () => dispatcher.slots.unproven);
   gauge('halcyon_delivery_unrecorded', 'Attempts that ended and are not recorded yet', () => recorder.unrecorded());
   gauge('halcyon_shards_held', 'Shards that this process has, of 256', () => ownership.owned().length);
+  observeSockets(registry, view);
   // One walk over the lanes for the three of them: the first is asked first, and sets the others.
   registry.registerMetric(
     new Gauge({

@@ -1,15 +1,15 @@
 /** A recorder that is watched: every attempt passes it, so it is where attempts are counted and told of. */
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
-import type { Entry } from '../record/entry.ts';
+import type { Attempt } from '../record/entry.ts';
 import type { Recorder } from '../record/record.ts';
 import { attemptLine, type WhoSends } from './attempt-line.ts';
 import type { AttemptMetrics } from './attempts.ts';
 
 type Deps = { clock: Clock; log: Log; metrics: AttemptMetrics; who: WhoSends };
 
-/** The line of one that failed is of level `info`, of one that succeeded `debug`; what is not wanted is not made. */
-const levelOf = ({ attempt }: Entry): 'info' | 'debug' => (attempt?.outcome.kind === 'delivered' ? 'debug' : 'info');
+/** One that ends without an attempt has no line: there may be a million of them, when a webhook is switched off. */
+const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind === 'delivered' ? 'debug' : 'info');
 
 export const observed = (recorder: Recorder, { clock, log, metrics, who }: Deps): Recorder => ({
   ...recorder,
@@ -17,10 +17,12 @@ export const observed = (recorder: Recorder, { clock, log, metrics, who }: Deps)
     metrics.landed(entry);
     const startedMs = clock.monotonicMs();
     const isWritten = await recorder.record(entry);
-    const durationMs = clock.monotonicMs() - startedMs;
-    metrics.recorded(entry, { isWritten, durationMs });
-    const level = levelOf(entry);
-    if (log.isLevelEnabled(level)) log[level](attemptLine(entry, { isWritten, durationMs }, who), 'attempt');
+    const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
+    metrics.recorded(entry, record);
+    if (entry.attempt === null) return isWritten;
+    const level = levelOf(entry.attempt);
+    // What nobody wants is not made: the object alone is NNN µs.
+    if (log.isLevelEnabled(level)) log[level](attemptLine(entry, record, who), 'attempt');
     return isWritten;
   },
 });

@@ -1,5 +1,6 @@
 /** What is counted of shards that change hands. */
 import { Counter, type Registry } from 'prom-client';
+import { childOf } from './child.ts';
 
 /** `free`: nobody had it. `dead`: its owner had fallen silent. */
 export type TakeCause = 'free' | 'dead';
@@ -12,13 +13,7 @@ export type ShardMetrics = {
 };
 
 const children = <Cause extends string>(counter: Counter<'cause'>, causes: readonly Cause[]) =>
-  new Map(
-    causes.map((cause) => {
-      const child = counter.labels(cause);
-      child.inc(0);
-      return [cause, child];
-    }),
-  );
+  new Map(causes.map((cause) => [cause, childOf(counter, cause)]));
 
 export const createShardMetrics = (registry: Registry): ShardMetrics => {
   const counter = (name: string, help: string) =>

@@ -24,7 +24,7 @@ export const surveyOf = (lanes: Iterable<Lane>, moment: Moment): Survey => {
   for (const lane of lanes) {
     const state = stateOf(lane, moment.nowMs);
     survey.lanes[state] += 1;
-    survey.queued += lane.queued;
+    survey.queued += lane.holding.queued;
     if (state !== 'ready' && state !== 'sending') continue;
     const dueAtMs = lane.first?.dueAt.getTime() ?? nowMs;
     const group = Math.floor(lane.shard / SHARD_GROUPS);
