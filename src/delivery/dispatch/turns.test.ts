@@ -24,7 +24,16 @@ let ids = 0;
 const offer = (lane: Lane, storeId: number, attempts = 0): void => {
   ids += 1;
   const dueAt = new Date(0);
-  lane.offer({ id: ids, storeId, webhookId: lane.webhookId, epoch: 0, eventId: ids, attempts, faults: 0, dueAt });
+  lane.holding.offer({
+    id: ids,
+    storeId,
+    webhookId: lane.webhookId,
+    epoch: 0,
+    eventId: ids,
+    attempts,
+    faults: 0,
+    dueAt,
+  });
 };
 
 const laneTo = (webhookId: number, origin: string): Lane => {

@@ -3,7 +3,8 @@
  * one is next. The part whose share of the slots is used up is passed over, so its lanes wait for each other alone. Each
  * step costs the same, with ten lanes ready or 100,000.
  */
-import type { Lane, Pending } from '../lanes/lane.ts';
+import type { Lane } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
 import type { ActiveTarget } from '../lanes/target.ts';
 import type { Speed } from '../lanes/tempo.ts';
 import { Fifo } from './fifo.ts';

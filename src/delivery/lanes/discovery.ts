@@ -93,9 +93,9 @@ export class Discovery {
     const waitMs = dueAtMs - clock.now().getTime();
     if (waitMs > HORIZON_MS && lanes.find(shard, head.webhookId) === undefined) return;
     const lane = lanes.get(shard, head.webhookId);
-    if (waitMs > 0) lane.wakeAtMs = Math.min(lane.wakeAtMs, dueAtMs);
+    if (waitMs > 0) lane.holding.wakeAtMs = Math.min(lane.holding.wakeAtMs, dueAtMs);
     // A lane that has it in hand has nothing to fetch: what is missing behind it comes to the front in its turn.
-    else if (!lane.knows(head.id)) lane.lookAgain();
+    else if (!lane.holding.knows(head.id)) lane.holding.lookAgain();
     look(lane);
   }
 }

@@ -101,7 +101,7 @@ export class Fetcher {
       const row = rows.find(({ id }) => id === lane.webhookId);
       lane.target = this.#targetOf(lane, row);
       // A webhook that is off ends all it has, also what is not due yet.
-      if (!lane.target.isActive) lane.lookAgain();
+      if (!lane.target.isActive) lane.holding.lookAgain();
       if (lane.health?.epoch !== lane.target.epoch) this.#adopt(lane, lane.target.epoch, row);
       // Written down, and not done yet: by a predecessor who died in between, or by ourselves just now.
       if (row?.isCondemned === true && lane.condemnedEpoch === row.epoch) this.#deps.onCondemned(lane, row.epoch);
@@ -129,7 +129,7 @@ export class Fetcher {
   async #fetchRows(shard: number, lanes: readonly Lane[]): Promise<void> {
     const wanting = lanes.filter((lane) => lane.wantsFetch);
     if (wanting.length === 0) return;
-    const asked = wanting.map((lane) => lane.beginFetch());
+    const asked = wanting.map((lane) => lane.holding.beginFetch());
     try {
       const rows = await fetchLanes(
         this.#deps.sql,
@@ -147,10 +147,10 @@ export class Fetcher {
       );
       for (const [index, lane] of wanting.entries()) {
         const until = sending.has(lane.webhookId) ? nowMs : Number.POSITIVE_INFINITY;
-        lane.endFetch(byWebhook.get(lane.webhookId) ?? [], asked[index] ?? 0, until);
+        lane.holding.endFetch(byWebhook.get(lane.webhookId) ?? [], asked[index] ?? 0, until);
       }
     } catch (error) {
-      for (const lane of wanting) lane.abandonFetch();
+      for (const lane of wanting) lane.holding.abandonFetch();
       throw error;
     }
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Lane, type FetchedRow, type Pending } from './lane.ts';
+import { Lane } from './lane.ts';
+import type { Pending } from './holding.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000_000;
@@ -15,7 +16,7 @@ const pending = (id: number, epoch = 0): Pending => ({
   faults: 0,
   dueAt: new Date(NOW - 1),
 });
-const row = (id: number, dueAtMs = NOW - 1): FetchedRow => ({ ...pending(id), dueAt: new Date(dueAtMs) });
+const row = (id: number, dueAtMs = NOW - 1): Pending => ({ ...pending(id), dueAt: new Date(dueAtMs) });
 
 const active = {
   isActive: true as const,
@@ -35,7 +36,7 @@ const active = {
 const laneWith = (...ids: number[]): Lane => {
   const lane = new Lane(0, 512, limits);
   lane.target = active;
-  for (const id of ids) lane.offer(pending(id));
+  for (const id of ids) lane.holding.offer(pending(id));
   return lane;
 };
 
@@ -45,7 +46,8 @@ const takeAll = (lane: Lane): number[] => {
   return ids;
 };
 
-const fetch = (lane: Lane, rows: FetchedRow[], asked = lane.beginFetch()): void => lane.endFetch(rows, asked, NOW);
+const fetch = (lane: Lane, rows: Pending[], asked = lane.holding.beginFetch()): void =>
+  lane.holding.endFetch(rows, asked, NOW);
 
 test('a hand-over is queued, and the same one only once', () => {
   assert.deepEqual(takeAll(laneWith(1, 2, 1)), [1, 2]);
@@ -54,7 +56,7 @@ test('a hand-over is queued, and the same one only once', () => {
 test('what does not fit stays in the table, and so do the hand-overs after it', () => {
   const lane = laneWith(1, 2, 3, 4, 5);
   assert.deepEqual(takeAll(lane), [1, 2, 3, 4]);
-  lane.offer(pending(6));
+  lane.holding.offer(pending(6));
   assert.deepEqual(takeAll(lane), [], '6 would overtake 5, which is only in the table');
   assert.equal(lane.wantsFetch, true);
 });
@@ -62,7 +64,7 @@ test('what does not fit stays in the table, and so do the hand-overs after it', 
 test('a fetch leaves out what is in memory: queued, in flight and unrecorded', () => {
   const lane = laneWith(1, 2);
   lane.take();
-  lane.lookAgain();
+  lane.holding.lookAgain();
   fetch(lane, [row(1), row(2), row(3)]);
   assert.deepEqual(takeAll(lane), [2, 3]);
 });
@@ -70,48 +72,48 @@ test('a fetch leaves out what is in memory: queued, in flight and unrecorded', (
 test('a fetch leaves out what left memory after it began', () => {
   const lane = laneWith(1);
   lane.take();
-  lane.lookAgain();
-  const asked = lane.beginFetch();
+  lane.holding.lookAgain();
+  const asked = lane.holding.beginFetch();
   // Recorded while the fetch, which began before, still saw the row.
   lane.landed();
-  lane.settle(1, null);
-  lane.endFetch([row(1), row(2)], asked, NOW);
+  lane.holding.settle(1, null);
+  lane.holding.endFetch([row(1), row(2)], asked, NOW);
   assert.deepEqual(takeAll(lane), [2]);
 });
 
 test('what departed during one fetch may come with the next', () => {
   const lane = laneWith(1);
   lane.take();
-  lane.lookAgain();
-  const asked = lane.beginFetch();
-  lane.settle(1, NOW - 1);
-  lane.endFetch([], asked, NOW);
-  lane.lookAgain();
+  lane.holding.lookAgain();
+  const asked = lane.holding.beginFetch();
+  lane.holding.settle(1, NOW - 1);
+  lane.holding.endFetch([], asked, NOW);
+  lane.holding.lookAgain();
   fetch(lane, [row(1)]);
   assert.deepEqual(takeAll(lane), [1]);
 });
 
 test('a short fetch says that the table has no more', () => {
   const lane = laneWith();
-  lane.lookAgain();
+  lane.holding.lookAgain();
   fetch(lane, [row(1)]);
   assert.equal(lane.wantsFetch, false);
-  lane.offer(pending(2));
+  lane.holding.offer(pending(2));
   assert.deepEqual(takeAll(lane), [1, 2]);
 });
 
 test('a short fetch during which a hand-over was dropped does not', () => {
   const lane = laneWith();
-  lane.lookAgain();
-  const asked = lane.beginFetch();
-  lane.offer(pending(2));
-  lane.endFetch([row(1)], asked, NOW);
+  lane.holding.lookAgain();
+  const asked = lane.holding.beginFetch();
+  lane.holding.offer(pending(2));
+  lane.holding.endFetch([row(1)], asked, NOW);
   assert.equal(lane.wantsFetch, true, '2 was committed after the fetch had read the table');
 });
 
 test('a full fetch says that there may be more', () => {
   const lane = laneWith();
-  lane.lookAgain();
+  lane.holding.lookAgain();
   fetch(lane, [row(1)], 1);
   takeAll(lane);
   assert.equal(lane.wantsFetch, true);
@@ -119,10 +121,10 @@ test('a full fetch says that there may be more', () => {
 
 test('rows that are not due yet set the time to look again', () => {
   const lane = laneWith();
-  lane.lookAgain();
+  lane.holding.lookAgain();
   fetch(lane, [row(1), row(2, NOW + 5_000), row(3, NOW + 9_000)]);
   assert.deepEqual(takeAll(lane), [1]);
-  assert.equal(lane.wakeAtMs, NOW + 5_000);
+  assert.equal(lane.holding.wakeAtMs, NOW + 5_000);
   assert.equal(lane.wantsFetch, false);
 });
 
@@ -155,10 +157,10 @@ test('nothing is sent while the webhook is unknown, off, paused, or the shard is
 
 test('a switch-off takes what is older than its epoch and leaves the rest', () => {
   const lane = laneWith();
-  lane.offer(pending(1, 0));
-  lane.offer(pending(2, 1));
+  lane.holding.offer(pending(1, 0));
+  lane.holding.offer(pending(2, 1));
   assert.deepEqual(
-    lane.takeOlderThan(1).map(({ id }) => id),
+    lane.holding.takeOlderThan(1).map(({ id }) => id),
     [1],
   );
   assert.deepEqual(takeAll(lane), [2]);
@@ -166,11 +168,11 @@ test('a switch-off takes what is older than its epoch and leaves the rest', () =
 
 test('a shard can be handed back when nothing of it is outside the table', () => {
   const lane = laneWith(1, 2);
-  assert.equal(lane.isEmptyHanded, true, 'what is queued is in the table as well');
+  assert.equal(lane.holding.isSettled, true, 'what is queued is in the table as well');
   lane.take();
-  assert.equal(lane.isEmptyHanded, false);
+  assert.equal(lane.holding.isSettled, false);
   lane.landed();
-  assert.equal(lane.isEmptyHanded, false, 'sent and not yet recorded');
-  lane.settle(1, null);
-  assert.equal(lane.isEmptyHanded, true);
+  assert.equal(lane.holding.isSettled, false, 'sent and not yet recorded');
+  lane.holding.settle(1, null);
+  assert.equal(lane.holding.isSettled, true);
 });

@@ -53,7 +53,7 @@ export class Lanes {
   sweep(): void {
     for (const lanes of this.#shards.values()) {
       for (const [webhookId, lane] of lanes) {
-        if (!lane.isIdle || lane.isListed) continue;
+        if (!lane.holding.isEmpty || lane.isListed) continue;
         lanes.delete(webhookId);
         if (lane.tempo.isKnown) this.#tempos.set(webhookId, lane.tempo);
       }

@@ -1,5 +1,5 @@
 import type { Queryable } from '#database/pool.ts';
-import type { FetchedRow } from './lane.ts';
+import type { Pending } from './holding.ts';
 import type { TargetRow } from './target.ts';
 
 /** What a webhook has pending that is due first. */
@@ -31,7 +31,7 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
  * first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
  */
 export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], asked: number[]) =>
-  sql<FetchedRow[]>`
+  sql<Pending[]>`
     select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
     from unnest(${webhookIds}::bigint[], ${asked}::int[]) as lane (webhook_id, asked)

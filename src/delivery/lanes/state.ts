@@ -10,5 +10,5 @@ export const stateOf = (lane: Lane, monotonicMs: number): LaneState => {
   if (lane.gate.isPaused(monotonicMs)) return 'paused';
   if (lane.gate.isOpen) return 'probing';
   if (lane.inFlight > 0) return 'sending';
-  return lane.queued > 0 ? 'ready' : 'idle';
+  return lane.holding.queued > 0 ? 'ready' : 'idle';
 };

@@ -49,13 +49,13 @@ export class Timetable {
   look(lane: Lane): void {
     if (lane.isClosed) return;
     if (lane.wantsTarget || lane.wantsFetch) this.#deps.want(lane);
-    if (lane.wakeAtMs < Number.POSITIVE_INFINITY) this.#awaitDue(lane);
-    if (lane.queued > 0) this.#awaitGate(lane);
+    if (lane.holding.wakeAtMs < Number.POSITIVE_INFINITY) this.#awaitDue(lane);
+    if (lane.holding.queued > 0) this.#awaitGate(lane);
   }
 
   /** Not further ahead than a turn: it is looked at again then, and a lane that was given up does not stay here for a day. */
   #awaitDue(lane: Lane): void {
-    this.#due.add(lane, Math.min(lane.wakeAtMs, this.#deps.clock.now().getTime() + SLOTS * DUE_SLOT_MS));
+    this.#due.add(lane, Math.min(lane.holding.wakeAtMs, this.#deps.clock.now().getTime() + SLOTS * DUE_SLOT_MS));
   }
 
   /** The next exchange of the lane may have to wait for its gate. */
@@ -77,9 +77,9 @@ export class Timetable {
     const { clock, onDue } = this.#deps;
     const nowMs = clock.now().getTime();
     for (const lane of this.#due.due(nowMs)) {
-      if (lane.wakeAtMs <= nowMs) {
-        lane.wakeAtMs = Number.POSITIVE_INFINITY;
-        lane.lookAgain();
+      if (lane.holding.wakeAtMs <= nowMs) {
+        lane.holding.wakeAtMs = Number.POSITIVE_INFINITY;
+        lane.holding.lookAgain();
       }
       this.look(lane);
     }

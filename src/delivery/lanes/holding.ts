@@ -1,0 +1,143 @@
+/**
+ * What a lane holds of its part of the table, and whether there is more (docs/delivery-states.md has the two rules that keep
+ * a fetch from sending twice and from losing). Pure bookkeeping; whoever owns the lane does the input and output.
+ */
+
+/** A pending delivery: a row of `delivery` without its shard. */
+export type Pending = {
+  id: number;
+  storeId: number;
+  webhookId: number;
+  epoch: number;
+  eventId: number;
+  attempts: number;
+  /** Of our own, in a row (policy/own-faults.ts). */
+  faults: number;
+  /** When the next attempt was due: the first one when it was published. By the clock of whoever wrote it. */
+  dueAt: Date;
+};
+
+export class Holding {
+  readonly #limit: number;
+  #queue: Pending[] = [];
+  /** Queued, in flight, or sent and not yet recorded. */
+  readonly #known = new Set<number>();
+  /** What left memory while a fetch was under way, which may have read those rows before they ended. */
+  #departed: Set<number> | null = null;
+  /** A hand-over was dropped since the last fetch began. */
+  #dropped = false;
+  #more = false;
+  /** When the earliest delivery that is not due yet becomes due, by the wall clock. */
+  wakeAtMs = Number.POSITIVE_INFINITY;
+
+  /** `limit`: how many it queues. */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** What is sent next. */
+  get first(): Pending | undefined {
+    return this.#queue[0];
+  }
+
+  get queued(): number {
+    return this.#queue.length;
+  }
+
+  /** A delivery straight from its commit. What does not fit stays in the table, and then so do all that follow. */
+  offer(delivery: Pending): void {
+    if (this.#more || this.#queue.length >= this.#limit) {
+      this.lookAgain();
+    } else if (!this.#known.has(delivery.id)) {
+      this.#known.add(delivery.id);
+      this.#queue.push(delivery);
+    }
+  }
+
+  knows(id: number): boolean {
+    return this.#known.has(id);
+  }
+
+  /** Something may be in the table that is not here. */
+  lookAgain(): void {
+    this.#more = true;
+    this.#dropped = true;
+  }
+
+  get hasWork(): boolean {
+    return this.#more || this.#queue.length > 0;
+  }
+
+  /** A fetch would be of use: there is more, there is room for it, and none is under way. */
+  get isHungry(): boolean {
+    return this.#more && this.#departed === null && this.#queue.length <= this.#limit / 4;
+  }
+
+  get isEmpty(): boolean {
+    return !this.hasWork && this.#known.size === 0 && this.#departed === null && this.wakeAtMs === Infinity;
+  }
+
+  /** Nothing is in flight, and nothing unrecorded: what is queued is in the table as well. */
+  get isSettled(): boolean {
+    return this.#known.size === this.#queue.length;
+  }
+
+  /** Begins a fetch; answers how many rows to ask for, those that are known among them. */
+  beginFetch(): number {
+    this.#departed = new Set();
+    this.#dropped = false;
+    return this.#limit - this.#queue.length + this.#known.size;
+  }
+
+  /** Takes the rows of a fetch, which come in order of `dueAt`. They leave out what is known and what departed. */
+  endFetch(rows: readonly Pending[], asked: number, nowMs: number): void {
+    const departed = this.#departed ?? new Set();
+    this.#departed = null;
+    let isExhausted = rows.length < asked;
+    for (const delivery of rows) {
+      if (departed.has(delivery.id) || this.#known.has(delivery.id)) continue;
+      if (delivery.dueAt.getTime() > nowMs) {
+        this.#wakeBy(delivery.dueAt.getTime());
+        isExhausted = true;
+        break;
+      }
+      this.#known.add(delivery.id);
+      this.#queue.push(delivery);
+    }
+    if (isExhausted && !this.#dropped) this.#more = false;
+  }
+
+  /** The fetch failed: everything is as before it began. */
+  abandonFetch(): void {
+    this.#departed = null;
+    this.#more = true;
+  }
+
+  /** The next delivery, no longer queued. */
+  take(): Pending | undefined {
+    return this.#queue.shift();
+  }
+
+  /** One that was taken without being settled: first in the queue again. */
+  putBack(delivery: Pending): void {
+    this.#queue.unshift(delivery);
+  }
+
+  /** What is queued with an epoch before this one: dead since the switch-off. They stay known until settled. */
+  takeOlderThan(epoch: number): Pending[] {
+    const older = this.#queue.filter((delivery) => delivery.epoch < epoch);
+    if (older.length > 0) this.#queue = this.#queue.filter((delivery) => delivery.epoch >= epoch);
+    return older;
+  }
+
+  /** The record is committed: the delivery ended, or is due again at `dueAtMs`. */
+  settle(id: number, dueAtMs: number | null): void {
+    this.#known.delete(id);
+    this.#departed?.add(id);
+    if (dueAtMs !== null) this.#wakeBy(dueAtMs);
+  }
+
+  #wakeBy(dueAtMs: number): void {
+    this.wakeAtMs = Math.min(this.wakeAtMs, dueAtMs);
+  }
+}
