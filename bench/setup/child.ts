@@ -1,6 +1,7 @@
 /** A process of a bench that answers questions over Node's own channel, one function a question. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Defer } from './run.ts';
 
 type Handlers = { readonly [name: string]: (input: never) => unknown };
@@ -11,19 +12,37 @@ export type Child<H extends Handlers> = {
   ask: <K extends keyof H & string>(name: K, input: Parameters<H[K]>[0]) => Promise<Awaited<ReturnType<H[K]>>>;
   /** Milliseconds of processor time the process has used. */
   cpuMs: () => Promise<number>;
+  /** How it is now, and how late its event loop was since this was asked last. */
+  vitals: () => Promise<Vitals>;
   /** Lets it end by itself, so that a profile of it is written. */
   stop: () => Promise<void>;
 };
 
+/** Memory of the whole process (RSS), and the 99th percentile of how late a timer of its event loop fires. */
+type Vitals = { rssMiB: number; loopP99Ms: number };
+
 const CPU = 'cpu';
+const VITALS = 'vitals';
+const LOOP_RESOLUTION_MS = 10;
 const cpuMs = (): number => {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000;
 };
 
+/** A histogram of how long the loop took from one tick of a timer to the next, of which the timer's own span is taken off. */
+const watchLoop = (): (() => Vitals) => {
+  const delays = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+  delays.enable();
+  return () => {
+    const loopP99Ms = Math.max(0, delays.percentile(99) / 1e6 - LOOP_RESOLUTION_MS);
+    delays.reset();
+    return { rssMiB: process.memoryUsage.rss() / 2 ** 20, loopP99Ms };
+  };
+};
+
 /** The child's side: answers until the parent is gone, then runs `end`. */
 export const answer = (handlers: Handlers, end: () => Promise<void> = async () => {}): void => {
-  const all: Record<string, (input: never) => unknown> = { ...handlers, [CPU]: cpuMs };
+  const all: Record<string, (input: never) => unknown> = { ...handlers, [CPU]: cpuMs, [VITALS]: watchLoop() };
   const answerOne = async ({ id, name, input }: Asked): Promise<void> => {
     const answered: Answered = { id };
     try {
@@ -67,5 +86,10 @@ export const startChild = async <H extends Handlers>(
   };
   defer(stop);
   await once(process, 'spawn');
-  return { ask: ask as Child<H>['ask'], cpuMs: () => ask(CPU, null) as Promise<number>, stop };
+  return {
+    ask: ask as Child<H>['ask'],
+    cpuMs: () => ask(CPU, null) as Promise<number>,
+    vitals: () => ask(VITALS, null) as Promise<Vitals>,
+    stop,
+  };
 };

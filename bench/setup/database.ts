@@ -1,5 +1,4 @@
 /** A durable PostgreSQL for one bench, as `npm start` runs it, in a temporary folder. */
-import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startEmbedded } from '#database/embedded.ts';
 import { migrate } from '#database/migrate.ts';
@@ -7,10 +6,10 @@ import { maintainPartitions } from '#database/partitions.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import { readPidFile } from '#database/postmaster.ts';
 import { placeForHouse } from '../../test/setup/house.ts';
+import { processorMsOf } from './processor.ts';
 import type { Defer } from './run.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');
-const TICK_MS = 10;
 
 export type Database = {
   address: DatabaseAddress;
@@ -19,25 +18,6 @@ export type Database = {
   settings: string;
   /** Milliseconds of processor time that all its processes have used; NaN where there is no /proc. */
   cpuMs: () => Promise<number>;
-};
-
-/** Fields 4 and 14–17 of /proc/<pid>/stat (proc(5)), which come after a name that may hold anything. */
-const readStat = async (pid: string): Promise<{ parent: number; own: number; ended: number } | undefined> => {
-  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  if (fields.length < 15) return undefined;
-  const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields.slice(11, 15).map(Number);
-  return { parent: Number(fields[1]), own: user + system, ended: endedUser + endedSystem };
-};
-
-const cpuMsOf = async (postmaster: string): Promise<number> => {
-  const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^[0-9]+$/.test(name));
-  const stats = await Promise.all(pids.map(readStat));
-  let ticks = Number.NaN;
-  const self = await readStat(postmaster);
-  if (self !== undefined) ticks = self.own + self.ended;
-  for (const stat of stats) if (stat?.parent === Number(postmaster)) ticks += stat.own;
-  return ticks * TICK_MS;
 };
 
 /** A library has to be there when the server starts, so the first start only writes down that it is wanted. */
@@ -66,5 +46,5 @@ export const startDatabase = async (defer: Defer, observed = false): Promise<Dat
     where name in ('server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size',
       'wal_compression')`;
   const [pid = ''] = (await readPidFile(join(place.dataDir, 'postgres', 'data'))) ?? [];
-  return { address, sql, settings: settings.map(({ text }) => text).join(' '), cpuMs: () => cpuMsOf(pid) };
+  return { address, sql, settings: settings.map(({ text }) => text).join(' '), cpuMs: () => processorMsOf(pid) };
 };

@@ -2,7 +2,7 @@
 export type StatementCounts = Record<string, number>;
 
 const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
-  ['publish', /^with input as materialized/],
+  ['publish', /^with\s+(?:wanted|kept|input) as/],
   ['numbers', /nextval\('event_n'\)/],
   ['notify', /pg_notify/],
   ['record', /^with held as materialized/],

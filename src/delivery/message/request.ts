@@ -5,7 +5,7 @@ import type { ActiveTarget } from '../lanes/target.ts';
 
 export type Sending = {
   event: EventRow;
-  target: ActiveTarget;
+  target: Pick<ActiveTarget, 'headers' | 'storeDomain' | 'encryptionKey'>;
   webhookId: number;
   attempt: number;
   body: Uint8Array;

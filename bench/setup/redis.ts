@@ -1,0 +1,53 @@
+/** The Redis that Debian brings, on a socket in a temporary folder; nothing of the machine's own is touched. */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { until } from '../../test/setup/until.ts';
+import { processorMsOf } from './processor.ts';
+import type { Defer } from './run.ts';
+
+const PROGRAM = 'redis-server';
+const START_MS = 10_000;
+
+/** Every write is in the file within a second: a crash of the machine loses that much of what was acknowledged. */
+const settings = {
+  appendonly: 'yes',
+  appendfsync: 'everysec',
+  save: '',
+  'maxmemory-policy': 'noeviction',
+  'auto-aof-rewrite-percentage': '0',
+};
+
+export type Redis = { socket: string; settings: string; cpuMs: () => Promise<number> };
+
+/** Undefined where the machine has none. */
+export const startRedis = async (defer: Defer): Promise<Redis | undefined> => {
+  const version = await promisify(execFile)(PROGRAM, ['--version']).catch(() => undefined);
+  if (version === undefined) return undefined;
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-redis-'));
+  defer(() => rm(folder, { recursive: true, force: true }));
+  const socket = join(folder, 'redis.sock');
+  const options = Object.entries({ ...settings, port: '0', unixsocket: socket, dir: folder });
+  const args = options.flatMap(([name, value]) => [`--${name}`, value]);
+  const server = spawn(PROGRAM, args, { stdio: 'ignore' });
+  const ended = once(server, 'exit');
+  defer(async () => {
+    server.kill();
+    await ended;
+  });
+  await until(
+    () => stat(socket).catch(() => undefined),
+    (found) => found !== undefined,
+    START_MS,
+  );
+  const [, number = ''] = /v=(\S+)/.exec(version.stdout) ?? [];
+  const named = Object.entries(settings).filter(([, value]) => value !== '');
+  return {
+    socket,
+    settings: `Redis ${number} ${named.map(([name, value]) => `${name}=${value}`).join(' ')}`,
+    cpuMs: () => processorMsOf(String(server.pid)),
+  };
+};
