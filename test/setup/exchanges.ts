@@ -49,13 +49,13 @@ export const portOf = (server: Server): number => (server.address() as AddressIn
 export type RawServer = { url: string; port: number; sockets: Socket[]; server: Server };
 
 /** Calls with every connection; its sockets are destroyed with the file. */
-export const rawServer = async (onConnection: (socket: Socket, n: number) => void): Promise<RawServer> => {
+export const rawServer = async (onConnection: (socket: Socket, n: number) => void, at = 0): Promise<RawServer> => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     socket.on('error', () => {});
     sockets.push(socket);
     onConnection(socket, sockets.length);
-  }).listen(0, '127.0.0.1');
+  }).listen(at, '127.0.0.1');
   await once(server, 'listening');
   after(() => {
     for (const socket of sockets) socket.destroy();

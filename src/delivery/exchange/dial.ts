@@ -69,9 +69,11 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
     });
     // Node tells of tickets only when the certificate was verified, its name included.
     socket.on('session', (ticket) => sessions.keep(origin, { ticket, verifiedAtMs }));
-    socket.once('close', () => {
-      if (!isOpen && known !== undefined) sessions.forget(origin);
-    });
+    const forget = () => {
+      if (!isOpen && known !== undefined) sessions.forget(origin, known);
+    };
+    // Nobody says whether the session was to blame. `close` comes late, but also where there is no error: a time-out.
+    socket.once('error', forget).once('close', forget);
     return socket;
   };
 

@@ -50,7 +50,6 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   #connection: Connection;
   #isStarted = false;
   #isAnswered = false;
-  #wasRepeated = false;
   #isOver = false;
   #informational = 0;
   #dialledMs: number | undefined;
@@ -137,16 +136,15 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
    * A connection that was idle may be closed by the endpoint in the moment in which we write to it. Then nobody failed:
    * the same request is sent once more, and is charged to nobody. The endpoint may have read the first one all the same
    * and get it twice: at least once is what is promised, and the webhook-id is the same. Once an answer has begun the
-   * endpoint has had the request, and once more on a new connection it is no race.
+   * endpoint has had the request, and on a new connection it is no race: so it is sent again once.
    */
   #mayRepeat(error: Error): boolean {
-    return isReset(error) && this.#connection.hasServed && this.#isStarted && !this.#isAnswered && !this.#wasRepeated;
+    return isReset(error) && this.#connection.hasServed && this.#isStarted && !this.#isAnswered;
   }
 
   #repeat(): void {
     const { connections } = this.#deps;
     connections.drop(this.#connection);
-    this.#wasRepeated = true;
     this.#isStarted = false;
     this.#dialledMs = this.#deps.clock.monotonicMs();
     this.#connection = connections.open(this.#connection.origin);

@@ -27,7 +27,7 @@ export class Sessions {
     this.#kept.set(origin, session);
   }
 
-  forget(origin: string): void {
-    this.#kept.delete(origin);
+  forget(origin: string, session: Session): void {
+    if (this.#kept.peek(origin) === session) this.#kept.delete(origin);
   }
 }

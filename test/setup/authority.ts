@@ -1,0 +1,48 @@
+/** A certificate authority of our own and what it signs, made with OpenSSL: keys on disk are no part of the project. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export type KeyPair = { key: string; cert: string };
+
+export type Authority = {
+  /** PEM, and the file of it for NODE_EXTRA_CA_CERTS. */
+  cert: string;
+  file: string;
+  /** `names` as in subjectAltName: `IP:127.0.0.1`, `DNS:example.com`. */
+  sign: (...names: string[]) => KeyPair;
+  remove: () => void;
+};
+
+const EC = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
+
+export const createAuthority = (): Authority => {
+  const folder = mkdtempSync(join(tmpdir(), 'halcyon-authority-'));
+  let made = 0;
+  const make = (...options: string[]): KeyPair & { keyFile: string; certFile: string } => {
+    const [keyFile, certFile] = [join(folder, `${made}.key`), join(folder, `${made}.crt`)];
+    made += 1;
+    execFileSync('openssl', ['req', '-x509', ...EC, '-keyout', keyFile, '-out', certFile, ...options], {
+      stdio: 'pipe',
+    });
+    return { key: readFileSync(keyFile, 'utf8'), cert: readFileSync(certFile, 'utf8'), keyFile, certFile };
+  };
+  const root = make('-subj', '/CN=Authority of a test', '-addext', 'keyUsage=critical,keyCertSign,cRLSign');
+  const leaf = ['-CA', root.certFile, '-CAkey', root.keyFile, '-subj', '/CN=Endpoint of a test'];
+  return {
+    cert: root.cert,
+    file: root.certFile,
+    sign: (...names) => {
+      const { key, cert } = make(
+        ...leaf,
+        '-addext',
+        `subjectAltName=${names.join(',')}`,
+        '-addext',
+        'basicConstraints=critical,CA:FALSE',
+      );
+      return { key, cert };
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+};
