@@ -5,7 +5,9 @@ import { dailyIdOf, dayOf } from '#kernel/ids.ts';
 import { createLog } from '#kernel/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
+import { toColumns, toStates } from './columns.ts';
 import type { Entry } from './entry.ts';
+import { recordBatch } from './queries.ts';
 import { createRecorder, type Recorder } from './record.ts';
 
 const WORKER = 77;
@@ -74,11 +76,17 @@ test('an end moves the delivery from pending to done, with its attempt', async (
 });
 
 test('recording the same thing again changes nothing', async () => {
-  const delivery = await pendingRow();
-  const recorder = recorderWith(3);
-  await recorder.record(entryOf(delivery));
-  assert.equal(await recorder.record(entryOf(delivery)), true);
-  assert.deepEqual(await traceOf(delivery.id), { pending: 0, done: 1, attempts: 1 });
+  const [over, retried] = [await pendingRow(), await pendingRow()];
+  const dueAt = new Date(now.getTime() + 60_000);
+  const entries = [entryOf(over), entryOf(retried, { next: { dueAt } })];
+  const fences = { shard: [SHARD], fence: [3] };
+  const none = { shard: [], deliveryId: [] };
+  const rows = toColumns(entries, now, true);
+  const write = () => recordBatch(sql, WORKER, fences, rows, toStates(entries), none, now);
+  assert.deepEqual(await write(), [SHARD]);
+  assert.deepEqual(await write(), [SHARD]);
+  assert.deepEqual(await traceOf(over.id), { pending: 0, done: 1, attempts: 1 });
+  assert.deepEqual(await traceOf(retried.id), { pending: 1, done: 0, attempts: 1 });
 });
 
 test('a worker whose shard changed hands records nothing', async () => {
