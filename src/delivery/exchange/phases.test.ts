@@ -72,7 +72,8 @@ test('opening a connection has a time-out of its own', async (context) => {
 });
 
 test('what is aborted while its connection is being opened leaves no socket', async (context) => {
-  const { send } = openHouse();
+  // Longer than anybody waits here: nothing else may close it.
+  const { send } = openHouse({ connectTimeoutMs: 60_000 });
   const exchange = send(`http://127.0.0.1:${await deafPort(context)}`);
   await until(
     async () => opening(),
