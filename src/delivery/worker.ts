@@ -10,7 +10,8 @@ import { Discovery } from './lanes/discovery.ts';
 import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
 import { Fetcher } from './lanes/fetcher.ts';
 import type { Guard } from './exchange/guard.ts';
-import type { Lane, Pending } from './lanes/lane.ts';
+import type { Lane } from './lanes/lane.ts';
+import type { Pending } from './lanes/holding.ts';
 import { Lanes, type LanesLimits } from './lanes/lanes.ts';
 import { Timetable } from './lanes/timetable.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
@@ -76,6 +77,7 @@ export class Worker implements Running {
       direct: deps.direct,
       clock,
       log,
+      metrics: deps.metrics.shards,
       settings,
       onGained: (shards) => this.#underFence.suspects.gained(shards),
       onLost: (shards) => this.#close(shards),
@@ -156,7 +158,7 @@ export class Worker implements Running {
       }
       this.#bodies.put(event);
       const lane = this.#lanes.get(shard, delivery.webhookId);
-      lane.offer(delivery);
+      lane.holding.offer(delivery);
       touched.add(lane);
     }
     this.#send(touched);
@@ -224,7 +226,7 @@ export class Worker implements Running {
   #lookAgain({ shard, webhookId }: LaneName): void {
     if (!this.#ownership.owns(shard)) return;
     const lane = this.#lanes.get(shard, webhookId);
-    lane.lookAgain();
+    lane.holding.lookAgain();
     this.#timetable.look(lane);
   }
 
@@ -237,7 +239,9 @@ export class Worker implements Running {
   async #drain(shards: readonly number[]): Promise<number[]> {
     this.#underFence.suspects.release(({ shard }) => shards.includes(shard));
     for (;;) {
-      const empty = shards.filter((shard) => [...this.#lanes.ofShards([shard])].every((lane) => lane.isEmptyHanded));
+      const empty = shards.filter((shard) =>
+        [...this.#lanes.ofShards([shard])].every((lane) => lane.holding.isSettled),
+      );
       if (empty.length > 0) return empty;
       await this.#settling.next();
     }

@@ -1,12 +1,14 @@
 /** Wall clocks are stepped, by minutes and in either direction; nothing about leases may notice. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Registry } from 'prom-client';
 import type { Sql } from '#database/pool.ts';
 import { systemClock, type Clock } from '#kernel/clock.ts';
 import { createLog } from '#kernel/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { endings, type Endings } from '../../../test/setup/endings.ts';
 import { until } from '../../../test/setup/until.ts';
+import { createShardMetrics } from '../metrics/shards.ts';
 import { Ownership } from './ownership.ts';
 
 const settings = { leaseMs: 1_000, leaseMarginMs: 250, beatMs: 50, workerId: 1 };
@@ -24,6 +26,7 @@ const startOwner = (sql: Sql, clock: Clock, ends: Endings): Ownership => {
     clock,
     log: createLog('silent'),
     settings,
+    metrics: createShardMetrics(new Registry()),
     onGained: () => {},
     onLost: () => {},
     drain: async (shards) => [...shards],

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Registry } from 'prom-client';
 import type { Sql } from '#database/pool.ts';
 import { systemClock } from '#kernel/clock.ts';
 import { createLog } from '#kernel/log.ts';
 import { endings, type Endings } from '../../../test/setup/endings.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
+import { createShardMetrics } from '../metrics/shards.ts';
 import { Ownership } from './ownership.ts';
 import { beat, takeShards } from './queries.ts';
 
@@ -19,6 +21,7 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
     clock: systemClock,
     log: createLog('silent'),
     settings: { ...settings, workerId },
+    metrics: createShardMetrics(new Registry()),
     onGained: (shards) => shards.forEach((shard) => held.add(shard)),
     onLost: (shards) => {
       lost.push(...shards);

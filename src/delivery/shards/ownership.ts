@@ -8,18 +8,16 @@ import type { Log } from '#kernel/log.ts';
 import { listLeases, listWorkers, releaseShards, removeWorkers, takeShards, type CountedLease } from './queries.ts';
 import { Deaths } from './deaths.ts';
 import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
+import { Holdings, type HoldingsDeps } from './holdings.ts';
 import { Rivals } from './rivals.ts';
 import { planOf } from './share.ts';
 
-type Deps = {
+type Deps = HoldingsDeps & {
   /** Where the heartbeat opens connections of its own: to PostgreSQL itself, past what shares connections out. */
   direct: Sql;
   clock: Clock;
   log: Log;
   settings: LeaseSettings;
-  onGained: (shards: number[]) => void;
-  /** Stop at once: abort what is in flight and forget what is queued. */
-  onLost: (shards: number[]) => void;
   /** Take no new work for the shards; resolves, with those, when there are any of which nothing is outside the table. */
   drain: (shards: readonly number[]) => Promise<number[]>;
 };
@@ -30,12 +28,10 @@ export class Ownership implements Running {
   readonly #heartbeat: Heartbeat;
   /** Apart from the heartbeat: a look may wait for the lock of a row. */
   readonly #line: Lifeline;
-  readonly #fences = new Map<number, number>();
+  readonly #held: Holdings;
   readonly deaths: Deaths;
   readonly #draining = new Set<number>();
   #isStopped = false;
-  /** Rises with everything that is gained, lost or handed back. */
-  #changes = 0;
   #timer: NodeJS.Timeout | undefined;
   #watch: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
@@ -45,6 +41,7 @@ export class Ownership implements Running {
     const { workerId, leaseMs } = deps.settings;
     this.#deps = deps;
     this.deaths = new Deaths(workerId, deps.clock);
+    this.#held = new Holdings(deps);
     this.#rivals = new Rivals(workerId, leaseMs);
     this.#heartbeat = new Heartbeat(deps);
     this.#line = new Lifeline(deps.direct, leaseMs);
@@ -59,17 +56,17 @@ export class Ownership implements Running {
 
   /** The fence to record under; undefined where the shard is not held. */
   fenceOf(shard: number): number | undefined {
-    return this.#fences.get(shard);
+    return this.#held.fenceOf(shard);
   }
 
   /** Whether new work of the shard is ours: held, and not on its way back. */
   owns(shard: number): boolean {
-    return this.#fences.has(shard) && !this.#draining.has(shard);
+    return this.#held.fenceOf(shard) !== undefined && !this.#draining.has(shard);
   }
 
   /** All that `owns` says yes to. */
   owned(): number[] {
-    return [...this.#fences.keys()].filter((shard) => this.owns(shard));
+    return this.#held.shards.filter((shard) => this.owns(shard));
   }
 
   /** Whether our own beat was confirmed recently enough that no rival can have taken over. */
@@ -79,7 +76,7 @@ export class Ownership implements Running {
 
   /** Another worker turned out to have the shard. */
   lost(shard: number): void {
-    this.#forget([shard]);
+    this.#held.lose([shard], 'fenced');
   }
 
   async stop(): Promise<void> {
@@ -88,7 +85,7 @@ export class Ownership implements Running {
     clearTimeout(this.#timer);
     clearInterval(this.#watch);
     await Promise.all([this.#beating, this.#looking]);
-    this.#forget([...this.#fences.keys()]);
+    this.#held.lose(this.#held.shards, 'returned');
     const { log, settings } = this.#deps;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
     try {
@@ -123,12 +120,12 @@ export class Ownership implements Running {
 
   async #look(): Promise<void> {
     const { clock } = this.#deps;
-    const changes = this.#changes;
+    const { changes } = this.#held;
     const askedAtMs = clock.monotonicMs();
     const [workers, leases] = await this.#line.ask((sql) => Promise.all([listWorkers(sql), listLeases(sql)]));
     this.#rivals.observe(workers, leases, { askedAtMs, nowMs: clock.monotonicMs() });
     // Something was lost or handed back while the list was read: it may show what is no longer so. The next look is new.
-    if (changes !== this.#changes || this.#isStopped || !this.mayAct()) return;
+    if (changes !== this.#held.changes || this.#isStopped || !this.mayAct()) return;
     this.#reconcile(leases);
     await this.#balance(leases);
   }
@@ -137,14 +134,15 @@ export class Ownership implements Running {
   #reconcile(leases: readonly CountedLease[]): void {
     const self = this.#deps.settings.workerId;
     const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
-    this.#forget(
-      [...this.#fences].filter(([shard, fence]) => ours.get(shard)?.fence !== fence).map(([shard]) => shard),
+    const lost = this.#held.shards.filter((shard) => ours.get(shard)?.fence !== this.#held.fenceOf(shard));
+    this.#held.lose(lost, 'fenced');
+    this.#gain(
+      [...ours.values()].filter(({ shard }) => this.#held.fenceOf(shard) === undefined && !this.#draining.has(shard)),
     );
-    this.#gain([...ours.values()].filter(({ shard }) => !this.#fences.has(shard) && !this.#draining.has(shard)));
   }
 
   async #balance(leases: readonly CountedLease[]): Promise<void> {
-    const { log, settings } = this.#deps;
+    const { log, metrics, settings } = this.#deps;
     const dead = this.#rivals.dead();
     const gone = new Set(dead.map(({ id }) => id));
     const who = { self: settings.workerId, living: this.#rivals.living(), dead: gone };
@@ -153,7 +151,11 @@ export class Ownership implements Running {
       // Committed before the first fetch: whoever had the shard can record nothing any more.
       const taken = await this.#line.ask((sql) => takeShards(sql, settings.workerId, take, dead));
       this.#gain(taken);
-      log.info({ taken: taken.length, held: this.#fences.size, dead: dead.length }, 'took shards');
+      // Nobody died holding what was free, and whoever takes it notes that.
+      const orphaned = taken.filter(({ deaths }) => deaths > 0).length;
+      metrics.taken('dead', orphaned);
+      metrics.taken('free', taken.length - orphaned);
+      log.info({ taken: taken.length, held: this.#held.shards.length, dead: dead.length }, 'took shards');
     }
     if (gone.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...gone]));
     await this.deaths.forgive((question) => this.#line.ask(question));
@@ -169,7 +171,7 @@ export class Ownership implements Running {
     try {
       while (left.length > 0) {
         const empty = await this.#deps.drain(left);
-        this.#forget(empty);
+        this.#held.lose(empty, 'returned');
         await this.#line.ask((sql) => releaseShards(sql, this.#deps.settings.workerId, empty));
         this.#stay(empty);
         left = left.filter((shard) => this.#draining.has(shard));
@@ -181,24 +183,16 @@ export class Ownership implements Running {
 
   /** These are not on their way back any more: gone, or ours again. */
   #stay(shards: readonly number[]): void {
-    this.#changes += 1;
+    this.#held.touch();
     for (const shard of shards) this.#draining.delete(shard);
   }
 
   #suspendWhenSilent(): void {
-    if (this.#fences.size > 0 && !this.mayAct()) this.#forget([...this.#fences.keys()]);
+    if (!this.mayAct()) this.#held.lose(this.#held.shards, 'silent');
   }
 
   #gain(shards: readonly { shard: number; fence: number; deaths: number }[]): void {
-    this.#changes += 1;
     this.deaths.gained(shards);
-    for (const { shard, fence } of shards) this.#fences.set(shard, fence);
-    if (shards.length > 0) this.#deps.onGained(shards.map(({ shard }) => shard));
-  }
-
-  #forget(shards: readonly number[]): void {
-    const held = shards.filter((shard) => this.#fences.delete(shard));
-    this.#changes += held.length;
-    if (held.length > 0) this.#deps.onLost(held);
+    this.#held.gain(shards);
   }
 }

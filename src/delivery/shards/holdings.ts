@@ -1,0 +1,52 @@
+/** The shards that a worker has, each under its fence; whoever has to hear of what comes and goes is told. */
+import type { LossCause, ShardMetrics } from '../metrics/shards.ts';
+
+export type HoldingsDeps = {
+  metrics: ShardMetrics;
+  onGained: (shards: number[]) => void;
+  /** Stop at once: abort what is in flight and forget what is queued. */
+  onLost: (shards: number[]) => void;
+};
+
+export class Holdings {
+  readonly #deps: HoldingsDeps;
+  readonly #fences = new Map<number, number>();
+  #changes = 0;
+
+  constructor(deps: HoldingsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rises with everything that is gained or lost. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  get shards(): number[] {
+    return [...this.#fences.keys()];
+  }
+
+  /** The fence to record under; undefined where the shard is not held. */
+  fenceOf(shard: number): number | undefined {
+    return this.#fences.get(shard);
+  }
+
+  gain(shards: readonly { shard: number; fence: number }[]): void {
+    this.#changes += 1;
+    for (const { shard, fence } of shards) this.#fences.set(shard, fence);
+    if (shards.length > 0) this.#deps.onGained(shards.map(({ shard }) => shard));
+  }
+
+  lose(shards: readonly number[], cause: LossCause): void {
+    const held = shards.filter((shard) => this.#fences.delete(shard));
+    this.#changes += held.length;
+    if (held.length === 0) return;
+    this.#deps.metrics.lost(cause, held.length);
+    this.#deps.onLost(held);
+  }
+
+  /** Something that was under way is settled: a list that was read before it may not show it. */
+  touch(): void {
+    this.#changes += 1;
+  }
+}

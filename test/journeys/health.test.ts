@@ -1,0 +1,148 @@
+/** What a balancer and a supervisor are told: of a process that serves, of one that only delivers, and while they end. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { openPool, type Sql } from '#database/pool.ts';
+import { systemClock } from '#kernel/clock.ts';
+import { createLog } from '#kernel/log.ts';
+import { startApp, type Role } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { startTestApp } from '../setup/app.ts';
+import { testDatabase } from '../setup/database.ts';
+import { endings, type Endings } from '../setup/endings.ts';
+import { KEY } from '../setup/engine.ts';
+import { scrape } from '../setup/exposition.ts';
+import { freePort } from '../setup/free-port.ts';
+import { startProxy } from '../setup/proxy.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const ask = async (address: string, method = 'GET') => {
+  const response = await fetch(address, { method });
+  const { status, headers } = response;
+  const text = await response.text();
+  return { status, headers, text };
+};
+const told = async (origin: string): Promise<string> => {
+  const { status, text } = await ask(`${origin}/health/ready`);
+  return `${status} ${text}`;
+};
+const READY = '200 {"status":"ready"}';
+const unready = (...missing: string[]): string => `503 ${JSON.stringify({ status: 'unready', missing })}`;
+
+/** A process without the API; answers where its metrics are. */
+const startDeliverer = async (sql: Sql, ends: Endings): Promise<string> => {
+  const port = await freePort();
+  const config = readConfig({ METRICS_PORT: String(port), DELIVERY_LEASE_MS: '1000' }, process.cwd());
+  const roles: Role[] = ['deliver'];
+  const secretKey = randomBytes(32);
+  const log = createLog('silent');
+  const deps = { config, sql, direct: sql, secretKey, clock: systemClock, random: Math.random, log, roles };
+  const running = await startApp(deps);
+  ends.after(() => running.stop());
+  return `http://127.0.0.1:${port}`;
+};
+
+test('the API and the port of the metrics tell the same, to anybody and without a version', async () => {
+  const port = await freePort();
+  const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
+  for (const origin of [app.baseUrl, `http://127.0.0.1:${port}`]) {
+    await until(
+      () => told(origin),
+      (said) => said === READY,
+    );
+    for (const [path, body] of [
+      ['/health/live', '{"status":"live"}'],
+      ['/health/ready', '{"status":"ready"}'],
+    ] as const) {
+      const { status, headers, text } = await ask(origin + path);
+      assert.deepEqual([status, text], [200, body]);
+      assert.equal(headers.get('cache-control'), 'no-store');
+      assert.match(headers.get('content-type') ?? '', /^application\/json/);
+      const head = await ask(origin + path, 'HEAD');
+      assert.deepEqual([head.status, head.text, head.headers.get('content-length')], [200, '', String(body.length)]);
+    }
+  }
+  const refused = await ask(`${app.baseUrl}/health/ready`, 'POST');
+  assert.deepEqual([refused.status, refused.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+  assert.equal((await ask(`${app.baseUrl}/health/ready`, 'OPTIONS')).status, 204);
+});
+
+test('a process whose tables are older than its code is not ready, and lives', async () => {
+  const app = await startTestApp({ roles: ['serve'] });
+  const [newest] = await app.sql<{ version: number; name: string; hash: string; date_applied: Date }[]>`
+    delete from schema_migration where version = (select max(version) from schema_migration) returning *`;
+  assert.ok(newest !== undefined);
+  await until(
+    () => told(app.baseUrl),
+    (said) => said === unready('migrations'),
+  );
+  assert.equal((await ask(`${app.baseUrl}/health/live`)).status, 200);
+  await app.sql`insert into schema_migration ${app.sql(newest)}`;
+  // Of a newer version, which is replacing this one.
+  await app.sql`insert into schema_migration values (9999, 'newer', 'hash', now())`;
+  await until(
+    () => told(app.baseUrl),
+    (said) => said === READY,
+  );
+});
+
+test('a process that only delivers is ready while the database answers and its lease is sure', async () => {
+  const ends = endings();
+  const { address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const proxy = await startProxy(address, ends);
+  const sql = openPool({ kind: 'url', url: proxy.url }, { connections: 2, applicationName: 'test' });
+  ends.after(() => sql.end({ timeout: 0 }));
+  const origin = await startDeliverer(sql, ends);
+  await until(
+    () => scrape(origin),
+    (seen) => seen.value('halcyon_shards_held') === 256,
+  );
+  assert.equal(await told(origin), READY);
+
+  proxy.silence();
+  // Nobody closed anything: that it is away shows in nothing but that it does not answer.
+  await until(
+    () => told(origin),
+    (said) => said.startsWith('503') && said.includes('"database"'),
+  );
+  assert.equal((await ask(`${origin}/health/live`)).status, 200);
+  const seen = await scrape(origin);
+  assert.ok((seen.value('halcyon_database_connections_busy') ?? 0) >= 1);
+
+  proxy.cut();
+  await until(
+    () => told(origin),
+    (said) => said === READY,
+  );
+});
+
+test('a process that stops is not ready before anything of it is gone', async () => {
+  const port = await freePort();
+  const origin = `http://127.0.0.1:${port}`;
+  const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
+  const receiver = await startReceiver();
+  const { promise: release, resolve } = Promise.withResolvers<void>();
+  receiver.answer((_got, response) => void release.then(() => response.writeHead(204).end()));
+  const hook = {
+    name: 'Hook',
+    format: 'json',
+    url: receiver.url,
+    encryption_key: KEY,
+    events: ['transaction/created'],
+  };
+  assert.equal((await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: hook })).status, 201);
+  const body = { event: 'transaction/created', resource: { id: 1, total: 1 } };
+  await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body });
+  await receiver.until(1);
+  assert.equal(await told(origin), READY);
+
+  const stopped = app.stop();
+  assert.equal(await told(origin), unready('stopping'));
+  assert.equal((await ask(`${origin}/health/live`)).status, 200);
+  assert.equal((await scrape(origin)).value('halcyon_delivery_in_flight'), 1);
+  resolve();
+  await stopped;
+  await assert.rejects(told(origin), TypeError, 'nobody listens any more');
+});
