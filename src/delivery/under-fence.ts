@@ -3,6 +3,8 @@ import type { Sql } from '#database/pool.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from './lanes/lane.ts';
+import type { EngineMetrics } from './metrics/metrics.ts';
+import { observed } from './metrics/observed.ts';
 import { createRecorder, type Recorder } from './record/record.ts';
 import { SwitchOffs, type SwitchOff } from './record/switch-off.ts';
 import type { Ownership } from './shards/ownership.ts';
@@ -14,6 +16,7 @@ export const openUnderFence = (deps: {
   sql: Sql;
   clock: Clock;
   log: Log;
+  metrics: EngineMetrics;
   workerId: number;
   ownership: Pick<Ownership, 'fenceOf' | 'lost' | 'deaths'>;
   /** Switches a webhook off, in the transaction that holds its shard. */
@@ -25,14 +28,15 @@ export const openUnderFence = (deps: {
   /** Its settings have to be read again. */
   onSwitchedOff: (lane: Lane) => void;
 }): UnderFence => {
-  const { sql, clock, log, workerId, ownership, switchOff, onReady, onReturned } = deps;
+  const { sql, clock, log, metrics, workerId, ownership, switchOff, onReady, onReturned } = deps;
   const fenceOf = (shard: number) => ownership.fenceOf(shard);
   const onLost = (shard: number) => ownership.lost(shard);
   const fenced = { sql, clock, log, workerId, fenceOf, onLost };
   const suspects = new Suspects({ ...fenced, deathsOf: (shard) => ownership.deaths.of(shard), onReady, onReturned });
+  const recorder = createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) });
   return {
     suspects,
-    switchOffs: new SwitchOffs({ ...fenced, switchOff, onDone: deps.onSwitchedOff }),
-    recorder: createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) }),
+    switchOffs: new SwitchOffs({ ...fenced, metrics, switchOff, onDone: deps.onSwitchedOff }),
+    recorder: observed(recorder, { clock, log, metrics: metrics.attempts, who: { workerId, fenceOf } }),
   };
 };

@@ -56,7 +56,7 @@ const attempt: AttemptRow = {
   n: 2,
   dateStarted: new Date('2026-11-20T16:06:10Z'),
   durationMs: 214,
-  outcome: 'successful',
+  outcome: 'delivered',
   responseCode: 200,
   responseHeaders: 'content-type: text/plain',
   responseBody: 'thank you',

@@ -11,26 +11,30 @@ import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher, type PublishedEvent, type Publisher } from '#events/publish.ts';
 import type { Sql } from '#database/pool.ts';
 import { createSealer, type Sealer } from '#database/seal.ts';
+import { systemClock } from '#kernel/clock.ts';
 import { createLog } from '#kernel/log.ts';
 import { idOf, shardOf } from '#kernel/ids.ts';
 import { openNative } from '#publishing.ts';
 import { createStore } from '#stores/store.ts';
 import { createSwitchOff } from '#webhooks/switch-off.ts';
-import { testClock, type TestClock } from './clock.ts';
+import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings, type Endings } from './endings.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 export const BASE_URL = 'http://localhost:8080';
 
+type WebhookOptions = { query?: string; isActive?: boolean; storeId?: number; ratePerSecond?: number };
+
 export type Engine = {
   sql: Sql;
-  clock: TestClock;
+  clock: PassingClock;
   sealer: Sealer;
   storeId: number;
-  addWebhook: (url: string, options?: { query?: string; isActive?: boolean }) => Promise<number>;
-  /** Publishes one event a resource id, and hands over to the given worker. */
-  publish: (resourceIds: readonly number[], worker?: Worker) => Promise<PublishedEvent[]>;
+  addWebhook: (url: string, options?: WebhookOptions) => Promise<number>;
+  /** Publishes one event a resource id, in the first store or another, and hands over to the given worker. */
+  publish: (resourceIds: readonly number[], worker?: Worker, storeId?: number) => Promise<PublishedEvent[]>;
+  addStore: () => Promise<number>;
   /** What `publish` goes through, for any store and event. Hands over to the worker that was named last. */
   publisher: Publisher;
   handTo: (worker: Worker | undefined) => void;
@@ -79,15 +83,19 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 });
 
 /** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
-export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?: Buffer } = {}): Promise<Engine> => {
+export const startEngine = async (
+  given: { sql?: Sql; ends?: Endings; secretKey?: Buffer; logLevel?: string } = {},
+): Promise<Engine> => {
   const ends = given.ends ?? endings();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
-  const clock = testClock();
+  const clock = passingClock();
   const sealer = createSealer(given.secretKey ?? randomBytes(32));
-  const store = { name: 'Store', domain: 'store.example.com', email: 'a@example.com', timeZone: 'UTC' };
-  const { id: storeId } = await createStore(sql, { ...store, now: clock.now() });
-  const shard = shardOf(storeId);
-  const log = createLog('error');
+  const addStore = async (domain: string): Promise<number> => {
+    const store = { name: 'Store', domain, email: 'a@example.com', timeZone: 'UTC' };
+    return (await createStore(sql, { ...store, now: clock.now() })).id;
+  };
+  const firstStoreId = await addStore('store.example.com');
+  const log = createLog(given.logLevel ?? 'error');
   const announcer = createAnnouncer({ sql, log });
   ends.after(() => announcer.stop());
   let receiverOfWork: Worker | undefined;
@@ -111,18 +119,21 @@ export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?
     sql,
     clock,
     sealer,
-    storeId,
-    addWebhook: async (url, { query, isActive = true } = {}) => {
+    storeId: firstStoreId,
+    addStore: () => addStore(`store${(n += 1)}.example.com`),
+    addWebhook: async (url, { query, isActive = true, storeId = firstStoreId, ratePerSecond } = {}) => {
+      const shard = shardOf(storeId);
       const id = idOf((n += 1), shard);
       await sql`
         insert into webhook (shard, id, store_id, name, format, version, url, query, encryption_key, event_resource, events,
-          is_active, headers, retry_profile, date_created, date_modified)
+          is_active, headers, rate_per_second, retry_profile, date_created, date_modified)
         values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${url}, ${query ?? null},
-          ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], ${isActive}, '{}', 'hour',
+          ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], ${isActive}, '{}',
+          ${ratePerSecond ?? null}, 'hour',
           now(), now())`;
       return id;
     },
-    publish: (resourceIds, worker) => {
+    publish: (resourceIds, worker, storeId = firstStoreId) => {
       handTo(worker);
       const events = resourceIds.map((id) => ({
         type: 'transaction' as const,
@@ -144,6 +155,7 @@ export const startEngine = async (given: { sql?: Sql; ends?: Endings; secretKey?
         sql,
         direct: sql,
         clock,
+        leaseClock: { now: clock.now, monotonicMs: systemClock.monotonicMs },
         random: () => 0,
         log,
         sealer,

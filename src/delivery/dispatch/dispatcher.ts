@@ -3,7 +3,8 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Bodies, Body } from '../message/bodies.ts';
 import { Aborted, type Exchange } from '../exchange/exchange.ts';
-import type { Lane, Pending } from '../lanes/lane.ts';
+import type { Lane } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
 import type { Outcome } from '../exchange/outcome.ts';
 import type { Connections } from '../exchange/connections.ts';
 import { ended, putAside, type Entry } from '../record/entry.ts';
@@ -80,9 +81,11 @@ export class Dispatcher {
     }
   }
 
-  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. */
-  abort(belongs: (lane: Lane) => boolean): void {
-    for (const [exchange, lane] of this.#exchanges) if (belongs(lane)) exchange.abort();
+  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
+  abort(belongs: (lane: Lane) => boolean): number {
+    const found = [...this.#exchanges].filter(([, lane]) => belongs(lane));
+    for (const [exchange] of found) exchange.abort();
+    return found.length;
   }
 
   /** Starts nothing more. */
@@ -106,6 +109,8 @@ export class Dispatcher {
 
   async #attempt(turn: Turn): Promise<void> {
     const { lane, target, delivery } = turn;
+    // What fails before that is no fault of this delivery: the database was away, or the shard is lost.
+    let isSending = false;
     try {
       if (delivery.epoch !== target.epoch) return this.#mismatch(lane, target, delivery);
       const { bodies, suspects, mayStart } = this.#deps;
@@ -118,6 +123,7 @@ export class Dispatcher {
       // This may have taken a moment, in which the webhook changed or the shard was lost.
       if (!isCurrent) return lane.putBack(delivery);
       if (body === undefined) return this.#endUnsent(lane, delivery);
+      isSending = true;
       await this.#send(turn, body);
     } catch (error) {
       if (error instanceof Aborted) return lane.putBack(delivery);
@@ -125,7 +131,7 @@ export class Dispatcher {
         { err: error, delivery: delivery.id, webhook: lane.webhookId },
         'an attempt failed on our side',
       );
-      const outcome: Outcome = { kind: 'threw', why: String(error), reply: null };
+      const outcome: Outcome = { kind: isSending ? 'threw' : 'ours', why: String(error), reply: null };
       this.#landed(turn, { startedAt: this.#deps.clock.now(), durationMs: 0, outcome });
     } finally {
       this.#turns.end(turn);
@@ -175,7 +181,7 @@ export class Dispatcher {
   }
 
   #endOlderThan(lane: Lane, epoch: number): void {
-    for (const delivery of lane.takeOlderThan(epoch)) this.#write(lane, ended(lane.shard, delivery));
+    for (const delivery of lane.holding.takeOlderThan(epoch)) this.#write(lane, ended(lane.shard, delivery));
   }
 
   #write(lane: Lane, entry: Entry): void {
@@ -189,7 +195,7 @@ export class Dispatcher {
 
   #settle(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
     this.#deps.suspects.settled(shard, delivery.id);
-    lane.settle(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
+    lane.holding.settle(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
     // Whoever reads its settings next finds in the table that the webhook is to be switched off.
     if (webhook?.isCondemned === true) lane.forgetTarget();
   }

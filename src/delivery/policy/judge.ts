@@ -1,5 +1,5 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
-import type { Pending } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
 import { isOurs } from '../exchange/outcome.ts';
 import { deactivates, type DeactivationSettings } from './deactivation.ts';
 import { effectOf } from './effect.ts';

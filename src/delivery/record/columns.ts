@@ -1,6 +1,6 @@
 /** Entries as the columns of the record statement. */
 import { isOurs, labelOf } from '../exchange/outcome.ts';
-import type { Pending } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
 import type { Entry } from './entry.ts';
 import type { RecordColumns, StateColumns } from './queries.ts';
 

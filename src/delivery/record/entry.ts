@@ -1,7 +1,7 @@
 /** What became of a delivery, ready to be written down. */
 import type { Wire } from '../exchange/exchange.ts';
 import type { Outcome } from '../exchange/outcome.ts';
-import type { Pending } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
 import type { StoredHold } from '../policy/hold.ts';
 import type { Health } from '../policy/policy.ts';
 

@@ -17,6 +17,7 @@ type Deps = {
   sql: Sql;
   clock: Clock;
   log: Log;
+  metrics: { deactivated: () => void };
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number) => void;
@@ -49,7 +50,7 @@ export class SwitchOffs {
 
   /** Other processes need no word of it: who owns the shard is who sends. */
   async #do(lane: Lane, epoch: number): Promise<void> {
-    const { sql, clock, log, workerId, fenceOf, onLost, switchOff } = this.#deps;
+    const { sql, clock, log, metrics, workerId, fenceOf, onLost, switchOff } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);
     if (fence === undefined) return;
@@ -59,7 +60,9 @@ export class SwitchOffs {
         return switchOff(tx, { shard, webhookId, epoch }, clock.now());
       });
       if (isDone === undefined) onLost(shard);
-      else if (isDone) log.warn({ webhook: webhookId, shard }, 'a webhook was switched off: nothing arrives there');
+      if (isDone !== true) return;
+      metrics.deactivated();
+      log.warn({ webhook: webhookId, shard }, 'a webhook was switched off: nothing arrives there');
     } catch (error) {
       const about = { err: error, webhook: webhookId };
       if (isUnavailable(error)) log.warn(about, 'a webhook waits to be switched off: the database is away');

@@ -7,7 +7,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#database/batch.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Log } from '#kernel/log.ts';
-import type { Lane, Pending } from '../lanes/lane.ts';
+import type { Lane } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
 import { Cell, PUT_ASIDE_AT_DEATHS } from './cell.ts';
 import { insertNotes, loadNotes, type Note, type Noted } from './queries.ts';
 

@@ -1,0 +1,73 @@
+/** Who may switch a webhook off, and when it is too late for that. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { shardOf } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import { Lane } from '#delivery/lanes/lane.ts';
+import { SwitchOffs } from '#delivery/record/switch-off.ts';
+import { openNative } from '#publishing.ts';
+import { createSwitchOff } from '#webhooks/switch-off.ts';
+import { BASE_URL, startEngine } from '../setup/engine.ts';
+
+const FENCE = 5;
+
+/** A webhook of a shard that worker 7 holds, and what switches it off as whoever believes to have this fence. */
+const start = async () => {
+  const engine = await startEngine();
+  const { sql, clock } = engine;
+  const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
+  const shard = shardOf(webhookId);
+  await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
+  const demand = (fence: number, epoch: number) => {
+    const { promise: done, resolve } = Promise.withResolvers<number[]>();
+    const lost: number[] = [];
+    const lane = new Lane(shard, webhookId, { laneQueue: 1, slotsPerLane: 1, slotsPerSlowLane: 1 });
+    const switchOffs = new SwitchOffs({
+      sql,
+      clock,
+      log: createLog('silent'),
+      metrics: { deactivated: () => {} },
+      workerId: 7,
+      fenceOf: () => fence,
+      onLost: (one) => lost.push(one),
+      metrics: { deactivated: () => {} },
+      switchOff: createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog),
+      onDone: () => resolve(lost),
+    });
+    switchOffs.demand(lane, epoch);
+    return done;
+  };
+  const trace = async () => {
+    const [row] = await sql<{ isActive: boolean; epoch: number; entries: number }[]>`
+      select is_active as "isActive", epoch, (select count(*) from event where resource_type = 'changelog') as entries
+      from webhook where id = ${webhookId}`;
+    return { ...row };
+  };
+  return { sql, shard, webhookId, demand, trace };
+};
+
+test('who holds the shard switches off', async () => {
+  const { demand, trace } = await start();
+  assert.deepEqual(await demand(FENCE, 0), []);
+  assert.deepEqual(await trace(), { isActive: false, epoch: 1, entries: 1 });
+});
+
+test('who has lost the shard switches nothing off, and hears of it', async () => {
+  const { shard, demand, trace } = await start();
+  assert.deepEqual(await demand(FENCE - 1, 0), [shard]);
+  assert.deepEqual(await trace(), { isActive: true, epoch: 0, entries: 0 });
+});
+
+test('a webhook that was switched off and on again since it failed stays on', async () => {
+  const { sql, webhookId, demand, trace } = await start();
+  await sql`update webhook set epoch = 1 where id = ${webhookId}`;
+  assert.deepEqual(await demand(FENCE, 0), []);
+  assert.deepEqual(await trace(), { isActive: true, epoch: 1, entries: 0 });
+});
+
+test('a webhook that is off already is not switched off twice', async () => {
+  const { sql, webhookId, demand, trace } = await start();
+  await sql`update webhook set is_active = false where id = ${webhookId}`;
+  assert.deepEqual(await demand(FENCE, 0), []);
+  assert.deepEqual(await trace(), { isActive: false, epoch: 0, entries: 0 });
+});
