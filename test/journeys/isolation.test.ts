@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startEngine, type Engine } from '../setup/engine.ts';
+import { startReceiver, type Answerer, type Receiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+/** Of 16 slots 4 are for slow lanes, and 8 for those that were never answered. One store and one origin may have them all. */
+const settings = {
+  slots: 16,
+  overdraftSlots: 32,
+  exchangeTimeoutMs: 60_000,
+  storeSlotsPercent: 1_000,
+  originSlotsPercent: 1_000,
+};
+const HANGING = 12;
+
+const range = (count: number, from = 1): number[] => Array.from({ length: count }, (_, index) => from + index);
+const never: Answerer = () => {};
+
+const addWebhooks = async (engine: Engine, { url }: Receiver, count: number, storeId?: number): Promise<number[]> =>
+  Promise.all(range(count).map((n) => engine.addWebhook(`${url}/${n}`, storeId === undefined ? {} : { storeId })));
+
+const opened = (receiver: Receiver, count: number) =>
+  until(
+    async () => receiver.open(),
+    (open) => open >= count,
+  );
+
+/** Publishes one event after the other, each when the one before it was answered. */
+const publishInTurn = async (
+  engine: Engine,
+  worker: Awaited<ReturnType<Engine['startWorker']>>,
+  receiver: Receiver,
+) => {
+  for (const id of range(10, 100)) {
+    const before = receiver.got.length;
+    await engine.publish([id], worker);
+    await receiver.until(before + 1);
+  }
+};
+
+test('webhooks that failed before a restart wait for each other, and nobody waits for them', async () => {
+  const engine = await startEngine();
+  const [hanging, healthy] = [await startReceiver(), await startReceiver()];
+  hanging.answer(never);
+  await addWebhooks(engine, hanging, HANGING);
+  await engine.sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
+    select shard, id, epoch, 3, now() from webhook`;
+  await engine.addWebhook(healthy.url);
+  const worker = await engine.startWorker(settings);
+  await publishInTurn(engine, worker, healthy);
+  assert.equal(hanging.got.length, 4);
+});
+
+test('webhooks that all begin to hang leave the slots of the others', async () => {
+  const engine = await startEngine();
+  const [hanging, healthy] = [await startReceiver(), await startReceiver()];
+  await addWebhooks(engine, hanging, 20);
+  await engine.addWebhook(healthy.url);
+  const worker = await engine.startWorker({ ...settings, slowAfterMs: 200 });
+  await engine.publish([1], worker);
+  await Promise.all([hanging.until(20), healthy.until(1)]);
+  hanging.answer(never);
+  await engine.publish([2], worker);
+  // More than there are slots, each webhook with one: who turned slow is in overdraft, and gets no second one.
+  await opened(hanging, 20);
+  await publishInTurn(engine, worker, healthy);
+  assert.equal(hanging.open(), 20);
+});
+
+test('webhooks that never answered leave the slots of those that did', async () => {
+  const engine = await startEngine();
+  const [hanging, healthy] = [await startReceiver(), await startReceiver()];
+  await engine.addWebhook(healthy.url);
+  const worker = await engine.startWorker({ ...settings, slowAfterMs: 600_000 });
+  await engine.publish([1], worker);
+  await healthy.until(1);
+  hanging.answer(never);
+  await addWebhooks(engine, hanging, 20);
+  await publishInTurn(engine, worker, healthy);
+  assert.equal(hanging.got.length, 8);
+});
+
+test('a store has its share of the slots, and another store does not wait for it', async () => {
+  const engine = await startEngine();
+  const [large, other] = [await startReceiver(), await startReceiver()];
+  large.answer(never);
+  await addWebhooks(engine, large, 6);
+  const otherStore = await engine.addStore();
+  await engine.addWebhook(other.url, { storeId: otherStore });
+  const worker = await engine.startWorker({ ...settings, storeSlotsPercent: 25 });
+  await engine.publish([1], worker);
+  await opened(large, 4);
+  await engine.publish([2], worker, otherStore);
+  await other.until(1);
+  assert.equal(large.got.length, 4);
+});
+
+test('an origin has its share of the slots, whoever sends to it, and the others do not wait for it', async () => {
+  const engine = await startEngine();
+  const [origin, other] = [await startReceiver(), await startReceiver()];
+  origin.answer(never);
+  const stores = [engine.storeId, await engine.addStore(), await engine.addStore()];
+  for (const storeId of stores) await addWebhooks(engine, origin, 2, storeId);
+  for (const storeId of stores) await engine.addWebhook(other.url, { storeId });
+  const worker = await engine.startWorker({ ...settings, originSlotsPercent: 25 });
+  for (const storeId of stores) await engine.publish([1], worker, storeId);
+  await Promise.all([opened(origin, 4), other.until(3)]);
+  for (const storeId of stores) await engine.publish([2], worker, storeId);
+  await other.until(6);
+  assert.equal(origin.got.length, 4);
+});
+
+test('a first attempt goes before a flood of retries that waits longer', async () => {
+  const FLOOD = 60;
+  const engine = await startEngine();
+  const [retried, fresh] = [await startReceiver(), await startReceiver()];
+  const answers: (() => void)[] = [];
+  retried.answer((_got, response) => void answers.push(() => response.writeHead(204).end()));
+  await addWebhooks(engine, retried, FLOOD);
+  await engine.publish([1]);
+  await engine.sql`update delivery set attempts = 1`;
+  const otherStore = await engine.addStore();
+  await engine.addWebhook(fresh.url, { storeId: otherStore });
+  const worker = await engine.startWorker({ ...settings, slowAfterMs: 600_000 });
+  await opened(retried, 8);
+  await engine.publish([2], worker, otherStore);
+  // One retry after the other makes room, until the first attempt, whose webhook has to be read before, has taken it.
+  const landed = () => retried.got.length + fresh.got.length;
+  for (let answered = 0; fresh.got.length === 0; answered += 1) {
+    answers[answered]?.();
+    await until(
+      async () => landed(),
+      (count) => count > 8 + answered,
+    );
+  }
+  assert.ok(retried.got.length < FLOOD, `all ${FLOOD} retries went before it`);
+});
+
+test('a webhook has more exchanges at once when it needs them, and no more than one may', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  let most = 0;
+  receiver.answer((_got, response) => {
+    most = Math.max(most, receiver.open());
+    setTimeout(() => response.writeHead(204).end(), 30);
+  });
+  await engine.addWebhook(receiver.url);
+  const worker = await engine.startWorker({ slotsPerLane: 4 });
+  await engine.publish(range(60), worker);
+  await receiver.until(60);
+  assert.equal(most, 4);
+});
