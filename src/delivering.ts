@@ -23,6 +23,7 @@ export const createWorker = (
     sql,
     direct,
     clock,
+    leaseClock: clock,
     random,
     log,
     sealer,

@@ -2,12 +2,29 @@ import { systemClock, type Clock } from '#kernel/clock.ts';
 
 export type TestClock = Clock & { advance: (ms: number) => void };
 
-/** Real time plus what the test added to it. */
+/** Real time plus what the test added to it: a clock on the wall that is set. */
 export const testClock = (): TestClock => {
   let addedMs = 0;
   return {
     now: () => new Date(Date.now() + addedMs),
     monotonicMs: systemClock.monotonicMs,
     advance: (ms) => void (addedMs += ms),
+  };
+};
+
+/** One on which time passes: `advance` moves spans too, and `set` the clock on the wall alone. */
+export type PassingClock = TestClock & { set: (ms: number) => void };
+
+export const passingClock = (): PassingClock => {
+  const wall = testClock();
+  let passedMs = 0;
+  return {
+    now: wall.now,
+    monotonicMs: () => systemClock.monotonicMs() + passedMs,
+    advance: (ms) => {
+      wall.advance(ms);
+      passedMs += ms;
+    },
+    set: wall.advance,
   };
 };
