@@ -12,11 +12,13 @@ import { surveyOf, SHARD_GROUPS } from './survey.ts';
 export type EngineView = {
   clock: Clock;
   settings: { slots: number };
-  lanes: { all: () => Iterable<Lane> };
-  ownership: { owned: () => number[] };
-  dispatcher: { readonly slots: Slots };
-  connections: { readonly sockets: Sockets };
-  recorder: { unrecorded: () => number };
+  engine: {
+    lanes: { all: () => Iterable<Lane> };
+    ownership: { owned: () => number[] };
+    dispatcher: { readonly slots: Slots };
+    connections: { readonly sockets: Sockets };
+    underFence: { recorder: { unrecorded: () => number } };
+  };
 };
 
 const MS = 1_000;
@@ -36,7 +38,7 @@ const createGauges = (registry: Registry) => (name: string, help: string, read: 
   );
 
 /** By the one label that tells its values apart. */
-const observeSockets = (registry: Registry, { connections }: EngineView): void => {
+const observeSockets = (registry: Registry, { connections }: EngineView['engine']): void => {
   const registers = [registry];
   registry.registerMetric(
     new Gauge({
@@ -80,7 +82,8 @@ const observeSockets = (registry: Registry, { connections }: EngineView): void =
 };
 
 export const observeEngine = (registry: Registry, view: EngineView): void => {
-  const { clock, settings, lanes, ownership, dispatcher, recorder } = view;
+  const { clock, settings } = view;
+  const { lanes, ownership, dispatcher, underFence } = view.engine;
   const registers = [registry];
   const gauge = createGauges(registry);
   gauge('halcyon_delivery_in_flight', 'Attempts under way', () => dispatcher.slots.inFlight);
@@ -88,9 +91,11 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
   gauge('halcyon_delivery_slow', 'Attempts that are slow or of slow endpoints', () => dispatcher.slots.slow);
   gauge('halcyon_delivery_slow_limit', 'Slots that the slow ones may have', () => dispatcher.slots.slowLimit);
   gauge('halcyon_delivery_unproven', 'Attempts at endpoints that never answered fast', () => dispatcher.slots.unproven);
-  gauge('halcyon_delivery_unrecorded', 'Attempts that ended and are not recorded yet', () => recorder.unrecorded());
+  gauge('halcyon_delivery_unrecorded', 'Attempts that ended and are not recorded yet', () =>
+    underFence.recorder.unrecorded(),
+  );
   gauge('halcyon_shards_held', 'Shards that this process has, of 256', () => ownership.owned().length);
-  observeSockets(registry, view);
+  observeSockets(registry, view.engine);
   // One walk over the lanes for the three of them: the first is asked first, and sets the others.
   registry.registerMetric(
     new Gauge({

@@ -1,0 +1,136 @@
+/** The parts of a worker, wired here and nowhere else, and how lanes go from one to the next. */
+import type { Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import type { Clock } from '#kernel/clock.ts';
+import type { Log } from '#kernel/log.ts';
+import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
+import { Connections, type ConnectionSettings } from './exchange/connections.ts';
+import type { Guard } from './exchange/guard.ts';
+import { Discovery } from './lanes/discovery.ts';
+import { Fetcher } from './lanes/fetcher.ts';
+import type { Lane } from './lanes/lane.ts';
+import { Lanes, type LanesLimits } from './lanes/lanes.ts';
+import { Timetable } from './lanes/timetable.ts';
+import { Bodies } from './message/bodies.ts';
+import type { EngineMetrics } from './metrics/metrics.ts';
+import type { SwitchOff } from './record/switch-off.ts';
+import type { LeaseSettings } from './shards/heartbeat.ts';
+import { Ownership } from './shards/ownership.ts';
+import { Signal } from './signal.ts';
+import { openUnderFence, type UnderFence } from './under-fence.ts';
+
+export type EngineSettings = LeaseSettings &
+  LanesLimits &
+  DispatchSettings &
+  ConnectionSettings & { bodyCacheBytes: number; relationPrefix: string };
+
+export type EngineDeps = {
+  sql: Sql;
+  /** For what needs a connection to PostgreSQL itself: words from other processes, the heartbeat. */
+  direct: Sql;
+  clock: Clock;
+  /** By which leases are held: apart, so that hours may pass for lanes in a moment and no shard is lost. */
+  leaseClock: Clock;
+  random: () => number;
+  log: Log;
+  sealer: Sealer;
+  guard: Guard;
+  metrics: EngineMetrics;
+  /** Switches a webhook off, in the transaction that holds its shard. */
+  switchOff: SwitchOff;
+  settings: EngineSettings;
+};
+
+export class Engine {
+  readonly lanes: Lanes;
+  readonly bodies: Bodies;
+  readonly connections: Connections;
+  readonly ownership: Ownership;
+  readonly underFence: UnderFence;
+  readonly dispatcher: Dispatcher;
+  readonly fetcher: Fetcher;
+  readonly discovery: Discovery;
+  readonly timetable: Timetable;
+  /** Fires whenever a delivery ended or went back to the table. */
+  readonly settling = new Signal();
+  readonly #metrics: EngineMetrics;
+
+  constructor(deps: EngineDeps) {
+    const { sql, clock, log, settings, metrics } = deps;
+    this.#metrics = metrics;
+    this.lanes = new Lanes(settings);
+    this.bodies = new Bodies({ sql, ...settings });
+    this.connections = new Connections({ guard: deps.guard, clock, settings });
+    this.ownership = new Ownership({
+      ...deps,
+      clock: deps.leaseClock,
+      metrics: metrics.shards,
+      onGained: (shards) => this.underFence.suspects.gained(shards),
+      onLost: (shards) => this.#close(shards),
+      drain: (shards) => this.#drain(shards),
+    });
+    this.underFence = openUnderFence({
+      ...deps,
+      workerId: settings.workerId,
+      ownership: this.ownership,
+      onReady: (shards) => this.discovery.shards(shards),
+      onReturned: (lane) => this.send([lane]),
+      onSwitchedOff: (lane) => this.fetcher.want(lane),
+    });
+    const { recorder, suspects, switchOffs } = this.underFence;
+    this.dispatcher = new Dispatcher({
+      ...deps,
+      bodies: this.bodies,
+      connections: this.connections,
+      recorder,
+      suspects,
+      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && suspects.isReady(shard),
+      onSettled: (lane) => this.#settled(lane),
+      onPaced: (lane) => this.timetable.look(lane),
+    });
+    const want = (lane: Lane) => this.fetcher.want(lane);
+    const send = (lane: Lane) => this.send([lane]);
+    const owns = (shard: number) => this.ownership.owns(shard);
+    this.timetable = new Timetable({ clock, want, onDue: send });
+    const look = (lane: Lane) => this.timetable.look(lane);
+    this.discovery = new Discovery({ sql, clock, log, lanes: this.lanes, owns, look });
+    const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
+    const { sealer } = deps;
+    this.fetcher = new Fetcher({ sql, clock, log, sealer, bodies: this.bodies, onFilled: send, onCondemned });
+    metrics.watch({ clock, settings, engine: this });
+  }
+
+  /** Starts what the lanes can send, and looks after what they need. */
+  send(lanes: Iterable<Lane>): void {
+    for (const lane of lanes) {
+      this.timetable.look(lane);
+      this.dispatcher.list(lane);
+    }
+    this.dispatcher.pump();
+  }
+
+  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. */
+  abort(belongs: (lane: Lane) => boolean): void {
+    this.#metrics.attempts.aborted(this.dispatcher.abort(belongs));
+  }
+
+  #close(shards: readonly number[]): void {
+    for (const shard of shards) this.lanes.close(shard);
+    this.underFence.suspects.lost(shards);
+    this.abort((lane) => lane.isClosed);
+  }
+
+  async #drain(shards: readonly number[]): Promise<number[]> {
+    this.underFence.suspects.release(({ shard }) => shards.includes(shard));
+    for (;;) {
+      const empty = shards.filter((shard) => [...this.lanes.ofShards([shard])].every((lane) => lane.holding.isSettled));
+      if (empty.length > 0) return empty;
+      await this.settling.next();
+    }
+  }
+
+  #settled(lane: Lane): void {
+    this.timetable.look(lane);
+    this.settling.fire();
+  }
+}
