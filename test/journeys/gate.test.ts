@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startEngine, type Engine } from '../setup/engine.ts';
+import { startReceiver, type Receiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
+
+const stateOf = async ({ sql }: Engine) => {
+  const [row] = await sql<{ failures: number; probeAt: Date | null; pending: number; charged: number }[]>`
+    select consecutive_failures as failures, probe_at as "probeAt", (select count(*) from delivery) as pending,
+      (select count(*) from delivery where attempts > 0) as charged
+    from webhook_state`;
+  return row ?? { failures: 0, probeAt: null, pending: 0, charged: 0 };
+};
+
+/** An endpoint that refuses, with many deliveries: its breaker is open when this resolves. */
+const startDead = async (): Promise<{ engine: Engine; receiver: Receiver }> => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  receiver.answer((_got, response) => response.writeHead(500).end());
+  await engine.addWebhook(receiver.url);
+  await engine.publish(range(20));
+  return { engine, receiver };
+};
+
+/** The worker has had the time to send more, if it would: something else that was published later has arrived. */
+const meanwhile = async (engine: Engine, worker: Parameters<Engine['publish']>[1]): Promise<void> => {
+  const other = await startReceiver();
+  const storeId = await engine.addStore();
+  await engine.addWebhook(other.url, { storeId });
+  await engine.publish([1], worker, storeId);
+  await other.until(1);
+};
+
+test('after five failures a dead endpoint is probed ever more rarely, and what waits is not charged', async () => {
+  const { engine, receiver } = await startDead();
+  const worker = await engine.startWorker();
+  await until(
+    () => stateOf(engine),
+    ({ failures }) => failures === 5,
+  );
+  let seen = 5;
+  for (const [seconds, probes] of [
+    [9, 0],
+    [2, 1],
+    [18, 0],
+    [3, 1],
+  ] as const) {
+    engine.clock.advance(seconds * 1_000);
+    seen += probes;
+    await until(
+      () => stateOf(engine),
+      ({ failures }) => failures === seen,
+    );
+    await meanwhile(engine, worker);
+    assert.equal(receiver.got.length, seen, `${seconds} s later`);
+  }
+  assert.equal((await stateOf(engine)).charged, 7);
+});
+
+test('a probe that succeeds closes the breaker, and what waited is delivered at once', async () => {
+  const { engine, receiver } = await startDead();
+  await engine.startWorker();
+  await until(
+    () => stateOf(engine),
+    ({ failures }) => failures === 5,
+  );
+  receiver.answer((_got, response) => response.writeHead(204).end());
+  engine.clock.advance(11_000);
+  await receiver.until(20);
+  const state = await until(
+    () => stateOf(engine),
+    ({ pending }) => pending === 5,
+  );
+  assert.deepEqual(state, { failures: 0, probeAt: null, pending: 5, charged: 5 });
+});
+
+test('a new owner goes on with the breaker of the one before', async () => {
+  const { engine, receiver } = await startDead();
+  const first = await engine.startWorker();
+  const { probeAt } = await until(
+    () => stateOf(engine),
+    ({ failures }) => failures === 5,
+  );
+  await first.stop();
+  const second = await engine.startWorker();
+  await meanwhile(engine, second);
+  assert.equal(receiver.got.length, 5);
+  const waitMs = (probeAt?.getTime() ?? 0) - engine.clock.now().getTime();
+  assert.ok(waitMs > 0 && waitMs <= 10_000);
+  engine.clock.advance(waitMs + 1_000);
+  await receiver.until(6);
+});
+
+test('a clock that is set neither ends a pause nor makes it longer', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  receiver.answer((_got, response) => response.writeHead(503, { 'retry-after': '60' }).end());
+  await engine.addWebhook(receiver.url);
+  const worker = await engine.startWorker();
+  await engine.publish([1], worker);
+  await receiver.until(1);
+  await until(
+    () => stateOf(engine),
+    ({ charged }) => charged === 1,
+  );
+  receiver.answer((_got, response) => response.writeHead(204).end());
+  engine.clock.set(300_000);
+  await engine.publish([2], worker);
+  await meanwhile(engine, worker);
+  assert.equal(receiver.got.length, 1, 'the pause is not over');
+  engine.clock.set(-600_000);
+  engine.clock.advance(61_000);
+  await receiver.until(2);
+});
+
+test('a webhook gets no more a second than its rate', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  await engine.addWebhook(receiver.url, { ratePerSecond: 20 });
+  const startedMs = performance.now();
+  await engine.publish(range(30));
+  await engine.startWorker();
+  await receiver.until(30);
+  // The first one starts at once.
+  assert.ok(performance.now() - startedMs >= (29 * 1_000) / 20);
+});
