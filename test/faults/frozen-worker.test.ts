@@ -53,7 +53,5 @@ test('workers that are frozen past their lease neither send nor record for what 
   }
   t.diagnostic(`in flight at each freeze: ${inFlight.join(' ')}`);
   await fleet.settle(t);
-  const duplicates = ledger.duplicates();
-  assert.ok(duplicates.length > 0, 'what a frozen worker had sent is sent by the next owner too');
-  assert.ok(duplicates.length <= ledger.exposed());
+  assert.ok(ledger.duplicates().length > 0, 'what a frozen worker had sent is sent by the next owner too');
 });

@@ -17,7 +17,7 @@
  */
 import type { Sql } from '#database/pool.ts';
 import { shardOf } from '#kernel/ids.ts';
-import type { Arrival, Ledger } from './ledger.ts';
+import { nameOf, type Arrival, type Ledger } from './ledger.ts';
 
 const WRITES = [
   ['delivery', 'update'],
@@ -38,6 +38,14 @@ export const startAudit = async (sql: Sql): Promise<void> => {
       n bigserial primary key, xid xid8, session text, wrote text, shard smallint, rows int, owner bigint, fence bigint,
       at timestamptz
     );
+    create table audit_attempt (session text, webhook_id bigint, event_id bigint, n smallint);
+    create function audit_attempt() returns trigger language plpgsql as $$ begin
+      insert into audit_attempt
+      select current_setting('application_name'), webhook_id, event_id, n from written;
+      return null;
+    end $$;
+    create trigger audit_each after insert on attempt referencing new table as written
+      for each statement execute function audit_attempt();
     create function audit_lease() returns trigger language plpgsql as $$ begin
       insert into audit_lease (shard, owner, fence, was, seen, at, session)
       values (new.shard, new.owner, new.fence, old.owner, pg_current_snapshot(), clock_timestamp(),
@@ -109,6 +117,16 @@ export const strangeArrivals = async (sql: Sql, { arrivals }: Ledger): Promise<A
     const atMs = performance.timeOrigin + arrivedMs;
     return history.findLast(({ at }) => at.getTime() <= atMs)?.session !== life;
   });
+};
+
+/** What each life has recorded, as the ledger calls its arrivals. An attempt that was there already is not among it. */
+export const recordedAttempts = async (sql: Sql): Promise<ReadonlySet<string>> => {
+  const rows = await sql<{ session: string; path: string; id: string; n: number }[]>`
+    select a.session, substring(w.url from '//[^/]+(/.*)') as path, e.resource_id as id, a.n
+    from audit_attempt a join webhook w on w.id = a.webhook_id join event e on e.id = a.event_id`;
+  return new Set(
+    rows.map(({ session, path, id, n }) => nameOf({ life: session, delivery: `${path} ${id}`, attempt: n })),
+  );
 };
 
 /** How much was looked at: a run in which nothing changed hands proves nothing. */

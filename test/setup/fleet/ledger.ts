@@ -19,9 +19,6 @@ export type Arrival = {
 /** When a life was hurt, and what may be sent again because of it: killed, frozen, or cut off from the database. */
 export type Fault = { life: string; atMs: number; what: string };
 
-/** What is answered is recorded within this time, also by a worker that shares two cores with the whole fleet. */
-export const RECORDED_WITHIN_MS = 1_000;
-
 const LIFE = /^(l\d+)-webhook-attempt$/;
 
 export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: number } => {
@@ -32,17 +29,14 @@ export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: n
   throw new Error(`No worker of the fleet sends such headers: ${JSON.stringify(headers)}`);
 };
 
+/** What was sent before a fault has arrived by then, also at a receiver that is busy. */
+const ON_THE_WIRE_MS = 1_000;
 /** Hang-ups within this time are one. */
 const ONE_FAULT_MS = 500;
 
-/** Read at the end: what was on the wire when its sender was killed arrives a moment after. */
-const isExposed = ({ life, arrivedMs, answeredMs }: Arrival, faults: readonly Fault[]): boolean =>
-  faults.some(
-    (fault) =>
-      fault.life === life &&
-      arrivedMs < fault.atMs + RECORDED_WITHIN_MS &&
-      answeredMs > fault.atMs - RECORDED_WITHIN_MS,
-  );
+/** An arrival as the record of its attempt is called. */
+export const nameOf = ({ life, delivery, attempt }: Pick<Arrival, 'life' | 'delivery' | 'attempt'>): string =>
+  [life, delivery, attempt].join(' ');
 
 export class Ledger {
   readonly arrivals: Arrival[] = [];
@@ -112,15 +106,22 @@ export class Ledger {
     return found;
   }
 
-  /** Duplicates that no fault accounts for: what was sent before was neither in flight nor unrecorded at one. */
-  unexplained(): { again: Arrival; before: Arrival }[] {
-    const faults = [...this.faults, ...this.suspensions()];
-    return this.duplicates().filter(({ before }) => !isExposed(before, faults));
-  }
-
-  /** At most so many may come twice: what was in flight or unrecorded at the faults. */
-  exposed(): number {
-    const faults = [...this.faults, ...this.suspensions()];
-    return this.arrivals.filter((arrival) => isExposed(arrival, faults)).length;
+  /**
+   * What a fault may have sent again: arrivals of the life it hurt, in flight at it, or answered before and not among the
+   * `recorded`. Judged at the end, because what was on the wire when its sender was killed arrives a moment after.
+   */
+  exposed(recorded: ReadonlySet<string>): Set<Arrival> {
+    const faults = Map.groupBy([...this.faults, ...this.suspensions()], ({ life }) => life);
+    // A life that was frozen and has the shard again may send again, and what it records is the last.
+    const newest = new Map(this.arrivals.map((arrival) => [nameOf(arrival), arrival]));
+    const isExposed = (arrival: Arrival) =>
+      faults.get(arrival.life)?.some(({ atMs }) => {
+        const isBefore = arrival.arrivedMs < atMs + ON_THE_WIRE_MS;
+        return (
+          isBefore &&
+          (arrival.answeredMs > atMs || !recorded.has(nameOf(arrival)) || newest.get(nameOf(arrival)) !== arrival)
+        );
+      }) ?? false;
+    return new Set(this.arrivals.filter(isExposed));
   }
 }
