@@ -84,7 +84,12 @@ test('a new owner goes on with the breaker of the one before', async () => {
     ({ failures }) => failures === 5,
   );
   await first.stop();
+  // Of the same store, so the new owner finds both at once.
+  const other = await startReceiver();
+  await engine.addWebhook(other.url);
+  await engine.publish([21]);
   const second = await engine.startWorker();
+  await other.until(1);
   await meanwhile(engine, second);
   assert.equal(receiver.got.length, 5);
   const waitMs = (probeAt?.getTime() ?? 0) - engine.clock.now().getTime();
