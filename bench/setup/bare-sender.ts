@@ -30,7 +30,14 @@ const endpointAt = (url: URL, index: number, connect: buildConnector.connector):
   const storeId = 256 * (index + 1);
   const { modifiedAt: _, ...event } = eventMaker(storeId)(0);
   return {
-    pool: new Pool(url.origin, { connect, connections: null, pipelining: 1, headersTimeout: 0, bodyTimeout: 0 }),
+    pool: new Pool(url.origin, {
+      connect,
+      connections: null,
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      allowH2: false,
+    }),
     path: url.pathname + url.search,
     webhookId: index + 1,
     event: { ...event, id: 0, storeId, version: 1, nonce: 2 ** 40 + index, baseUrl: BASE_URL },
@@ -40,7 +47,9 @@ const endpointAt = (url: URL, index: number, connect: buildConnector.connector):
 };
 
 export const openSender = (urls: readonly string[]): BareSender => {
-  const connect = buildConnector({ lookup: createGuard(['127.0.0.0/8']).lookup });
+  // Its cache of TLS sessions has room for all, where the default is 100.
+  const { lookup } = createGuard(['127.0.0.0/8']);
+  const connect = buildConnector({ lookup, allowH2: false, maxCachedSessions: 100_000 });
   const endpoints = urls.map((url, index) => endpointAt(new URL(url), index, connect));
   const at = (index: number): Endpoint => {
     const endpoint = endpoints[index % endpoints.length];

@@ -1,5 +1,6 @@
 /** Who takes part when deliveries are measured: PostgreSQL, a receiver with many ports, stores that send to them. */
 import { randomBytes } from 'node:crypto';
+import type { KeyPair } from '../../test/setup/authority.ts';
 import { until } from '../../test/setup/until.ts';
 import { startChild, type Child } from './child.ts';
 import { startDatabase, type Database } from './database.ts';
@@ -20,14 +21,14 @@ export type Scene = {
   ) => Promise<{ engine: Child<EngineProcess>; settings: string }>;
 };
 
-/** One store an endpoint, each with one webhook. */
+/** One store an endpoint, each with one webhook; endpoints speak TLS where there is a key. */
 export const startScene = async (
   defer: Defer,
-  { endpoints, observed = false }: { endpoints: number; observed?: boolean },
+  { endpoints, observed = false, pair }: { endpoints: number; observed?: boolean; pair?: KeyPair },
 ): Promise<Scene> => {
   const database = await startDatabase(defer, observed);
   const receiver = await startChild<ReceiverProcess>(defer, import.meta.resolve('./receiver-process.ts'));
-  const urls = await receiver.ask('listen', endpoints);
+  const urls = await receiver.ask('listen', { ports: endpoints, pair });
   const secretKey = randomBytes(32);
   const storeIds = await seedStores(database.sql, urls, secretKey);
   return {
@@ -44,17 +45,46 @@ export const startScene = async (
   };
 };
 
-const RECORD_PATIENCE_MS = 30_000;
+const RECORD_PATIENCE_MS = 120_000;
+
+/** Resolves when none of the scene's own webhooks has anything pending; what else is in the table does not count. */
+export const untilRecorded = async ({ database: { sql }, storeIds }: Scene): Promise<void> => {
+  const webhooks = await sql<{ shard: number; id: number }[]>`
+    select shard, id from webhook where store_id = any (${storeIds})`;
+  await until(
+    () => sql`
+      select from unnest(${webhooks.map(({ shard }) => shard)}::smallint[], ${webhooks.map(({ id }) => id)}::bigint[])
+        as w (shard, id)
+      where exists (select from delivery d where d.shard = w.shard and d.webhook_id = w.id)
+      limit 1`,
+    ({ length }) => length === 0,
+    RECORD_PATIENCE_MS,
+  );
+};
+
+export type Done = { ms: number; publishMs: number; connections: number };
+
+/** From the first publish until every delivery is received and written down. */
+export const publishAll = async (scene: Scene, publisher: Child<EngineProcess>, load: Load): Promise<Done> => {
+  const startedAt = performance.now();
+  const [connections, publishMs] = await Promise.all([
+    scene.receiver.ask('until', load.requests * load.arrayOf),
+    publisher.ask('publish', load).then(() => performance.now() - startedAt),
+  ]);
+  await untilRecorded(scene);
+  return { ms: performance.now() - startedAt, publishMs, connections };
+};
 
 /** `failed`: attempts that were not delivered and had to be repeated, a minute later at the earliest. */
-export type Recorded = { ms: number; publishMs: number; connections: number; failed: number };
+export type Recorded = Done & { failed: number };
 
-/** From the first publish until every delivery is recorded. Throws where one is missing or not successful. */
+/** The same; throws where a delivery is missing or not successful. */
 export const publishAndRecord = async (
-  { database: { sql }, receiver }: Scene,
+  scene: Scene,
   publisher: Child<EngineProcess>,
   load: Load,
 ): Promise<Recorded> => {
+  const { sql } = scene.database;
   const events = load.requests * load.arrayOf;
   const count = async () => {
     const [row] = await sql<{ successful: number; failed: number }[]>`
@@ -63,19 +93,9 @@ export const publishAndRecord = async (
     return row ?? { successful: 0, failed: 0 };
   };
   const before = await count();
-  const startedAt = performance.now();
-  const [connections, publishMs] = await Promise.all([
-    receiver.ask('until', events),
-    publisher.ask('publish', load).then(() => performance.now() - startedAt),
-  ]);
-  await until(
-    () => sql`select from delivery limit 1`,
-    ({ length }) => length === 0,
-    RECORD_PATIENCE_MS,
-  );
-  const ms = performance.now() - startedAt;
+  const done = await publishAll(scene, publisher, load);
   const after = await count();
   const recorded = after.successful - before.successful;
   if (recorded !== events) throw new Error(`${events} events made ${recorded} successful deliveries`);
-  return { ms, publishMs, connections, failed: after.failed - before.failed };
+  return { ...done, failed: after.failed - before.failed };
 };
