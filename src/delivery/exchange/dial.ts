@@ -10,7 +10,7 @@ export type DialSettings = { connectTimeoutMs: number; tlsSessions: number };
 /** How far opening is. */
 type Step = 'dns' | 'connect' | 'tls';
 
-export type Dialling = {
+type Dialling = {
   origin: string;
   /** An IPv6 address without its brackets. */
   hostname: string;
@@ -30,7 +30,7 @@ export type Dialer = {
 
 const TCP_KEEP_ALIVE_MS = 60_000;
 
-export class ConnectTimeout extends Error {
+class ConnectTimeout extends Error {
   readonly code = 'UND_ERR_CONNECT_TIMEOUT';
 }
 

@@ -53,7 +53,7 @@ const isOfResolver = (error: Error): boolean =>
 const causeOf = (error: Error): Error =>
   error instanceof AggregateError && error.errors[0] instanceof Error ? causeOf(error.errors[0]) : error;
 
-export const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '');
+const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '');
 
 const verdictOf = (error: Error): Verdict => {
   if (error instanceof HeadTooLarge) return 'large';
