@@ -14,11 +14,14 @@ alter table webhook_state add column is_condemned boolean not null default false
 -- second on the owner notes what it is about to send (delivery_suspect), so that what kills its owners can be told apart.
 alter table shard_lease add column deaths smallint not null default 0 check (deaths >= 0);
 
--- What is being sent in a shard whose owners die: noted before, removed with the record. What stands here when the owner
--- died was in flight, and `deaths` counts how often. Innocent ones are sent the next time; the one that kills is put aside.
+-- What is being sent in a shard whose owners die: noted before, removed with the record. What stands here with the fence of
+-- an owner that died was in flight, and `deaths` counts how often. Innocent ones are sent the next time; the one that kills
+-- is put aside.
 create table delivery_suspect (
   shard       smallint not null,
   delivery_id bigint not null,
+  -- Of the owner who sent it last.
+  fence       bigint not null,
   deaths      smallint not null default 0 check (deaths >= 0),
   primary key (shard, delivery_id)
 );

@@ -188,6 +188,7 @@ CREATE INDEX delivery_done_webhook ON ONLY public.delivery_done USING btree (sha
 create table delivery_suspect (
   shard smallint not null,
   delivery_id bigint not null,
+  fence bigint not null,
   deaths smallint default 0 not null,
   constraint delivery_suspect_deaths_check CHECK ((deaths >= 0)),
   constraint delivery_suspect_pkey PRIMARY KEY (shard, delivery_id)

@@ -26,7 +26,6 @@ const start = async () => {
       sql,
       clock,
       log: createLog('silent'),
-      metrics: { deactivated: () => {} },
       workerId: 7,
       fenceOf: () => fence,
       onLost: (one) => lost.push(one),

@@ -54,10 +54,6 @@ export class Dispatcher {
     this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
 
-  get inFlight(): number {
-    return this.#turns.slots.inFlight;
-  }
-
   /** How many are in flight, and how much of that the slow ones have. */
   get slots(): Turns['slots'] {
     return this.#turns.slots;
@@ -118,7 +114,7 @@ export class Dispatcher {
       if (isAdmitted === undefined) return this.#putAside(lane, delivery);
       if (!isAdmitted) return;
       const body = bodies.peek(delivery.eventId) ?? (await bodies.find(lane.shard, delivery.eventId));
-      const isNoted = !suspects.isWatched(lane.shard) || (await suspects.note(lane.shard, delivery.id));
+      const isNoted = !suspects.mustNote(lane.shard, delivery.id) || (await suspects.note(lane.shard, delivery.id));
       const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
       // This may have taken a moment, in which the webhook changed or the shard was lost.
       if (!isCurrent) return lane.putBack(delivery);

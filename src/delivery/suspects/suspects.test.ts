@@ -23,8 +23,11 @@ let nextShard = 0;
 const shardWith = async (notes: Readonly<Record<number, number>>, owner = DEAD): Promise<number> => {
   const shard = (nextShard += 1);
   await sql`update shard_lease set owner = ${owner}, fence = 1 where shard = ${shard}`;
-  for (const [id, deaths] of Object.entries(notes))
-    await sql`insert into delivery_suspect (shard, delivery_id, deaths) values (${shard}, ${Number(id)}, ${deaths})`;
+  for (const [id, deaths] of Object.entries(notes)) {
+    await sql`
+      insert into delivery_suspect (shard, delivery_id, fence, deaths)
+      values (${shard}, ${Number(id)}, 1, ${deaths})`;
+  }
   return shard;
 };
 
@@ -76,6 +79,26 @@ test('a take-over from a dead owner counts one death more, of the shard and of a
   assert.deepEqual(await notesOf(shard), { 11: 1, 12: 4 });
 });
 
+test('what was not in flight under the dead owner, because it waited its turn, is not counted', async () => {
+  const shard = await shardWith({ 11: 2, 12: 2 });
+  await sql`update shard_lease set fence = 2 where shard = ${shard}`;
+  await sql`update delivery_suspect set fence = 2 where shard = ${shard} and delivery_id = 12`;
+  assert.deepEqual(await take(shard), [1]);
+  assert.deepEqual(await notesOf(shard), { 11: 2, 12: 3 });
+});
+
+test('a suspect is noted each time it is sent by another owner, however long nobody died', async () => {
+  const shard = await shardWith({ 11: 2 }, SELF);
+  await sql`update shard_lease set fence = 7 where shard = ${shard}`;
+  const { suspects } = await suspectsOf(shard, 7, 0);
+  assert.equal(suspects.mustNote(shard, 11), true);
+  assert.equal(await suspects.note(shard, 11), true);
+  const [note] = await sql<
+    { fence: number }[]
+  >`select fence from delivery_suspect where delivery_id = 11 and shard = ${shard}`;
+  assert.equal(note?.fence, 7);
+});
+
 test('a shard that was handed back has nothing to forgive, and who takes it then counts nothing', async () => {
   const shard = await shardWith({ 11: 2 }, SELF);
   await sql`update shard_lease set deaths = 4 where shard = ${shard}`;
@@ -123,7 +146,7 @@ test('what was in flight five times is never sent again', async () => {
 test('in a shard whose owners die what is sent is noted before, and under its fence alone', async () => {
   const shard = await shardWith({}, SELF);
   const owner = await suspectsOf(shard, 1, 2);
-  assert.equal(owner.suspects.isWatched(shard), true);
+  assert.equal(owner.suspects.mustNote(shard, 21), true);
   assert.equal(await owner.suspects.note(shard, 21), true);
   const loser = await suspectsOf(shard, 0, 2);
   assert.equal(await loser.suspects.note(shard, 22), false);
@@ -134,5 +157,5 @@ test('in a shard whose owners die what is sent is noted before, and under its fe
 test('after one death nothing is noted: it may have been anybody', async () => {
   const shard = await shardWith({}, SELF);
   const { suspects } = await suspectsOf(shard, 1, 1);
-  assert.equal(suspects.isWatched(shard), false);
+  assert.equal(suspects.mustNote(shard, 21), false);
 });

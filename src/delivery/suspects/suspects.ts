@@ -33,8 +33,8 @@ type Deps = {
 
 export class Suspects {
   readonly #deps: Deps;
-  /** By shard, the deaths of each delivery that is noted; a shard is in here once its notes were read. */
-  readonly #noted = new Map<number, Map<number, number>>();
+  /** By shard and delivery what is noted; a shard is in here once its notes were read. */
+  readonly #noted = new Map<number, Map<number, { deaths: number; fence: number }>>();
   readonly #cell = new Cell();
   #waiting: { lane: Lane; delivery: Pending }[] = [];
   readonly #notes: Batcher<Note, boolean>;
@@ -77,7 +77,7 @@ export class Suspects {
    * in here, and comes back to the front of its lane when somebody leaves the cell.
    */
   admit(lane: Lane, delivery: Pending): boolean | undefined {
-    const deaths = this.#noted.get(lane.shard)?.get(delivery.id) ?? 0;
+    const deaths = this.#noted.get(lane.shard)?.get(delivery.id)?.deaths ?? 0;
     if (deaths === 0) return true;
     if (deaths >= PUT_ASIDE_AT_DEATHS) return undefined;
     if (this.#cell.enter(delivery.id, deaths)) return true;
@@ -86,16 +86,21 @@ export class Suspects {
     return false;
   }
 
-  /** Whether what is sent for the shard has to be noted first. */
-  isWatched(shard: number): boolean {
-    return this.#deps.deathsOf(shard) >= CAREFUL_FROM_DEATHS;
+  /** Whether it has to be noted before it is sent: where owners die, and whatever is suspected anyway. */
+  mustNote(shard: number, deliveryId: number): boolean {
+    return this.#deps.deathsOf(shard) >= CAREFUL_FROM_DEATHS || this.isNoted(shard, deliveryId);
   }
 
-  /** Notes it; false where it must not be sent, because the shard is not ours any more. */
+  /**
+   * Notes that it is about to be sent by us: without that the next death would count for what waits its turn, too. False
+   * where it must not be sent, because the shard is not ours any more.
+   */
   async note(shard: number, deliveryId: number): Promise<boolean> {
-    if (this.isNoted(shard, deliveryId)) return true;
+    const fence = this.#deps.fenceOf(shard);
+    const known = this.#noted.get(shard)?.get(deliveryId);
+    if (fence === undefined || known?.fence === fence) return fence !== undefined;
     const isHeld = await this.#notes.submit({ shard, deliveryId });
-    if (isHeld) this.#noted.get(shard)?.set(deliveryId, 0);
+    if (isHeld) this.#noted.get(shard)?.set(deliveryId, { deaths: known?.deaths ?? 0, fence });
     return isHeld;
   }
 
@@ -134,10 +139,7 @@ export class Suspects {
         const still = held.filter((shard) => fenceOf(shard) === fences.get(shard));
         const noted = Map.groupBy(rows, ({ shard }: Noted) => shard);
         for (const shard of still)
-          this.#noted.set(
-            shard,
-            new Map((noted.get(shard) ?? []).map(({ deliveryId, deaths }) => [deliveryId, deaths])),
-          );
+          this.#noted.set(shard, new Map((noted.get(shard) ?? []).map((note) => [note.deliveryId, note])));
         this.#tell(rows.filter(({ shard }) => still.includes(shard)));
         onReady(still);
         return;
