@@ -114,7 +114,7 @@ export class Worker implements Running {
 
   async #finish(): Promise<void> {
     const { dispatcher, underFence, settling } = this.#engine;
-    while (dispatcher.inFlight > 0 || underFence.recorder.unrecorded() > 0) await settling.next();
+    while (dispatcher.slots.inFlight > 0 || underFence.recorder.unrecorded() > 0) await settling.next();
   }
 
   #lookAgain({ shard, webhookId }: LaneName): void {

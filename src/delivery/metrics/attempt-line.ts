@@ -20,7 +20,8 @@ const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date)
   origin: wire?.origin,
   isReused: wire?.isReused,
   requestBytes: wire?.requestBytes,
-  answerBytes: outcome.reply?.body?.length,
+  // Of what is kept of it.
+  answerCharacters: outcome.reply?.body?.length,
   waitMs: Math.max(0, startedAt.getTime() - dueAt.getTime()),
   connectMs: whole(wire?.connectMs),
   exchangeMs: whole(durationMs),

@@ -1,4 +1,7 @@
-/** What is counted of attempts. Children are resolved once: 0.06 µs a count and 0.2 µs a time, of 135 µs that a delivery takes. */
+/**
+ * What is counted of attempts. Children are resolved once: 0.06 µs a count and 0.2 µs a time, 1.5 µs an attempt in all, of
+ * the 50 to 135 that a delivery takes.
+ */
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { isOurs, labelOf } from '../exchange/outcome.ts';
 import type { Entry } from '../record/entry.ts';

@@ -21,7 +21,7 @@ export const observed = (recorder: Recorder, { clock, log, metrics, who }: Deps)
     metrics.recorded(entry, record);
     if (entry.attempt === null) return isWritten;
     const level = levelOf(entry.attempt);
-    // What nobody wants is not made: the object alone is NNN µs.
+    // A line costs 24 µs with its way to a file, and a whole delivery 50 to 135: so those of successes are not in `info`.
     if (log.isLevelEnabled(level)) log[level](attemptLine(entry, record, who), 'attempt');
     return isWritten;
   },
