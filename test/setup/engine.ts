@@ -12,7 +12,7 @@ import { createPublisher, type PublishedEvent, type Publisher } from '#events/pu
 import type { Sql } from '#database/pool.ts';
 import { createSealer, type Sealer } from '#database/seal.ts';
 import { systemClock } from '#kernel/clock.ts';
-import { createLog } from '#kernel/log.ts';
+import { createLog, type Log } from '#kernel/log.ts';
 import { idOf, shardOf } from '#kernel/ids.ts';
 import { openNative } from '#publishing.ts';
 import { createStore } from '#stores/store.ts';
@@ -84,7 +84,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 
 /** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
 export const startEngine = async (
-  given: { sql?: Sql; ends?: Endings; secretKey?: Buffer; logLevel?: string } = {},
+  given: { sql?: Sql; ends?: Endings; secretKey?: Buffer; log?: Log } = {},
 ): Promise<Engine> => {
   const ends = given.ends ?? endings();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
@@ -95,7 +95,7 @@ export const startEngine = async (
     return (await createStore(sql, { ...store, now: clock.now() })).id;
   };
   const firstStoreId = await addStore('store.example.com');
-  const log = createLog(given.logLevel ?? 'error');
+  const log = given.log ?? createLog('error');
   const announcer = createAnnouncer({ sql, log });
   ends.after(() => announcer.stop());
   let receiverOfWork: Worker | undefined;
