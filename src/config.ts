@@ -108,13 +108,11 @@ const deliverySettings = (env: Env) => {
     exchangeTimeoutMs: integer(env, 'DELIVERY_TIMEOUT_MS', 30_000, 100, 300_000),
     answerReadBytes: 64 * 1024,
     answerKeptBytes: 16 * 1024,
-    /** Of the time-out of the exchange, what opening its connection may take. */
     connectTimeoutMs: 10_000,
-    /** Connections that nobody uses, to all endpoints together; each is a file descriptor and some 20 KB. */
+    /** To all endpoints together; each is a file descriptor and 20 KB, with TLS some 100. */
     idleSockets: integer(env, 'DELIVERY_IDLE_SOCKETS', 2_000, 1, 100_000),
     idleSocketMs: 20_000,
     connectionAgeMs: 300_000,
-    /** By origin; a ticket has 1.5 to 3 KB. */
     tlsSessions: 4_000,
     stopping,
     allowedNetworks: networks(env, 'OUTBOUND_ALLOW'),

@@ -5,7 +5,12 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Guard } from './guard.ts';
 import { Sessions } from './sessions.ts';
 
-export type DialSettings = { connectTimeoutMs: number; tlsSessions: number };
+export type DialSettings = {
+  /** Part of the time of the exchange. */
+  connectTimeoutMs: number;
+  /** One an origin; a ticket has about 1 KB. */
+  tlsSessions: number;
+};
 
 /** How far opening is. */
 type Step = 'dns' | 'connect' | 'tls';
