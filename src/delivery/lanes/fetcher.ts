@@ -129,13 +129,14 @@ export class Fetcher {
   async #fetchRows(shard: number, lanes: readonly Lane[]): Promise<void> {
     const wanting = lanes.filter((lane) => lane.wantsFetch);
     if (wanting.length === 0) return;
-    const asked = wanting.map((lane) => lane.holding.beginFetch());
+    const beganMs = this.#deps.clock.now().getTime();
+    const fetches = wanting.map((lane) => lane.holding.beginFetch(beganMs));
     try {
       const rows = await fetchLanes(
         this.#deps.sql,
         shard,
         wanting.map((lane) => lane.webhookId),
-        asked,
+        fetches,
       );
       const byWebhook = Map.groupBy(rows, (row) => row.webhookId);
       const nowMs = this.#deps.clock.now().getTime();
@@ -147,7 +148,8 @@ export class Fetcher {
       );
       for (const [index, lane] of wanting.entries()) {
         const until = sending.has(lane.webhookId) ? nowMs : Number.POSITIVE_INFINITY;
-        lane.holding.endFetch(byWebhook.get(lane.webhookId) ?? [], asked[index] ?? 0, until);
+        const fetch = fetches[index];
+        if (fetch !== undefined) lane.holding.endFetch(byWebhook.get(lane.webhookId) ?? [], fetch, until);
       }
     } catch (error) {
       for (const lane of wanting) lane.holding.abandonFetch();

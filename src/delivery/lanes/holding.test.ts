@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { array, assert as check, constantFrom, integer, property, record } from 'fast-check';
-import { Holding, type Pending } from './holding.ts';
+import { Holding, type Fetch, type Pending } from './holding.ts';
 
 const LIMIT = 4;
+const SECOND = 1_000;
 
 /** The table, a fetch of it and the records, each in the small steps in which others come between. */
 class House {
   readonly holding = new Holding(LIMIT);
-  nowMs = 0;
+  nowMs = 1_000 * SECOND;
   epoch = 0;
   readonly #table = new Map<number, Pending>();
   /** Committed, and not yet told to the lane. */
@@ -21,13 +22,13 @@ class House {
   mostOutstanding = 0;
   readonly published = new Set<number>();
   readonly attempted = new Set<number>();
-  #asked: number | null = null;
+  #fetch: Fetch | null = null;
   #read: Pending[] | null = null;
 
-  /** Ids commit out of order, and what an owner before us had failed with is due later. */
+  /** Ids commit out of order; what an owner before us had failed with is due later; a clock that was set wrote far back. */
   publish(n: number): void {
     const id = this.published.size * 7 + n;
-    const dueAt = new Date(this.nowMs + (n > 9 ? n : 0));
+    const dueAt = new Date(this.nowMs + (n > 9 ? n * SECOND : 0) - (n === 9 ? 300 * SECOND : 0));
     const row = { id, storeId: 1, webhookId: 2, epoch: this.epoch, eventId: id, attempts: 0, faults: 0, dueAt };
     if (this.published.has(id)) return;
     this.published.add(id);
@@ -44,22 +45,24 @@ class House {
   }
 
   beginFetch(): void {
-    if (this.holding.isHungry) this.#asked = this.holding.beginFetch();
+    if (this.holding.isHungry) this.#fetch = this.holding.beginFetch(this.nowMs);
   }
 
   /** What the statement sees is the table of one moment between its begin and its end. */
   read(): void {
-    if (this.#asked === null || this.#read !== null) return;
-    const rows = [...this.#table.values()].toSorted((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id);
-    this.#read = rows.slice(0, this.#asked);
+    const fetch = this.#fetch;
+    if (fetch === null || this.#read !== null) return;
+    const rows = [...this.#table.values()].filter(({ dueAt }) => dueAt.getTime() >= fetch.fromMs);
+    rows.sort((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id);
+    this.#read = rows.slice(0, fetch.asked);
   }
 
   endFetch(n: number): void {
-    if (this.#asked === null) return;
+    if (this.#fetch === null) return;
     if (n % 5 === 0) this.holding.abandonFetch();
     else if (this.#read === null) return;
-    else this.holding.endFetch(this.#read, this.#asked, this.nowMs);
-    this.#asked = null;
+    else this.holding.endFetch(this.#read, this.#fetch, this.nowMs);
+    this.#fetch = null;
     this.#read = null;
   }
 
@@ -94,7 +97,7 @@ class House {
     const delivery = this.#sent[n % Math.max(1, this.#sent.length)];
     if (delivery === undefined || this.#handOvers.some(({ id }) => id === delivery.id)) return;
     this.#sent.splice(this.#sent.indexOf(delivery), 1);
-    const dueAtMs = n % 2 === 0 && delivery.epoch === this.epoch ? this.nowMs + 1 + n : null;
+    const dueAtMs = n % 2 === 0 && delivery.epoch === this.epoch ? this.nowMs + 1 + n * SECOND : null;
     if (dueAtMs === null) this.#table.delete(delivery.id);
     else this.#table.set(delivery.id, { ...delivery, dueAt: new Date(dueAtMs) });
     this.#recorded.push({ id: delivery.id, dueAtMs });
@@ -107,8 +110,8 @@ class House {
     this.holding.settle(one.id, one.dueAtMs);
   }
 
-  pass(ms: number): void {
-    this.nowMs += ms;
+  pass(seconds: number): void {
+    this.nowMs += seconds * SECOND;
     if (this.holding.wakeAtMs > this.nowMs) return;
     this.holding.wakeAtMs = Number.POSITIVE_INFINITY;
     this.holding.lookAgain();
@@ -124,7 +127,8 @@ class House {
       this.take(1);
       this.record(1);
       this.settle();
-      if (this.holding.wakeAtMs < Number.POSITIVE_INFINITY) this.pass(Math.max(0, this.holding.wakeAtMs - this.nowMs));
+      if (this.holding.wakeAtMs < Number.POSITIVE_INFINITY)
+        this.pass(Math.max(0, this.holding.wakeAtMs - this.nowMs) / SECOND);
     }
   }
 

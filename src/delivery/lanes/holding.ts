@@ -17,6 +17,17 @@ export type Pending = {
   dueAt: Date;
 };
 
+/** At most so many rows, due at `fromMs` or later; begun at `beganMs`, by the wall clock. */
+export type Fetch = { asked: number; fromMs: number; beganMs: number };
+
+/**
+ * A fetch begins this long before the first row of the one before. Rows that ended stay in the index while an old transaction
+ * is open, and to walk over 300,000 of them took 180 ms a fetch. Ids and due times commit out of order, but by far less.
+ */
+const OVERLAP_MS = 60_000;
+/** And so often it begins at the beginning, for what a clock that was set wrote further back. */
+const WHOLE_EVERY_MS = 30_000;
+
 export class Holding {
   readonly #limit: number;
   #queue: Pending[] = [];
@@ -27,6 +38,9 @@ export class Holding {
   /** A hand-over was dropped since the last fetch began. */
   #dropped = false;
   #more = false;
+  /** Where the next fetch begins, and when one began at the beginning. */
+  #fromMs = 0;
+  #wholeAtMs = Number.NEGATIVE_INFINITY;
   /** When the earliest delivery that is not due yet becomes due, by the wall clock. */
   wakeAtMs = Number.POSITIVE_INFINITY;
 
@@ -82,15 +96,19 @@ export class Holding {
     return this.#known.size === this.#queue.length;
   }
 
-  /** Begins a fetch; answers how many rows to ask for, those that are known among them. */
-  beginFetch(): number {
+  /** Begins a fetch: of how many rows, those that are known among them, and due from when on. */
+  beginFetch(nowMs: number): Fetch {
     this.#departed = new Set();
     this.#dropped = false;
-    return this.#limit - this.#queue.length + this.#known.size;
+    if (Math.abs(nowMs - this.#wholeAtMs) >= WHOLE_EVERY_MS) {
+      this.#wholeAtMs = nowMs;
+      this.#fromMs = 0;
+    }
+    return { asked: this.#limit - this.#queue.length + this.#known.size, fromMs: this.#fromMs, beganMs: nowMs };
   }
 
   /** Takes the rows of a fetch, which come in order of `dueAt`. They leave out what is known and what departed. */
-  endFetch(rows: readonly Pending[], asked: number, nowMs: number): void {
+  endFetch(rows: readonly Pending[], { asked, fromMs, beganMs }: Fetch, nowMs: number): void {
     const departed = this.#departed ?? new Set();
     this.#departed = null;
     let isExhausted = rows.length < asked;
@@ -104,7 +122,11 @@ export class Holding {
       this.#known.add(delivery.id);
       this.#queue.push(delivery);
     }
-    if (isExhausted && !this.#dropped) this.#more = false;
+    if (rows[0] !== undefined) this.#fromMs = Math.max(0, Math.min(rows[0].dueAt.getTime(), beganMs) - OVERLAP_MS);
+    if (!isExhausted || this.#dropped) return;
+    this.#more = false;
+    // What may be due before is looked for in its time.
+    if (fromMs > 0) this.#wakeBy(this.#wholeAtMs + WHOLE_EVERY_MS);
   }
 
   /** The fetch failed: everything is as before it began. */

@@ -46,8 +46,10 @@ const takeAll = (lane: Lane): number[] => {
   return ids;
 };
 
-const fetch = (lane: Lane, rows: Pending[], asked = lane.holding.beginFetch()): void =>
-  lane.holding.endFetch(rows, asked, NOW);
+const fetch = (lane: Lane, rows: Pending[], asked?: number): void => {
+  const begun = lane.holding.beginFetch(NOW);
+  lane.holding.endFetch(rows, { ...begun, asked: asked ?? begun.asked }, NOW);
+};
 
 test('a hand-over is queued, and the same one only once', () => {
   assert.deepEqual(takeAll(laneWith(1, 2, 1)), [1, 2]);
@@ -73,7 +75,7 @@ test('a fetch leaves out what left memory after it began', () => {
   const lane = laneWith(1);
   lane.take();
   lane.holding.lookAgain();
-  const asked = lane.holding.beginFetch();
+  const asked = lane.holding.beginFetch(NOW);
   // Recorded while the fetch, which began before, still saw the row.
   lane.landed();
   lane.holding.settle(1, null);
@@ -85,7 +87,7 @@ test('what departed during one fetch may come with the next', () => {
   const lane = laneWith(1);
   lane.take();
   lane.holding.lookAgain();
-  const asked = lane.holding.beginFetch();
+  const asked = lane.holding.beginFetch(NOW);
   lane.holding.settle(1, NOW - 1);
   lane.holding.endFetch([], asked, NOW);
   lane.holding.lookAgain();
@@ -105,10 +107,34 @@ test('a short fetch says that the table has no more', () => {
 test('a short fetch during which a hand-over was dropped does not', () => {
   const lane = laneWith();
   lane.holding.lookAgain();
-  const asked = lane.holding.beginFetch();
+  const asked = lane.holding.beginFetch(NOW);
   lane.holding.offer(pending(2));
   lane.holding.endFetch([row(1)], asked, NOW);
   assert.equal(lane.wantsFetch, true, '2 was committed after the fetch had read the table');
+});
+
+test('a fetch begins a minute before the first row of the one before, and twice a minute at the beginning', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1, NOW - 5_000)], lane.holding.beginFetch(NOW), NOW);
+  assert.equal(lane.holding.beginFetch(NOW + 29_999).fromMs, NOW - 65_000);
+  assert.equal(lane.holding.beginFetch(NOW + 30_000).fromMs, 0);
+});
+
+test('a row that is due later does not keep a fetch from what is due now', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1, NOW + 3_600_000)], lane.holding.beginFetch(NOW), NOW);
+  assert.equal(lane.holding.beginFetch(NOW + 1).fromMs, NOW - 60_000);
+});
+
+test('after a fetch that did not begin at the beginning the lane looks again in time', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1)], lane.holding.beginFetch(NOW), NOW);
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1)], lane.holding.beginFetch(NOW + 1), NOW + 1);
+  assert.deepEqual([lane.wantsFetch, lane.holding.wakeAtMs], [false, NOW + 30_000]);
 });
 
 test('a full fetch says that there may be more', () => {

@@ -1,5 +1,5 @@
 import type { Queryable } from '#database/pool.ts';
-import type { Pending } from './holding.ts';
+import type { Fetch, Pending } from './holding.ts';
 import type { TargetRow } from './target.ts';
 
 /** What a webhook has pending that is due first. */
@@ -27,17 +27,20 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
   select webhook_id as "webhookId", id, due_at as "dueAt" from lane limit ${limit}`;
 
 /**
- * The earliest deliveries of some lanes of one shard, at most `asked` of each, in order of due time: what is due stands
- * first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
+ * The earliest deliveries of some lanes of one shard, of each at most so many from a time on, in order of due time: what is due
+ * stands first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
  */
-export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], asked: number[]) =>
+export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) =>
   sql<Pending[]>`
     select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
-    from unnest(${webhookIds}::bigint[], ${asked}::int[]) as lane (webhook_id, asked)
+    from unnest(
+      ${webhookIds}::bigint[], ${fetches.map(({ asked }) => asked)}::int[],
+      ${fetches.map(({ fromMs }) => new Date(fromMs))}::timestamptz[]
+    ) as lane (webhook_id, asked, due_from)
     cross join lateral (
       select * from delivery
-      where shard = ${shard} and webhook_id = lane.webhook_id
+      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
       order by due_at, id
       limit lane.asked
     ) as d
