@@ -4,7 +4,7 @@
 export type Check = () => string | undefined | Promise<string | undefined>;
 
 /** The answer as a program reads it. Names of what is missing and nothing else: anybody may ask. */
-export type Readiness = { status: 'ready' } | { status: 'unready'; missing: readonly string[] };
+type Readiness = { status: 'ready' } | { status: 'unready'; missing: readonly string[] };
 
 export type Health = {
   readiness: () => Promise<Readiness>;

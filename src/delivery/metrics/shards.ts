@@ -3,7 +3,7 @@ import { Counter, type Registry } from 'prom-client';
 import { childOf } from './child.ts';
 
 /** `free`: nobody had it. `dead`: its owner had fallen silent. */
-export type TakeCause = 'free' | 'dead';
+type TakeCause = 'free' | 'dead';
 /** `fenced`: another worker has it. `silent`: our own beat was not confirmed in time. `returned`: handed back, for an even split. */
 export type LossCause = 'fenced' | 'silent' | 'returned';
 
