@@ -103,13 +103,13 @@ const deliverySettings = (env: Env) => {
     laneQueue: 200,
     /** Of how many endpoints without work it is remembered how fast they were, some 200 bytes each. */
     endpointsKept: 100_000,
+    heldDeliveries: 100_000,
     bodyCacheBytes: 64 * 1024 * 1024,
     unrecordedLimit: 2_000,
     exchangeTimeoutMs: integer(env, 'DELIVERY_TIMEOUT_MS', 30_000, 100, 300_000),
     answerReadBytes: 64 * 1024,
     answerKeptBytes: 16 * 1024,
     connectTimeoutMs: 10_000,
-    /** To all endpoints together; each is a file descriptor and 20 KB, with TLS some 100. */
     idleSockets: integer(env, 'DELIVERY_IDLE_SOCKETS', 2_000, 1, 100_000),
     idleSocketMs: 20_000,
     connectionAgeMs: 300_000,

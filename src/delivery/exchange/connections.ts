@@ -7,7 +7,7 @@ import type { Guard } from './guard.ts';
 import { Idle } from './idle.ts';
 
 export type ConnectionSettings = DialSettings & {
-  /** How many may be idle, to all origins together, and each for how long. */
+  /** How many may be idle, to all origins together (each is a file descriptor and 20 KB, more with TLS), and for how long. */
   idleSockets: number;
   idleSocketMs: number;
   connectionAgeMs: number;
