@@ -8,7 +8,7 @@ import { lengthened } from './jitter.ts';
 /** An open breaker; a closed one is null. `failedProbes` counts what was tried in vain since it opened. */
 export type Breaker = { failedProbes: number; probeAtMs: number };
 
-export const OPENS_AT_FAILURES = 5;
+const OPENS_AT_FAILURES = 5;
 const PROBE_FIRST_MS = 10_000;
 const PROBE_MAX_MS = 300_000;
 
