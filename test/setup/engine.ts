@@ -58,6 +58,7 @@ const defaults = {
   slotsPerSlowLane: 4,
   laneQueue: 50,
   endpointsKept: 1_000,
+  heldDeliveries: 100_000,
   unrecordedLimit: 2_000,
   deactivateAfterFailures: 12,
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },

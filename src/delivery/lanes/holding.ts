@@ -3,6 +3,8 @@
  * a fetch from sending twice and from losing). Pure bookkeeping; whoever owns the lane does the input and output.
  */
 
+import { Room } from './room.ts';
+
 /** A pending delivery: a row of `delivery` without its shard. */
 export type Pending = {
   id: number;
@@ -29,7 +31,8 @@ const OVERLAP_MS = 60_000;
 const WHOLE_EVERY_MS = 30_000;
 
 export class Holding {
-  readonly #limit: number;
+  readonly #most: number;
+  readonly #room: Room;
   #queue: Pending[] = [];
   /** Queued, in flight, or sent and not yet recorded. */
   readonly #known = new Set<number>();
@@ -38,15 +41,21 @@ export class Holding {
   /** A hand-over was dropped since the last fetch began. */
   #dropped = false;
   #more = false;
+  #isDropped = false;
   /** Where the next fetch begins, and when one began at the beginning. */
   #fromMs = 0;
   #wholeAtMs = Number.NEGATIVE_INFINITY;
   /** When the earliest delivery that is not due yet becomes due, by the wall clock. */
   wakeAtMs = Number.POSITIVE_INFINITY;
 
-  /** `limit`: how many it queues. */
-  constructor(limit: number) {
-    this.#limit = limit;
+  /** `most`: how many it queues, where there is room. */
+  constructor(most: number, room = new Room(Number.POSITIVE_INFINITY)) {
+    this.#most = most;
+    this.#room = room;
+  }
+
+  get #limit(): number {
+    return Math.min(this.#most, this.#room.perLane);
   }
 
   /** What is sent next. */
@@ -63,8 +72,7 @@ export class Holding {
     if (this.#more || this.#queue.length >= this.#limit) {
       this.lookAgain();
     } else if (!this.#known.has(delivery.id)) {
-      this.#known.add(delivery.id);
-      this.#queue.push(delivery);
+      this.#queueUp(delivery);
     }
   }
 
@@ -76,6 +84,12 @@ export class Holding {
   lookAgain(): void {
     this.#more = true;
     this.#dropped = true;
+  }
+
+  /** Its lane is closed: what it holds takes no room any more. */
+  drop(): void {
+    if (!this.#isDropped) this.#room.add(-this.#known.size);
+    this.#isDropped = true;
   }
 
   get hasWork(): boolean {
@@ -104,7 +118,11 @@ export class Holding {
       this.#wholeAtMs = nowMs;
       this.#fromMs = 0;
     }
-    return { asked: this.#limit - this.#queue.length + this.#known.size, fromMs: this.#fromMs, beganMs: nowMs };
+    return {
+      asked: Math.max(1, this.#limit - this.#queue.length) + this.#known.size,
+      fromMs: this.#fromMs,
+      beganMs: nowMs,
+    };
   }
 
   /** Takes the rows of a fetch, which come in order of `dueAt`. They leave out what is known and what departed. */
@@ -119,8 +137,7 @@ export class Holding {
         isExhausted = true;
         break;
       }
-      this.#known.add(delivery.id);
-      this.#queue.push(delivery);
+      this.#queueUp(delivery);
     }
     if (rows[0] !== undefined) this.#fromMs = Math.max(0, Math.min(rows[0].dueAt.getTime(), beganMs) - OVERLAP_MS);
     if (!isExhausted || this.#dropped) return;
@@ -154,12 +171,18 @@ export class Holding {
 
   /** The record is committed: the delivery ended, or is due again at `dueAtMs`. */
   settle(id: number, dueAtMs: number | null): void {
-    this.#known.delete(id);
+    if (this.#known.delete(id) && !this.#isDropped) this.#room.add(-1);
     this.#departed?.add(id);
     if (dueAtMs !== null) this.#wakeBy(dueAtMs);
   }
 
   #wakeBy(dueAtMs: number): void {
     this.wakeAtMs = Math.min(this.wakeAtMs, dueAtMs);
+  }
+
+  #queueUp(delivery: Pending): void {
+    this.#known.add(delivery.id);
+    this.#queue.push(delivery);
+    if (!this.#isDropped) this.#room.add(1);
   }
 }

@@ -3,6 +3,7 @@ import type { Waited } from '../dispatch/turns.ts';
 import type { Health } from '../policy/policy.ts';
 import { Holding, type Pending } from './holding.ts';
 import { Gate } from './gate.ts';
+import type { Room } from './room.ts';
 import type { Target } from './target.ts';
 import { Tempo, type Speed } from './tempo.ts';
 
@@ -33,11 +34,22 @@ export class Lane {
   /** The shard was lost: nothing more may start here. */
   isClosed = false;
 
-  constructor(shard: number, webhookId: number, limits: LaneLimits, tempo = new Tempo(limits)) {
+  /** With what is known of its endpoint, and the room that it shares with all other lanes. */
+  constructor(
+    shard: number,
+    webhookId: number,
+    limits: LaneLimits,
+    { tempo = new Tempo(limits), room }: { tempo?: Tempo | undefined; room?: Room } = {},
+  ) {
     this.shard = shard;
     this.webhookId = webhookId;
-    this.holding = new Holding(limits.laneQueue);
+    this.holding = new Holding(limits.laneQueue, room);
     this.tempo = tempo;
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.holding.drop();
   }
 
   get speed(): Speed {

@@ -4,11 +4,14 @@
  */
 import { LRUCache } from 'lru-cache';
 import { Lane, type LaneLimits } from './lane.ts';
+import { Room } from './room.ts';
 import type { Tempo } from './tempo.ts';
 
 export type LanesLimits = LaneLimits & {
   /** Of how many endpoints without work it is remembered how fast they were. */
   endpointsKept: number;
+  /** Deliveries in memory; beyond it each lane holds only a few. */
+  heldDeliveries: number;
 };
 
 export class Lanes {
@@ -16,10 +19,17 @@ export class Lanes {
   readonly #shards = new Map<number, Map<number, Lane>>();
   /** Of lanes that were forgotten. Without it an endpoint that hangs once a minute would be unproven each time, not slow. */
   readonly #tempos: LRUCache<number, Tempo>;
+  readonly #room: Room;
 
   constructor(limits: LanesLimits) {
     this.#limits = limits;
     this.#tempos = new LRUCache({ max: limits.endpointsKept });
+    this.#room = new Room(limits.heldDeliveries);
+  }
+
+  /** Deliveries in memory, in all lanes. */
+  get held(): number {
+    return this.#room.held;
   }
 
   /** The lane of a webhook, made on first use. */
@@ -45,7 +55,7 @@ export class Lanes {
 
   /** The shard is not ours any more: its lanes are closed and forgotten. */
   close(shard: number): void {
-    for (const lane of this.#shards.get(shard)?.values() ?? []) lane.isClosed = true;
+    for (const lane of this.#shards.get(shard)?.values() ?? []) lane.close();
     this.#shards.delete(shard);
   }
 
@@ -62,6 +72,6 @@ export class Lanes {
 
   #make(shard: number, webhookId: number): Lane {
     const tempo = this.#tempos.get(webhookId);
-    return new Lane(shard, webhookId, this.#limits, tempo);
+    return new Lane(shard, webhookId, this.#limits, { tempo, room: this.#room });
   }
 }
