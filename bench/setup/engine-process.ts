@@ -5,6 +5,7 @@ import { startEngine, type Engine } from '../../test/setup/engine.ts';
 import { readConfig } from '../../src/config.ts';
 import { answer } from './child.ts';
 import { runLoad, type Load } from './load.ts';
+import { publishAtPace, type Pace, type Paced } from './pace.ts';
 import { RELATION_PREFIX } from './seed.ts';
 import { kindOf, type StatementCounts } from './statement-kinds.ts';
 
@@ -17,10 +18,9 @@ const count = (statement: string): void => {
   counts[kind] = (counts[kind] ?? 0) + 1;
 };
 
-const publish = async (load: Load): Promise<void> => {
+const started = (): Engine => {
   if (engine === undefined) throw new Error('Not started');
-  const { publisher } = engine;
-  await runLoad(() => publisher, load);
+  return engine;
 };
 
 const handlers = {
@@ -51,7 +51,11 @@ const handlers = {
     }
     return `connections=${connections}`;
   },
-  publish,
+  publish: async (load: Load): Promise<void> => {
+    const { publisher } = started();
+    await runLoad(() => publisher, load);
+  },
+  publishAtPace: (pace: Pace): Promise<Paced> => publishAtPace(started().publisher, pace),
   /** How many files and sockets it has open, those to endpoints above all. */
   descriptors: async (_: null): Promise<number> => (await readdir('/dev/fd')).length,
   counts: async (_: null): Promise<StatementCounts> => ({ ...counts }),

@@ -72,6 +72,12 @@ const handlers = {
         return `${pair === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
       }),
     ),
+  /** Opens a port that takes requests and never answers; answers its origin. */
+  hang: async (_: null): Promise<string> => {
+    const server = createServer((socket) => socket.on('error', () => socket.destroy()).resume()).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  },
   /** How many handshakes were made since this was asked last. */
   handshakes: async (_: null): Promise<typeof handshakes> => {
     const made = handshakes;

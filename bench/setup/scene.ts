@@ -15,6 +15,8 @@ export type Scene = {
   receiver: Child<ReceiverProcess>;
   urls: string[];
   storeIds: number[];
+  /** What the keys of webhooks are sealed with. */
+  secretKey: Buffer;
   startEngine: (
     options: { delivers: boolean; counts?: boolean },
     execArgv?: readonly string[],
@@ -36,6 +38,7 @@ export const startScene = async (
     receiver,
     urls,
     storeIds,
+    secretKey,
     startEngine: async ({ delivers, counts = false }, execArgv) => {
       const file = import.meta.resolve('./engine-process.ts');
       const engine = await startChild<EngineProcess>(defer, file, execArgv);
