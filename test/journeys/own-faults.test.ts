@@ -1,12 +1,13 @@
 /** What fails by our own doing: not charged, not for ever, and seen. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createLog } from '#kernel/log.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 test('a delivery that cannot be rendered ends as internal at the twelfth time, and costs its webhook nothing', async () => {
-  const engine = await startEngine({ logLevel: 'silent' });
+  const engine = await startEngine({ log: createLog('silent') });
   const receiver = await startReceiver();
   const webhookId = await engine.addWebhook(receiver.url, { query: 'fields=total' });
   const [broken] = await engine.publish([1, 2]);
