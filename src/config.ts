@@ -101,7 +101,6 @@ const deliverySettings = (env: Env) => {
     beatMs: Math.floor(leaseMs / 5),
     ...slotSettings(env),
     laneQueue: 200,
-    /** Of how many endpoints without work it is remembered how fast they were, some 200 bytes each. */
     endpointsKept: 100_000,
     heldDeliveries: 100_000,
     bodyCacheBytes: 64 * 1024 * 1024,

@@ -29,6 +29,8 @@ type Deps = {
   suspects: Suspects;
   /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
   mayStart: (shard: number) => boolean;
+  /** Whether any may: our lease is sure. Where it is not for a moment, lanes stay in the ring. */
+  mayAct: () => boolean;
   /** Something of the lane was settled: it may want a fetch, or have to be looked at later. */
   onSettled: (lane: Lane) => void;
   /** The lane has to wait before it may start the next one. */
@@ -47,9 +49,10 @@ export class Dispatcher {
   #isStopped = false;
 
   constructor(deps: Deps) {
-    const { clock, settings, mayStart } = deps;
+    const { clock, settings, mayStart, mayAct } = deps;
     this.#deps = deps;
-    this.#turns = new Turns(settings, (lane) => lane.mayStart(clock.monotonicMs()) && mayStart(lane.shard));
+    const isReady = (lane: Lane) => lane.mayStart(clock.monotonicMs()) && (mayStart(lane.shard) || !mayAct());
+    this.#turns = new Turns(settings, isReady);
     this.#ages = new Ages(TICK_MS, settings.slowAfterMs);
     this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
@@ -61,13 +64,15 @@ export class Dispatcher {
 
   /** Puts the lane into the ring if it can send; `pump` starts what there is room for. */
   list(lane: Lane): void {
-    if (lane.target?.isActive === false) this.#endOlderThan(lane, lane.target.epoch);
+    if (lane.target?.isActive === false) {
+      for (const dead of lane.holding.takeOlderThan(lane.target.epoch)) this.#write(lane, ended(lane.shard, dead));
+    }
     this.#turns.list(lane);
   }
 
   pump(): void {
-    const { recorder, settings } = this.#deps;
-    while (!this.#isStopped && recorder.unrecorded() < settings.unrecordedLimit) {
+    const { recorder, settings, mayAct } = this.#deps;
+    while (!this.#isStopped && mayAct() && recorder.unrecorded() < settings.unrecordedLimit) {
       const turn = this.#turns.next();
       if (turn === undefined) return;
       this.#pace(turn);
@@ -117,12 +122,12 @@ export class Dispatcher {
       const isNoted = !suspects.mustNote(lane.shard, delivery.id) || (await suspects.note(lane.shard, delivery.id));
       const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
       // This may have taken a moment, in which the webhook changed or the shard was lost.
-      if (!isCurrent) return lane.putBack(delivery);
+      if (!isCurrent) return this.#putBack(lane, delivery);
       if (body === undefined) return this.#endUnsent(lane, delivery);
       isSending = true;
       await this.#send(turn, body);
     } catch (error) {
-      if (error instanceof Aborted) return lane.putBack(delivery);
+      if (error instanceof Aborted) return this.#putBack(lane, delivery);
       this.#deps.log.error(
         { err: error, delivery: delivery.id, webhook: lane.webhookId },
         'an attempt failed on our side',
@@ -131,7 +136,6 @@ export class Dispatcher {
       this.#landed(turn, { startedAt: this.#deps.clock.now(), durationMs: 0, outcome });
     } finally {
       this.#turns.end(turn);
-      this.#deps.suspects.left(delivery.id);
       this.#deps.onSettled(lane);
       this.list(lane);
       this.pump();
@@ -150,6 +154,11 @@ export class Dispatcher {
     } finally {
       this.#exchanges.delete(exchange);
     }
+  }
+
+  #putBack(lane: Lane, delivery: Pending): void {
+    lane.putBack(delivery);
+    this.#deps.suspects.left(delivery.id);
   }
 
   #landed(turn: Turn, attempt: NonNullable<Entry['attempt']>): void {
@@ -176,13 +185,10 @@ export class Dispatcher {
     this.#write(lane, ended(lane.shard, delivery));
   }
 
-  #endOlderThan(lane: Lane, epoch: number): void {
-    for (const delivery of lane.holding.takeOlderThan(epoch)) this.#write(lane, ended(lane.shard, delivery));
-  }
-
   #write(lane: Lane, entry: Entry): void {
     void this.#deps.recorder.record(entry).then((isWritten) => {
       if (isWritten) this.#settle(lane, entry);
+      this.#deps.suspects.left(entry.delivery.id);
       this.#deps.onSettled(lane);
       this.list(lane);
       this.pump();

@@ -1,5 +1,5 @@
 /**
- * The lanes of the shards we own. A lane costs some 2 KB beside what it has queued; those without work are forgotten, but for how
+ * The lanes of the shards we own. A lane costs some 1.6 KB beside what it has queued; those without work are forgotten, but for how
  * fast their endpoints were.
  */
 import { LRUCache } from 'lru-cache';

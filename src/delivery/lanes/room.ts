@@ -4,8 +4,8 @@
 const PRESSED_LANE_QUEUE = 4;
 
 /**
- * Deliveries in memory, some 250 bytes each. With the most there may be, 100,000, and as many lanes (2 KB each, and four
- * deliveries) that is 25 MB and 300 MB; with 10,000 lanes 55 MB.
+ * A delivery in memory is 300 bytes, a lane 0.7 KB, 1.6 KB once its webhook was read (measured). So at most the limit times
+ * 300 bytes, and for each webhook with a backlog 2.8 KB: 30 MB and 28 MB with 10,000 of them.
  */
 export class Room {
   readonly #limit: number;
