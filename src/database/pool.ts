@@ -1,14 +1,15 @@
 /**
  * Connections to PostgreSQL, and what may be asked of them by every room.
  */
-import postgres from 'postgres';
+import type Postgres from 'postgres';
 import { isMistyped, types } from './arrays.ts';
+import { postgres } from './driver.ts';
 import { counted } from './use.ts';
 
-export type Sql = postgres.Sql;
-export type Tx = postgres.TransactionSql;
+export type Sql = Postgres.Sql;
+export type Tx = Postgres.TransactionSql;
 /** What a function of a `queries.ts` takes: the pool, or a transaction on one of its connections. */
-export type Queryable = postgres.ISql;
+export type Queryable = Postgres.ISql;
 
 export type DatabaseAddress =
   | { kind: 'url'; url: string }
@@ -26,12 +27,22 @@ const CONNECT_TIMEOUT_SECONDS = 10;
 type Many = (...args: unknown[]) => unknown;
 
 /**
+ * Its connection broke, and somebody goes on with it. The driver (3.4.9) would send the statement on whatever stands in
+ * the place of that connection by then: another's transaction.
+ */
+class TransactionOver extends Error {
+  readonly code = 'CONNECTION_CLOSED';
+  override readonly message = 'the transaction is over';
+}
+
+/**
  * Makes the tag pass arrays of dates, booleans and buffers without a declared type, so that the server infers it as it
  * does for every other array; the same for the tags that `begin`, `savepoint` and `reserve` hand out.
  */
-const withArrays = <T extends Queryable>(sql: T): T =>
+const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
   new Proxy(sql, {
     apply(target, self, args: unknown[]) {
+      if (isOver()) throw new TransactionOver();
       const passed = args.some(isMistyped)
         ? args.map((arg) => (isMistyped(arg) ? target.typed(arg as never, 0) : arg))
         : args;
@@ -40,12 +51,24 @@ const withArrays = <T extends Queryable>(sql: T): T =>
     get(target, key, receiver) {
       const member: unknown = Reflect.get(target, key, receiver);
       if (key === 'begin' || key === 'savepoint') {
-        return (...args: unknown[]) => {
+        return async (...args: unknown[]) => {
           const body = args.pop() as (tx: Tx) => unknown;
-          return (member as Many)(...args, (tx: Tx) => body(withArrays(tx)));
+          let hasEnded = false;
+          try {
+            return await (member as Many)(...args, (tx: Tx) => body(withArrays(tx, () => hasEnded || isOver())));
+          } finally {
+            hasEnded = true;
+          }
         };
       }
-      if (key === 'reserve') return async () => withArrays((await (member as Many)()) as postgres.ReservedSql);
+      if (key === 'reserve') {
+        return async () => {
+          // Opens a connection: the driver never answers a `reserve()` that has to open one (3.4.9), unless it looks up
+          // types, and that look-up ends the process when the connection breaks in the middle of it.
+          await (target as unknown as Sql)`select 1`;
+          return withArrays((await (member as Many)()) as Postgres.ReservedSql);
+        };
+      }
       return member;
     },
   });
@@ -69,13 +92,12 @@ export const openPool = (
   },
 ): Sql => {
   const { onQuery } = options;
-  const settings: postgres.Options<Record<string, postgres.PostgresType>> = {
+  const settings: Postgres.Options<Record<string, Postgres.PostgresType>> = {
     max: options.connections,
     connect_timeout: CONNECT_TIMEOUT_SECONDS,
     backoff: reconnectAfterSeconds,
-    // Our own `types` make the look-up needless, but without it the driver never answers a `reserve()` that has to open a
-    // connection (3.4.9: the connection forgets what it was opened for). One small query a connection.
-    fetch_types: true,
+    // Our own `types` make the look-up needless.
+    fetch_types: false,
     types,
     prepare: options.isShared !== true,
     onnotice: () => {},
@@ -90,7 +112,7 @@ export const openPool = (
 
 /** A pool to where `sql` goes, apart from it: who waits there does not wait here. What it is to be is settled already. */
 export const openBeside = (sql: Sql, connections: number): Sql =>
-  withArrays(postgres({ ...sql.options, max: connections } as unknown as postgres.Options<never>));
+  withArrays(postgres({ ...sql.options, max: connections } as unknown as Postgres.Options<never>));
 
 /** Runs `fn` in a transaction: committed when it fulfils, rolled back when it rejects, its value or error handed on. */
 export const transaction = async <T>(

@@ -1,6 +1,7 @@
-/** What stands between Halcyon and PostgreSQL, and fails: connections that break, go silent, or lead to another server. */
+/** What stands between Halcyon and PostgreSQL, and fails: connections that break, go silent or lose what comes back. */
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { DatabaseAddress } from '#database/pool.ts';
 import type { Endings } from './endings.ts';
 
@@ -11,16 +12,16 @@ export type Proxy = {
   url: string;
   /** Resets all connections; answers how many there were. */
   cut: () => number;
+  /** What is asked arrives and what is answered does not, until all is reset `afterMs` later: nobody knows what was done. */
+  cutUnanswered: (afterMs: number) => Promise<void>;
   /** Nothing passes any more through the connections there are, and nobody is told. */
   silence: () => void;
-  /** Further connections lead there. */
-  leadTo: (address: SocketAddress) => void;
 };
 
 const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQL.5432`;
 
 export const startProxy = async (address: SocketAddress, ends: Endings): Promise<Proxy> => {
-  let path = socketOf(address);
+  const path = socketOf(address);
   const pairs = new Set<readonly [Socket, Socket]>();
   const server = createServer((client) => {
     const upstream = connect(path);
@@ -53,14 +54,19 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
   return {
     url: `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${(server.address() as AddressInfo).port}/${database}`,
     cut,
+    cutUnanswered: async (afterMs) => {
+      for (const [client, upstream] of pairs) {
+        upstream.unpipe(client);
+        upstream.resume();
+      }
+      await delay(afterMs);
+      cut();
+    },
     silence: () => {
       for (const [client, upstream] of pairs) {
         client.unpipe(upstream);
         upstream.unpipe(client);
       }
-    },
-    leadTo: (next) => {
-      path = socketOf(next);
     },
   };
 };

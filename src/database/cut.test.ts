@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { endings } from '../../test/setup/endings.ts';
+import { testDatabase } from '../../test/setup/database.ts';
+import { startProxy } from '../../test/setup/proxy.ts';
+import { until } from '../../test/setup/until.ts';
+import { isUnavailable, openPool, transaction } from './pool.ts';
+
+const CUTS = 10;
+const PATIENCE_MS = 5_000;
+
+const open = async (connections: number) => {
+  const ends = endings();
+  const { sql: direct, address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const proxy = await startProxy(address, ends);
+  const sql = openPool({ kind: 'url', url: proxy.url }, { connections, applicationName: 'test' });
+  ends.after(() => sql.end({ timeout: 0 }));
+  return { direct, sql, proxy };
+};
+
+test('a pool is there again at once after the connection of a transaction was reset', async () => {
+  const { direct, sql, proxy } = await open(1);
+  const sleeping = () => direct<{ pid: number }[]>`
+    select pid from pg_stat_activity
+    where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`;
+  const answered = () =>
+    sql`select 1`.then(
+      () => true,
+      (error: unknown) => assert.ok(isUnavailable(error), String(error)) ?? false,
+    );
+  const before = new Set<number>();
+  for (let cut = 0; cut < CUTS; cut += 1) {
+    await until(answered, Boolean, PATIENCE_MS);
+    const broken = transaction(sql, async (tx) => tx`select pg_sleep(30)`);
+    void broken.catch(() => {});
+    const asleep = await until(sleeping, (rows) => rows.some(({ pid }) => !before.has(pid)));
+    for (const { pid } of asleep) before.add(pid);
+    // What undoes the transaction is then written to a connection that is broken already.
+    proxy.cut();
+    await assert.rejects(broken, isUnavailable);
+  }
+  await until(answered, Boolean, PATIENCE_MS);
+});
+
+test('a transaction whose connection was cut says no more', async () => {
+  const { sql, proxy } = await open(1);
+  await sql`select 1`;
+  const late = Promise.withResolvers<unknown>();
+  const goOn = async (ask: () => Promise<unknown>): Promise<void> => {
+    const again = () =>
+      sql`select 1`.then(
+        () => true,
+        () => false,
+      );
+    await until(again, Boolean);
+    late.resolve(await ask().catch((error: unknown) => error));
+  };
+  const broken = transaction(sql, async (tx) => {
+    await tx`select 1`;
+    proxy.cut();
+    await goOn(async () => tx`select 2`);
+  });
+  await assert.rejects(broken, isUnavailable);
+  assert.ok(isUnavailable(await late.promise), 'it was sent on a connection that is another one');
+});
