@@ -39,6 +39,7 @@ const json: Codec = { serialize: (value) => JSON.stringify(value), parse: (value
 const time: Codec = {
   serialize: (value) => (value instanceof Date ? value.toISOString() : String(value)),
   parse: (value) => new Date(value),
+  isBare: true,
 };
 const bytes: Codec = {
   serialize: (value) => `\\x${Buffer.from(value as Uint8Array).toString('hex')}`,

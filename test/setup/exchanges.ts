@@ -38,7 +38,7 @@ export const openHouse = (
     connections,
     send: (url, ownLimits = {}, body = Buffer.from('hello'), mayBegin = () => true) => {
       const { origin } = new URL(url);
-      const request = { path: '/hook?x=1', headers: { 'content-type': 'text/plain' }, body, mayBegin };
+      const request = { path: '/hook?x=1', headers: ['content-type', 'text/plain'], body, mayBegin };
       return startExchange(origin, request, { connections, clock, limits: { ...limits, ...ownLimits } });
     },
   };

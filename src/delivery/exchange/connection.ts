@@ -5,7 +5,8 @@ import type { Dialer } from './dial.ts';
 
 export type Request = {
   path: string;
-  headers: Record<string, string>;
+  /** Each name followed by its value. */
+  headers: string[];
   body: Uint8Array;
   /** Asked when the connection is there and before anything is sent: opening it may have outlasted our lease. */
   mayBegin: () => boolean;

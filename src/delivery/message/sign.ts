@@ -25,4 +25,4 @@ export const standardSignature = (body: Uint8Array, id: string, timestamp: numbe
  * comes again after a restore from back-up makes another webhook-id.
  */
 export const webhookMessageId = (eventId: number, nonce: number, webhookId: number): string =>
-  `msg_${[eventId, nonce, webhookId].map((part) => part.toString(36)).join('_')}`;
+  `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;

@@ -30,7 +30,7 @@ export const toColumns = (entries: readonly Entry[], now: Date, keepsAnswers: bo
     state: entries.map(({ next }) => ('state' in next ? next.state : null)),
     attempts: entries.map(({ attempts }) => attempts),
     faults: entries.map(({ faults }) => faults),
-    dueAt: entries.map(({ next }) => ('state' in next ? now : next.dueAt)),
+    dueAt: entries.map(({ next }) => ('state' in next ? null : next.dueAt)),
   };
 };
 

@@ -18,7 +18,7 @@ export type RecordColumns = {
   state: (string | null)[];
   attempts: number[];
   faults: number[];
-  dueAt: Date[];
+  dueAt: (Date | null)[];
 };
 
 /** The newest state of each webhook of the batch. */
