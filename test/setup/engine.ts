@@ -85,7 +85,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 
 /** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
 export const startEngine = async (
-  given: { sql?: Sql; ends?: Endings; secretKey?: Buffer; log?: Log } = {},
+  given: { sql?: Sql; direct?: Sql; ends?: Endings; secretKey?: Buffer; log?: Log } = {},
 ): Promise<Engine> => {
   const ends = given.ends ?? endings();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
@@ -154,7 +154,7 @@ export const startEngine = async (
       const metrics = createEngineMetrics(new Registry());
       const worker = new Worker({
         sql,
-        direct: sql,
+        direct: given.direct ?? sql,
         clock,
         leaseClock: { now: clock.now, monotonicMs: systemClock.monotonicMs },
         random: () => 0,
