@@ -110,7 +110,7 @@ export class Dispatcher {
 
   async #attempt(turn: Turn): Promise<void> {
     const { lane, target, delivery } = turn;
-    // What fails before that is no fault of this delivery: the database was away, or the shard is lost.
+    // What fails before that is no fault of this delivery: the database was away.
     let isSending = false;
     try {
       if (delivery.epoch !== target.epoch) return this.#mismatch(lane, target, delivery);
@@ -120,20 +120,19 @@ export class Dispatcher {
       if (!isAdmitted) return;
       const body = bodies.peek(delivery.eventId) ?? (await bodies.find(lane.shard, delivery.eventId));
       const isNoted = !suspects.mustNote(lane.shard, delivery.id) || (await suspects.note(lane.shard, delivery.id));
-      const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
       // This may have taken a moment, in which the webhook changed or the shard was lost.
+      const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
       if (!isCurrent) return this.#putBack(lane, delivery);
       if (body === undefined) return this.#endUnsent(lane, delivery);
       isSending = true;
       await this.#send(turn, body);
     } catch (error) {
       if (error instanceof Aborted) return this.#putBack(lane, delivery);
-      this.#deps.log.error(
-        { err: error, delivery: delivery.id, webhook: lane.webhookId },
-        'an attempt failed on our side',
-      );
+      const about = { err: error, delivery: delivery.id, webhook: lane.webhookId };
+      this.#deps.log.error(about, 'an attempt failed on our side');
       const outcome: Outcome = { kind: isSending ? 'threw' : 'ours', why: String(error), reply: null };
-      this.#landed(turn, { startedAt: this.#deps.clock.now(), durationMs: 0, outcome });
+      const attempt = { startedAt: this.#deps.clock.now(), durationMs: 0, outcome };
+      this.#write(lane, land(turn, attempt, this.#deps));
     } finally {
       this.#turns.end(turn);
       this.#deps.onSettled(lane);
@@ -150,7 +149,8 @@ export class Dispatcher {
     this.#exchanges.set(exchange, turn.lane);
     try {
       const outcome = await exchange.outcome;
-      this.#landed(turn, { startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, wire: exchange.wire });
+      const attempt = { startedAt, durationMs: clock.monotonicMs() - startedMs, outcome, wire: exchange.wire };
+      this.#write(turn.lane, land(turn, attempt, this.#deps));
     } finally {
       this.#exchanges.delete(exchange);
     }
@@ -159,10 +159,6 @@ export class Dispatcher {
   #putBack(lane: Lane, delivery: Pending): void {
     lane.putBack(delivery);
     this.#deps.suspects.left(delivery.id);
-  }
-
-  #landed(turn: Turn, attempt: NonNullable<Entry['attempt']>): void {
-    this.#write(turn.lane, land(turn, attempt, this.#deps));
   }
 
   /** A delivery of an older epoch is dead; one of a newer says that our settings are old. */

@@ -104,7 +104,10 @@ export class Suspects {
     return isHeld;
   }
 
-  /** The danger is over, or did not begin: the delivery is not being sent any more. */
+  /**
+   * It was recorded, or not sent at all. Not sooner: as long as its note stands, the death that the next one brings would be
+   * counted as its own.
+   */
   left(deliveryId: number): void {
     if (this.#cell.leave(deliveryId)) this.release(() => true);
   }
