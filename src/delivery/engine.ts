@@ -73,7 +73,11 @@ export class Engine {
       ...deps,
       workerId: settings.workerId,
       ownership: this.ownership,
-      onReady: (shards) => this.discovery.shards(shards),
+      onReady: (shards) => {
+        // What came in before that could not be sent, and the table tells of nothing that is in memory already.
+        this.send(this.lanes.ofShards(shards));
+        this.discovery.shards(shards);
+      },
       onReturned: (lane) => this.send([lane]),
       onSwitchedOff: (lane) => this.fetcher.want(lane),
     });
@@ -93,8 +97,7 @@ export class Engine {
     const send = (lane: Lane) => this.send([lane]);
     const owns = (shard: number) => this.ownership.owns(shard);
     this.timetable = new Timetable({ clock, want, onDue: send });
-    const look = (lane: Lane) => this.timetable.look(lane);
-    this.discovery = new Discovery({ sql, clock, log, lanes: this.lanes, owns, look });
+    this.discovery = new Discovery({ sql, clock, log, lanes: this.lanes, owns, look: send });
     const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
     const { sealer } = deps;
     this.fetcher = new Fetcher({ sql, clock, log, sealer, bodies: this.bodies, onFilled: send, onCondemned });
