@@ -2,7 +2,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Sql } from '#database/pool.ts';
 import type { ActiveTarget } from '../lanes/target.ts';
-import { Generations } from './generations.ts';
 import { loadEvents, type EventRow } from './queries.ts';
 import { Representations } from './representation.ts';
 
@@ -23,7 +22,7 @@ const BYTES_PER_CHARACTER = 4;
 export class Bodies {
   readonly #sql: Sql;
   readonly #representations: Representations;
-  readonly #cache: Generations<Body>;
+  readonly #cache: LRUCache<number, Body>;
   /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
   #forgettings = 0;
@@ -33,17 +32,18 @@ export class Bodies {
   constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
     this.#sql = deps.sql;
     this.#representations = new Representations(deps.relationPrefix);
-    this.#cache = new Generations(
-      deps.bodyCacheBytes,
-      ({ event }) => ENTRY_BYTES + event.body.length * BYTES_PER_CHARACTER,
-    );
+    // Two plain maps, of which the older is dropped when the younger is full, took 1.4 % of a worker's time instead of 2.1.
+    this.#cache = new LRUCache({
+      maxSize: deps.bodyCacheBytes,
+      sizeCalculation: ({ event }) => ENTRY_BYTES + event.body.length * BYTES_PER_CHARACTER,
+    });
   }
 
   /** Keeps an event, unless something of it was erased since it was read, or ever where it comes from its publisher. */
   put(event: EventRow, readAt?: number): boolean {
     if ((this.#forgotten.get(event.id) ?? 0) > (readAt ?? 0)) return false;
     if (readAt !== undefined && this.#allForgotten > readAt) return false;
-    if (!this.#cache.has(event.id)) this.#cache.add(event.id, { event, rendered: null });
+    if (!this.#cache.has(event.id)) this.#cache.set(event.id, { event, rendered: null });
     return true;
   }
 
@@ -58,7 +58,7 @@ export class Bodies {
 
   /** Words about events may have been missed. */
   forgetAll(): void {
-    this.forget(this.#cache.keys());
+    this.forget([...this.#cache.keys()]);
     this.#allForgotten = this.#forgettings;
   }
 
@@ -82,7 +82,7 @@ export class Bodies {
     const [event] = await loadEvents(this.#sql, shard, [eventId]);
     if (event === undefined) return undefined;
     if (!this.put(event, readAt)) return this.find(shard, eventId);
-    // An event larger than half of the cache is not kept by it.
+    // An event larger than the whole cache is not kept by it.
     return this.peek(eventId) ?? { event, rendered: null };
   }
 
