@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import { createProgram } from '#cli/program.ts';
 import type { Terminal } from '#cli/terminal.ts';
 import { exitCodeOf, explain } from '#cli/explain.ts';
-import { stopping } from './config.ts';
+import { stopping } from './delivery-config.ts';
 
 const untilToldToStop = (): Promise<string> =>
   new Promise((resolve) => {

@@ -45,11 +45,12 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
   'src/observing.ts': EVERYTHING,
   // What may be set, and apart from it how a single value is read and refused.
   'src/config.ts': [],
+  'src/delivery-config.ts': [],
   'src/env.ts': [],
 };
 const MAY_READ_CONFIG = /^src\/(?:main|app|rooms|publishing|delivering)\.ts$|^src\/cli\//;
-const MAY_READ_ENV = /^src\/config\.ts$|^src\/cli\//;
-const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering|observing)\.ts$|^src\/cli\//;
+const MAY_READ_ENV = /^src\/(?:delivery-)?config\.ts$|^src\/cli\//;
+const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering|observing|config)\.ts$|^src\/cli\//;
 /** Shared by all tests, those beside the code included. */
 const TEST_SETUP = /^test\/setup\//;
 
