@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { DatabaseAddress } from '#database/pool.ts';
-import { startPostmaster } from '#database/postmaster.ts';
+import { startPostmaster, type Postmaster } from '#database/postmaster.ts';
 import type { Endings } from './endings.ts';
 
 const FOLDER = '/usr/lib/postgresql/15';
@@ -13,6 +13,7 @@ const NOBODY = { uid: 65_534, gid: 65_534 };
 const USER = 'halcyon';
 
 export type DebianServer = {
+  postmaster: Postmaster;
   address: Extract<DatabaseAddress, { kind: 'socket' }>;
   /** Command line and environment of a client program that is to use this database. */
   client: (
@@ -23,7 +24,7 @@ export type DebianServer = {
 };
 
 /** A new cluster in a temporary folder, which goes with the test; nothing of the machine's own is touched. */
-export const startDebianServer = async (ends: Endings): Promise<DebianServer> => {
+export const startDebianServer = async (ends: Endings, { durable = false } = {}): Promise<DebianServer> => {
   const account = process.getuid?.() === 0 ? NOBODY : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));
   ends.after(() => rm(home, { recursive: true, force: true }));
@@ -43,10 +44,11 @@ export const startDebianServer = async (ends: Endings): Promise<DebianServer> =>
     data,
     socketDirectory: home,
     logFile: join(home, 'server.log'),
-    durable: false,
+    durable,
   });
   ends.after(() => postmaster.stop());
   return {
+    postmaster,
     address: { kind: 'socket', directory: home, user: USER, password: '', database: 'postgres' },
     client: (program, database, more) => [
       join(FOLDER, 'bin', program),

@@ -17,6 +17,8 @@ export type Load = {
   silent: number;
   later: number;
   stop: () => Promise<void>;
+  /** Ends it at once, whoever waits for an answer: the test has failed. */
+  abandon: () => void;
 };
 
 export type Place = { storeId: number; paths: readonly string[] };
@@ -30,6 +32,7 @@ export const startLoad = (given: {
 }): Load => {
   const { places, token, origins, full } = given;
   const stopping = new AbortController();
+  let isAbandoned = false;
   let published = 0;
 
   const send = async (origin: string, storeId: number, key: string, body: string): Promise<boolean> => {
@@ -62,7 +65,7 @@ export const startLoad = (given: {
       const servers = origins();
       const origin = servers[tries % servers.length];
       if (origin !== undefined && (await send(origin, storeId, key, body))) break;
-      if (load.unexpected.length > 0) return;
+      if (load.unexpected.length > 0 || isAbandoned) return;
       await delay(ASK_AGAIN_MS);
     }
     for (const path of paths) for (const id of ids) load.accepted.add(`${path} ${id}`);
@@ -81,6 +84,10 @@ export const startLoad = (given: {
     unexpected: [],
     silent: 0,
     later: 0,
+    abandon: () => {
+      isAbandoned = true;
+      stopping.abort();
+    },
     stop: async () => {
       stopping.abort();
       await connections;

@@ -35,6 +35,21 @@ const killQuietly = (pid: number): void => {
   }
 };
 
+type ServerOptions = {
+  settings?: Readonly<Record<string, string>>;
+  binaries?: string;
+  /** What is done to its data folder before the first start. */
+  prepare?: (data: string) => Promise<void>;
+};
+
+/** `kill -9` of a server and all its processes. */
+export const killWhole = async (postmaster: Postmaster): Promise<void> => {
+  const pids = [postmaster.pid, ...(await childrenOf(postmaster.pid))];
+  pids.forEach(killQuietly);
+  await postmaster.exited;
+  await Promise.all(pids.map(ended));
+};
+
 /**
  * Starts it. `settings` go into its postgresql.conf; what `startPostmaster` names on the command line stands above them.
  * `binaries` is a folder with `bin/postgres` to start instead of the one that made the cluster: one that sets its
@@ -42,7 +57,7 @@ const killQuietly = (pid: number): void => {
  */
 export const openServer = async (
   ends: Endings,
-  { settings = {}, binaries }: { settings?: Readonly<Record<string, string>>; binaries?: string } = {},
+  { settings = {}, binaries, prepare }: ServerOptions = {},
 ): Promise<OwnServer> => {
   const account = isRoot ? NOBODY : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-fleet-'));
@@ -53,6 +68,7 @@ export const openServer = async (
   const data = await openCluster({ home, account }, { binaries: found, password: PASSWORD, durable: true });
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
   await writeFile(join(data, 'postgresql.conf'), lines.join(''), { flag: 'a' });
+  await prepare?.(data);
 
   let postmaster: Postmaster | undefined;
   const start = async (): Promise<void> => {
@@ -75,11 +91,7 @@ export const openServer = async (
       await postmaster?.exited;
     },
     kill: async () => {
-      if (postmaster === undefined) return;
-      const pids = [postmaster.pid, ...(await childrenOf(postmaster.pid))];
-      pids.forEach(killQuietly);
-      await postmaster.exited;
-      await Promise.all(pids.map(ended));
+      if (postmaster !== undefined) await killWhole(postmaster);
     },
   };
 };

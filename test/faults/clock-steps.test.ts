@@ -1,0 +1,98 @@
+/**
+ * Clocks jump by five minutes, forth and back, under load: that of PostgreSQL, then that of one worker. Leases are judged
+ * by monotonic clocks alone, so nobody is taken for dead by it, and what was accepted arrives.
+ */
+import assert from 'node:assert/strict';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { findPackage, usableBinaries } from '#database/binaries.ts';
+import { auditCounts } from '../setup/fleet/audit.ts';
+import { endings } from '../setup/endings.ts';
+import { openFleet } from '../setup/fleet/fleet.ts';
+import { openServer } from '../setup/fleet/server.ts';
+import { isRoot, NOBODY } from '../setup/holder.ts';
+import { until } from '../setup/until.ts';
+
+const LIBRARY = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
+/** Seconds against the true clock. The last stays: what was put off by it comes in its time. */
+const STEPS = ['-300', '+0', '+300'];
+const SOME = 200;
+const PATIENCE_MS = 30_000;
+/** Long, so that a worker that waits for its core is not taken for dead. */
+const LEASE_MS = 6_000;
+
+/** A clock of its own for a process: `turn` puts it as far from the true one as told. */
+const clockIn = async (folder: string, name: string) => {
+  const file = join(folder, name);
+  const turn = (step: string) => writeFile(file, `${step}s\n`);
+  await turn('+0');
+  const env = {
+    LD_PRELOAD: LIBRARY,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+  };
+  return { turn, env };
+};
+
+const ends = endings();
+const folder = await mkdtemp(join(tmpdir(), 'halcyon-clocks-'));
+ends.after(() => rm(folder, { recursive: true, force: true }));
+await chmod(folder, 0o755);
+const ofServer = await clockIn(folder, 'server');
+const ofWorker = await clockIn(folder, 'worker');
+const cache = isRoot ? '/var/cache/halcyon' : folder;
+const found = await usableBinaries(await findPackage(), { account: isRoot ? NOBODY : undefined, cache });
+await mkdir(join(folder, 'bin'));
+const exports = Object.entries(ofServer.env).map(([name, value]) => `export ${name}=${value}`);
+const program = ['#!/bin/sh', ...exports, `exec ${join(found, 'bin/postgres')} "$@"`].join('\n');
+await writeFile(join(folder, 'bin/postgres'), program, { mode: 0o755 });
+const server = await openServer(ends, { binaries: folder });
+const fleet = await openFleet({ ends, server, leaseMs: LEASE_MS, isClockTrue: false });
+const { ledger, sql } = fleet;
+await fleet.startPublisher();
+await Promise.all([fleet.startWorker(), fleet.startWorker()]);
+const turned = await fleet.startWorker({ env: ofWorker.env });
+
+const goesOn = async (): Promise<void> => {
+  const enough = ledger.delivered + SOME;
+  await until(
+    async () => ledger.delivered,
+    (count) => count > enough,
+    PATIENCE_MS,
+  );
+};
+
+test('clocks that jump by five minutes lose nothing, and make nobody dead', async (t) => {
+  await until(
+    () => sql<{ n: number }[]>`select count(distinct owner) as n from shard_lease where owner is not null`,
+    ([row]) => row?.n === 3,
+    PATIENCE_MS,
+  );
+  await fleet.startLoad();
+  await goesOn();
+  const before = await auditCounts(sql);
+  for (const step of STEPS) {
+    await ofServer.turn(step);
+    const [asked] = await sql<{ offset: number }[]>`
+      select round(extract(epoch from clock_timestamp()) - ${Date.now() / 1_000}::float8)::int as offset`;
+    assert.ok(Math.abs((asked?.offset ?? 0) - Number(step)) <= 2, 'the clock of the server was turned');
+    await goesOn();
+  }
+  await ofServer.turn('+0');
+  for (const step of STEPS) {
+    await ofWorker.turn(step);
+    const sent = ledger.sentBy(turned.life).length;
+    await goesOn();
+    await until(
+      async () => ledger.sentBy(turned.life).length,
+      (count) => count > sent,
+      PATIENCE_MS,
+    );
+  }
+  const after = await auditCounts(sql);
+  await fleet.settle(t);
+  assert.equal(after.takeOvers - before.takeOvers, 0);
+});

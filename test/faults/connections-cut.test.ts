@@ -1,0 +1,60 @@
+/**
+ * Connections to PostgreSQL break at random moments under load: reset, ended by the server, or reset when what was asked
+ * has arrived and its answer was lost, COMMIT among it. Nobody then knows what was done; what was is found again.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { endings } from '../setup/endings.ts';
+import { openFleet } from '../setup/fleet/fleet.ts';
+import { openServer } from '../setup/fleet/server.ts';
+import { startProxy } from '../setup/proxy.ts';
+import { until } from '../setup/until.ts';
+
+const WORKERS = 3;
+const CUTS = 24;
+const UNANSWERED_MS = 40;
+const PATIENCE_MS = 30_000;
+/** Another one each time; to see the moments of a run again, put the printed one here. */
+const SEED = Math.trunc(Math.random() * 2 ** 31);
+
+const ends = endings();
+const server = await openServer(ends);
+const proxy = await startProxy(server.address, ends);
+const fleet = await openFleet({ ends, server, databaseEnv: { DATABASE_URL: proxy.url } });
+const { ledger, sql } = fleet;
+await fleet.startPublisher();
+const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
+
+const ways = {
+  reset: async () => void proxy.cut(),
+  unanswered: () => proxy.cutUnanswered(UNANSWERED_MS),
+  terminated: async () => {
+    await sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name like 'halcyon%'`;
+  },
+};
+
+test('connections that are cut at random, in the middle of a COMMIT too, lose nothing', async (t) => {
+  await fleet.startLoad();
+  const moments = fc.sample(fc.tuple(fc.constantFrom(...Object.values(ways)), fc.noBias(fc.nat(150))), {
+    numRuns: CUTS,
+    seed: SEED,
+  });
+  t.diagnostic(`seed ${SEED}`);
+  for (const [cut, some] of moments) {
+    const enough = ledger.arrivals.length + some;
+    await until(
+      async () => ledger.arrivals.length,
+      (count) => count > enough,
+      PATIENCE_MS,
+    );
+    for (const { life } of workers) ledger.fault(life, 'cut');
+    await cut();
+  }
+  t.diagnostic(`publishers asked again ${fleet.load.later} times`);
+  await fleet.settle(t);
+  assert.ok(fleet.load.later > 0, 'publishers met a cut');
+  for (const worker of workers) assert.equal(await worker.end('SIGTERM'), 0, worker.said());
+});

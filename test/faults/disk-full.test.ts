@@ -1,0 +1,68 @@
+/**
+ * The disk of the tables is full for a while under load: publishers are asked to come again, workers keep what they could
+ * not write, and all go on by themselves when there is room.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { endings } from '../setup/endings.ts';
+import { openFleet, type Fleet } from '../setup/fleet/fleet.ts';
+import { openServer } from '../setup/fleet/server.ts';
+import { moveToSmallDisk, type SmallDisk } from '../setup/fleet/small-disk.ts';
+import { isRoot } from '../setup/holder.ts';
+import { until } from '../setup/until.ts';
+
+const WORKERS = 3;
+const DISK_MB = 256;
+const SOME = 500;
+const REFUSED = 20;
+const FULL_MS = 3_000;
+const PATIENCE_MS = 30_000;
+
+const openFull = async (): Promise<{ fleet: Fleet; disk: SmallDisk }> => {
+  const ends = endings();
+  let disk: SmallDisk | undefined;
+  const server = await openServer(ends, {
+    prepare: async (data) => {
+      disk = await moveToSmallDisk(data, DISK_MB, ends);
+    },
+  });
+  assert.ok(disk);
+  return { fleet: await openFleet({ ends, server }), disk };
+};
+
+test('a full disk loses nothing that was accepted', { skip: !isRoot && 'only root mounts a disk' }, async (t) => {
+  const { fleet, disk } = await openFull();
+  const { ledger } = fleet;
+  await fleet.startPublisher();
+  const workers = await Promise.all(Array.from({ length: WORKERS }, () => fleet.startWorker()));
+  await fleet.startLoad();
+  const enough = ledger.delivered + SOME;
+  await until(
+    async () => ledger.delivered,
+    (count) => count > enough,
+    PATIENCE_MS,
+  );
+  const bytes = await disk.fill();
+  await until(
+    async () => fleet.load.later,
+    (count) => count > REFUSED,
+    PATIENCE_MS,
+  );
+  // As long as that, and longer than a lease: it is the fault that lasts, and nothing is waited for.
+  await delay(FULL_MS);
+  t.diagnostic(`${bytes} bytes were free; publishers were asked to come again ${fleet.load.later} times`);
+  for (const { life } of workers) ledger.fault(life, 'disk full');
+  await disk.free();
+  const more = ledger.delivered + SOME;
+  await until(
+    async () => ledger.delivered,
+    (count) => count > more,
+    PATIENCE_MS,
+  );
+  await fleet.settle(t);
+  for (const worker of workers) {
+    assert.doesNotMatch(worker.said(), /could not be recorded/);
+    assert.equal(await worker.end('SIGTERM'), 0, worker.said());
+  }
+});
