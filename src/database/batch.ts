@@ -1,7 +1,7 @@
 /**
  * Group commit: what is submitted while a batch runs shares the next one. Pure of SQL: `run` does the work.
  */
-import { isUnavailable } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
 
 export type Batcher<In, Out> = {
   /** Resolves or rejects with what became of this input. */

@@ -4,7 +4,8 @@ import { endings } from '../../test/setup/endings.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
-import { isUnavailable, openPool, transaction } from './pool.ts';
+import { openPool, transaction } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
 
 const CUTS = 10;
 const PATIENCE_MS = 5_000;

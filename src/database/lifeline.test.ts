@@ -4,7 +4,8 @@ import { endings } from '../../test/setup/endings.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { Lifeline } from './lifeline.ts';
-import { isUnavailable, openPool } from './pool.ts';
+import { openPool } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
 
 const open = async (limitMs: number) => {
   const ends = endings();

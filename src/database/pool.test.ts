@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createServer, type AddressInfo } from 'node:net';
 import { emptyDatabase } from '../../test/setup/database.ts';
-import { checkServer, DatabaseError, isUnavailable, openPool, transaction, type Queryable } from './pool.ts';
+import { checkServer, DatabaseError, openPool, transaction, type Queryable } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
 
 const database = await emptyDatabase();
 const { sql } = database;

@@ -125,56 +125,6 @@ export const transaction = async <T>(
   return value;
 };
 
-/** Of Node and the driver: no connection, or none any more. */
-const CONNECTION: readonly string[] = [
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'CONNECTION_CLOSED',
-  'CONNECTION_DESTROYED',
-  'CONNECTION_ENDED',
-  'CONNECT_TIMEOUT',
-];
-
-/**
- * SQLSTATEs that are about the server, whatever it was asked. Not among them: 40001 and 40P01 (others were in the way:
- * whoever can asks again), 57014 and 55P03 (it took too long), 53200 and 53400 (half as much may do), 58030 and XX001
- * (a page that cannot be read is that of some row): there a batch is told apart from the poison in it.
- */
-const SERVER: readonly string[] = [
-  '57P01', // shut down by an operator
-  '57P02', // a process crashed, and all start anew
-  '57P03', // not yet started
-  '57P05', // the session was idle for too long
-  '25P03', // so was the transaction
-  '53100', // the disk is full
-  '53300', // too many connections
-  '25006', // it only reads: a standby that is not promoted yet, or a primary that is none any more
-];
-
-const UNAVAILABLE: ReadonlySet<unknown> = new Set([...CONNECTION, ...SERVER]);
-
-/** What a standby says to `begin read write`, under the code of whatever is not implemented. */
-const ONLY_READS = { code: '0A000', message: /during recovery$/ };
-
-/**
- * Whether the error says that the server cannot be asked right now, or not for this, and nothing about what was asked. The
- * result of a COMMIT that ends so is unknown.
- */
-export const isUnavailable = (error: unknown): boolean => {
-  if (!(error instanceof Error)) return false;
-  const { code, syscall } = error as NodeJS.ErrnoException;
-  if (code === undefined) return false;
-  if (code === ONLY_READS.code) return ONLY_READS.message.test(error.message);
-  // SQLSTATE class 08 is "connection exception"; ENOENT is a socket file that is not there (yet).
-  return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
-};
-
 /** Throws a `DatabaseError` unless the server answers and is PostgreSQL 15 or newer. */
 export const checkServer = async (sql: Sql): Promise<void> => {
   const rows = await sql<{ version: string; number: number }[]>`

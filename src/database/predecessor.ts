@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { isAlive, OWNER } from './cluster.ts';
-import { DatabaseError, isUnavailable, openPool } from './pool.ts';
+import { DatabaseError, openPool } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
 import { readPidFile } from './postmaster.ts';
 
 const POLL_MS = 20;

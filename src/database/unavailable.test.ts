@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isUnavailable } from './pool.ts';
+import { isRefused, isUnavailable } from './unavailable.ts';
 
 const failing = (code: string, message = 'failed') => Object.assign(new Error(message), { code });
 
@@ -42,4 +42,20 @@ const there: Readonly<Record<string, unknown>> = {
 };
 for (const [what, error] of Object.entries(there)) {
   test(`the database is there when ${what}`, () => assert.equal(isUnavailable(error), false));
+}
+
+const refused: Readonly<Record<string, Error>> = {
+  'a constraint is violated': failing('23514'),
+  'a number is out of range': failing('22003'),
+  'text is no UTF-8': failing('22021'),
+  'a row is too large': failing('54000'),
+  'a trigger raises': failing('P0001'),
+};
+for (const [what, error] of Object.entries(refused)) {
+  test(`asking again is in vain when ${what}`, () => assert.equal(isRefused(error), true));
+}
+
+const inTheWay = [...Object.entries(away), ...Object.entries(there)].filter(([what]) => refused[what] === undefined);
+for (const [what, error] of inTheWay) {
+  test(`asking again may help when ${what}`, () => assert.equal(isRefused(error), false));
 }

@@ -114,6 +114,23 @@ test('a take-over waits for a batch that is being written, and the next batch se
   await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 });
 
+test('a statement that somebody cancels is tried again, and nothing of the history is lost', async () => {
+  const delivery = await pendingRow();
+  const holder = await sql.reserve();
+  await holder`begin`;
+  await holder`select from shard_lease where shard = ${SHARD} for update`;
+  const recorded = recorderWith(3).record(entryOf(delivery));
+  const cancelled = () => sql<{ is: boolean }[]>`
+    select pg_cancel_backend(pid) as is from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`;
+  await until(cancelled, (rows) => rows.length === 1);
+  await holder`commit`;
+  holder.release();
+  assert.equal(await recorded, true);
+  const kept = await sql`select response_code, response_body from attempt where delivery_id = ${delivery.id}`;
+  assert.deepEqual([...kept], [{ response_code: reply.code, response_body: reply.body }]);
+});
+
 test('a retry counts the attempt and moves the due time', async () => {
   const delivery = await pendingRow();
   const dueAt = new Date(now.getTime() + 60_000);

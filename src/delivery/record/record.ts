@@ -1,7 +1,6 @@
 /** What became of deliveries, written down in batches; nothing is dropped while the shard is ours. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#database/batch.ts';
-import type { Log } from '#kernel/log.ts';
 import { putAside, type Entry } from './entry.ts';
 import { RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
@@ -10,8 +9,6 @@ export type Recorder = {
   record: (entry: Entry) => Promise<boolean>;
   unrecorded: () => number;
 };
-
-type Deps = WriterDeps & { log: Log };
 
 /** What cannot be written in any form is tried ever more rarely. */
 const REFUSED_RETRY_MAX_MS = 30_000;
@@ -22,7 +19,12 @@ const BATCH_BYTES = 8 * 1024 * 1024;
  * One outcome that PostgreSQL refuses holds up neither its lane nor a stop: it is written with ever less in it. At once and
  * not in a later batch, for it may carry the state of its webhook, which must not overwrite a newer one.
  */
-const writeLess = async (writer: Writer, { clock, log }: Deps, entry: Entry, refusal: unknown): Promise<boolean> => {
+const writeLess = async (
+  writer: Writer,
+  { clock, log }: WriterDeps,
+  entry: Entry,
+  refusal: unknown,
+): Promise<boolean> => {
   const { shard, delivery } = entry;
   const about = { err: refusal, delivery: delivery.id, webhook: delivery.webhookId, shard };
   const given = putAside(shard, delivery, 'refused by the database', clock.now());
@@ -42,7 +44,7 @@ const writeLess = async (writer: Writer, { clock, log }: Deps, entry: Entry, ref
 };
 
 /** Batches in the order of arrival; of several that are refused together the batch is halved, until it is one. */
-const createBatches = (writer: Writer, deps: Deps): Batcher<Entry, boolean> =>
+const createBatches = (writer: Writer, deps: WriterDeps): Batcher<Entry, boolean> =>
   createBatcher<Entry, boolean>({
     maxRows: BATCH_ROWS,
     maxBytes: BATCH_BYTES,
@@ -58,7 +60,7 @@ const createBatches = (writer: Writer, deps: Deps): Batcher<Entry, boolean> =>
     },
   });
 
-export const createRecorder = (deps: Deps): Recorder => {
+export const createRecorder = (deps: WriterDeps): Recorder => {
   const batches = createBatches(new Writer(deps), deps);
   let unrecorded = 0;
 

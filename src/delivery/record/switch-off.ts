@@ -1,6 +1,7 @@
 /** Switches webhooks off whose recorded state demands it: once, by the owner of their shard alone. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { isUnavailable, transaction, type Sql, type Tx } from '#database/pool.ts';
+import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import { isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from '../lanes/lane.ts';

@@ -1,7 +1,9 @@
 /** Writes entries under the fences of their shards. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { isUnavailable, type Sql } from '#database/pool.ts';
+import type { Sql } from '#database/pool.ts';
+import { isRefused, isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
+import type { Log } from '#kernel/log.ts';
 import { toColumns, toStates } from './columns.ts';
 import type { Entry } from './entry.ts';
 import { recordBatch, recordWithoutHistory } from './queries.ts';
@@ -9,6 +11,7 @@ import { recordBatch, recordWithoutHistory } from './queries.ts';
 export type WriterDeps = {
   sql: Sql;
   clock: Clock;
+  log: Log;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number) => void;
@@ -27,24 +30,27 @@ export class Writer {
 
   /** Answers of each entry whether it is committed: false where its shard was lost. */
   write(entries: readonly Entry[], keepsAnswers: boolean): Promise<boolean[]> {
-    return this.#whenAvailable(() => this.#write(entries, keepsAnswers));
+    return this.#untilTold(() => this.#write(entries, keepsAnswers), entries.length);
   }
 
   /** What became of the delivery and nothing else. */
   writeWithoutHistory(entry: Entry): Promise<boolean> {
-    return this.#whenAvailable(() => this.#writeWithoutHistory(entry));
+    return this.#untilTold(() => this.#writeWithoutHistory(entry), 1);
   }
 
   /**
    * A database that is away, or a COMMIT whose result is unknown: the same again, before anything later, so that the states
-   * of a webhook are written in their order. Recording again changes nothing twice.
+   * of a webhook are written in their order. Recording again changes nothing twice. Of several the halves are tried apart
+   * (half as much may be quick enough); a single one is given up for nothing but a refusal, or its history would be lost to
+   * a deadlock or a statement that somebody cancelled.
    */
-  async #whenAvailable<T>(attempt: () => Promise<T>): Promise<T> {
-    for (;;) {
+  async #untilTold<T>(attempt: () => Promise<T>, entries: number): Promise<T> {
+    for (let tries = 0; ; tries += 1) {
       try {
         return await attempt();
       } catch (error) {
-        if (!isUnavailable(error)) throw error;
+        if (isRefused(error) || (entries > 1 && !isUnavailable(error))) throw error;
+        if (tries === 0 && !isUnavailable(error)) this.#deps.log.warn({ err: error }, 'an outcome is written again');
         await wait(RETRY_MS);
       }
     }

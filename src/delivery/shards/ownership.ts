@@ -1,6 +1,7 @@
 /** Which shards this worker owns: beat, look, take what is free or orphaned, hand back what is too many. */
 import { Lifeline } from '#database/lifeline.ts';
-import { isUnavailable, type Sql } from '#database/pool.ts';
+import type { Sql } from '#database/pool.ts';
+import { isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { SHARDS } from '#kernel/ids.ts';
 import type { Running } from '#kernel/lifecycle.ts';

@@ -1,5 +1,6 @@
 /** One batch of publish requests: what came before is answered again, what is new is written in one statement. */
-import { isUnavailable, transaction, type Queryable, type Sql } from '#database/pool.ts';
+import { transaction, type Queryable, type Sql } from '#database/pool.ts';
+import { isUnavailable } from '#database/unavailable.ts';
 import { dayOf } from '#kernel/ids.ts';
 import { notFound, Problem } from '#kernel/problem.ts';
 import { recall, staleAt, type Ready } from '../keys/recall.ts';

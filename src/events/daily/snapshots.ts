@@ -4,7 +4,7 @@
  * no heavier load. Shards that change hands meanwhile do no harm: of two that tell of a day one is refused.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { isUnavailable } from '#database/pool.ts';
+import { isUnavailable } from '#database/unavailable.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { dueBooks, type DueBook } from './queries.ts';
