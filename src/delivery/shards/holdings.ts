@@ -1,12 +1,16 @@
 /** The shards that a worker has, each under its fence; whoever has to hear of what comes and goes is told. */
+import type { Log } from '#kernel/log.ts';
 import type { LossCause, ShardMetrics } from '../metrics/shards.ts';
 
 export type HoldingsDeps = {
+  log: Log;
   metrics: ShardMetrics;
   onGained: (shards: number[]) => void;
   /** Stop at once: abort what is in flight and forget what is queued. */
   onLost: (shards: number[]) => void;
 };
+
+const SILENT = 'no heartbeat was confirmed in time: what is in flight is given up, and nothing sent before one is';
 
 export class Holdings {
   readonly #deps: HoldingsDeps;
@@ -42,6 +46,8 @@ export class Holdings {
     this.#changes += held.length;
     if (held.length === 0) return;
     this.#deps.metrics.lost(cause, held.length);
+    // Once for all of them, and the only trace of why the next owner, who may be ourselves, sends something again.
+    if (cause === 'silent') this.#deps.log.warn({ shards: held.length }, SILENT);
     this.#deps.onLost(held);
   }
 

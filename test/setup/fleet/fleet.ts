@@ -15,7 +15,7 @@ import { endings, type Endings } from '../endings.ts';
 import { freePort } from '../free-port.ts';
 import { until } from '../until.ts';
 import { auditCounts, recordedAttempts, startAudit, strangeArrivals, strangeWrites } from './audit.ts';
-import { Ledger } from './ledger.ts';
+import { Ledger, suspensionsIn } from './ledger.ts';
 import { startLoad, type Load } from './load.ts';
 import { startProgram, type Program, type Ready } from './program.ts';
 import { populate, type Populated } from './population.ts';
@@ -93,7 +93,7 @@ const assertSettled = async (
   const exposed = ledger.exposed(await recordedAttempts(sql));
   t.diagnostic(`accepted ${load.accepted.size} deliveries (asked in vain ${load.silent}, told later ${load.later})`);
   t.diagnostic(`arrived ${ledger.arrivals.length}, twice ${duplicates.length}, of at most ${exposed.size}`);
-  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} suspensions that nobody made`);
+  t.diagnostic(`${ledger.faults.length} faults, ${ledger.suspensions().length} workers that stopped by themselves`);
   t.diagnostic(`${counts.writes} writes of workers looked at, ${counts.takeOvers} take-overs`);
   assert.deepEqual(load.unexpected, [], 'publishers are answered, or asked to come again');
   assert.deepEqual(missing(), [], 'whatever was accepted arrives');
@@ -124,9 +124,9 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
   await migrate(sql, join(given.root ?? ROOT, 'migrations'));
   await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
   const ledger = new Ledger();
-  const url = await receiveInto(ledger, ends);
+  const origins = await receiveInto(ledger, ends);
   const secretKey = randomBytes(32);
-  const population: Populated = await populate(sql, { url, secretKey });
+  const population: Populated = await populate(sql, { origins, secretKey });
   await startAudit(sql);
   const database = given.databaseEnv ?? databaseEnvOf(server.address);
   const common = {
@@ -154,6 +154,7 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
   const publishers = new Map<Program, string>();
   const originsUp = () => [...publishers].filter(([program]) => !program.isOver()).map(([, origin]) => origin);
   let lives = 0;
+  const workers: Life[] = [];
   const loadOf = (): Load => load ?? assert.fail('publishing has not begun');
   return {
     ends,
@@ -167,7 +168,9 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
       const life = `l${(lives += 1)}`;
       const own = { WEBHOOK_HEADER_PREFIX: life, ...named(life, { ...database, ...env }) };
       const program = await start('is delivering.', ['deliver'], root, own);
-      return { ...program, life };
+      const worker = { ...program, life };
+      workers.push(worker);
+      return worker;
     },
     startPublisher: async ({ root, env } = {}) => {
       const port = await freePort();
@@ -184,6 +187,7 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
     },
     settle: async (t) => {
       await loadOf().stop();
+      ledger.heard(() => workers.flatMap(({ life, said }) => suspensionsIn(life, said())));
       await assertSettled(t, { sql, ledger, load: loadOf() }, given.isClockTrue ?? true);
     },
   };

@@ -29,6 +29,16 @@ export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: n
   throw new Error(`No worker of the fleet sends such headers: ${JSON.stringify(headers)}`);
 };
 
+/** What a worker says that stops by itself. */
+const SILENT = /"time":"([^"]+)".*"msg":"no heartbeat was confirmed in time/g;
+
+/** When a life stopped by itself, as it said. */
+export const suspensionsIn = (life: string, said: string): Fault[] =>
+  [...said.matchAll(SILENT)].map(([, time = '']) => {
+    return { life, atMs: Date.parse(time) - performance.timeOrigin, what: 'suspended' };
+  });
+
+const RESET = 0;
 /** What was sent before a fault has arrived by then, also at a receiver that is busy. */
 const ON_THE_WIRE_MS = 1_000;
 /** Hang-ups within this time are one. */
@@ -44,6 +54,7 @@ export class Ledger {
   readonly #byDelivery = new Map<string, Arrival[]>();
   readonly #byLife = new Map<string, Arrival[]>();
   #delivered = 0;
+  #said: () => Fault[] = () => [];
 
   add(arrival: Arrival): void {
     this.arrivals.push(arrival);
@@ -53,6 +64,11 @@ export class Ledger {
     const sent = this.#byLife.get(arrival.life);
     if (sent === undefined) this.#byLife.set(arrival.life, [arrival]);
     else sent.push(arrival);
+  }
+
+  /** What the workers say of themselves. */
+  heard(said: () => Fault[]): void {
+    this.#said = said;
   }
 
   fault(life: string, what: string): void {
@@ -79,24 +95,30 @@ export class Ledger {
     ).length;
   }
 
-  /** Arrivals of a delivery that had arrived before and was not refused then. */
+  /**
+   * Arrivals of a delivery that nobody had to send: the one before was not refused, so this is no retry of it. Where we
+   * reset a connection that had served before, the sender may take it for one that was idle for too long, and sends the
+   * same attempt once more at once.
+   */
   duplicates(): { again: Arrival; before: Arrival }[] {
     return [...this.#byDelivery.values()].flatMap((arrivals) =>
       arrivals.slice(1).flatMap((again, at) => {
-        const before = arrivals
-          .slice(0, at + 1)
-          .findLast(({ attempt, status }) => attempt === again.attempt || status === 200);
-        return before === undefined ? [] : [{ again, before }];
+        const before = arrivals[at];
+        if (before === undefined) return [];
+        const isRetry = before.status !== 200 && again.attempt > before.attempt;
+        const isSentOnceMore =
+          before.status === RESET && before.life === again.life && before.attempt === again.attempt;
+        return isRetry || isSentOnceMore ? [] : [{ again, before }];
       }),
     );
   }
 
   /**
-   * Workers that hung up though nobody hurt them: their heartbeat was late, so they stopped by themselves. It happens where
-   * the fleet shares its cores with others, and is a fault like those that the test made.
+   * Workers that said that they stopped by themselves, or hung up though nobody hurt them: their heartbeat was late. It
+   * happens where the fleet shares its cores with others, and is a fault like those that the test made.
    */
   suspensions(): Fault[] {
-    const found: Fault[] = [];
+    const found = this.#said();
     for (const { life, hungUpMs } of this.arrivals) {
       const isKnown = [...this.faults, ...found].some(
         (fault) => fault.life === life && Math.abs(fault.atMs - hungUpMs) < ONE_FAULT_MS,

@@ -15,7 +15,7 @@ export type Populated = { places: Place[]; platformToken: (origin: string) => Pr
 /** The profile `long` tries again after five seconds, where `hour` would take a minute: tests have no minutes. */
 export const populate = async (
   sql: Sql,
-  { url, secretKey }: { url: string; secretKey: Buffer },
+  { origins, secretKey }: { origins: readonly string[]; secretKey: Buffer },
 ): Promise<Populated> => {
   const sealer = createSealer(secretKey);
   const now = new Date();
@@ -32,7 +32,7 @@ export const populate = async (
       await sql`
         insert into webhook (shard, id, store_id, name, format, version, url, query, encryption_key, event_resource, events,
           is_active, headers, retry_profile, date_created, date_modified)
-        values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${url + path}, null,
+        values (${shard}, ${id}, ${storeId}, 'hook', 'json', '2', ${`${origins[webhooks % origins.length]}${path}`}, null,
           ${sealer.seal(KEY, `webhook:${id}`)}, 'transaction', array['transaction/created'], true, '{}', 'long',
           ${now}, ${now})`;
       paths.push(path);

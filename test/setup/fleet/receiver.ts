@@ -3,7 +3,9 @@ import { startReceiver } from '../receiver.ts';
 import type { Endings } from '../endings.ts';
 import { lifeIn, type Arrival, type Ledger } from './ledger.ts';
 
-export const ANSWER_MS = 200;
+const ANSWER_MS = 200;
+/** A worker lets no origin have more than a quarter of its slots. */
+const ORIGINS = 8;
 /** Of a hundred first attempts so many are answered with a 500, and so many are reset. */
 const REFUSED_PERCENT = 2;
 const RESET_PERCENT = 1;
@@ -15,8 +17,7 @@ const statusOf = (attempt: number): number => {
   return percent < RESET_PERCENT + REFUSED_PERCENT ? 500 : 200;
 };
 
-/** Answers its address. A body is JSON with an `id`. */
-export const receiveInto = async (ledger: Ledger, ends: Endings): Promise<string> => {
+const receiveAt = async (ledger: Ledger, ends: Endings): Promise<string> => {
   const receiver = await startReceiver(ends);
   receiver.answer(({ path, headers, body, atMs }, response) => {
     // Nobody looks at the bodies again, and there are hundred thousands.
@@ -46,3 +47,7 @@ export const receiveInto = async (ledger: Ledger, ends: Endings): Promise<string
   });
   return receiver.url;
 };
+
+/** Answers its origins. A body is JSON with an `id`. */
+export const receiveInto = (ledger: Ledger, ends: Endings): Promise<string[]> =>
+  Promise.all(Array.from({ length: ORIGINS }, () => receiveAt(ledger, ends)));
