@@ -30,6 +30,8 @@ const WRITES = [
 /** One row a statement and shard, from its transition table: by row it would cost as much as the write itself. */
 export const startAudit = async (sql: Sql): Promise<void> => {
   await sql.unsafe(`
+    create function audit_session() returns text language sql as
+      $$ select regexp_replace(current_setting('application_name'), '^halcyon ', '') $$;
     create table audit_lease (
       n bigserial primary key, shard smallint, owner bigint, fence bigint, was bigint, seen pg_snapshot, at timestamptz,
       session text
@@ -41,7 +43,7 @@ export const startAudit = async (sql: Sql): Promise<void> => {
     create table audit_attempt (session text, webhook_id bigint, event_id bigint, n smallint);
     create function audit_attempt() returns trigger language plpgsql as $$ begin
       insert into audit_attempt
-      select current_setting('application_name'), webhook_id, event_id, n from written;
+      select audit_session(), webhook_id, event_id, n from written;
       return null;
     end $$;
     create trigger audit_each after insert on attempt referencing new table as written
@@ -49,12 +51,12 @@ export const startAudit = async (sql: Sql): Promise<void> => {
     create function audit_lease() returns trigger language plpgsql as $$ begin
       insert into audit_lease (shard, owner, fence, was, seen, at, session)
       values (new.shard, new.owner, new.fence, old.owner, pg_current_snapshot(), clock_timestamp(),
-        current_setting('application_name'));
+        audit_session());
       return null;
     end $$;
     create function audit_write() returns trigger language plpgsql as $$ begin
       insert into audit_write (xid, session, wrote, shard, rows, owner, fence, at)
-      select pg_current_xact_id(), current_setting('application_name'), tg_table_name || ' ' || lower(tg_op), w.shard,
+      select pg_current_xact_id(), audit_session(), tg_table_name || ' ' || lower(tg_op), w.shard,
         count(*), l.owner, l.fence, clock_timestamp()
       from written w join shard_lease l on l.shard = w.shard group by w.shard, l.owner, l.fence;
       return null;

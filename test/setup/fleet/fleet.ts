@@ -107,9 +107,9 @@ const assertSettled = async (
   if (isClockTrue) assert.deepEqual((await strangeArrivals(sql, ledger)).slice(0, 5), [], 'nor sends for one');
 };
 
-/** Its sessions are called by the name of the life, for the audit. */
+/** Its sessions are called by the name of the life, for the audit, and not by the worker's id, which nobody knows from outside. */
 const named = (life: string, env: Settings): Record<string, string> => {
-  const rename = (text: string) => `${text}${text.includes('?') ? '&' : '?'}application_name=${life}`;
+  const rename = (text: string) => `${text}${text.includes('?') ? '&' : '?'}application_name=halcyon%20${life}`;
   return Object.fromEntries(
     Object.entries(env).map(([name, text]) => [name, /^postgres(?:ql)?:/.test(text) ? rename(text) : text]),
   );
