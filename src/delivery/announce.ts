@@ -10,23 +10,34 @@ const WEBHOOK_CHANNEL = 'halcyon_webhook';
 const EVENT_CHANNEL = 'halcyon_event';
 
 export type LaneName = { shard: number; webhookId: number };
+/** A delivery that was committed. */
+export type Work = LaneName & { deliveryId: number };
+/** Without a delivery (a predecessor of this version tells none) something of that webhook is in the table. */
+export type Heard = LaneName & { deliveryId: number | undefined };
 export type EventName = { shard: number; ids: readonly number[] };
 
-/** A payload may have 8,000 bytes; a name has at most 20. */
-const NAMES_AT_ONCE = 300;
+/** A payload may have 8,000 bytes; a name has at most 37, and a comma. */
+const NAMES_AT_ONCE = 200;
 const COALESCE_MS = 5;
 
-const parseNames = (payload: string): LaneName[] =>
+const nameOf = ({ shard, webhookId, deliveryId }: Work): string => `${shard}:${webhookId}:${deliveryId}`;
+
+const parseNames = (payload: string): Heard[] =>
   payload.split(',').flatMap((name) => {
-    const [shard = NaN, webhookId = NaN] = name.split(':').map(Number);
-    return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId }] : [];
+    const [shard = NaN, webhookId = NaN, deliveryId] = name.split(':').map(Number);
+    return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId, deliveryId }] : [];
   });
+
+const tell = async (sql: Queryable, channel: string, names: readonly (string | number)[]): Promise<void> => {
+  for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
+    await notify(sql, channel, names.slice(at, at + NAMES_AT_ONCE).join(','));
+};
 
 /** Calls with whatever is announced; the others when words may have been missed, because the line was down. */
 export const listenForNews = async (
   sql: Sql,
   news: {
-    onWork: (lane: LaneName) => void;
+    onWork: (work: readonly Heard[]) => void;
     onWorkMissed: () => void;
     onWebhook: (lane: LaneName) => void;
     onWebhooksMissed: () => void;
@@ -35,7 +46,7 @@ export const listenForNews = async (
   },
 ): Promise<Running> => {
   const listeners = await Promise.all([
-    listen(sql, WORK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWork), news.onWorkMissed),
+    listen(sql, WORK_CHANNEL, (payload) => news.onWork(parseNames(payload)), news.onWorkMissed),
     listen(sql, WEBHOOK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWebhook), news.onWebhooksMissed),
     listen(sql, EVENT_CHANNEL, (payload) => news.onEvents(payload.split(',').map(Number)), news.onEventsMissed),
   ]);
@@ -47,43 +58,35 @@ export const listenForNews = async (
 };
 
 /** New work that comes with a transaction: told when it commits, and not at all if it does not. */
-export const announceWork = async (tx: Queryable, lanes: readonly LaneName[]): Promise<void> => {
-  const names = [...new Set(lanes.map(({ shard, webhookId }) => `${shard}:${webhookId}`))];
-  for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
-    await notify(tx, WORK_CHANNEL, names.slice(at, at + NAMES_AT_ONCE).join(','));
-};
+export const announceWork = (tx: Queryable, work: readonly Work[]): Promise<void> =>
+  tell(tx, WORK_CHANNEL, work.map(nameOf));
 
 /** Events of which something was erased, told when it commits: nobody sends them from memory. */
-export const announceErased = async (tx: Queryable, { ids }: EventName): Promise<void> => {
-  for (let at = 0; at < ids.length; at += NAMES_AT_ONCE)
-    await notify(tx, EVENT_CHANNEL, ids.slice(at, at + NAMES_AT_ONCE).join(','));
-};
+export const announceErased = (tx: Queryable, { ids }: EventName): Promise<void> => tell(tx, EVENT_CHANNEL, ids);
 
 export type Announcer = Running & {
   /** New work, told at most once in a few milliseconds however often it is said. */
-  work: (lane: LaneName) => void;
+  work: (work: Work) => void;
   /** A webhook changed; resolves once it is told. */
   webhook: (lane: LaneName) => Promise<void>;
 };
 
 export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
-  const pending = new Set<string>();
+  let pending: string[] = [];
   let timer: NodeJS.Timeout | undefined;
   const flush = async () => {
     timer = undefined;
-    const names = [...pending];
-    pending.clear();
-    for (let at = 0; at < names.length; at += NAMES_AT_ONCE) {
-      await notify(deps.sql, WORK_CHANNEL, names.slice(at, at + NAMES_AT_ONCE).join(','));
-    }
+    const names = pending;
+    pending = [];
+    await tell(deps.sql, WORK_CHANNEL, names);
   };
   const quietly = (told: Promise<void>) =>
     told.catch((error: unknown) =>
       deps.log.warn({ reason: String(error) }, 'other processes could not be told; they look by themselves'),
     );
   return {
-    work: ({ shard, webhookId }) => {
-      pending.add(`${shard}:${webhookId}`);
+    work: (work) => {
+      pending.push(nameOf(work));
       timer ??= setTimeout(() => void quietly(flush()), COALESCE_MS);
     },
     webhook: ({ shard, webhookId }) => quietly(notify(deps.sql, WEBHOOK_CHANNEL, `${shard}:${webhookId}`)),

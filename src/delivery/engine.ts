@@ -6,6 +6,7 @@ import type { Log } from '#kernel/log.ts';
 import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
 import { Connections, type ConnectionSettings } from './exchange/connections.ts';
 import type { Guard } from './exchange/guard.ts';
+import { Arrivals } from './lanes/arrivals.ts';
 import { Discovery } from './lanes/discovery.ts';
 import { Fetcher } from './lanes/fetcher.ts';
 import type { Lane } from './lanes/lane.ts';
@@ -49,6 +50,7 @@ export class Engine {
   readonly underFence: UnderFence;
   readonly dispatcher: Dispatcher;
   readonly fetcher: Fetcher;
+  readonly arrivals: Arrivals;
   readonly discovery: Discovery;
   readonly timetable: Timetable;
   /** Fires whenever a delivery ended or went back to the table. */
@@ -101,6 +103,9 @@ export class Engine {
     const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
     const { sealer } = deps;
     this.fetcher = new Fetcher({ sql, clock, log, sealer, bodies: this.bodies, onFilled: send, onCondemned });
+    const { lanes, bodies } = this;
+    const onArrived = (arrived: Iterable<Lane>) => this.send(arrived);
+    this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, want, onArrived });
     metrics.watch({ clock, settings, engine: this });
   }
 

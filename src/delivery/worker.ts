@@ -1,6 +1,6 @@
 /** The delivery worker as the rest of the house sees it: it is handed work, told of changes, and stopped. */
 import { within, type Running } from '#kernel/lifecycle.ts';
-import { listenForNews, type LaneName } from './announce.ts';
+import { listenForNews, type LaneName, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
 import type { Pending } from './lanes/holding.ts';
 import type { Lane } from './lanes/lane.ts';
@@ -31,9 +31,9 @@ export class Worker implements Running {
   }
 
   async start(): Promise<void> {
-    const { ownership, timetable, discovery, bodies, lanes } = this.#engine;
+    const { ownership, timetable, discovery, arrivals, bodies, lanes } = this.#engine;
     this.#news = await listenForNews(this.#deps.direct, {
-      onWork: (lane) => this.#lookAgain(lane),
+      onWork: (work) => arrivals.heard(work),
       onWorkMissed: () => discovery.everything(),
       onWebhook: (lane) => this.webhookChanged(lane),
       onWebhooksMissed: () => lanes.all().forEach((lane) => this.webhookChanged(lane)),
@@ -45,14 +45,14 @@ export class Worker implements Running {
     discovery.start();
   }
 
-  /** Takes the deliveries that are ours; answers the lanes of the others, whose owner must be told. */
-  offer(deliveries: readonly HandedOver[]): LaneName[] {
+  /** Takes the deliveries that are ours; answers the others, whose owner must be told. */
+  offer(deliveries: readonly HandedOver[]): Work[] {
     const { ownership, bodies, lanes } = this.#engine;
-    const foreign: LaneName[] = [];
+    const foreign: Work[] = [];
     const touched = new Set<Lane>();
     for (const { shard, delivery, event } of deliveries) {
       if (!ownership.owns(shard)) {
-        foreign.push({ shard, webhookId: delivery.webhookId });
+        foreign.push({ shard, webhookId: delivery.webhookId, deliveryId: delivery.id });
         continue;
       }
       bodies.put(event);
@@ -95,8 +95,9 @@ export class Worker implements Running {
 
   async #stop(): Promise<void> {
     const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
-    const { discovery, timetable, fetcher, dispatcher, connections } = this.#engine;
+    const { discovery, timetable, arrivals, fetcher, dispatcher, connections } = this.#engine;
     discovery.stop();
+    arrivals.stop();
     timetable.stop();
     fetcher.stop();
     dispatcher.stop();
@@ -115,13 +116,5 @@ export class Worker implements Running {
   async #finish(): Promise<void> {
     const { dispatcher, underFence, settling } = this.#engine;
     while (dispatcher.slots.inFlight > 0 || underFence.recorder.unrecorded() > 0) await settling.next();
-  }
-
-  #lookAgain({ shard, webhookId }: LaneName): void {
-    const { ownership, lanes, timetable } = this.#engine;
-    if (!ownership.owns(shard)) return;
-    const lane = lanes.get(shard, webhookId);
-    lane.holding.lookAgain();
-    timetable.look(lane);
   }
 }

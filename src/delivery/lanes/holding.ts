@@ -41,6 +41,8 @@ export class Holding {
   /** A hand-over was dropped since the last fetch began. */
   #dropped = false;
   #more = false;
+  /** How many fetches have ended. */
+  fetches = 0;
   #isDropped = false;
   /** Where the next fetch begins, and when one began at the beginning. */
   #fromMs = 0;
@@ -69,11 +71,16 @@ export class Holding {
 
   /** A delivery straight from its commit. What does not fit stays in the table, and then so do all that follow. */
   offer(delivery: Pending): void {
-    if (this.#more || this.#queue.length >= this.#limit) {
+    if (!this.takesOffers) {
       this.lookAgain();
     } else if (!this.#known.has(delivery.id)) {
       this.#queueUp(delivery);
     }
+  }
+
+  /** Whether it would queue one that it is offered now. */
+  get takesOffers(): boolean {
+    return !this.#more && this.#queue.length < this.#limit;
   }
 
   knows(id: number): boolean {
@@ -129,6 +136,7 @@ export class Holding {
   endFetch(rows: readonly Pending[], { asked, fromMs, beganMs }: Fetch, nowMs: number): void {
     const departed = this.#departed ?? new Set();
     this.#departed = null;
+    this.fetches += 1;
     let isExhausted = rows.length < asked;
     for (const delivery of rows) {
       if (departed.has(delivery.id) || this.#known.has(delivery.id)) continue;

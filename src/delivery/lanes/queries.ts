@@ -1,4 +1,5 @@
 import type { Queryable } from '#database/pool.ts';
+import type { EventRow } from '../message/queries.ts';
 import type { Fetch, Pending } from './holding.ts';
 import type { TargetRow } from './target.ts';
 
@@ -45,6 +46,27 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
       limit lane.asked
     ) as d
     order by d.due_at, d.id`;
+
+/** Null where it is too long, was erased, or came with another delivery of the same answer. */
+export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
+
+/**
+ * Deliveries by their shards and ids, each with its event, whose text comes once and only if it has at most so many bytes. A
+ * plain join on the shard, which goes on working where the tables are distributed by it.
+ */
+export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], mostBytes: number) => sql<
+  Arrival[]
+>`
+  select d.shard, d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
+    d.faults, d.due_at as "dueAt", e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.nonce,
+    e.base_url as "baseUrl",
+    case
+      when octet_length(e.body) between 1 and ${mostBytes}
+        and row_number() over (partition by d.shard, d.event_id) = 1 then e.body
+    end as body
+  from unnest(${shards}::smallint[], ${ids}::bigint[]) as told (shard, id)
+  join delivery d on d.shard = told.shard and d.id = told.id
+  left join event e on e.shard = d.shard and e.id = d.event_id`;
 
 export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
   select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.is_active as "isActive", w.format, w.url,

@@ -39,6 +39,11 @@ export class Bodies {
     });
   }
 
+  /** Where the count of what was erased stands: taken before a read, said when it is kept. */
+  get readAt(): number {
+    return this.#forgettings;
+  }
+
   /** Keeps an event, unless something of it was erased since it was read, or ever where it comes from its publisher. */
   put(event: EventRow, readAt?: number): boolean {
     if ((this.#forgotten.get(event.id) ?? 0) > (readAt ?? 0)) return false;
