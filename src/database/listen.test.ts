@@ -1,32 +1,57 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { test } from 'node:test';
-import { emptyDatabase } from '../../test/setup/database.ts';
+import { emptyDatabase, testDatabase } from '../../test/setup/database.ts';
+import { endings } from '../../test/setup/endings.ts';
+import { startProxy } from '../../test/setup/proxy.ts';
 import { listen } from './listen.ts';
+import { openPool, type Sql } from './pool.ts';
+
+const startListening = async (sql: Sql, silenceMs: number) => {
+  const heard = new EventEmitter();
+  let missed = 0;
+  const hear = (channel: string) => (payload: string) => heard.emit('message', channel, payload);
+  const { stop } = await listen(
+    sql,
+    { 'channel one': hear('one'), two: hear('two') },
+    { onMissed: () => heard.emit('missed', (missed += 1)), silenceMs },
+  );
+  return { heard, stop, missed: () => missed };
+};
 
 test('what is said is heard, also after the connection broke, which is told', async (t) => {
   const { sql } = await emptyDatabase(t);
-  const heard = new EventEmitter();
-  let reconnects = 0;
-  const { stop } = await listen(
-    sql,
-    'channel one',
-    (payload) => heard.emit('message', payload),
-    () => heard.emit('reconnect', (reconnects += 1)),
-  );
+  const { heard, stop, missed } = await startListening(sql, 60_000);
   const first = once(heard, 'message');
   await sql.notify('channel one', 'hello');
-  assert.deepEqual(await first, ['hello']);
-  assert.equal(reconnects, 0);
+  assert.deepEqual(await first, ['one', 'hello']);
+  assert.equal(missed(), 0);
 
-  const again = once(heard, 'reconnect');
+  const again = once(heard, 'missed');
   const [broken] = await sql<{ n: number }[]>`
     select count(pg_terminate_backend(pid)) as n from pg_stat_activity
     where datname = current_database() and query like 'listen%'`;
   assert.equal(broken?.n, 1);
   assert.deepEqual(await again, [1]);
   const second = once(heard, 'message');
-  await sql.notify('channel one', 'still there?');
-  assert.deepEqual(await second, ['still there?']);
+  await sql.notify('two', 'still there?');
+  assert.deepEqual(await second, ['two', 'still there?']);
   await stop();
+});
+
+test('a line that went silent is thrown away, and what it may have missed is told', { timeout: 10_000 }, async () => {
+  const ends = endings();
+  const { sql, address } = await testDatabase(ends);
+  assert.ok(address.kind === 'socket');
+  const proxy = await startProxy(address, ends);
+  const through = openPool({ kind: 'url', url: proxy.url }, { connections: 1, applicationName: 'test' });
+  ends.after(() => through.end({ timeout: 0 }));
+  const { heard, stop } = await startListening(through, 200);
+  ends.after(stop);
+  const missed = once(heard, 'missed');
+  proxy.silence();
+  assert.deepEqual(await missed, [1]);
+  const after = once(heard, 'message');
+  await sql.notify('two', 'still there?');
+  assert.deepEqual(await after, ['two', 'still there?']);
 });

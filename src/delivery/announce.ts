@@ -33,29 +33,26 @@ const tell = async (sql: Queryable, channel: string, names: readonly (string | n
     await notify(sql, channel, names.slice(at, at + NAMES_AT_ONCE).join(','));
 };
 
-/** Calls with whatever is announced; the others when words may have been missed, because the line was down. */
-export const listenForNews = async (
+/** Calls with whatever is announced; `onMissed` when words may have been missed, because the line was down or silent. */
+export const listenForNews = (
   sql: Sql,
   news: {
     onWork: (work: readonly Heard[]) => void;
-    onWorkMissed: () => void;
     onWebhook: (lane: LaneName) => void;
-    onWebhooksMissed: () => void;
     onEvents: (ids: readonly number[]) => void;
-    onEventsMissed: () => void;
+    onMissed: () => void;
   },
-): Promise<Running> => {
-  const listeners = await Promise.all([
-    listen(sql, WORK_CHANNEL, (payload) => news.onWork(parseNames(payload)), news.onWorkMissed),
-    listen(sql, WEBHOOK_CHANNEL, (payload) => parseNames(payload).forEach(news.onWebhook), news.onWebhooksMissed),
-    listen(sql, EVENT_CHANNEL, (payload) => news.onEvents(payload.split(',').map(Number)), news.onEventsMissed),
-  ]);
-  return {
-    stop: async () => {
-      await Promise.all(listeners.map((listener) => listener.stop()));
+  silenceMs: number,
+): Promise<Running> =>
+  listen(
+    sql,
+    {
+      [WORK_CHANNEL]: (payload) => news.onWork(parseNames(payload)),
+      [WEBHOOK_CHANNEL]: (payload) => parseNames(payload).forEach(news.onWebhook),
+      [EVENT_CHANNEL]: (payload) => news.onEvents(payload.split(',').map(Number)),
     },
-  };
-};
+    { onMissed: news.onMissed, silenceMs },
+  );
 
 /** New work that comes with a transaction: told when it commits, and not at all if it does not. */
 export const announceWork = (tx: Queryable, work: readonly Work[]): Promise<void> =>

@@ -32,14 +32,20 @@ export class Worker implements Running {
 
   async start(): Promise<void> {
     const { ownership, timetable, discovery, arrivals, bodies, lanes } = this.#engine;
-    this.#news = await listenForNews(this.#deps.direct, {
-      onWork: (work) => arrivals.heard(work),
-      onWorkMissed: () => discovery.everything(),
-      onWebhook: (lane) => this.webhookChanged(lane),
-      onWebhooksMissed: () => lanes.all().forEach((lane) => this.webhookChanged(lane)),
-      onEvents: this.eventsErased,
-      onEventsMissed: () => bodies.forgetAll(),
-    });
+    this.#news = await listenForNews(
+      this.#deps.direct,
+      {
+        onWork: (work) => arrivals.heard(work),
+        onWebhook: (lane) => this.webhookChanged(lane),
+        onEvents: this.eventsErased,
+        onMissed: () => {
+          for (const lane of lanes.all()) this.webhookChanged(lane);
+          bodies.forgetAll();
+          discovery.everything();
+        },
+      },
+      this.#deps.settings.leaseMs,
+    );
     ownership.start();
     timetable.start();
     discovery.start();
