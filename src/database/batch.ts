@@ -6,6 +6,8 @@ import { isUnavailable } from './unavailable.ts';
 export type Batcher<In, Out> = {
   /** Resolves or rejects with what became of this input. */
   submit: (input: In) => Promise<Out>;
+  /** The same where `run` itself tells what became of each, and the limit of what waits does not count. */
+  add: (input: In) => void;
   /** Bytes of what waits for its batch. */
   waitingBytes: () => number;
   /** Resolves when all that was submitted so far, or while it waits, is settled. */
@@ -19,6 +21,24 @@ type Waiting<In, Out> = {
   resolve: (value: Out) => void;
   reject: (error: unknown) => void;
 };
+
+/** How many of the first are within the limits together: one at least. */
+const fitting = (
+  queue: readonly { rows: number; bytes: number }[],
+  limits: { maxRows: number; maxBytes: number },
+): number => {
+  let [rows, bytes, count] = [0, 0, 0];
+  for (const waiting of queue) {
+    rows += waiting.rows;
+    bytes += waiting.bytes;
+    if (count > 0 && (rows > limits.maxRows || bytes > limits.maxBytes)) break;
+    count += 1;
+  }
+  return count;
+};
+
+/** Nobody waits for it. */
+const nobody = (): void => {};
 
 /**
  * One batch at a time, in the order of arrival, of at most `maxRows` and `maxBytes` (an input larger than that makes a
@@ -38,16 +58,7 @@ export const createBatcher = <In, Out>(options: {
   let draining: Promise<void> | undefined;
 
   const nextBatch = (): Waiting<In, Out>[] => {
-    let rows = 0;
-    let bytes = 0;
-    let count = 0;
-    for (const waiting of queue) {
-      rows += waiting.rows;
-      bytes += waiting.bytes;
-      if (count > 0 && (rows > options.maxRows || bytes > options.maxBytes)) break;
-      count += 1;
-    }
-    const batch = queue.splice(0, count);
+    const batch = queue.splice(0, fitting(queue, options));
     for (const one of batch) waitingBytes -= one.bytes;
     return batch;
   };
@@ -87,18 +98,23 @@ export const createBatcher = <In, Out>(options: {
     draining = undefined;
   };
 
+  const enqueue = (one: Waiting<In, Out>): void => {
+    waitingBytes += one.bytes;
+    queue.push(one);
+    draining ??= drain();
+  };
+
   return {
     submit: (input) => {
       const { rows, bytes } = options.sizeOf(input);
       const { waiting } = options;
       if (waiting !== undefined && queue.length > 0 && waitingBytes + bytes > waiting.maxBytes)
         return Promise.reject(waiting.full());
-      waitingBytes += bytes;
       const { promise, resolve, reject } = Promise.withResolvers<Out>();
-      queue.push({ input, rows, bytes, resolve, reject });
-      draining ??= drain();
+      enqueue({ input, rows, bytes, resolve, reject });
       return promise;
     },
+    add: (input) => enqueue({ input, ...options.sizeOf(input), resolve: nobody, reject: nobody }),
     waitingBytes: () => waitingBytes,
     idle: async () => draining,
   };

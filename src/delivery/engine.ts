@@ -86,6 +86,7 @@ export class Engine {
     const { recorder, suspects, switchOffs } = this.underFence;
     this.dispatcher = new Dispatcher({
       ...deps,
+      idleMs: () => performance.nodeTiming.idleTime,
       bodies: this.bodies,
       connections: this.connections,
       recorder,

@@ -3,6 +3,7 @@ export class Signal {
   readonly #waiting = new Set<() => void>();
 
   fire(): void {
+    if (this.#waiting.size === 0) return;
     for (const resolve of this.#waiting) resolve();
     this.#waiting.clear();
   }

@@ -152,7 +152,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
       random: 0,
     });
     state = judged;
-    return recorder.record(judged.entry);
+    return new Promise<boolean>((resolve) => recorder.record(judged.entry, resolve));
   };
   const stateOf = () => engine.sql`
     select consecutive_failures as failures, is_condemned as "isCondemned" from webhook_state where webhook_id = ${webhookId}`;

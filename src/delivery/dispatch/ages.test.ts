@@ -23,5 +23,11 @@ test('an age is reached no earlier than it is, and within two ticks, round after
 test('a pause of our own is one tick, however long it was', () => {
   const ages = new Ages<string>(50, 1_000);
   ages.add('answered while we paused', 1_000);
-  assert.deepEqual(ages.tick(), []);
+  assert.deepEqual([...ages.tick()], []);
+});
+
+test('what is over is not met any more', () => {
+  const ages = new Ages<string>(50, 1_000);
+  ages.add('over', 100)?.delete('over');
+  assert.deepEqual(dueAt(ages, 30), {});
 });

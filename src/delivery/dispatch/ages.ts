@@ -4,7 +4,7 @@
  */
 export class Ages<T> {
   /** What becomes late at which tick from now, round and round. */
-  readonly #rounds: T[][];
+  readonly #rounds: Set<T>[];
   readonly #tickMs: number;
   #now = 0;
 
@@ -12,19 +12,20 @@ export class Ages<T> {
   constructor(tickMs: number, maxMs: number) {
     this.#tickMs = tickMs;
     // The tick that comes next is nearer than a whole one, so one more is waited for; and the present one is not to be met again.
-    this.#rounds = Array.from({ length: Math.ceil(maxMs / tickMs) + 2 }, () => []);
+    this.#rounds = Array.from({ length: Math.ceil(maxMs / tickMs) + 2 }, () => new Set());
   }
 
-  add(item: T, afterMs: number): void {
+  /** Answers among whom it waits: what is over leaves them, or it would stay in memory for as long as it might have taken. */
+  add(item: T, afterMs: number): Set<T> | undefined {
     const ticks = Math.min(Math.ceil(afterMs / this.#tickMs) + 1, this.#rounds.length - 1);
-    this.#rounds[(this.#now + ticks) % this.#rounds.length]?.push(item);
+    return this.#rounds[(this.#now + ticks) % this.#rounds.length]?.add(item);
   }
 
-  /** Goes on by one tick; answers whose time is up now, those that are over by themselves included. */
-  tick(): readonly T[] {
+  /** Goes on by one tick; answers whose time is up now. */
+  tick(): ReadonlySet<T> {
     this.#now = (this.#now + 1) % this.#rounds.length;
-    const due = this.#rounds[this.#now] ?? [];
-    this.#rounds[this.#now] = [];
-    return due;
+    const due = this.#rounds[this.#now];
+    this.#rounds[this.#now] = new Set();
+    return due ?? new Set();
   }
 }

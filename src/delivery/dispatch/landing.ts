@@ -3,7 +3,7 @@ import type { Clock } from '#kernel/clock.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { momentOf } from '../policy/hold.ts';
 import { judge } from '../policy/judge.ts';
-import type { Entry } from '../record/entry.ts';
+import type { Attempt, Entry } from '../record/entry.ts';
 import type { Turn } from './turns.ts';
 
 export type LandingSettings = DeactivationSettings & {
@@ -11,9 +11,11 @@ export type LandingSettings = DeactivationSettings & {
   slowAfterMs: number;
 };
 
+/** `isOurs`: it was our own event loop that took the time. */
 export const land = (
   { lane, target, delivery, alongside }: Turn,
-  attempt: NonNullable<Entry['attempt']>,
+  attempt: Attempt,
+  isOurs: boolean,
   { clock, random, settings }: { clock: Clock; random: () => number; settings: LandingSettings },
 ): Entry => {
   // What was under way while the webhook was switched off and on again says nothing of the time after.
@@ -42,6 +44,7 @@ export const land = (
     isSlow: attempt.durationMs > settings.slowAfterMs,
     alongside,
     isWaiting: lane.first !== undefined,
+    isOurs,
   });
   return entry;
 };

@@ -12,6 +12,7 @@ export type SendSettings = ExchangeLimits & { headerPrefix: string; userAgent: s
 export const exchangeOf = (
   { lane, target, delivery }: Turn,
   body: Body,
+  now: Date,
   deps: {
     bodies: Bodies;
     connections: Connections;
@@ -28,7 +29,7 @@ export const exchangeOf = (
     webhookId: lane.webhookId,
     attempt: delivery.attempts + 1,
     body: bytes,
-    now: clock.now(),
+    now,
     headerPrefix: settings.headerPrefix,
     userAgent: settings.userAgent,
   });

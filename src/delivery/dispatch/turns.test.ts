@@ -71,7 +71,8 @@ const pump = (turns: Turns): Turn[] => {
 const end = (turns: Turns, turn: Turn, outcome: Outcome = answered, durationMs = 10): void => {
   const { lane, alongside } = turn;
   lane.landed();
-  lane.tempo.learn(outcome, { durationMs, isSlow: durationMs > 1_000, alongside, isWaiting: lane.first !== undefined });
+  const isWaiting = lane.first !== undefined;
+  lane.tempo.learn(outcome, { durationMs, isSlow: durationMs > 1_000, alongside, isWaiting, isOurs: false });
   turns.end(turn);
   turns.list(lane);
 };
@@ -84,7 +85,7 @@ const lanesWith = (count: number, attempts = 0): Lane[] =>
   });
 
 const prove = (lane: Lane): void =>
-  lane.tempo.learn(answered, { durationMs: 10, isSlow: false, alongside: 1, isWaiting: false });
+  lane.tempo.learn(answered, { durationMs: 10, isSlow: false, alongside: 1, isWaiting: false, isOurs: false });
 
 test('each ready lane gets its turn, however much another has to send', () => {
   const turns = new Turns({ ...limits, slots: 4 }, hasWork);
@@ -106,7 +107,7 @@ test('slow lanes wait for each other, and a quick one for none of them', () => {
   const turns = new Turns(limits, hasWork);
   const slow = lanesWith(10);
   for (const lane of slow) {
-    lane.tempo.learn(timedOut, { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: true });
+    lane.tempo.learn(timedOut, { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: true, isOurs: false });
     turns.list(lane);
   }
   assert.equal(pump(turns).length, 5);

@@ -26,7 +26,8 @@ export type Turn = Held & {
   /** How many the lane had under way with this one. */
   readonly alongside: number;
   isLate: boolean;
-  isOver: boolean;
+  /** Those among whom it waits to be late, until it is over. */
+  age: Set<Turn> | undefined;
 };
 
 type Part = {
@@ -87,15 +88,14 @@ export class Turns {
 
   /** The exchange is over: what it held is free, and who waited for it is ready. */
   end(turn: Turn): void {
-    turn.isOver = true;
     turn.lane.tempo.ended(turn.isLate);
     this.slots.end(turn);
     const { delivery, target } = turn;
     this.#stores.release(delivery.storeId);
     this.#origins.release(target.origin);
     for (const speed of SPEEDS) {
-      this.#wake({ quota: this.#stores, key: delivery.storeId }, speed);
-      this.#wake({ quota: this.#origins, key: target.origin }, speed);
+      this.#wake(this.#stores, delivery.storeId, speed);
+      this.#wake(this.#origins, target.origin, speed);
     }
   }
 
@@ -129,7 +129,7 @@ export class Turns {
     lane.waited = null;
     const turn = this.#start(lane, part, waited !== null);
     // What it waited for and does not use is for the next one who waits there.
-    if (waited !== null && turn === undefined) this.#wake(waited, part.speed);
+    if (waited !== null && turn === undefined) this.#wake(waited.quota, waited.key, part.speed);
     return turn;
   }
 
@@ -150,7 +150,7 @@ export class Turns {
     this.#stores.take(delivery.storeId);
     this.#origins.take(target.origin);
     const alongside = lane.inFlight;
-    const turn: Turn = { lane, target, delivery, share: speed, isRetry, alongside, isLate: false, isOver: false };
+    const turn: Turn = { lane, target, delivery, share: speed, isRetry, alongside, isLate: false, age: undefined };
     this.slots.start(turn);
     return turn;
   }
@@ -167,24 +167,23 @@ export class Turns {
   }
 
   /** Lets in one who waited for the key at that speed; those who have nothing to send any more leave on the way. */
-  #wake(waited: Waited, speed: Speed): void {
+  #wake(quota: Waited['quota'], key: Waited['key'], speed: Speed): void {
     for (;;) {
-      const lane = waited.quota.wake(waited.key, speed);
+      const lane = quota.wake(key, speed);
       if (lane === undefined) return;
       lane.isListed = this.#mayStart(lane);
       if (!lane.isListed) continue;
       const part = this.#partOf(lane);
       part.woken.push(lane);
       if (part.speed !== speed) continue;
-      lane.waited = waited;
+      lane.waited = { quota, key };
       return;
     }
   }
 
   #partOf({ speed, first }: Lane): Part {
     const isRetry = first !== undefined && first.attempts > 0;
-    const part = this.#parts.find((one) => one.speed === speed && one.isRetry === isRetry);
-    if (part === undefined) throw new Error(`no part of the ring is for ${speed}`);
-    return part;
+    for (const part of this.#parts) if (part.speed === speed && part.isRetry === isRetry) return part;
+    throw new Error(`no part of the ring is for ${speed}`);
   }
 }

@@ -29,7 +29,7 @@ const simulate = (given: { count: number; everyMs: number; tookMs: (alongside: n
     }
     nowMs = next.atMs;
     ends.shift();
-    cap.succeeded({ ...next, isWaiting: waiting() > 0 });
+    cap.succeeded({ ...next, isWaiting: waiting() > 0, isOurs: false });
     highest = Math.max(highest, cap.limit);
   }
   return { highest, last: cap.limit };
@@ -55,15 +55,32 @@ test('an endpoint that works off one by one is not asked many at once', () => {
 
 test('an endpoint that grows slower for good is not taken for an overloaded one', () => {
   const cap = new Cap(MAX);
-  const sendOne = (durationMs: number) => cap.succeeded({ durationMs, alongside: cap.limit, isWaiting: true });
-  cap.succeeded({ durationMs: 20, alongside: 1, isWaiting: false });
+  const sendOne = (durationMs: number) =>
+    cap.succeeded({ durationMs, alongside: cap.limit, isWaiting: true, isOurs: false });
+  cap.succeeded({ durationMs: 20, alongside: 1, isWaiting: false, isOurs: false });
   for (let n = 0; n < 1_000; n += 1) sendOne(200);
   assert.ok(cap.limit > 8, `it was ${cap.limit}`);
 });
 
+test('while our own event loop takes the time, nothing grows, and nobody is taken for slower than he was', () => {
+  const cap = new Cap(MAX);
+  cap.succeeded({ durationMs: 10, alongside: 1, isWaiting: true, isOurs: true });
+  cap.succeeded({ durationMs: 40, alongside: 1, isWaiting: true, isOurs: true });
+  assert.equal(cap.limit, 1);
+  assert.equal(cap.bestMs, 10);
+});
+
+test('while our own event loop takes the time, fewer at once are better', () => {
+  const cap = new Cap(MAX);
+  for (let n = 1; n <= 10; n += 1) cap.succeeded({ durationMs: 10, alongside: n, isWaiting: true, isOurs: false });
+  for (let n = 0; n < 5; n += 1)
+    cap.succeeded({ durationMs: 100, alongside: cap.limit, isWaiting: true, isOurs: true });
+  assert.equal(cap.limit, 6);
+});
+
 test('a time-out brings it to one', () => {
   const cap = new Cap(MAX);
-  for (let n = 1; n <= 10; n += 1) cap.succeeded({ durationMs: 10, alongside: n, isWaiting: true });
+  for (let n = 1; n <= 10; n += 1) cap.succeeded({ durationMs: 10, alongside: n, isWaiting: true, isOurs: false });
   assert.equal(cap.limit, 11);
   cap.timedOut();
   assert.equal(cap.limit, 1);

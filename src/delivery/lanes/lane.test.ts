@@ -159,7 +159,7 @@ test('as many exchanges at once as its tempo allows', () => {
   lane.take();
   assert.equal(lane.mayStart(NOW), false, 'one at first');
   lane.landed();
-  lane.tempo.cap.succeeded({ durationMs: 1, alongside: 1, isWaiting: true });
+  lane.tempo.cap.succeeded({ durationMs: 1, alongside: 1, isWaiting: true, isOurs: false });
   lane.take();
   assert.equal(lane.mayStart(NOW), true, 'two at once now');
   lane.tempo.cap.timedOut();

@@ -5,7 +5,7 @@ import { Lanes } from './lanes.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2, endpointsKept: 2, heldDeliveries: 10 };
 const timedOut: Outcome = { kind: 'timed_out', phase: 'answer', reply: null };
-const slow = { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: false };
+const slow = { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: false, isOurs: false };
 
 test('a lane without work is forgotten, and how fast its endpoint was is not', () => {
   const lanes = new Lanes(limits);

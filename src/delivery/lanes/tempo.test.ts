@@ -8,8 +8,8 @@ const delivered: Outcome = { kind: 'delivered', reply };
 const refused: Outcome = { kind: 'refused', reply: { ...reply, code: 500 }, retryAfterMs: 0 };
 const timedOut: Outcome = { kind: 'timed_out', phase: 'answer', reply: null };
 const unreachable: Outcome = { kind: 'unreachable', why: 'connect', reply: null };
-const fast = { durationMs: 20, isSlow: false, alongside: 1, isWaiting: true };
-const slow = { durationMs: 2_000, isSlow: true, alongside: 1, isWaiting: true };
+const fast = { durationMs: 20, isSlow: false, alongside: 1, isWaiting: true, isOurs: false };
+const slow = { durationMs: 2_000, isSlow: true, alongside: 1, isWaiting: true, isOurs: false };
 
 const tempoAfter = (...landed: [Outcome, typeof fast][]): Tempo => {
   const tempo = new Tempo({ slotsPerLane: 32, slotsPerSlowLane: 2 });

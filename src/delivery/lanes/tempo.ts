@@ -58,11 +58,8 @@ export class Tempo {
     if (wasLate) this.#late -= 1;
   }
 
-  /** What an outcome tells of the endpoint. `alongside`: begun as that many at once; `isWaiting`: there is more to send. */
-  learn(
-    outcome: Outcome,
-    exchange: { durationMs: number; isSlow: boolean; alongside: number; isWaiting: boolean },
-  ): void {
+  /** What an outcome tells of the endpoint; the cap says what of an exchange it goes by. */
+  learn(outcome: Outcome, exchange: Parameters<Cap['succeeded']>[0] & { isSlow: boolean }): void {
     if (outcome.kind === 'timed_out') {
       this.#wasSlow = true;
       this.cap.timedOut();

@@ -13,16 +13,16 @@ const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind ==
 
 export const observed = (recorder: Recorder, { clock, log, metrics, who }: Deps): Recorder => ({
   ...recorder,
-  record: async (entry) => {
+  record: (entry, onRecorded) => {
     metrics.landed(entry);
     const startedMs = clock.monotonicMs();
-    const isWritten = await recorder.record(entry);
-    const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
-    metrics.recorded(entry, record);
-    if (entry.attempt === null) return isWritten;
-    const level = levelOf(entry.attempt);
-    // A line costs 24 µs with its way to a file, and a whole delivery 50 to 135: so those of successes are not in `info`.
-    if (log.isLevelEnabled(level)) log[level](attemptLine(entry, record, who), 'attempt');
-    return isWritten;
+    recorder.record(entry, (isWritten) => {
+      const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
+      metrics.recorded(entry, record);
+      // A line costs 24 µs with its way to a file, and a whole delivery 50 to 135: so those of successes are not in `info`.
+      const level = entry.attempt === null ? null : levelOf(entry.attempt);
+      if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, who), 'attempt');
+      onRecorded(isWritten);
+    });
   },
 });

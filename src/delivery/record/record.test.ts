@@ -8,7 +8,7 @@ import { until } from '../../../test/setup/until.ts';
 import { toColumns, toStates } from './columns.ts';
 import type { Entry } from './entry.ts';
 import { recordBatch } from './queries.ts';
-import { createRecorder, type Recorder } from './record.ts';
+import { createRecorder } from './record.ts';
 
 const WORKER = 77;
 const RIVAL = 88;
@@ -24,10 +24,10 @@ await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SH
 /** Holds the shard for so many looks at its fence: a batch that cannot be written is tried again while it is held. */
 const LOOKS = 6;
 
-const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}): Recorder => {
+const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}) => {
   let current = fence;
   let looks = 0;
-  return createRecorder({
+  const recorder = createRecorder({
     sql,
     clock: systemClock,
     log: createLog('silent'),
@@ -39,6 +39,7 @@ const recorderWith = (fence: number | undefined, onLost: (shard: number) => void
       onLost(shard);
     },
   });
+  return { record: (entry: Entry) => new Promise<boolean>((resolve) => recorder.record(entry, resolve)) };
 };
 
 const pendingRow = async () => {

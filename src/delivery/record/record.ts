@@ -1,12 +1,12 @@
 /** What became of deliveries, written down in batches; nothing is dropped while the shard is ours. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { createBatcher, type Batcher } from '#database/batch.ts';
+import { createBatcher } from '#database/batch.ts';
 import { putAside, type Entry } from './entry.ts';
 import { RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
 export type Recorder = {
-  /** Resolves with true once committed, with false when the shard was lost and nothing was written. */
-  record: (entry: Entry) => Promise<boolean>;
+  /** Tells later, with true once committed, with false when the shard was lost and nothing was written. */
+  record: (entry: Entry, onRecorded: (isWritten: boolean) => void) => void;
   unrecorded: () => number;
 };
 
@@ -43,49 +43,73 @@ const writeLess = async (
   return isHeld;
 };
 
-/** Batches in the order of arrival; of several that are refused together the batch is halved, until it is one. */
-const createBatches = (writer: Writer, deps: WriterDeps): Batcher<Entry, boolean> =>
-  createBatcher<Entry, boolean>({
+type Waiting = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
+
+export const createRecorder = (deps: WriterDeps): Recorder => {
+  const { log, fenceOf } = deps;
+  const writer = new Writer(deps);
+  let unrecorded = 0;
+
+  const tell = (batch: readonly Waiting[], written: readonly boolean[]): void => {
+    unrecorded -= batch.length;
+    for (const [index, { onRecorded }] of batch.entries()) onRecorded(written[index] === true);
+  };
+
+  /** Answers undefined where not even less can be written, yet. */
+  const writeOne = async ({ entry, tries }: Waiting, refusal: unknown): Promise<boolean | undefined> => {
+    try {
+      return await writeLess(writer, deps, entry, refusal);
+    } catch (error) {
+      const about = { err: error, delivery: entry.delivery.id };
+      if (tries === 0) log.error(about, 'the database refuses a delivery in every form; it is tried again');
+      return undefined;
+    }
+  };
+
+  const write = async (batch: readonly Waiting[]): Promise<void> => {
+    let written: readonly boolean[];
+    try {
+      written = await writer.write(
+        batch.map(({ entry }) => entry),
+        true,
+      );
+    } catch (error) {
+      const [only] = batch;
+      if (only === undefined || batch.length > 1) throw error;
+      const isWritten = await writeOne(only, error);
+      if (isWritten === undefined) return void tryLater(only);
+      written = [isWritten];
+    }
+    // Not in here: what goes wrong with them is not the batch's fault, which would be written again.
+    queueMicrotask(() => tell(batch, written));
+  };
+
+  /** In the order of arrival; of several that are refused together the batch is halved, until it is one. */
+  const batches = createBatcher<Waiting, void>({
     maxRows: BATCH_ROWS,
     maxBytes: BATCH_BYTES,
-    sizeOf: ({ attempt }) => ({ rows: 1, bytes: 200 + (attempt?.outcome.reply?.body.length ?? 0) }),
-    run: async (entries) => {
-      try {
-        return await writer.write(entries, true);
-      } catch (error) {
-        const [only] = entries;
-        if (only === undefined || entries.length > 1) throw error;
-        return [await writeLess(writer, deps, only, error)];
-      }
+    sizeOf: ({ entry }) => ({ rows: 1, bytes: 200 + (entry.attempt?.outcome.reply?.body.length ?? 0) }),
+    run: async (batch) => {
+      await write(batch);
+      return batch.map(() => {});
     },
   });
 
-export const createRecorder = (deps: WriterDeps): Recorder => {
-  const batches = createBatches(new Writer(deps), deps);
-  let unrecorded = 0;
+  const submit = (waiting: Waiting): void => {
+    if (fenceOf(waiting.entry.shard) === undefined) queueMicrotask(() => tell([waiting], [false]));
+    else batches.add(waiting);
+  };
 
-  const untilRecorded = async (entry: Entry): Promise<boolean> => {
-    for (let tries = 0; deps.fenceOf(entry.shard) !== undefined; tries += 1) {
-      try {
-        return await batches.submit(entry);
-      } catch (error) {
-        const about = { err: error, delivery: entry.delivery.id };
-        if (tries === 0) deps.log.error(about, 'the database refuses a delivery in every form; it is tried again');
-        await wait(Math.min(RETRY_MS * 2 ** tries, REFUSED_RETRY_MAX_MS));
-      }
-    }
-    return false;
+  const tryLater = async (waiting: Waiting): Promise<void> => {
+    await wait(Math.min(RETRY_MS * 2 ** waiting.tries, REFUSED_RETRY_MAX_MS));
+    submit({ ...waiting, tries: waiting.tries + 1 });
   };
 
   return {
     unrecorded: () => unrecorded,
-    record: async (entry) => {
+    record: (entry, onRecorded) => {
       unrecorded += 1;
-      try {
-        return await untilRecorded(entry);
-      } finally {
-        unrecorded -= 1;
-      }
+      submit({ entry, tries: 0, onRecorded });
     },
   };
 };

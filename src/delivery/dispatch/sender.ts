@@ -1,0 +1,174 @@
+/** An attempt from the lane's turn to its outcome: where it may be sent, it is sent, and what became of it is told. */
+import type { Clock } from '#kernel/clock.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Connections } from '../exchange/connections.ts';
+import type { Exchange } from '../exchange/exchange.ts';
+import type { Outcome } from '../exchange/outcome.ts';
+import type { Lane } from '../lanes/lane.ts';
+import type { Bodies, Body } from '../message/bodies.ts';
+import { ended, putAside, type Attempt, type Entry } from '../record/entry.ts';
+import type { Suspects } from '../suspects/suspects.ts';
+import { land, type LandingSettings } from './landing.ts';
+import { OwnLoop } from './own-loop.ts';
+import { exchangeOf, type SendSettings } from './send.ts';
+import type { Turn } from './turns.ts';
+
+export type SenderSettings = SendSettings & LandingSettings;
+
+export type SenderDeps = {
+  clock: Clock;
+  /** For how long the event loop had nothing to do, since the process began. */
+  idleMs: () => number;
+  random: () => number;
+  log: Log;
+  settings: SenderSettings;
+  bodies: Bodies;
+  connections: Connections;
+  suspects: Suspects;
+  /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
+  mayStart: (shard: number) => boolean;
+};
+
+type Deps = SenderDeps & {
+  /** To be written down. */
+  write: (lane: Lane, entry: Entry) => void;
+  /** The turn is over, and what it has to tell was told. */
+  over: (turn: Turn) => void;
+};
+
+export class Sender {
+  readonly #deps: Deps;
+  readonly #exchanges = new Map<Exchange, Lane>();
+  /** Its timer is whoever has one. */
+  readonly ownLoop = new OwnLoop();
+  #isStopped = false;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  /** Sends nothing more. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
+  abort(belongs: (lane: Lane) => boolean): number {
+    const found = [...this.#exchanges].filter(([, lane]) => belongs(lane));
+    for (const [exchange] of found) exchange.abort();
+    return found.length;
+  }
+
+  /** Sends at once where nothing has to be waited for, which is nearly always: a promise for each step was 4 KB a delivery. */
+  start(turn: Turn): void {
+    const { lane, target, delivery } = turn;
+    const { bodies, suspects } = this.#deps;
+    if (delivery.epoch !== target.epoch) return this.#mismatch(turn);
+    const isAdmitted = suspects.admit(lane, delivery);
+    if (isAdmitted === undefined) return this.#putAside(turn);
+    if (!isAdmitted) return this.#deps.over(turn);
+    const body = bodies.peek(delivery.eventId);
+    if (body === undefined || suspects.mustNote(lane.shard, delivery.id)) void this.#prepare(turn, body);
+    else this.#send(turn, body);
+  }
+
+  async #prepare(turn: Turn, present: Body | undefined): Promise<void> {
+    const { lane, target, delivery } = turn;
+    const { bodies, suspects, mayStart } = this.#deps;
+    let body = present;
+    let isNoted = true;
+    try {
+      body ??= await bodies.find(lane.shard, delivery.eventId);
+      if (suspects.mustNote(lane.shard, delivery.id)) isNoted = await suspects.note(lane.shard, delivery.id);
+    } catch (error) {
+      // No fault of this delivery: the database was away.
+      return this.#failed(turn, 'ours', error);
+    }
+    // This may have taken a moment, in which the webhook changed or the shard was lost.
+    const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
+    if (!isCurrent) return this.#putBack(turn);
+    if (body === undefined) return this.#endUnsent(turn);
+    this.#send(turn, body);
+  }
+
+  #send(turn: Turn, body: Body): void {
+    const { clock, idleMs } = this.#deps;
+    const startedAt = clock.now();
+    const [startedMs, idleBeforeMs] = [clock.monotonicMs(), idleMs()];
+    let exchange: Exchange;
+    try {
+      exchange = exchangeOf(turn, body, startedAt, this.#deps);
+    } catch (error) {
+      return this.#failed(turn, 'threw', error);
+    }
+    this.#exchanges.set(exchange, turn.lane);
+    void exchange.outcome.then(
+      (outcome) => {
+        this.#exchanges.delete(exchange);
+        const durationMs = clock.monotonicMs() - startedMs;
+        const isOurs = this.ownLoop.took(durationMs, idleMs() - idleBeforeMs);
+        this.#landed(turn, { startedAt, durationMs, outcome, wire: exchange.wire }, isOurs);
+      },
+      // Aborted: nothing else is rejected.
+      () => {
+        this.#exchanges.delete(exchange);
+        this.#putBack(turn);
+      },
+    );
+  }
+
+  #landed(turn: Turn, attempt: Attempt, isOurs: boolean): void {
+    let entry: Entry;
+    try {
+      entry = land(turn, attempt, isOurs, this.#deps);
+    } catch (error) {
+      return this.#failed(turn, 'threw', error);
+    }
+    this.#deps.write(turn.lane, entry);
+    this.#deps.over(turn);
+  }
+
+  /** `threw`: it is this very delivery that cannot be sent. */
+  #failed(turn: Turn, kind: 'ours' | 'threw', error: unknown): void {
+    const { log, clock } = this.#deps;
+    log.error(
+      { err: error, delivery: turn.delivery.id, webhook: turn.lane.webhookId },
+      'an attempt failed on our side',
+    );
+    const outcome: Outcome = { kind, why: String(error), reply: null };
+    this.#deps.write(turn.lane, land(turn, { startedAt: clock.now(), durationMs: 0, outcome }, true, this.#deps));
+    this.#deps.over(turn);
+  }
+
+  #putBack(turn: Turn): void {
+    turn.lane.putBack(turn.delivery);
+    this.#deps.suspects.left(turn.delivery.id);
+    this.#deps.over(turn);
+  }
+
+  /** A delivery of an older epoch is dead; one of a newer says that our settings are old. */
+  #mismatch(turn: Turn): void {
+    const { lane, target, delivery } = turn;
+    if (delivery.epoch < target.epoch) return this.#endUnsent(turn);
+    lane.putBack(delivery);
+    lane.forgetTarget();
+    this.#deps.over(turn);
+  }
+
+  /** It killed who sent it, again and again: it is never sent any more. */
+  #putAside(turn: Turn): void {
+    const { lane, delivery } = turn;
+    const { log, clock } = this.#deps;
+    log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
+    lane.landed();
+    this.#deps.write(lane, putAside(lane.shard, delivery, 'kills workers', clock.now()));
+    this.#deps.over(turn);
+  }
+
+  #endUnsent(turn: Turn): void {
+    const { lane, delivery } = turn;
+    lane.landed();
+    this.#deps.write(lane, ended(lane.shard, delivery));
+    this.#deps.over(turn);
+  }
+}
