@@ -46,7 +46,7 @@ const bytes: Codec = {
   parse: (value) => Buffer.from(value.slice(2), 'hex'),
 };
 
-/** The object ids of array types, fixed in PostgreSQL's `pg_type.dat`. */
+/** The object ids of array types, fixed in PostgreSQL's `pg_type.dat`. One that is missing reaches the server as `a,b`. */
 const ARRAYS = {
   boolean: [1000, boolean],
   bytea: [1001, bytes],
@@ -58,6 +58,7 @@ const ARRAYS = {
   int8: [1016, number],
   float4: [1021, number],
   float8: [1022, number],
+  date: [1182, time],
   timestamptz: [1185, time],
   numeric: [1231, text],
   uuid: [2951, text],

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { globSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
 import { emptyDatabase } from '../../test/setup/database.ts';
 import { checkServer, DatabaseError, openPool, transaction, type Queryable } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
@@ -18,6 +20,8 @@ const ARRAYS: Record<string, unknown[]> = {
   smallint: [7, null, -32_768],
   'double precision': [1.5, null, -2e300],
   text: ['plain', null, 'NULL', '', 'a,b', '{"c"}', 'back\\slash', 'new\nline', 'naïve 😀', ' '],
+  date: [new Date('2026-02-28'), null, new Date('2028-02-29')],
+  numeric: ['19.90', null, '-0.0000001'],
   timestamptz: [early, null, late],
   boolean: [true, null, false],
   bytea: [Buffer.from([0, 255, 92, 34]), null, Buffer.alloc(0)],
@@ -44,6 +48,17 @@ for (const [type, values] of Object.entries(ARRAYS)) {
     }
   });
 }
+
+test('no statement casts to an array of a type that is not among those', () => {
+  const statements = globSync(join(import.meta.dirname, '../**/queries.ts')).map((path) => readFileSync(path, 'utf8'));
+  const casts = statements.join('\n').matchAll(/::(\w+(?: precision)?)\[\]/g);
+  const cast = new Set(Array.from(casts, ([, type = '']) => type));
+  assert.ok(cast.size > 5);
+  assert.deepEqual(
+    [...cast].filter((type) => !Object.hasOwn(ARRAYS, type)),
+    [],
+  );
+});
 
 test('arrays work on every tag: in a transaction, a savepoint, on a reserved connection', async () => {
   const expected = { rows: [early, null], array: [early, null] };
