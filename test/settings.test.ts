@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readConfig } from './config.ts';
-import type { Env } from './env.ts';
+import { readConfig } from '#config.ts';
+import type { Env } from '#env.ts';
 
 const EMBEDDED: Env = {};
 const WITH_DATABASE: Env = { DATABASE_URL: 'postgres://localhost/halcyon', HALCYON_SECRET_KEY: '0'.repeat(64) };
