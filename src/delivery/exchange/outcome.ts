@@ -50,10 +50,10 @@ export const labelOf = (outcome: Outcome): string => {
 
 const RETRY_AFTER_STATUSES: ReadonlySet<number> = new Set([429, 503]);
 
-/** Milliseconds that `Retry-After` asks for: seconds, or a date; 0 where it is absent or unreadable. */
+/** Milliseconds that `Retry-After` asks for, however many: seconds, or a date; 0 where it is absent or unreadable. */
 export const retryAfterMs = (header: string | undefined, now: Date): number => {
   if (header === undefined) return 0;
-  if (/^[0-9]{1,9}$/.test(header.trim())) return Number(header) * 1_000;
+  if (/^[0-9]+$/.test(header.trim())) return Number(header) * 1_000;
   const at = Date.parse(header);
   return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
 };

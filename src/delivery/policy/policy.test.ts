@@ -107,6 +107,8 @@ test('Retry-After is heeded on 429 and 503 only', () => {
 
 test('Retry-After is seconds or a date', () => {
   assert.equal(retryAfterMs('120', now), 120_000);
+  assert.equal(retryAfterMs('9999999999', now), 9_999_999_999_000);
+  assert.equal(retryAfterMs('9'.repeat(400), now), Number.POSITIVE_INFINITY);
   assert.equal(retryAfterMs('Sat, 21 Nov 2026 12:01:00 GMT', now), 60_000);
   assert.equal(retryAfterMs('Sat, 21 Nov 2026 11:00:00 GMT', now), 0);
   assert.equal(retryAfterMs('soon', now), 0);
