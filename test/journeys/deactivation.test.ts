@@ -180,6 +180,19 @@ test('410 switches off at once: the rest fails unsent', async () => {
   assert.equal(receiver.got.length, 1);
 });
 
+test('410 to the only delivery there is switches off too', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  receiver.answer((_got, response) => response.writeHead(410).end());
+  const webhookId = await engine.addWebhook(receiver.url);
+  await engine.publish([1], await engine.startWorker());
+  const webhook = await until(
+    () => webhookOf(engine, webhookId),
+    ({ isActive }) => !isActive,
+  );
+  assert.deepEqual(webhook, { isActive: false, epoch: 1, revision: 2 });
+});
+
 test('what an owner did not live to do its successor does, before it sends anything', async () => {
   const engine = await startEngine();
   const receiver = await startReceiver();

@@ -34,7 +34,7 @@ export const exchangeOf = (
     userAgent: settings.userAgent,
   });
   const { url, origin } = target;
-  const mayBegin = () => lane.target === target && mayStart(lane.shard);
+  const mayBegin = () => !lane.isClosed && lane.target === target && mayStart(lane.shard);
   const request = { path: url.pathname + url.search, headers, body: bytes, mayBegin };
   return startExchange(origin, request, { connections, clock, limits: settings });
 };

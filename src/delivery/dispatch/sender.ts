@@ -84,8 +84,10 @@ export class Sender {
       // No fault of this delivery: the database was away.
       return this.#failed(turn, 'ours', error);
     }
-    // This may have taken a moment, in which the webhook changed or the shard was lost.
-    const isCurrent = isNoted && lane.target === target && mayStart(lane.shard) && !this.#isStopped;
+    // This may have taken a moment, in which the webhook changed or the shard was lost; perhaps it is ours again, and another
+    // lane's.
+    const isOurs = !lane.isClosed && mayStart(lane.shard);
+    const isCurrent = isNoted && lane.target === target && isOurs && !this.#isStopped;
     if (!isCurrent) return this.#putBack(turn);
     if (body === undefined) return this.#endUnsent(turn);
     this.#send(turn, body);

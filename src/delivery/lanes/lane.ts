@@ -15,6 +15,8 @@ export class Lane {
   /** What it has of the table. */
   readonly holding: Holding;
   #inFlight = 0;
+  /** It was made, or sent something, since `hasRested` was asked last. */
+  #isStirred = true;
   /** How fast its endpoint is, and how many exchanges at once that makes. */
   readonly tempo: Tempo;
   /** The settings to send by; null until loaded, and after the webhook changed. */
@@ -71,15 +73,25 @@ export class Lane {
     this.target = null;
   }
 
-  /** There is something to send, and nothing is known of where to. */
+  /** There is something to send, and nothing is known of where to; or it is to be switched off, by whoever reads that. */
   get wantsTarget(): boolean {
-    return this.target === null && this.holding.hasWork;
+    return this.target === null && (this.holding.hasWork || this.condemnedEpoch !== null);
   }
 
   get wantsFetch(): boolean {
     if (!this.holding.isHungry) return false;
     // A webhook that is off ends what it has batch by batch: a large backlog must not crowd out what is sent.
     return this.target?.isActive !== false || this.holding.isSettled;
+  }
+
+  /**
+   * Whether it has done nothing since this was asked last, and nothing is lost with it: all it has and is stands in the
+   * table. Who answers fast and is not held back is about to go on, and stays.
+   */
+  hasRested(monotonicMs: number): boolean {
+    const hasRested = !this.#isStirred && this.holding.isAtRest && this.condemnedEpoch === null;
+    this.#isStirred = false;
+    return hasRested && (this.speed !== 'proven' || this.gate.isOpen || this.gate.isPaused(monotonicMs));
   }
 
   /** `monotonicMs` as the gate has it. */
@@ -95,6 +107,7 @@ export class Lane {
     const delivery = this.holding.take();
     if (delivery === undefined) return undefined;
     this.#inFlight += 1;
+    this.#isStirred = true;
     this.gate.started();
     return delivery;
   }
