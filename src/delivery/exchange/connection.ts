@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import type { Dialer } from './dial.ts';
+import { interimOf, type Interim } from './interim.ts';
 
 export type Request = {
   path: string;
@@ -31,6 +32,7 @@ export class Connection {
   readonly #client: Client;
   readonly #deps: Deps;
   #socket: Socket | undefined;
+  #interim: Interim | undefined;
   #step: 'dns' | 'connect' | 'tls' | 'open' = 'dns';
   #openedAtMs = 0;
   #hasServed = false;
@@ -57,6 +59,7 @@ export class Connection {
             if (socket === null) return callback(error ?? new Error('no socket'), null);
             this.#step = 'open';
             this.#openedAtMs = deps.nowMs();
+            this.#interim = interimOf(socket);
             callback(null, socket);
           },
         });
@@ -95,6 +98,7 @@ export class Connection {
 
   /** Sends the request; the handler is told of everything, what is wrong with the request included. */
   send({ path, headers, body }: Request, handler: Dispatcher.DispatchHandler): void {
+    this.#interim?.expect();
     this.#client.dispatch({ method: 'POST', path, headers, body }, handler);
   }
 

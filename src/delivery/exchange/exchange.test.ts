@@ -123,16 +123,28 @@ test('informational answers are passed over', async () => {
   assert.equal((await send(url).outcome).reply?.code, 200);
 });
 
-test('a flood of informational answers is ended', async () => {
-  const { url, sockets } = await rawServer((socket) => {
-    const more = () => {
-      while (!socket.destroyed && socket.write(informational.repeat(100)));
-    };
-    socket.on('drain', more).on('data', more);
-  });
-  assert.deepEqual(await send(url).outcome, { kind: 'too_large', reply: null });
-  await until(async () => sockets[0]?.closed, Boolean);
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+
+test('a 100 that nobody asked for is passed over, on a used connection too', async () => {
+  const { url, sockets } = await rawServer((socket) =>
+    socket.on('data', () => socket.write(CONTINUE, () => socket.write(CONTINUE + OK))),
+  );
+  for (let n = 0; n < 2; n += 1) assert.equal((await send(url).outcome).reply?.code, 200);
+  assert.equal(sockets.length, 1);
 });
+
+for (const head of [informational, CONTINUE]) {
+  test(`a flood of informational answers is ended (${head.slice(9, 12)})`, async () => {
+    const { url, sockets } = await rawServer((socket) => {
+      const more = () => {
+        while (!socket.destroyed && socket.write(head.repeat(100)));
+      };
+      socket.on('drain', more).on('data', more);
+    });
+    assert.deepEqual(await send(url).outcome, { kind: 'too_large', reply: null });
+    await until(async () => sockets[0]?.closed, Boolean);
+  });
+}
 
 test('a head beyond its limit is too large', async () => {
   const { url } = await rawServer((socket) =>
