@@ -5,6 +5,7 @@ import type { Log } from '#kernel/log.ts';
 import type { Lane } from './lanes/lane.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
 import { observed } from './metrics/observed.ts';
+import type { DeactivationSettings } from './policy/deactivation.ts';
 import { createRecorder, type Recorder } from './record/record.ts';
 import { SwitchOffs, type SwitchOff } from './record/switch-off.ts';
 import type { Ownership } from './shards/ownership.ts';
@@ -19,6 +20,7 @@ export const openUnderFence = (deps: {
   metrics: EngineMetrics;
   workerId: number;
   ownership: Pick<Ownership, 'fenceOf' | 'lost' | 'deaths'>;
+  settings: DeactivationSettings;
   /** Switches a webhook off, in the transaction that holds its shard. */
   switchOff: SwitchOff;
   /** The shards may be sent for. */
@@ -28,7 +30,7 @@ export const openUnderFence = (deps: {
   /** Its settings have to be read again. */
   onSwitchedOff: (lane: Lane) => void;
 }): UnderFence => {
-  const { sql, clock, log, metrics, workerId, ownership, switchOff, onReady, onReturned } = deps;
+  const { sql, clock, log, metrics, workerId, ownership, settings, switchOff, onReady, onReturned } = deps;
   const fenceOf = (shard: number) => ownership.fenceOf(shard);
   const onLost = (shard: number) => ownership.lost(shard);
   const fenced = { sql, clock, log, workerId, fenceOf, onLost };
@@ -36,7 +38,7 @@ export const openUnderFence = (deps: {
   const recorder = createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) });
   return {
     suspects,
-    switchOffs: new SwitchOffs({ ...fenced, metrics, switchOff, onDone: deps.onSwitchedOff }),
+    switchOffs: new SwitchOffs({ ...fenced, metrics, settings, switchOff, onDone: deps.onSwitchedOff }),
     recorder: observed(recorder, { clock, log, metrics: metrics.attempts, who: { workerId, fenceOf } }),
   };
 };

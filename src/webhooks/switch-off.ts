@@ -1,4 +1,4 @@
-/** A webhook that Halcyon switches off by itself, because nothing arrives there; who sends to it says when. */
+/** A webhook that Halcyon switches off by itself, because nothing arrives there or it answered 410; who sends to it says when. */
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#database/pool.ts';
 import { lockWebhook, updateWebhook } from './queries.ts';

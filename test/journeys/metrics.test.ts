@@ -80,6 +80,18 @@ test('what waits and what is under way is seen while it is so', async () => {
   assert.equal(idle.value('halcyon_lanes', { state: 'sending' }), 0);
 });
 
+test('a webhook whose endpoint answers 410 is counted apart from one at which nothing arrives', async () => {
+  receiver.answer((got, response) => void response.writeHead(got.path === '/gone' ? 410 : 204).end());
+  await addWebhook('/gone');
+  await publish(7);
+  const seen = await until(
+    () => scrape(at),
+    (one) => (one.value('halcyon_webhook_deactivations_total') ?? 0) > 0,
+  );
+  const count = (why: string) => seen.value('halcyon_webhook_deactivations_total', { why });
+  assert.deepEqual([count('gone'), count('failures')], [1, 0]);
+});
+
 test('of the database are seen the connections and what holds a transaction open', async () => {
   const idle = await scrape(at);
   assert.equal(idle.value('halcyon_database_connections_limit'), 10);

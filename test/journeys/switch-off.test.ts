@@ -30,6 +30,7 @@ const start = async () => {
       fenceOf: () => fence,
       onLost: (one) => lost.push(one),
       metrics: { deactivated: () => {} },
+      settings: { deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
       switchOff: createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog),
       onDone: () => resolve(lost),
     });

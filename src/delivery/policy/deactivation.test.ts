@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../exchange/outcome.ts';
-import { deactivates, isHalfWay } from './deactivation.ts';
+import { deactivates, isHalfWay, whyCondemned } from './deactivation.ts';
 import { healthAfter, type Health, type RetryProfile } from './policy.ts';
 
 const SECOND = 1_000;
@@ -72,6 +72,16 @@ const cases: readonly [string, readonly Attempt[], number | undefined, RetryProf
 for (const [name, attempts, at, profile] of cases) {
   test(`deactivation: ${name}`, () => assert.equal(endOf(attempts, profile), at));
 }
+
+test('whoever meets the rule was condemned by its failures, whoever does not by a 410', () => {
+  const firstFailureAt = new Date(0);
+  const why = (consecutiveFailures: number, atMs: number) =>
+    whyCondemned({ consecutiveFailures, firstFailureAt }, new Date(atMs), 'hour', settings);
+  assert.deepEqual(
+    [why(12, HOUR), why(11, HOUR), why(12, HOUR - SECOND), why(1, 0)],
+    ['failures', 'gone', 'gone', 'gone'],
+  );
+});
 
 test('half the way is half of the failures and half of the span', () => {
   assert.equal(

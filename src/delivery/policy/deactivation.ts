@@ -34,6 +34,16 @@ export const deactivates = (
   return effectOf(outcome) === 'failure' && progressOf(health, now, profile, settings) >= 1;
 };
 
+/** `failures`: so many in a row and for so long. `gone`: the endpoint answered 410. */
+export type Why = 'failures' | 'gone';
+
+/**
+ * Why a condemned webhook is, from its health alone: what had not failed for long enough was condemned by a 410. It is not
+ * written down beside `is_condemned`, since whoever comes later finds the same in what is there.
+ */
+export const whyCondemned = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): Why =>
+  progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone';
+
 /** Whether it is half the way there, so that somebody should be warned. Says so again with every failure until it is over. */
 export const isHalfWay = (
   health: Health,

@@ -5,6 +5,7 @@ import { isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from '../lanes/lane.ts';
+import { whyCondemned, type DeactivationSettings, type Why } from '../policy/deactivation.ts';
 import { holdShard } from './queries.ts';
 
 /** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
@@ -18,7 +19,8 @@ type Deps = {
   sql: Sql;
   clock: Clock;
   log: Log;
-  metrics: { deactivated: () => void };
+  metrics: { deactivated: (why: Why) => void };
+  settings: DeactivationSettings;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number) => void;
@@ -28,6 +30,11 @@ type Deps = {
 };
 
 const RETRY_MS = 5_000;
+
+const TOLD = {
+  failures: 'a webhook was switched off: nothing arrives there',
+  gone: 'a webhook was switched off: its endpoint answered 410',
+} as const satisfies Record<Why, string>;
 
 export class SwitchOffs {
   readonly #deps: Deps;
@@ -41,7 +48,7 @@ export class SwitchOffs {
   demand(lane: Lane, epoch: number): void {
     if (this.#underWay.has(lane)) return;
     this.#underWay.add(lane);
-    void this.#do(lane, epoch).finally(() => {
+    void this.#do(lane, epoch, this.#whyOf(lane)).finally(() => {
       this.#underWay.delete(lane);
       if (lane.isClosed) return;
       lane.forgetTarget();
@@ -49,8 +56,15 @@ export class SwitchOffs {
     });
   }
 
+  /** Settings and health were read before anybody could demand it; without them it is told of as of any other. */
+  #whyOf({ health, target }: Lane): Why {
+    const { clock, settings } = this.#deps;
+    if (health === null || target?.isActive !== true) return 'failures';
+    return whyCondemned(health, clock.now(), target.retryProfile, settings);
+  }
+
   /** Other processes need no word of it: who owns the shard is who sends. */
-  async #do(lane: Lane, epoch: number): Promise<void> {
+  async #do(lane: Lane, epoch: number, why: Why): Promise<void> {
     const { sql, clock, log, metrics, workerId, fenceOf, onLost, switchOff } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);
@@ -62,8 +76,8 @@ export class SwitchOffs {
       });
       if (isDone === undefined) onLost(shard);
       if (isDone !== true) return;
-      metrics.deactivated();
-      log.warn({ webhook: webhookId, shard }, 'a webhook was switched off: nothing arrives there');
+      metrics.deactivated(why);
+      log.warn({ webhook: webhookId, shard, why }, TOLD[why]);
     } catch (error) {
       const about = { err: error, webhook: webhookId };
       if (isUnavailable(error)) log.warn(about, 'a webhook waits to be switched off: the database is away');
