@@ -163,7 +163,31 @@ for (const upgrade of ['', 'connection: upgrade\r\nupgrade: websocket\r\n']) {
   });
 }
 
-test('what is not HTTP is a connection that came to nothing', async () => {
-  const { url } = await rawServer((socket) => socket.on('data', () => socket.write('220 smtp.example.com ESMTP\r\n')));
-  assert.deepEqual(await send(url).outcome, { kind: 'unreachable', why: 'reset', reply: null });
+const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n';
+const malformed = {
+  'another protocol': 'SSH-2.0-OpenSSH_10.0\r\n',
+  'lines without CR': 'HTTP/1.1 200 OK\ncontent-length: 2\n\nok',
+  'two lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok',
+  'a length that is none': 'HTTP/1.1 200 OK\r\ncontent-length: 2x\r\n\r\nok',
+  'a status that is none': 'HTTP/1.1 099 OK\r\n\r\n',
+  'a chunk without its size': `${chunked}\r\nxyz\r\n`,
+};
+
+test('what is not HTTP/1.1 is malformed', async () => {
+  for (const [what, bytes] of Object.entries(malformed)) {
+    const { url } = await rawServer((socket) => socket.on('data', () => socket.write(bytes)));
+    assert.deepEqual(await send(url).outcome, { kind: 'malformed', reply: null }, what);
+  }
+});
+
+test('an answer that ends too soon is a connection that was lost', async () => {
+  const closing = 'connection: close\r\n';
+  for (const bytes of [
+    `${chunked}${closing}\r\n5\r\nab`,
+    `HTTP/1.1 200 OK\r\n${closing}content-length: 5\r\n\r\nab`,
+    'HTTP/1.1 200 OK\r\nx: y',
+  ]) {
+    const { url } = await rawServer((socket) => socket.on('data', () => socket.end(bytes)));
+    assert.deepEqual(await send(url).outcome, { kind: 'unreachable', why: 'reset', reply: null }, bytes);
+  }
 });

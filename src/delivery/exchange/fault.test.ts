@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { constants as osConstants } from 'node:os';
 import { test } from 'node:test';
+import { errors } from 'undici';
 import { BlockedAddress } from './guard.ts';
 import { HeadTooLarge, isReset, outcomeOfError } from './fault.ts';
 import { labelOf, type Phase } from './outcome.ts';
@@ -50,7 +51,7 @@ const table: readonly (readonly [codes: string, connect: string, tls?: string, a
     'timed_out:answer',
   ],
   ['ERR_TLS_HANDSHAKE_TIMEOUT ERR_SOCKET_CONNECTION_TIMEOUT', 'timed_out:connect', 'timed_out:tls', 'timed_out:answer'],
-  ['UND_ERR_HEADERS_OVERFLOW HPE_HEADER_OVERFLOW UND_ERR_RES_EXCEEDED_MAX_SIZE', 'too_large'],
+  ['UND_ERR_HEADERS_OVERFLOW UND_ERR_RES_EXCEEDED_MAX_SIZE', 'too_large'],
   // The connection is gone, and the phase tells where.
   [
     'ECONNRESET ECONNABORTED EPIPE ENOTCONN ESHUTDOWN EOF',
@@ -58,18 +59,8 @@ const table: readonly (readonly [codes: string, connect: string, tls?: string, a
     'unreachable:tls',
     'unreachable:reset',
   ],
-  [
-    'UND_ERR_SOCKET UND_ERR_INFO UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
-    'unreachable:connect',
-    'unreachable:tls',
-    'unreachable:reset',
-  ],
-  [
-    'HPE_INVALID_CONSTANT HPE_INVALID_VERSION HPE_INVALID_EOF_STATE HPE_USER',
-    'unreachable:connect',
-    'unreachable:tls',
-    'unreachable:reset',
-  ],
+  ['UND_ERR_SOCKET UND_ERR_INFO', 'unreachable:connect', 'unreachable:tls', 'unreachable:reset'],
+  ['ERR_ASSERTION', 'malformed'],
   ['ENOBODY_KNOWS', 'unreachable:connect', 'unreachable:tls', 'unreachable:reset'],
 ];
 
@@ -107,16 +98,18 @@ test('what the guard forbids is blocked, and a head without end is too large', (
   assert.equal(label(new HeadTooLarge('many'), 'answer'), 'too_large');
 });
 
+test('what the parser cannot read is malformed, unless it ended within it', () => {
+  const told = (why: string) => new errors.HTTPParserError(`Response does not match the HTTP/1.1 protocol (${why})`);
+  assert.equal(label(told('Invalid HTTP version'), 'answer'), 'malformed');
+  assert.equal(label(told('Invalid character in chunk size'), 'body'), 'malformed');
+  assert.equal(label(told('Invalid EOF state'), 'body'), 'unreachable:reset');
+  const otherLength = failing('UND_ERR_RES_CONTENT_LENGTH_MISMATCH');
+  assert.equal(label(otherLength, 'answer'), 'malformed');
+  assert.equal(label(otherLength, 'body'), 'unreachable:reset');
+});
+
 test('only a connection that was closed looks like a keep-alive race', () => {
-  const codes = [
-    'ECONNRESET',
-    'EPIPE',
-    'UND_ERR_SOCKET',
-    'ECONNREFUSED',
-    'ETIMEDOUT',
-    'HPE_INVALID_CONSTANT',
-    'EMFILE',
-  ];
+  const codes = ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET', 'ECONNREFUSED', 'ETIMEDOUT', 'ERR_ASSERTION', 'EMFILE'];
   assert.deepEqual(
     codes.filter((code) => isReset(failing(code))),
     ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'],

@@ -1,11 +1,12 @@
 /** Whose fault it was: what an error of Node, undici or OpenSSL says of an exchange. Pure. */
+import { errors } from 'undici';
 import { BlockedAddress } from './guard.ts';
 import type { Outcome, Phase } from './outcome.ts';
 
 /** The answer's head, or the 1xx before it, went beyond their limits. */
 export class HeadTooLarge extends Error {}
 
-type Verdict = 'ours' | 'dns' | 'connect' | 'tls' | 'lost' | 'late' | 'large';
+type Verdict = 'ours' | 'dns' | 'connect' | 'tls' | 'lost' | 'late' | 'large' | 'malformed';
 
 /**
  * What a code says. `lost`: the connection is gone, and the phase tells where; `late`: so is the time. A code that is not
@@ -36,7 +37,9 @@ const verdicts: readonly (readonly [verdict: Verdict, codes: string])[] = [
   ['tls', 'HOSTNAME_MISMATCH UNSPECIFIED'],
   ['late', 'ETIMEDOUT ETIME UND_ERR_CONNECT_TIMEOUT UND_ERR_HEADERS_TIMEOUT UND_ERR_BODY_TIMEOUT'],
   ['late', 'ERR_TLS_HANDSHAKE_TIMEOUT ERR_SOCKET_CONNECTION_TIMEOUT'],
-  ['large', 'UND_ERR_HEADERS_OVERFLOW HPE_HEADER_OVERFLOW UND_ERR_RES_EXCEEDED_MAX_SIZE'],
+  ['large', 'UND_ERR_HEADERS_OVERFLOW UND_ERR_RES_EXCEEDED_MAX_SIZE'],
+  // undici asserts what it takes for granted of an answer: a status of 099.
+  ['malformed', 'ERR_ASSERTION'],
 ];
 
 const verdictByCode: ReadonlyMap<string, Verdict> = new Map(
@@ -55,8 +58,20 @@ const causeOf = (error: Error): Error =>
 
 const codeOf = (error: Error): string => ('code' in error && typeof error.code === 'string' ? error.code : '');
 
-const verdictOf = (error: Error): Verdict => {
+const ENDED_WITHIN = 'Invalid EOF state';
+
+/**
+ * What came cannot be read. undici 8 loses the codes (`HPE_…`) of its parser's errors, one of which only says that the
+ * connection ended; what is wrong beside a Content-Length it tells of as a body of another length, before there is any.
+ */
+const isMalformed = (error: Error, phase: Phase): boolean =>
+  codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
+    ? phase !== 'body'
+    : error instanceof errors.HTTPParserError && !error.message.includes(ENDED_WITHIN);
+
+const verdictOf = (error: Error, phase: Phase): Verdict => {
   if (error instanceof HeadTooLarge) return 'large';
+  if (isMalformed(error, phase)) return 'malformed';
   const code = codeOf(error);
   const verdict = verdictByCode.get(code) ?? (TLS_PREFIXES.test(code) ? 'tls' : 'lost');
   return isOfResolver(error) && verdict !== 'dns' ? 'ours' : verdict;
@@ -78,7 +93,7 @@ export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
   if (isSwitchingProtocols(error))
     return { kind: 'refused', reply: { code: 101, headers: '', body: '' }, retryAfterMs: 0 };
   const cause = causeOf(error);
-  const verdict = verdictOf(cause);
+  const verdict = verdictOf(cause, phase);
   switch (verdict) {
     case 'ours':
       return { kind: 'ours', why: codeOf(cause), reply: null };
@@ -86,6 +101,8 @@ export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
       return { kind: 'timed_out', phase, reply: null };
     case 'large':
       return { kind: 'too_large', reply: null };
+    case 'malformed':
+      return { kind: 'malformed', reply: null };
     case 'lost':
       return { kind: 'unreachable', why: whereLost(phase), reply: null };
     case 'dns':

@@ -58,7 +58,10 @@ export class Interim {
   }
 }
 
-/** Stands between the socket and who reads it with `read()`: 0.1 µs an exchange of 25 to 30. A stream between them would be one more a connection. */
+/**
+ * Stands between the socket and who reads it with `read()`: 0.1 µs of an exchange's 25 to 30. A stream between them would be
+ * one more a connection.
+ */
 export const interimOf = (socket: Socket): Interim => {
   const interim = new Interim();
   const read: (size?: number) => Buffer | null = socket.read.bind(socket);

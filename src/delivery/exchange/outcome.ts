@@ -15,8 +15,10 @@ export type Outcome =
   | { kind: 'gone'; reply: Reply }
   /** The time-out of the exchange, or the shorter one of opening a connection, was over. */
   | { kind: 'timed_out'; phase: Phase; reply: null }
-  /** `reset`: the connection ended before the answer did, or what came is not HTTP. */
+  /** `reset`: the connection ended before the answer did. */
   | { kind: 'unreachable'; why: 'dns' | 'connect' | 'tls' | 'reset'; reply: null }
+  /** What came is not HTTP/1.1 (RFC 9112): another protocol, lines without CR, lengths that contradict each other. */
+  | { kind: 'malformed'; reply: null }
   /** The head of the answer, its 1xx included, goes beyond its limit. A long body is only cut: the status says it all. */
   | { kind: 'too_large'; reply: null }
   /** The guard does not let us talk to that address. */
@@ -41,6 +43,7 @@ export const labelOf = (outcome: Outcome): string => {
     case 'gone':
     case 'blocked':
     case 'too_large':
+    case 'malformed':
       return outcome.kind;
     case 'ours':
     case 'threw':

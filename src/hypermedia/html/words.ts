@@ -64,7 +64,7 @@ const TONES: readonly (readonly [tone: Tone, words: string])[] = [
   ],
   [
     'broken',
-    'blocked declined disabled error expired failed failing failure gone inactive internal refused rejected timed_out too_large unreachable',
+    'blocked declined disabled error expired failed failing failure gone inactive internal malformed refused rejected timed_out too_large unreachable',
   ],
   ['', 'authorized paused pending queued refunded retrying running stopping unverified voided waiting'],
 ];
