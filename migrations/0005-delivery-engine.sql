@@ -1,4 +1,5 @@
--- The delivery engine: what a lane remembers of its breaker, and what is known of a delivery that hurts who sends it.
+-- The delivery engine: what a lane remembers of its breaker, what is known of a delivery that hurts who sends it, and which
+-- key a process needs to deliver at all.
 -- Expands only: 0004's code goes on beside it, and leaves the new columns as they are.
 
 -- Faults of our own in a row, in 30 s each: a render that throws weighs as much as six hours of a resolver that is down.
@@ -25,3 +26,14 @@ create table delivery_suspect (
   deaths      smallint not null default 0 check (deaths >= 0),
   primary key (shard, delivery_id)
 );
+
+-- The id of the key that secrets are sealed with, as it stands in each envelope: a process that has another would take
+-- shards and could open nothing. One row, from the first start on.
+create table sealing_key (
+  key_id bytea primary key check (length(key_id) = 4)
+);
+create unique index sealing_key_one on sealing_key ((true));
+-- A database that is in use has it already: the first process of this version may be the one with the wrong key.
+insert into sealing_key (key_id)
+select substring(encryption_key from 2 for 4) from webhook where encryption_key is not null
+order by date_modified desc limit 1;

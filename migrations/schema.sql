@@ -384,6 +384,13 @@ create table schema_migration (
   constraint schema_migration_pkey PRIMARY KEY (version)
 );
 
+create table sealing_key (
+  key_id bytea not null,
+  constraint sealing_key_key_id_check CHECK ((length(key_id) = 4)),
+  constraint sealing_key_pkey PRIMARY KEY (key_id)
+);
+CREATE UNIQUE INDEX sealing_key_one ON public.sealing_key USING btree ((true));
+
 create table session (
   hash bytea not null,
   user_id bigint not null,

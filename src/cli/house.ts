@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { findRunning, startEmbedded } from '#database/embedded.ts';
 import { migrate, MIGRATIONS } from '#database/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
+import { checkSealingKey } from '#database/sealing-key.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Config } from '#config.ts';
 
@@ -35,18 +36,18 @@ const openDatabase = async (config: Config, log: Log, isGuest: boolean): Promise
 };
 
 /** The operator's key, or with the embedded database one that is generated into the data folder (mode 0600). */
-const openSecretKey = async (config: Config): Promise<Buffer> => {
-  if (config.secretKey !== undefined) return config.secretKey;
+const openSecretKey = async (config: Config): Promise<{ key: Buffer; from: string }> => {
+  if (config.secretKey !== undefined) return { key: config.secretKey, from: 'HALCYON_SECRET_KEY' };
   const path = join(config.dataDir, KEY_FILE);
   try {
-    return Buffer.from((await readFile(path, 'utf8')).trim(), 'hex');
+    return { key: Buffer.from((await readFile(path, 'utf8')).trim(), 'hex'), from: path };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
   const key = randomBytes(32);
   await writeFile(`${path}.new`, `${key.toString('hex')}\n`, { mode: 0o600 });
   await rename(`${path}.new`, path);
-  return key;
+  return { key, from: path };
 };
 
 /**
@@ -76,7 +77,8 @@ export const openHouse = async (
     if (isShared) await checkServer(sql);
     const secretKey = await openSecretKey(config);
     await migrate(direct, MIGRATIONS);
-    return { sql, direct, secretKey, databaseEnded: database.ended, close };
+    await checkSealingKey(direct, secretKey);
+    return { sql, direct, secretKey: secretKey.key, databaseEnded: database.ended, close };
   } catch (error) {
     await close();
     throw error;

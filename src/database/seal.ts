@@ -14,9 +14,12 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const HEAD_BYTES = 1 + KEY_ID_BYTES;
 
+/** Tells keys apart, and nothing of them. */
+export const keyIdOf = (key: Buffer): Buffer => createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES);
+
 /** The envelope is version · key id · nonce · ciphertext · tag; the key id tells which key a rotation must use. */
 export const createSealer = (key: Buffer): Sealer => {
-  const head = Buffer.concat([Buffer.of(VERSION), createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES)]);
+  const head = Buffer.concat([Buffer.of(VERSION), keyIdOf(key)]);
   return {
     seal: (text, boundTo) => {
       const nonce = randomBytes(NONCE_BYTES);

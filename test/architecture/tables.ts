@@ -42,6 +42,7 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   shard_lease: 'delivery',
   worker: 'delivery',
   schema_migration: 'database',
+  sealing_key: 'database',
 };
 
 const SQL_TAGS = /^(?:sql|tx|connection|reserved|admin|pool)$/;

@@ -1,0 +1,65 @@
+/** A process with another secret key would take shards, open no webhook's key and deliver nothing: it does not start. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { copyFile, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { MIGRATIONS, migrate } from '#database/migrate.ts';
+import { DatabaseError } from '#database/pool.ts';
+import { createSealer } from '#database/seal.ts';
+import { checkSealingKey } from '#database/sealing-key.ts';
+import { createStore } from '#stores/store.ts';
+import { idOf, shardOf } from '#kernel/ids.ts';
+import { runCommand } from '../setup/command.ts';
+import { emptyDatabase, testDatabase } from '../setup/database.ts';
+import { databaseEnvOf } from '../setup/fleet/fleet.ts';
+import { freePort } from '../setup/free-port.ts';
+
+const from = 'HALCYON_SECRET_KEY';
+const REFUSAL = /^halcyon: HALCYON_SECRET_KEY is another key than the secrets in this database are sealed with: .*\n$/;
+
+test('a process with another key than the first one had does not start, whatever it is to do', async (t) => {
+  const { address } = await testDatabase(t);
+  assert.ok(address.kind === 'socket');
+  const env = { ...databaseEnvOf(address), PORT: String(await freePort()) };
+  const run = (command: string, key: Buffer) =>
+    runCommand([command], { ...env, HALCYON_SECRET_KEY: key.toString('hex') });
+  assert.equal((await run('migrate', randomBytes(32))).code, 0);
+  const other = randomBytes(32);
+  for (const command of ['migrate', 'serve', 'deliver']) {
+    const { code, out, err } = await run(command, other);
+    assert.match(err, REFUSAL);
+    assert.equal(out, '');
+    assert.equal(code, 1);
+  }
+});
+
+test('a database that was in use keeps the key it was sealed with, whoever migrates it', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-migrations-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const older = (await readdir(MIGRATIONS)).filter((name) => /^000[1-4]-/.test(name));
+  await Promise.all(older.map((name) => copyFile(join(MIGRATIONS, name), join(folder, name))));
+  const { sql } = await emptyDatabase(t);
+  await migrate(sql, folder);
+  const now = new Date();
+  const shop = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC', now };
+  const { id: storeId } = await createStore(sql, shop);
+  const [key, other] = [randomBytes(32), randomBytes(32)];
+  const id = idOf(1, shardOf(storeId));
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, encryption_key, events, is_active, headers,
+      retry_profile, date_created, date_modified)
+    values (${shardOf(storeId)}, ${id}, ${storeId}, 'hook', 'json', '2',
+      ${createSealer(key).seal('secret', `webhook:${id}`)}, '{}', false, '{}', 'long', ${now}, ${now})`;
+  await migrate(sql, MIGRATIONS);
+  await assert.rejects(checkSealingKey(sql, { key: other, from }), DatabaseError);
+  await checkSealingKey(sql, { key, from });
+});
+
+test('of two processes that start first at once with two keys one is refused', async (t) => {
+  const { sql } = await testDatabase(t);
+  const keys = Array.from({ length: 8 }, () => randomBytes(32));
+  const settled = await Promise.allSettled(keys.map((key) => checkSealingKey(sql, { key, from })));
+  assert.equal(settled.filter(({ status }) => status === 'fulfilled').length, 1);
+});
