@@ -7,6 +7,7 @@ import { KEY } from '../setup/engine.ts';
 import { startTestApp } from '../setup/app.ts';
 import { readExposition, scrape, type Exposition } from '../setup/exposition.ts';
 import { freePort } from '../setup/free-port.ts';
+import { OK, rawServer } from '../setup/exchanges.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -16,9 +17,14 @@ const app = await startTestApp({ env: { METRICS_PORT: String(port) } });
 const receiver = await startReceiver();
 receiver.answer((got, response) => void response.writeHead(got.path === '/bad' ? 500 : 204).end());
 
-const addWebhook = async (path: string): Promise<void> => {
-  const url = receiver.url + path;
-  const hook = { name: 'Hook', format: 'json', url, encryption_key: KEY, events: ['transaction/created'] };
+const addWebhook = async (path: string, origin = receiver.url): Promise<void> => {
+  const hook = {
+    name: 'Hook',
+    format: 'json',
+    url: origin + path,
+    encryption_key: KEY,
+    events: ['transaction/created'],
+  };
   assert.equal((await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: hook })).status, 201);
 };
 const publish = async (...ids: number[]): Promise<void> => {
@@ -90,6 +96,31 @@ test('a webhook whose endpoint answers 410 is counted apart from one at which no
   );
   const count = (why: string) => seen.value('halcyon_webhook_deactivations_total', { why });
   assert.deepEqual([count('gone'), count('failures')], [1, 0]);
+});
+
+test('what is sent again within an attempt is counted, for its receiver may get it twice', async () => {
+  let requests = 0;
+  const { url } = await rawServer((socket) =>
+    socket.on('data', () => {
+      requests += 1;
+      if (requests === 2) socket.resetAndDestroy();
+      else socket.write(OK);
+    }),
+  );
+  await addWebhook('/', url);
+  for (const [id, expected] of [
+    [7, 1],
+    [8, 3],
+  ] as const) {
+    await publish(id);
+    await until(
+      () => scrape(at),
+      (one) => requests === expected && one.value('halcyon_delivery_in_flight') === 0,
+    );
+  }
+  const seen = await scrape(at);
+  assert.equal(seen.value('halcyon_delivery_repeats_total', { cause: 'connection' }), 1);
+  assert.equal(seen.value('halcyon_delivery_repeats_total'), 1);
 });
 
 test('of the database are seen the connections and what holds a transaction open', async () => {

@@ -70,6 +70,7 @@ test('the line of an attempt has its ids, times and what follows, and no secret'
     for (const name of ['delivery', 'worker', 'requestBytes', 'waitMs', 'exchangeMs', 'recordMs'])
       assert.equal(typeof line[name], 'number', name);
     // Both have one origin: the second may find the connection of the first.
+    assert.equal(line['isRepeated'], false);
     assert.equal(typeof line['connectMs'], line['isReused'] === true ? 'undefined' : 'number');
   }
 

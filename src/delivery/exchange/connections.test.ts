@@ -35,9 +35,11 @@ for (const how of ['resetAndDestroy', 'end'] as const) {
   test(`an idle connection that is closed the moment a request arrives costs nothing (${how})`, async () => {
     const { send, connections } = openHouse();
     const server = await answersOnce((socket) => socket[how]());
-    await send(server.url).outcome;
-    const outcome = await send(server.url).outcome;
-    assert.equal(outcome.kind, 'delivered');
+    const first = send(server.url);
+    await first.outcome;
+    const second = send(server.url);
+    assert.equal((await second.outcome).kind, 'delivered');
+    assert.deepEqual([first.wire.isRepeated, second.wire.isRepeated], [false, true]);
     assert.deepEqual([server.requests(), connections.sockets.opened], [3, 2]);
   });
 }

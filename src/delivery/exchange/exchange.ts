@@ -17,6 +17,8 @@ export type Wire = {
   connectMs: number | null;
   /** The connection had served before. */
   isReused: boolean;
+  /** Its request was sent twice: the first time on a connection that was closed under it. */
+  isRepeated: boolean;
 };
 
 export type Exchange = {
@@ -53,6 +55,7 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   #connection: Connection;
   #isStarted = false;
   #isAnswered = false;
+  #isSecond = false;
   #isOver = false;
   #informational = 0;
   #dialledMs: number | undefined;
@@ -76,7 +79,8 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   get wire(): Wire {
     const { origin } = this.#connection;
     const isReused = this.#dialledMs === undefined;
-    return { origin, requestBytes: this.#request.body.length, connectMs: this.#connectMs, isReused };
+    const isRepeated = this.#isSecond && this.#isStarted;
+    return { origin, requestBytes: this.#request.body.length, connectMs: this.#connectMs, isReused, isRepeated };
   }
 
   abort(): void {
@@ -148,6 +152,7 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   #repeat(): void {
     const { connections } = this.#deps;
     connections.drop(this.#connection);
+    this.#isSecond = true;
     this.#isStarted = false;
     this.#dialledMs = this.#deps.clock.monotonicMs();
     this.#connection = connections.open(this.#connection.origin);

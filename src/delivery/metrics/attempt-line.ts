@@ -19,6 +19,7 @@ const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date)
   status: outcome.reply?.code,
   origin: wire?.origin,
   isReused: wire?.isReused,
+  isRepeated: wire?.isRepeated,
   requestBytes: wire?.requestBytes,
   // Of what is kept of it.
   answerCharacters: outcome.reply?.body?.length,

@@ -47,7 +47,7 @@ const createInstruments = (registry: Registry) => {
   });
   const repeats = new Counter({
     name: 'halcyon_delivery_repeats_total',
-    help: 'Attempts of which nothing was recorded, so that they are made again: the receiver may get them twice',
+    help: 'Requests that a receiver may get twice: sent again in an attempt, or in another because nothing of theirs was recorded',
     labelNames: ['cause'],
     registers,
   });
@@ -69,13 +69,16 @@ const createInstruments = (registry: Registry) => {
     phases.zero({ phase });
     return phases.labels(phase);
   });
-  const [aborted, unrecorded] = (['aborted', 'unrecorded'] as const).map((cause) => childOf(repeats, cause));
+  const [aborted, unrecorded, connection] = (['aborted', 'unrecorded', 'connection'] as const).map((cause) =>
+    childOf(repeats, cause),
+  );
   const endings = new Map(STATES.map((state) => [state, childOf(ended, state)]));
-  return { count, delivered, wait, connect, answer, record, aborted, unrecorded, endings };
+  return { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings };
 };
 
 export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
-  const { count, delivered, wait, connect, answer, record, aborted, unrecorded, endings } = createInstruments(registry);
+  const instruments = createInstruments(registry);
+  const { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings } = instruments;
   return {
     landed: ({ attempt, delivery }) => {
       if (attempt === null) return;
@@ -86,6 +89,7 @@ export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
       wait?.observe(waitedMs / MS);
       if (wire !== undefined) {
         const connectMs = wire.connectMs ?? 0;
+        if (wire.isRepeated) connection?.inc();
         if (!wire.isReused) connect?.observe((wire.connectMs ?? durationMs) / MS);
         if (wire.isReused || wire.connectMs !== null) answer?.observe((durationMs - connectMs) / MS);
       }
