@@ -125,6 +125,7 @@ const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFi
   return file;
 };
 
+/** Undefined where the port is taken. */
 const receiverOn = async (port: number, options: Omit<Parameters<typeof startDemoReceiver>[0], 'port'>) => {
   try {
     return await startDemoReceiver({ ...options, port });
@@ -133,6 +134,10 @@ const receiverOn = async (port: number, options: Omit<Parameters<typeof startDem
     return undefined;
   }
 };
+
+const LAST_PORT = 65_535;
+/** Whichever the system gives. */
+const ANY = 0;
 
 export const openDemo = async (deps: {
   config: Config;
@@ -144,13 +149,19 @@ export const openDemo = async (deps: {
   const known = await findFile(path, house.sql);
   const key = known?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
   const options = { key, headerPrefix: config.naming.webhookHeaderPrefix, print };
-  const port = known === undefined ? config.port + 1 : Number(new URL(known.receiver.url).port);
-  // The first start may choose another port; afterwards the address stands in the webhook and in the client.
-  let receiver: DemoReceiver | undefined = await receiverOn(port, options);
-  if (receiver === undefined && known === undefined) receiver = await receiverOn(0, options);
+  // The first start chooses; afterwards the address stands in the webhook and in the client.
+  const ports =
+    known === undefined ? [config.port + 1, config.port + 2, ANY] : [Number(new URL(known.receiver.url).port)];
+  let receiver: DemoReceiver | undefined;
+  for (const port of ports) {
+    // Nobody listens on our own two yet, and this process is about to.
+    const isOurs = port === config.port || port === config.metricsPort;
+    if (!isOurs && port <= LAST_PORT) receiver ??= await receiverOn(port, options);
+  }
+  const port = receiver?.port ?? ports[0];
   if (receiver === undefined)
     print(`Port ${port} of the demo receiver is taken: deliveries to it will fail until it is free.`);
-  const url = `http://localhost:${receiver?.port ?? port}/`;
+  const url = `http://localhost:${port}/`;
   const made = known ?? (await makeFile(path, house.sql, config, { url, encryption_key: key }));
   const file = { ...made, base_url: config.baseUrl, auth_url: config.authUrl };
   return {

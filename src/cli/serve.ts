@@ -78,7 +78,12 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
   }
   const log = createLog(config.logLevel);
   const told = terminal.untilToldToStop();
-  if (roles.includes('serve')) await requireFreePort(config.host, config.port, 'PORT');
+  if (roles.includes('serve')) {
+    // Not a fault of the settings alone: what only delivers listens on one of them.
+    if (config.port === config.metricsPort)
+      throw new UserError('PORT and METRICS_PORT are the same: set one to another');
+    await requireFreePort(config.host, config.port, 'PORT');
+  }
   if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
   const worker = roles.includes('deliver') ? { worker: config.delivery.workerId } : {};
   const house = await openHouse(config, log, { isGuest: false, ...worker });

@@ -28,6 +28,7 @@ test('a taken port is said before anything is made', async (t) => {
 
 const wrong: readonly (readonly [name: string, env: Record<string, string>, line: RegExp])[] = [
   ['PORT is no number', { PORT: 'http' }, /PORT is "http": set it to a whole number from 1 to 65535/],
+  ['one port for two', { PORT: '18080', METRICS_PORT: '18080' }, /PORT and METRICS_PORT are the same/],
   ['BASE_URL is no address', { BASE_URL: 'example' }, /BASE_URL is "example": set it to an address/],
   ['LOG_LEVEL is unknown', { LOG_LEVEL: 'loud' }, /LOG_LEVEL is "loud": set it to one of/],
   ['the secret key is too short', { HALCYON_SECRET_KEY: 'abc' }, /HALCYON_SECRET_KEY must be 32 bytes/],
