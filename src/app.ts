@@ -10,6 +10,7 @@ import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';
 import { createGuard } from '#delivery/exchange/guard.ts';
+import { createResolver } from '#delivery/exchange/resolver.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
 import { createMint } from '#events/batch/mint.ts';
@@ -85,7 +86,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const { config, sql, direct, clock, log } = deps;
   const { stopping } = config;
   const sealer = createSealer(deps.secretKey);
-  const guard = createGuard(config.delivery.allowedNetworks);
+  const guard = createGuard(config.delivery.allowedNetworks, createResolver({ clock, settings: config.delivery }));
   const announcer = createAnnouncer({ sql, log });
   // One for all that this process makes: ids rise in the order in which things happen here.
   const mint = createMint(() => clock.monotonicMs());

@@ -7,6 +7,7 @@ import { createGuard } from '#delivery/exchange/guard.ts';
 import { headersOf, type Sending } from '#delivery/message/request.ts';
 import { readConfig } from '../../src/config.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';
+import { resolverOf } from '../../test/setup/name-server.ts';
 import { eventMaker, representationOf } from './seed.ts';
 
 type Endpoint = Pick<Sending, 'event' | 'target' | 'webhookId'> & { pool: Pool; path: string; body: Buffer };
@@ -48,7 +49,7 @@ const endpointAt = (url: URL, index: number, connect: buildConnector.connector):
 
 export const openSender = (urls: readonly string[]): BareSender => {
   // Its cache of TLS sessions has room for all, where the default is 100.
-  const { lookup } = createGuard(['127.0.0.0/8']);
+  const { lookup } = createGuard(['127.0.0.0/8'], resolverOf());
   const connect = buildConnector({ lookup, allowH2: false, maxCachedSessions: 100_000 });
   const endpoints = urls.map((url, index) => endpointAt(new URL(url), index, connect));
   const at = (index: number): Endpoint => {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/exchange/guard.ts';
+import type { Resolve } from '#delivery/exchange/resolver.ts';
 import { createEngineMetrics } from '#delivery/metrics/metrics.ts';
 import { Worker, type HandedOver } from '#delivery/worker.ts';
 import { createMint } from '#events/batch/mint.ts';
@@ -20,6 +21,7 @@ import { createSwitchOff } from '#webhooks/switch-off.ts';
 import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings, type Endings } from './endings.ts';
+import { resolverOf } from './name-server.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 export const BASE_URL = 'http://localhost:8080';
@@ -59,6 +61,7 @@ const defaults = {
   laneQueue: 50,
   endpointsKept: 1_000,
   heldDeliveries: 100_000,
+  heldLanes: 20_000,
   unrecordedLimit: 2_000,
   deactivateAfterFailures: 12,
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
@@ -85,7 +88,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 
 /** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
 export const startEngine = async (
-  given: { sql?: Sql; direct?: Sql; ends?: Endings; secretKey?: Buffer; log?: Log } = {},
+  given: { sql?: Sql; direct?: Sql; ends?: Endings; secretKey?: Buffer; log?: Log; resolve?: Resolve } = {},
 ): Promise<Engine> => {
   const ends = given.ends ?? endings();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
@@ -149,7 +152,7 @@ export const startEngine = async (
     handTo,
     startWorker: async (settings = {}) => {
       const workerId = randomBytes(6).readUIntBE(0, 6);
-      const guard = createGuard(['127.0.0.0/8', '::1']);
+      const guard = createGuard(['127.0.0.0/8', '::1'], given.resolve ?? resolverOf());
       const all = { ...defaults, ...settings, workerId };
       const metrics = createEngineMetrics(new Registry());
       const worker = new Worker({

@@ -6,6 +6,7 @@ import { Connections, type ConnectionSettings } from '#delivery/exchange/connect
 import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/exchange/exchange.ts';
 import { createGuard, type Guard } from '#delivery/exchange/guard.ts';
 import { systemClock, type Clock } from '#kernel/clock.ts';
+import { resolverOf } from './name-server.ts';
 
 const connectionSettings: ConnectionSettings = {
   connectTimeoutMs: 5_000,
@@ -20,7 +21,7 @@ export const limits: ExchangeLimits = {
   answerKeptBytes: 16 * 1024,
 };
 
-export const loopback = createGuard(['127.0.0.0/8', '::1']);
+export const loopback = createGuard(['127.0.0.0/8', '::1'], resolverOf());
 
 export type House = {
   connections: Connections;

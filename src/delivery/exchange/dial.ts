@@ -6,7 +6,7 @@ import type { Guard } from './guard.ts';
 import { Sessions } from './sessions.ts';
 
 export type DialSettings = {
-  /** Part of the time of the exchange. */
+  /** Part of the time of the exchange. For the look-up, and again for the rest. */
   connectTimeoutMs: number;
   /** One an origin; a ticket has about 1 KB. */
   tlsSessions: number;
@@ -103,7 +103,12 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
       socket.destroy();
     }, settings.connectTimeoutMs);
     socket.setNoDelay(true).setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-    socket.once('lookup', () => onStep('connect'));
+    socket.once('lookup', (error: Error | null) => {
+      if (error !== null || isDone || socket.destroyed) return;
+      onStep('connect');
+      // What the look-up took is nothing that the endpoint has to make good.
+      late.refresh();
+    });
     socket.on('error', (error) => end(error, null));
     socket.once('close', () => clearTimeout(late));
     return socket;

@@ -98,6 +98,8 @@ export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
     case 'ours':
       return { kind: 'ours', why: codeOf(cause), reply: null };
     case 'late':
+      // The name was not looked up in time: by our resolver, or by ourselves.
+      if (phase === 'dns') return { kind: 'ours', why: codeOf(cause), reply: null };
       return { kind: 'timed_out', phase, reply: null };
     case 'large':
       return { kind: 'too_large', reply: null };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { resolverOf, startNameServer } from '../../../test/setup/name-server.ts';
 import { BlockedAddress, createGuard, isAllowed, judgeAll, parseNetworks } from './guard.ts';
 
 const none = parseNetworks([]);
@@ -61,11 +62,11 @@ test('an allowed network opens that network and no other', () => {
 });
 
 test('a setting that is no network is refused at the start', () => {
-  assert.throws(() => createGuard(['127.0.0.0/8', 'localhost']));
+  assert.throws(() => createGuard(['127.0.0.0/8', 'localhost'], resolverOf()));
 });
 
 test('a url whose host is or resolves to a forbidden address is refused with the reason', async () => {
-  const guard = createGuard([]);
+  const guard = createGuard([], resolverOf());
   for (const url of [
     'http://127.0.0.1/',
     'http://[::1]:80/',
@@ -78,8 +79,11 @@ test('a url whose host is or resolves to a forbidden address is refused with the
 });
 
 test('a url whose name does not resolve is accepted, and so is an allowed one', async () => {
-  assert.equal(await createGuard([]).judgeUrl('http://no-such-host.invalid/'), null);
-  assert.equal(await createGuard(['127.0.0.0/8', '::1']).judgeUrl('http://localhost/'), null);
+  const server = await startNameServer();
+  server.say((name) => ({ code: name === 'dead.example.com' ? 'SERVFAIL' : 'NXDOMAIN' }));
+  for (const host of ['no-such-host.invalid', 'dead.example.com'])
+    assert.equal(await createGuard([], resolverOf(server)).judgeUrl(`http://${host}/`), null);
+  assert.equal(await createGuard(['127.0.0.0/8', '::1'], resolverOf()).judgeUrl('http://localhost/'), null);
 });
 
 test('one forbidden address among several refuses the host', () => {
@@ -94,7 +98,7 @@ test('one forbidden address among several refuses the host', () => {
 });
 
 test('an address is not said to be at itself', async () => {
-  const { judgeUrl } = createGuard([]);
+  const { judgeUrl } = createGuard([], resolverOf());
   assert.equal(await judgeUrl('http://10.0.0.1/'), 'deliveries may not reach 10.0.0.1');
   assert.equal(await judgeUrl('http://[::1]/'), 'deliveries may not reach ::1');
 });

@@ -3,8 +3,8 @@
  * forbidden address refuses the host, and the socket is opened to a judged address and no other, so that a second,
  * different DNS answer gains nothing.
  */
-import { lookup } from 'node:dns/promises';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
+import type { Resolve } from './resolver.ts';
 
 export class BlockedAddress extends Error {}
 
@@ -82,17 +82,18 @@ export type Guard = {
 
 const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '');
 
-export const createGuard = (allowedNetworks: readonly string[]): Guard => {
+export const createGuard = (allowedNetworks: readonly string[], resolve: Resolve): Guard => {
   const allowed = parseNetworks(allowedNetworks);
   const judge = (hostname: string, addresses: readonly { address: string }[]) => judgeAll(hostname, addresses, allowed);
-  const resolve = async (hostname: string) => {
-    const addresses = await lookup(hostname, { all: true, verbatim: true });
+  /** Judged each time it is used, however long ago it was asked for. */
+  const judged = async (hostname: string) => {
+    const addresses = await resolve(hostname);
     judge(hostname, addresses);
-    return addresses;
+    return [...addresses];
   };
   return {
     lookup: (hostname, options, callback) => {
-      resolve(hostname).then(
+      judged(hostname).then(
         (addresses) => {
           const [first] = addresses;
           if (first === undefined) callback(new Error(`${hostname} has no address`), '', 4);
@@ -109,7 +110,7 @@ export const createGuard = (allowedNetworks: readonly string[]): Guard => {
     judgeUrl: async (url) => {
       const hostname = bare(new URL(url).hostname);
       try {
-        if (isIP(hostname) === 0) await resolve(hostname);
+        if (isIP(hostname) === 0) await judged(hostname);
         else judge(hostname, [{ address: hostname }]);
       } catch (error) {
         if (error instanceof BlockedAddress) return error.message;

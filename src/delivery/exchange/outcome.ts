@@ -14,7 +14,7 @@ export type Outcome =
   /** 410: the endpoint says it is gone for good. */
   | { kind: 'gone'; reply: Reply }
   /** The time-out of the exchange, or the shorter one of opening a connection, was over. */
-  | { kind: 'timed_out'; phase: Phase; reply: null }
+  | { kind: 'timed_out'; phase: Exclude<Phase, 'dns'>; reply: null }
   /** `reset`: the connection ended before the answer did. */
   | { kind: 'unreachable'; why: 'dns' | 'connect' | 'tls' | 'reset'; reply: null }
   /** What came is not HTTP/1.1 (RFC 9112): another protocol, lines without CR, lengths that contradict each other. */
