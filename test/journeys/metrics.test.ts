@@ -77,7 +77,7 @@ test('what waits and what is under way is seen while it is so', async () => {
   const busy = await scrape(at);
   assert.equal(busy.value('halcyon_delivery_in_flight'), receiver.open());
   assert.equal(busy.value('halcyon_lanes', { state: 'sending' }), receiver.open());
-  assert.equal(busy.samples.filter(({ name }) => name === 'halcyon_delivery_backlog_age_seconds').length, 16);
+  assert.equal(busy.samples.filter(({ name }) => name === 'halcyon_delivery_backlog_age_seconds').length, 2 * 16);
   for (const answer of answers) answer();
   const idle = await until(
     () => scrape(at),

@@ -1,6 +1,6 @@
 /** Whether a lane may start an exchange now: pause, breaker and pace in one. All times are monotonic, in ms. */
 import { FREE, type Hold } from '../policy/hold.ts';
-import { paceAfter } from '../policy/pace.ts';
+import { CATCH_UP_MS, paceAfter } from '../policy/pace.ts';
 
 export class Gate {
   hold: Hold = FREE;
@@ -20,6 +20,11 @@ export class Gate {
   /** Its breaker is open: what it starts is a probe. */
   get isOpen(): boolean {
     return this.hold.breaker !== null;
+  }
+
+  /** Its endpoint keeps the lane waiting. While a late start can be made up for, the pace is kept, and nobody else does. */
+  holdsBack(nowMs: number): boolean {
+    return this.isOpen || this.isPaused(nowMs) || nowMs <= this.#paceAtMs + CATCH_UP_MS;
   }
 
   /** The exchange under way is a probe. It is the only one then. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane } from './lane.ts';
-import { stateOf } from './state.ts';
+import { heldBy, stateOf } from './state.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000;
@@ -43,6 +43,27 @@ test('a lane has one state: what holds it back comes before what it does', () =>
   ];
   const states = lanes.map((lane) => stateOf(lane, NOW));
   assert.deepEqual(states, ['idle', 'ready', 'sending', 'probing', 'paused', 'inactive']);
+});
+
+test('a lane waits for its endpoint while a pause, a probe, its pace or its own exchanges keep it, else for us', () => {
+  const paced = laneThat('waits');
+  paced.gate.paced(10, NOW);
+  const condemned = laneThat('waits');
+  condemned.target = { isActive: false, epoch: 0 };
+  condemned.condemnedEpoch = 0;
+  const lanes = [
+    laneThat('waits'),
+    laneThat('waits', 'is paused'),
+    laneThat('waits', 'is probed'),
+    // A cap begins at one.
+    laneThat('waits', 'sends'),
+    paced,
+    condemned,
+  ];
+  const holders = lanes.map((lane) => heldBy(lane, NOW));
+  assert.deepEqual(holders, ['us', 'endpoint', 'endpoint', 'endpoint', 'endpoint', 'endpoint']);
+  // 100 ms for the next one, and as many late.
+  assert.deepEqual([heldBy(paced, NOW + 200), heldBy(paced, NOW + 201)], ['endpoint', 'us']);
 });
 
 test('a pause that is over is no state', () => {

@@ -4,7 +4,7 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Slots } from '../dispatch/slots.ts';
 import type { Sockets } from '../exchange/connections.ts';
 import type { Lane } from '../lanes/lane.ts';
-import { LANE_STATES } from '../lanes/state.ts';
+import { HOLDERS, LANE_STATES } from '../lanes/state.ts';
 import { momentOf } from '../policy/hold.ts';
 import { surveyOf, SHARD_GROUPS } from './survey.ts';
 
@@ -111,9 +111,11 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
         queued.set(survey.queued);
         ages.reset();
         const groups = new Set(ownership.owned().map((shard) => Math.floor(shard / SHARD_GROUPS)));
-        for (const group of groups) {
-          const dueAtMs = survey.oldestDueAtMs.get(group) ?? nowMs;
-          ages.set({ shard_group: group }, Math.max(0, nowMs - dueAtMs) / MS);
+        for (const holder of HOLDERS) {
+          for (const group of groups) {
+            const dueAtMs = survey.oldestDueAtMs[holder].get(group) ?? nowMs;
+            ages.set({ held_by: holder, shard_group: group }, Math.max(0, nowMs - dueAtMs) / MS);
+          }
         }
       },
     }),
@@ -125,8 +127,8 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
   });
   const ages = new Gauge({
     name: 'halcyon_delivery_backlog_age_seconds',
-    help: 'How long the oldest delivery that nothing holds back is due, by group of 16 shards',
-    labelNames: ['shard_group'],
+    help: 'How long the oldest delivery is due, by whether its endpoint or we keep it waiting and by group of 16 shards',
+    labelNames: ['held_by', 'shard_group'],
     registers,
   });
 };

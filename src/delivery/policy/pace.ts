@@ -1,7 +1,7 @@
 /** A webhook's `rate_per_second`: pure, on a monotonic clock. */
 
 /** How late a start may be and the next one still keep to the pace: what an event loop is late at most. */
-const CATCH_UP_MS = 100;
+export const CATCH_UP_MS = 100;
 
 /**
  * When the next delivery may start, after one that started at `nowMs`; `paceAtMs` is what this said the last time. Evenly
