@@ -98,7 +98,9 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     );
     // Somebody may have taken the demo apart, and the house stands without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
-    terminal.print(roles.includes('serve') ? summary(config, demo) : `Halcyon ${VERSION} is delivering.`);
+    // Beside a database of one's own the standard output is the log's, line by line.
+    const say = demo === undefined ? terminal.warn : terminal.print;
+    say(roles.includes('serve') ? summary(config, demo) : `Halcyon ${VERSION} is delivering.`);
     await untilOver(told, house, log);
   } finally {
     await stopAll(running, log);

@@ -54,6 +54,7 @@ test('the API and the port of the metrics tell the same, to anybody and without 
     for (const [path, body] of [
       ['/health/live', '{"status":"live"}'],
       ['/health/ready', '{"status":"ready"}'],
+      ['/health/ready?past=a-cache', '{"status":"ready"}'],
     ] as const) {
       const { status, headers, text } = await ask(origin + path);
       assert.deepEqual([status, text], [200, body]);
@@ -63,6 +64,7 @@ test('the API and the port of the metrics tell the same, to anybody and without 
       assert.deepEqual([head.status, head.text, head.headers.get('content-length')], [200, '', String(body.length)]);
     }
   }
+  assert.equal((await ask(`http://127.0.0.1:${port}/metrics?past=a-cache`)).status, 200);
   const refused = await ask(`${app.baseUrl}/health/ready`, 'POST');
   assert.deepEqual([refused.status, refused.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
   assert.equal((await ask(`${app.baseUrl}/health/ready`, 'OPTIONS')).status, 204);

@@ -44,12 +44,13 @@ export const serversOver = (address: DatabaseAddress, ends: Endings, env: Record
   return async (port: number): Promise<ServerProcess> => {
     const child = spawn(process.execPath, [join(ROOT, 'src/main.ts'), 'serve', '--no-deliver'], {
       env: { ...common, PORT: String(port) },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'ignore', 'pipe'],
     });
     const exited = once(child, 'exit').then(() => running.delete(child));
     running.set(child, exited);
     const { promise: ready, resolve } = Promise.withResolvers<'ready'>();
-    child.stdout.setEncoding('utf8').on('data', (said: string) => said.includes('is ready.') && resolve('ready'));
+    child.stderr.pipe(process.stderr);
+    child.stderr.setEncoding('utf8').on('data', (said: string) => said.includes('is ready.') && resolve('ready'));
     if ((await Promise.race([ready, exited])) !== 'ready') throw new Error('The server ended before it was ready');
     return {
       origin: `http://127.0.0.1:${port}`,

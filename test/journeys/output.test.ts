@@ -1,0 +1,35 @@
+/** What a process that stands beside others prints. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { startCommand } from '../setup/command.ts';
+import { testDatabase } from '../setup/database.ts';
+import { databaseEnvOf } from '../setup/fleet/fleet.ts';
+
+type Line = Record<string, unknown>;
+
+/** Starts it over a database of its own and stops it as soon as it says that it runs; answers the lines of its log. */
+const stopAtOnce = async (t: { after: (fn: () => Promise<void>) => void }, command: string): Promise<Line[]> => {
+  const { address } = await testDatabase(t);
+  assert.ok(address.kind === 'socket');
+  const secret = randomBytes(32).toString('hex');
+  const child = startCommand([command], { ...databaseEnvOf(address), HALCYON_SECRET_KEY: secret, LOG_LEVEL: 'info' });
+  const ended = once(child, 'close');
+  let [out, err] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+    if (err.endsWith('is delivering.\n')) child.kill('SIGTERM');
+  });
+  assert.deepEqual(await ended, [0, null], err);
+  return out
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Line);
+};
+
+test('the standard output of a process with a database of its own is its log, line by line', async (t) => {
+  const lines = await stopAtOnce(t, 'deliver');
+  assert.ok(lines.some(({ msg }) => msg === 'stopping'));
+});
