@@ -17,16 +17,19 @@ const stopAtOnce = async (t: { after: (fn: () => Promise<void>) => void }, comma
   const child = startCommand([command], { ...databaseEnvOf(address), HALCYON_SECRET_KEY: secret, LOG_LEVEL: 'info' });
   const ended = once(child, 'close');
   let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text;
-    if (err.endsWith('is delivering.\n')) child.kill('SIGTERM');
-  });
+  const stopWhenItRuns = () => void ((out + err).includes('is delivering.\n') && child.kill('SIGTERM'));
+  child.stdout
+    .setEncoding('utf8')
+    .on('data', (text: string) => (out += text))
+    .on('data', stopWhenItRuns);
+  child.stderr
+    .setEncoding('utf8')
+    .on('data', (text: string) => (err += text))
+    .on('data', stopWhenItRuns);
   assert.deepEqual(await ended, [0, null], err);
-  return out
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Line);
+  const lines = out.trimEnd().split('\n');
+  for (const line of lines) assert.match(line, /^\{"level":/);
+  return lines.map((line) => JSON.parse(line) as Line);
 };
 
 test('the standard output of a process with a database of its own is its log, line by line', async (t) => {
