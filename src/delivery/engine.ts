@@ -60,8 +60,8 @@ export class Engine {
   constructor(deps: EngineDeps) {
     const { sql, clock, log, settings, metrics } = deps;
     this.#metrics = metrics;
-    this.lanes = new Lanes(settings);
     this.bodies = new Bodies({ sql, ...settings });
+    this.lanes = new Lanes(settings, this.bodies);
     this.connections = new Connections({ guard: deps.guard, clock, settings });
     this.ownership = new Ownership({
       ...deps,

@@ -61,8 +61,8 @@ export class Worker implements Running {
         foreign.push({ shard, webhookId: delivery.webhookId, deliveryId: delivery.id });
         continue;
       }
-      bodies.put(event);
       const lane = lanes.get(shard, delivery.webhookId);
+      if (lane.holding.takesOffers) bodies.put(event);
       lane.holding.offer(delivery);
       touched.add(lane);
     }

@@ -2,7 +2,8 @@
 import type { Clock } from '#kernel/clock.ts';
 import { startExchange, type Exchange, type ExchangeLimits } from '../exchange/exchange.ts';
 import type { Connections } from '../exchange/connections.ts';
-import type { Bodies, Body } from '../message/bodies.ts';
+import type { Bodies } from '../message/bodies.ts';
+import type { Body } from '../message/event-cache.ts';
 import { headersOf } from '../message/request.ts';
 import type { Turn } from './turns.ts';
 

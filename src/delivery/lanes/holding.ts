@@ -34,8 +34,8 @@ export class Holding {
   readonly #most: number;
   readonly #room: Room;
   #queue: Pending[] = [];
-  /** Queued, in flight, or sent and not yet recorded. */
-  readonly #known = new Set<number>();
+  /** Queued, in flight, or sent and not yet recorded: of which event each is. */
+  readonly #known = new Map<number, number>();
   /** What left memory while a fetch was under way, which may have read those rows before they ended. */
   #departed: Set<number> | null = null;
   /** A hand-over was dropped since the last fetch began. */
@@ -95,7 +95,7 @@ export class Holding {
 
   /** Its lane is closed: what it holds takes no room any more. */
   drop(): void {
-    if (!this.#isDropped) this.#room.add(-this.#known.size);
+    if (!this.#isDropped) for (const eventId of this.#known.values()) this.#room.remove(eventId);
     this.#isDropped = true;
   }
 
@@ -179,7 +179,9 @@ export class Holding {
 
   /** The record is committed: the delivery ended, or is due again at `dueAtMs`. */
   settle(id: number, dueAtMs: number | null): void {
-    if (this.#known.delete(id) && !this.#isDropped) this.#room.add(-1);
+    const eventId = this.#known.get(id);
+    this.#known.delete(id);
+    if (eventId !== undefined && !this.#isDropped) this.#room.remove(eventId);
     this.#departed?.add(id);
     if (dueAtMs !== null) this.#wakeBy(dueAtMs);
   }
@@ -189,8 +191,8 @@ export class Holding {
   }
 
   #queueUp(delivery: Pending): void {
-    this.#known.add(delivery.id);
+    this.#known.set(delivery.id, delivery.eventId);
     this.#queue.push(delivery);
-    if (!this.#isDropped) this.#room.add(1);
+    if (!this.#isDropped) this.#room.add(delivery.eventId);
   }
 }

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { Lane, type LaneLimits } from './lane.ts';
-import { Room } from './room.ts';
+import { Room, type Events } from './room.ts';
 import type { Tempo } from './tempo.ts';
 
 export type LanesLimits = LaneLimits & {
@@ -21,10 +21,11 @@ export class Lanes {
   readonly #tempos: LRUCache<number, Tempo>;
   readonly #room: Room;
 
-  constructor(limits: LanesLimits) {
+  /** `events`: who keeps the events of what they hold. */
+  constructor(limits: LanesLimits, events?: Events) {
     this.#limits = limits;
     this.#tempos = new LRUCache({ max: limits.endpointsKept });
-    this.#room = new Room(limits.heldDeliveries);
+    this.#room = new Room(limits.heldDeliveries, events);
   }
 
   /** Deliveries in memory, in all lanes. */

@@ -3,17 +3,24 @@
 /** What a lane may queue when there is no room: enough to go on sending while the next ones are fetched. */
 const PRESSED_LANE_QUEUE = 4;
 
+/** Who keeps events for as long as deliveries of them are in memory. */
+export type Events = { hold: (eventId: number) => void; release: (eventId: number) => void };
+
+const unkept: Events = { hold: () => {}, release: () => {} };
+
 /**
  * A delivery in memory is 300 bytes, a lane 0.7 KB, 1.6 KB once its webhook was read (measured). So at most the limit times
  * 300 bytes, and for each webhook with a backlog 2.8 KB: 30 MB and 28 MB with 10,000 of them.
  */
 export class Room {
   readonly #limit: number;
+  readonly #events: Events;
   #held = 0;
 
-  /** For so many deliveries. */
-  constructor(limit: number) {
+  /** For so many deliveries, of events that are kept for them. */
+  constructor(limit: number, events: Events = unkept) {
     this.#limit = limit;
+    this.#events = events;
   }
 
   get held(): number {
@@ -25,7 +32,15 @@ export class Room {
     return this.#held < this.#limit ? Number.POSITIVE_INFINITY : PRESSED_LANE_QUEUE;
   }
 
-  add(count: number): void {
-    this.#held += count;
+  /** A delivery of the event is in memory. */
+  add(eventId: number): void {
+    this.#held += 1;
+    this.#events.hold(eventId);
+  }
+
+  /** It is not any more. */
+  remove(eventId: number): void {
+    this.#held -= 1;
+    this.#events.release(eventId);
   }
 }

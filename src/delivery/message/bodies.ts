@@ -2,27 +2,17 @@
 import { LRUCache } from 'lru-cache';
 import type { Sql } from '#database/pool.ts';
 import type { ActiveTarget } from '../lanes/target.ts';
+import { EventCache, type Body } from './event-cache.ts';
 import { loadEvents, type EventRow } from './queries.ts';
 import { Representations } from './representation.ts';
-
-/**
- * An event, and what was rendered of it last. Several webhooks of a store mostly ask for the same; a cache of its own by event
- * and query took 6 % of the worker's time, because most events go to one webhook, once.
- */
-export type Body = { event: EventRow; rendered: { query: string; bytes: Uint8Array } | null };
 
 /** So many events of which something was erased are told apart from what arrives late of them; a few bytes each. */
 const FORGOTTEN_MAX = 100_000;
 
-/** What an entry costs beside its text, roughly: keys, map, row. */
-const ENTRY_BYTES = 512;
-/** A text in memory has one or two bytes a character, and what is rendered of it has about as many again. */
-const BYTES_PER_CHARACTER = 4;
-
 export class Bodies {
   readonly #sql: Sql;
   readonly #representations: Representations;
-  readonly #cache: LRUCache<number, Body>;
+  readonly #cache: EventCache;
   /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
   #forgettings = 0;
@@ -32,11 +22,7 @@ export class Bodies {
   constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
     this.#sql = deps.sql;
     this.#representations = new Representations(deps.relationPrefix);
-    // Two plain maps, of which the older is dropped when the younger is full, took 1.4 % of a worker's time instead of 2.1.
-    this.#cache = new LRUCache({
-      maxSize: deps.bodyCacheBytes,
-      sizeCalculation: ({ event }) => ENTRY_BYTES + event.body.length * BYTES_PER_CHARACTER,
-    });
+    this.#cache = new EventCache(deps.bodyCacheBytes);
   }
 
   /** Where the count of what was erased stands: taken before a read, said when it is kept. */
@@ -48,7 +34,7 @@ export class Bodies {
   put(event: EventRow, readAt?: number): boolean {
     if ((this.#forgotten.get(event.id) ?? 0) > (readAt ?? 0)) return false;
     if (readAt !== undefined && this.#allForgotten > readAt) return false;
-    if (!this.#cache.has(event.id)) this.#cache.set(event.id, { event, rendered: null });
+    if (!this.#cache.has(event.id)) this.#cache.add(event);
     return true;
   }
 
@@ -63,8 +49,17 @@ export class Bodies {
 
   /** Words about events may have been missed. */
   forgetAll(): void {
-    this.forget([...this.#cache.keys()]);
+    this.forget(this.#cache.ids());
     this.#allForgotten = this.#forgettings;
+  }
+
+  /** A delivery of the event is in memory, and one less: when none is, the event is not needed either. */
+  hold(eventId: number): void {
+    this.#cache.hold(eventId);
+  }
+
+  release(eventId: number): void {
+    this.#cache.release(eventId);
   }
 
   peek(eventId: number): Body | undefined {
