@@ -34,6 +34,7 @@ const webhookAt = (n: number): Document =>
       timeZone: 'Europe/Berlin',
       consecutiveFailures: 0,
       pausedUntil: null,
+      heldUntil: null,
     },
     { baseUrl, now, encryptionKey: null },
   );

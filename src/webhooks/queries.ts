@@ -21,6 +21,8 @@ export type WebhookRow = Settings & {
   timeZone: string;
   consecutiveFailures: number;
   pausedUntil: Date | null;
+  /** Nothing is sent before: a pause, or the next probe of an endpoint that fails. May lie in the past. */
+  heldUntil: Date | null;
 };
 
 /** Where a webhook is looked for: by its id, among the stores that the caller reaches (null: all of them). */
@@ -35,7 +37,8 @@ const selected = (sql: Queryable) => sql`
     w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
     w.epoch, w.revision, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
-    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil"
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
+    greatest(t.paused_until, t.probe_at) as "heldUntil"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
   ${withState(sql)}`;

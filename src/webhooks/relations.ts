@@ -31,6 +31,7 @@ const webhook: WebhookRow = {
   timeZone: 'Europe/Berlin',
   consecutiveFailures: 0,
   pausedUntil: null,
+  heldUntil: null,
 };
 
 const about = {

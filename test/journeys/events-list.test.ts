@@ -147,6 +147,22 @@ test('a delivery is the same among those of its event and those of its webhook',
   assert.ok(all.some((one) => JSON.stringify(one) === JSON.stringify(items[0])));
 });
 
+test('a delivery is not said to come before the pause or the probe of its webhook', async () => {
+  await sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until, probe_at)
+    values (${shard}, ${first}, 0, 5, now(), '2099-01-01T00:00:00Z', '2098-01-01T00:00:00Z'),
+      (${shard}, ${other}, 0, 5, now(), null, '2098-01-01T00:00:00Z')`;
+  const { items } = await list('?date_next:greaterthan=2097-01-01&order=date_next', statuses);
+  assert.deepEqual(
+    items.map((item) => [item['webhook_id'], String(item['date_next']).slice(0, 4)]),
+    [
+      [other, '2098'],
+      [first, '2099'],
+    ],
+  );
+  await sql`delete from webhook_state`;
+});
+
 test('the deliveries of an event are found and ordered by what they are', async () => {
   const idsOf = async (query: string) => (await list(query, statuses)).items.map((item) => item['webhook_id']);
   assert.deepEqual(await idsOf('?order=webhook_id desc'), [other, first]);

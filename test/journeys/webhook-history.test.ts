@@ -120,6 +120,24 @@ test('both are paged like every collection', async () => {
   }
 });
 
+test('a delivery that waits comes no sooner than the pause and the probe of its webhook, also where it is looked for', async () => {
+  const holdUntil = (paused: Date | null, probe: Date | null) => sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until, probe_at)
+    values (${shard}, ${webhook}, 0, 5, ${now}, ${paused}, ${probe})
+    on conflict (shard, webhook_id) do update set paused_until = excluded.paused_until, probe_at = excluded.probe_at`;
+  const nexts = async (query = '?status=pending') =>
+    (await list('statuses', query)).items.map((item) => item['date_next']);
+  // They are due 32, 34 and 35 seconds after ten.
+  const at = (seconds: number) => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
+  const told = (seconds: number) => `2026-07-01T12:00:${seconds}+0200`;
+  await holdUntil(at(34), at(33));
+  assert.deepEqual(await nexts(), [told(35), told(34), told(34)]);
+  await holdUntil(null, at(59));
+  assert.deepEqual(await nexts(), [told(59), told(59), told(59)]);
+  assert.equal((await nexts('?date_next=2026-07-01T10:00:59Z')).length, 3);
+  assert.deepEqual(await nexts('?date_next:lessthan=2026-07-01T10:00:59Z'), []);
+});
+
 test('after a switch-off, and after the switch-on that follows, what was pending reads as failed', async () => {
   for (const is_active of [0, 1]) {
     await call('PATCH', `/webhooks/${webhook}`, { body: { is_active } });

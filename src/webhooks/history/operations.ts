@@ -26,8 +26,8 @@ const historyOf = ({ sql, search, baseUrl }: WebhookDeps, { rel, title, properti
     properties,
     handle: async (request) => {
       const webhook = await webhookOf(sql, request);
-      const { id, storeId, epoch } = webhook;
-      const owner = { shard: shardOf(id), storeId, id, epoch };
+      const { id, storeId, epoch, heldUntil } = webhook;
+      const owner = { shard: shardOf(id), storeId, id, epoch, heldUntil };
       const found = await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing));
       const back = addressOfWebhook(id, baseUrl);
       return { path: `${back}/${rel}`, links: [{ rel: 'webhook', href: back, title: 'The webhook' }], ...found };

@@ -5,8 +5,11 @@ import type { Queryable } from '#database/pool.ts';
 import type { Filter, Listing, Order } from '#kernel/listing.ts';
 import type { LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
 
-/** Whose history: the store stands beside the webhook in every statement; the epoch tells what is dead. */
-export type Owner = { shard: number; storeId: number; id: number; epoch: number };
+/**
+ * Whose history: the store stands beside the webhook in every statement; the epoch tells what is dead, and before `heldUntil`
+ * nothing that is pending is sent.
+ */
+export type Owner = { shard: number; storeId: number; id: number; epoch: number; heldUntil: Date | null };
 
 /** What a delivery is about; null where retention has dropped the event already. */
 type About = {
@@ -72,12 +75,12 @@ const deliveryColumns = (
  * The two halves of the deliveries: what is pending, and what has ended. What is pending under an older epoch died with
  * the switch-off that raised it, whether or not it has been swept yet.
  */
-const halvesOf = (sql: Queryable, { epoch }: Owner) => [
+const halvesOf = (sql: Queryable, { epoch, heldUntil }: Owner) => [
   {
     table: sql`delivery`,
     columns: deliveryColumns(sql, {
       status: sql`case when d.epoch < ${epoch} then 'failed' else 'pending' end`,
-      date_next: sql`case when d.epoch < ${epoch} then null else d.due_at end`,
+      date_next: sql`case when d.epoch >= ${epoch} then greatest(d.due_at, ${heldUntil}::timestamptz) end`,
       date_ended: sql`null::timestamptz`,
     }),
   },

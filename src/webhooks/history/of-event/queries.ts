@@ -12,6 +12,7 @@ type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean
 
 const ofEvent = (sql: Queryable, { shard, storeId, eventId }: EventKey) => sql`
   left join webhook w on w.shard = d.shard and w.id = d.webhook_id and w.store_id = d.store_id
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId}`;
 
 const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
@@ -44,8 +45,8 @@ export const listDeliveriesOfEvent = async (
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (
-      select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_dead, null as state, d.attempts, d.due_at,
-        null::timestamptz as date_ended, w.id is null as is_gone
+      select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_dead, null as state, d.attempts,
+        greatest(d.due_at, t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
       from delivery d ${ofEvent(sql, key)}
       union all
       select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, w.id is null
