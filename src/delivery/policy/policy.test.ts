@@ -61,8 +61,19 @@ const enduredMs = (outcome: Outcome): number => {
   }
 };
 
-test('a fault in what surrounds us is tried again every 30 s for 72 hours, however many attempts were made', () => {
-  assert.equal(enduredMs(ours), 72 * 60 * MINUTE - 30_000);
+test('a fault in what surrounds us is tried again for 72 hours, however many attempts were made', () => {
+  assert.equal(enduredMs(ours), 72 * 60 * MINUTE - 150_000);
+});
+
+test('the gaps between faults in what surrounds us double, from 30 s to 5 minutes', () => {
+  const gaps: number[] = [];
+  let faults = 0;
+  while (gaps.length < 7) {
+    faults = faultsAfter(faults, ours);
+    const verdict = verdictOn(ours, { ...given, faults });
+    gaps.push(verdict.kind === 'retry' ? verdict.afterMs / 1_000 : 0);
+  }
+  assert.deepEqual(gaps, [30, 60, 120, 240, 300, 300, 300]);
 });
 
 test('what throws is tried eleven times more, uncharged', () => {
@@ -70,7 +81,7 @@ test('what throws is tried eleven times more, uncharged', () => {
 });
 
 test('our own faults are counted in a row: an answer ends it', () => {
-  assert.deepEqual([faultsAfter(8_639, refused), faultsAfter(8_639, ours), faultsAfter(0, ours)], [0, 8_640, 1]);
+  assert.deepEqual([faultsAfter(8_639, refused), faultsAfter(8_639, ours), faultsAfter(0, ours)], [0, 8_649, 1]);
 });
 
 test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {

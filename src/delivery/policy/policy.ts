@@ -2,7 +2,7 @@
 import { isOurs, type Outcome } from '../exchange/outcome.ts';
 import { effectOf } from './effect.ts';
 import { lengthened } from './jitter.ts';
-import { OWN_FAULT_GAP_MS, OWN_FAULTS_MAX } from './own-faults.ts';
+import { gapAfterFaultMs, OWN_FAULTS_MAX } from './own-faults.ts';
 
 export type RetryProfile = 'hour' | 'long';
 
@@ -37,7 +37,7 @@ export const verdictOn = (
   if (outcome.kind === 'gone') return { kind: 'failed' };
   if (isOurs(outcome)) {
     if (faults >= OWN_FAULTS_MAX) return { kind: 'failed' };
-    return { kind: 'retry', afterMs: lengthened(OWN_FAULT_GAP_MS, random) };
+    return { kind: 'retry', afterMs: lengthened(gapAfterFaultMs(faults, outcome), random) };
   }
   const gapMs = gapsMs[profile][attempt - 1];
   if (gapMs === undefined) return { kind: 'failed' };

@@ -1,0 +1,34 @@
+/** A name server that fails is our own trouble: nobody pays for it, and what waited for it arrives. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { passingClock } from '../setup/clock.ts';
+import { startEngine } from '../setup/engine.ts';
+import { resolverOf, startNameServer } from '../setup/name-server.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+test('while the name server is silent no endpoint is charged, and its deliveries arrive when it speaks again', async () => {
+  const server = await startNameServer();
+  const clock = passingClock();
+  const engine = await startEngine({
+    resolve: resolverOf(server, { lookupTimeoutMs: 200 }, { clock }),
+  });
+  const receiver = await startReceiver();
+  const webhookId = await engine.addWebhook(receiver.url.replace('127.0.0.1', 'shop.example.com'));
+  await engine.startWorker();
+  await engine.publish([1, 2, 3, 4, 5, 6]);
+  const rowsOf = () => engine.sql<{ faults: number; attempts: number }[]>`select faults, attempts from delivery`;
+  const rows = await until(rowsOf, (found) => found.every(({ faults }) => faults > 0));
+  assert.deepEqual(
+    [...rows],
+    Array.from({ length: 6 }, () => ({ faults: 1, attempts: 0 })),
+  );
+  server.say(() => ({ addresses: ['127.0.0.1'] }));
+  // First what is kept of the failure.
+  clock.advance(31_000);
+  engine.clock.advance(31_000);
+  await receiver.until(6);
+  const failing = await engine.sql`
+    select webhook_id from webhook_state where webhook_id = ${webhookId} and consecutive_failures > 0`;
+  assert.equal(failing.length, 0);
+});
