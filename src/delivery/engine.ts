@@ -92,6 +92,7 @@ export class Engine {
       recorder,
       suspects,
       mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && suspects.isReady(shard),
+      fenceOf: (shard) => this.ownership.fenceOf(shard),
       mayAct: () => this.ownership.mayAct(),
       onSettled: (lane) => this.#settled(lane),
       onPaced: (lane) => this.timetable.look(lane),

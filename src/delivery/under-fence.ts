@@ -32,13 +32,13 @@ export const openUnderFence = (deps: {
 }): UnderFence => {
   const { sql, clock, log, metrics, workerId, ownership, settings, switchOff, onReady, onReturned } = deps;
   const fenceOf = (shard: number) => ownership.fenceOf(shard);
-  const onLost = (shard: number) => ownership.lost(shard);
+  const onLost = (shard: number, fence: number) => ownership.lost(shard, fence);
   const fenced = { sql, clock, log, workerId, fenceOf, onLost };
   const suspects = new Suspects({ ...fenced, deathsOf: (shard) => ownership.deaths.of(shard), onReady, onReturned });
   const recorder = createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) });
   return {
     suspects,
     switchOffs: new SwitchOffs({ ...fenced, metrics, settings, switchOff, onDone: deps.onSwitchedOff }),
-    recorder: observed(recorder, { clock, log, metrics: metrics.attempts, who: { workerId, fenceOf } }),
+    recorder: observed(recorder, { clock, log, metrics: metrics.attempts, workerId }),
   };
 };

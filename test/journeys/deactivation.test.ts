@@ -143,6 +143,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
     const judged = judge({
       ...state,
       shard,
+      fence: 1,
       delivery: pending,
       attempt: { startedAt: now, durationMs: 1, outcome },
       profile: 'hour',

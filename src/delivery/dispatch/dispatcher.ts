@@ -11,6 +11,7 @@ export type DispatchSettings = SenderSettings & TurnLimits & { unrecordedLimit: 
 type Deps = SenderDeps & {
   settings: DispatchSettings;
   recorder: Recorder;
+  fenceOf: (shard: number) => number | undefined;
   /** Whether any may: our lease is sure. Where it is not for a moment, lanes stay in the ring. */
   mayAct: () => boolean;
   /** Something of the lane was settled: it may want a fetch, or have to be looked at later. */
@@ -52,7 +53,8 @@ export class Dispatcher {
   /** Puts the lane into the ring if it can send; `pump` starts what there is room for. */
   list(lane: Lane): void {
     if (lane.target?.isActive === false) {
-      for (const dead of lane.holding.takeOlderThan(lane.target.epoch)) this.#write(lane, ended(lane.shard, dead));
+      const fenced = { shard: lane.shard, fence: this.#deps.fenceOf(lane.shard) };
+      for (const dead of lane.holding.takeOlderThan(lane.target.epoch)) this.#write(lane, ended(fenced, dead));
     }
     this.#turns.list(lane);
   }
@@ -61,11 +63,12 @@ export class Dispatcher {
     // What ends at once asks for the next one in the middle of this: the loop goes on to it anyway, and as deep as it came.
     if (this.#isPumping) return;
     this.#isPumping = true;
-    const { recorder, settings, mayAct } = this.#deps;
+    const { recorder, settings, mayAct, fenceOf } = this.#deps;
     try {
       while (!this.#isStopped && mayAct() && recorder.unrecorded() < settings.unrecordedLimit) {
         const turn = this.#turns.next();
         if (turn === undefined) return;
+        turn.fence = fenceOf(turn.lane.shard);
         this.#pace(turn);
         this.list(turn.lane);
         turn.age = this.#ages.add(turn, turn.lane.tempo.lateAfterMs(settings.slowAfterMs));

@@ -13,7 +13,7 @@ export type LandingSettings = DeactivationSettings & {
 
 /** `isOurs`: it was our own event loop that took the time. */
 export const land = (
-  { lane, target, delivery, alongside }: Turn,
+  { lane, target, delivery, fence, alongside }: Turn,
   attempt: Attempt,
   isOurs: boolean,
   { clock, random, settings }: { clock: Clock; random: () => number; settings: LandingSettings },
@@ -22,6 +22,7 @@ export const land = (
   const isLate = lane.health !== null && lane.health.epoch > target.epoch;
   const { entry, health, hold, isCondemned } = judge({
     shard: lane.shard,
+    fence,
     delivery,
     attempt,
     profile: target.retryProfile,

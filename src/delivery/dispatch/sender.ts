@@ -160,18 +160,18 @@ export class Sender {
 
   /** It killed who sent it, again and again: it is never sent any more. */
   #putAside(turn: Turn): void {
-    const { lane, delivery } = turn;
+    const { lane, delivery, fence } = turn;
     const { log, clock } = this.#deps;
     log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
     lane.landed();
-    this.#deps.write(lane, putAside(lane.shard, delivery, 'kills workers', clock.now()));
+    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
     this.#deps.over(turn);
   }
 
   #endUnsent(turn: Turn): void {
-    const { lane, delivery } = turn;
+    const { lane, delivery, fence } = turn;
     lane.landed();
-    this.#deps.write(lane, ended(lane.shard, delivery));
+    this.#deps.write(lane, ended({ shard: lane.shard, fence }, delivery));
     this.#deps.over(turn);
   }
 }

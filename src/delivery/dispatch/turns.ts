@@ -25,6 +25,8 @@ export type Turn = Held & {
   readonly delivery: Pending;
   /** How many the lane had under way with this one. */
   readonly alongside: number;
+  /** Under which its shard is ours while it starts: what becomes of it is recorded under no other. */
+  fence: number | undefined;
   isLate: boolean;
   /** Those among whom it waits to be late, until it is over. */
   age: Set<Turn> | undefined;
@@ -149,8 +151,17 @@ export class Turns {
     if (delivery === undefined) return undefined;
     this.#stores.take(delivery.storeId);
     this.#origins.take(target.origin);
-    const alongside = lane.inFlight;
-    const turn: Turn = { lane, target, delivery, share: speed, isRetry, alongside, isLate: false, age: undefined };
+    const turn: Turn = {
+      lane,
+      target,
+      delivery,
+      share: speed,
+      isRetry,
+      alongside: lane.inFlight,
+      fence: undefined,
+      isLate: false,
+      age: undefined,
+    };
     this.slots.start(turn);
     return turn;
   }

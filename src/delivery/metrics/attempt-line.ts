@@ -6,8 +6,6 @@
 import { isOurs, labelOf } from '../exchange/outcome.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 
-export type WhoSends = { workerId: number; fenceOf: (shard: number) => number | undefined };
-
 export type Recorded = { isWritten: boolean; durationMs: number };
 
 const whole = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
@@ -38,15 +36,15 @@ const whatHolds = ({ webhook }: Entry): object => ({
 });
 
 /** Times in milliseconds. What is undefined is left out of the line. */
-export const attemptLine = (entry: Entry, record: Recorded, { workerId, fenceOf }: WhoSends): object => {
-  const { shard, delivery, attempt } = entry;
+export const attemptLine = (entry: Entry, record: Recorded, workerId: number): object => {
+  const { shard, fence, delivery, attempt } = entry;
   return {
     delivery: delivery.id,
     event: delivery.eventId,
     webhook: delivery.webhookId,
     store: delivery.storeId,
     shard,
-    fence: fenceOf(shard),
+    fence,
     worker: workerId,
     attempt: delivery.attempts + 1,
     ...(attempt !== null && whatWas(attempt, delivery.dueAt)),

@@ -3,15 +3,15 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Attempt } from '../record/entry.ts';
 import type { Recorder } from '../record/record.ts';
-import { attemptLine, type WhoSends } from './attempt-line.ts';
+import { attemptLine } from './attempt-line.ts';
 import type { AttemptMetrics } from './attempts.ts';
 
-type Deps = { clock: Clock; log: Log; metrics: AttemptMetrics; who: WhoSends };
+type Deps = { clock: Clock; log: Log; metrics: AttemptMetrics; workerId: number };
 
 /** One that ends without an attempt has no line: there may be a million of them, when a webhook is switched off. */
 const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind === 'delivered' ? 'debug' : 'info');
 
-export const observed = (recorder: Recorder, { clock, log, metrics, who }: Deps): Recorder => ({
+export const observed = (recorder: Recorder, { clock, log, metrics, workerId }: Deps): Recorder => ({
   ...recorder,
   record: (entry, onRecorded) => {
     metrics.landed(entry);
@@ -21,7 +21,7 @@ export const observed = (recorder: Recorder, { clock, log, metrics, who }: Deps)
       metrics.recorded(entry, record);
       // A line costs 24 µs with its way to a file, and a whole delivery 50 to 135: so those of successes are not in `info`.
       const level = entry.attempt === null ? null : levelOf(entry.attempt);
-      if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, who), 'attempt');
+      if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, workerId), 'attempt');
       onRecorded(isWritten);
     });
   },

@@ -12,6 +12,8 @@ export type Judgement = { entry: Entry; health: Health; hold: Hold; isCondemned:
 
 export const judge = (given: {
   shard: number;
+  /** Under which the attempt began. */
+  fence: number | undefined;
   delivery: Pending;
   attempt: NonNullable<Entry['attempt']>;
   profile: RetryProfile;
@@ -25,7 +27,7 @@ export const judge = (given: {
   moment: Moment;
   random: number;
 }): Judgement => {
-  const { shard, delivery, attempt, moment } = given;
+  const { shard, fence, delivery, attempt, moment } = given;
   const { now } = moment;
   const number = delivery.attempts + 1;
   const faults = faultsAfter(delivery.faults, attempt.outcome);
@@ -52,6 +54,7 @@ export const judge = (given: {
     isCondemned,
     entry: {
       shard,
+      fence,
       delivery,
       attempt,
       // What our own faults end shows one attempt more than was charged: the one that says so.

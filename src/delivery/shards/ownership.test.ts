@@ -99,6 +99,7 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
     async () => held.size,
     (size) => size === 256,
   );
+  const before = ownership.fenceOf(3) ?? 0;
   const blocker = await sql.reserve();
   await blocker`begin`;
   await blocker`lock table worker in access exclusive mode`;
@@ -119,6 +120,22 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
     async () => held.size,
     (size) => size === 256,
   );
+  assert.equal(ownership.fenceOf(3), before + 1, 'what it sent before counts for nothing');
+});
+
+test('a shard is lost by nothing that was told of an earlier holding of it', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, ownership, lost } = startOwner(sql, 1, ends);
+  await until(
+    async () => held.size,
+    (size) => size === 256,
+  );
+  const fence = ownership.fenceOf(3) ?? 0;
+  ownership.lost(3, fence - 1);
+  assert.deepEqual(lost, []);
+  ownership.lost(3, fence);
+  assert.deepEqual(lost, [3]);
 });
 
 test('a shard that changed hands behind our back is lost at the next beat', async () => {

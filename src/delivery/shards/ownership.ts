@@ -6,7 +6,7 @@ import type { Clock } from '#kernel/clock.ts';
 import { SHARDS } from '#kernel/ids.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
-import { listLeases, listWorkers, releaseShards, removeWorkers, takeShards, type CountedLease } from './queries.ts';
+import { look, releaseShards, removeWorkers, retakeShards, takeShards, type LeaseRow } from './queries.ts';
 import { Deaths } from './deaths.ts';
 import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
 import { Holdings, type HoldingsDeps } from './holdings.ts';
@@ -75,9 +75,9 @@ export class Ownership implements Running {
     return this.#heartbeat.isSure();
   }
 
-  /** Another worker turned out to have the shard. */
-  lost(shard: number): void {
-    this.#held.lose([shard], 'fenced');
+  /** Another worker turned out to have the shard. Nothing is lost where that was told of an earlier holding of ours. */
+  lost(shard: number, fence: number): void {
+    if (this.fenceOf(shard) === fence) this.#held.lose([shard], 'fenced');
   }
 
   async stop(): Promise<void> {
@@ -123,26 +123,25 @@ export class Ownership implements Running {
     const { clock } = this.#deps;
     const { changes } = this.#held;
     const askedAtMs = clock.monotonicMs();
-    const [workers, leases] = await this.#line.ask((sql) => Promise.all([listWorkers(sql), listLeases(sql)]));
+    const [workers, leases] = await this.#line.ask(look);
     this.#rivals.observe(workers, leases, { askedAtMs, nowMs: clock.monotonicMs() });
     // Something was lost or handed back while the list was read: it may show what is no longer so. The next look is new.
     if (changes !== this.#held.changes || this.#isStopped || !this.mayAct()) return;
-    this.#reconcile(leases);
+    await this.#reconcile(leases);
     await this.#balance(leases);
   }
 
   /** What the table says is ours against what we hold: a fence that differs means that it changed hands meanwhile. */
-  #reconcile(leases: readonly CountedLease[]): void {
+  async #reconcile(leases: readonly LeaseRow[]): Promise<void> {
     const self = this.#deps.settings.workerId;
     const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
     const lost = this.#held.shards.filter((shard) => ours.get(shard)?.fence !== this.#held.fenceOf(shard));
     this.#held.lose(lost, 'fenced');
-    this.#gain(
-      [...ours.values()].filter(({ shard }) => this.#held.fenceOf(shard) === undefined && !this.#draining.has(shard)),
-    );
+    const again = [...ours.keys()].filter((shard) => this.fenceOf(shard) === undefined && !this.#draining.has(shard));
+    if (again.length > 0) this.#gain(await this.#line.ask((sql) => retakeShards(sql, self, again)));
   }
 
-  async #balance(leases: readonly CountedLease[]): Promise<void> {
+  async #balance(leases: readonly LeaseRow[]): Promise<void> {
     const { log, metrics, settings } = this.#deps;
     const dead = this.#rivals.dead();
     const gone = new Set(dead.map(({ id }) => id));

@@ -2,8 +2,6 @@ import type { Queryable } from '#database/pool.ts';
 
 export type WorkerRow = { id: number; beat: number };
 export type LeaseRow = { shard: number; owner: number | null; fence: number };
-/** With how many owners in a row died holding it. */
-export type CountedLease = LeaseRow & { deaths: number };
 
 /** Deaths are counted up to here: what matters is decided far below. */
 const COUNTED_MAX = 1_000;
@@ -15,10 +13,13 @@ export const beat = async (sql: Queryable, worker: number, now: Date): Promise<v
     on conflict (id) do update set beat = worker.beat + 1`;
 };
 
-export const listWorkers = async (sql: Queryable) => sql<WorkerRow[]>`select id, beat from worker`;
+const listWorkers = async (sql: Queryable) => sql<WorkerRow[]>`select id, beat from worker`;
 
-export const listLeases = async (sql: Queryable) =>
-  sql<CountedLease[]>`select shard, owner, fence, deaths from shard_lease`;
+const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner, fence from shard_lease`;
+
+/** Who there is, and who has what. */
+export const look = (sql: Queryable): Promise<[WorkerRow[], LeaseRow[]]> =>
+  Promise.all([listWorkers(sql), listLeases(sql)]);
 
 /**
  * Takes shards that are free or whose owner is dead. The conditions are judged again under the rows' locks, so of two that
@@ -58,6 +59,21 @@ export const takeShards = async (sql: Queryable, worker: number, shards: number[
     )
     select shard, fence, deaths from taken`;
 };
+
+/**
+ * Takes what is ours already under a new fence, the deaths as they were: whoever gave a shard up without handing it back may
+ * have outcomes on their way that were sent under the old one.
+ */
+export const retakeShards = async (sql: Queryable, worker: number, shards: number[]) =>
+  sql<{ shard: number; fence: number; deaths: number }[]>`
+    with ours as materialized (
+      select shard from shard_lease
+      where shard = any (${shards}::smallint[]) and owner = ${worker}
+      order by shard
+      for no key update
+    )
+    update shard_lease l set fence = l.fence + 1 from ours where l.shard = ours.shard
+    returning l.shard, l.fence, l.deaths`;
 
 /** Hands shards back; one that changed hands meanwhile is left alone. */
 export const releaseShards = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {

@@ -24,7 +24,7 @@ type Deps = {
   fenceOf: (shard: number) => number | undefined;
   /** How many owners in a row died holding the shard. */
   deathsOf: (shard: number) => number;
-  onLost: (shard: number) => void;
+  onLost: (shard: number, fence: number) => void;
   /** What is known of these shards is here: they may be sent for. */
   onReady: (shards: number[]) => void;
   /** Something is in the queue of the lane again. */
@@ -169,7 +169,7 @@ export class Suspects {
     });
     const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
     const held = new Set(fences.length === 0 ? [] : await insertNotes(sql, workerId, columns, notes));
-    for (const { shard } of fences) if (!held.has(shard)) onLost(shard);
+    for (const { shard, fence } of fences) if (!held.has(shard)) onLost(shard, fence);
     return notes.map(({ shard }) => held.has(shard));
   }
 }
