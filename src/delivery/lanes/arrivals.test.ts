@@ -41,7 +41,14 @@ const arrivalsOf = ({
   pool = sql,
   owns = () => true,
 }: { pool?: typeof sql; owns?: (shard: number) => boolean } = {}) => {
-  const limits = { laneQueue: 100, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 10, heldDeliveries: 10_000 };
+  const limits = {
+    laneQueue: 100,
+    slotsPerLane: 1,
+    slotsPerSlowLane: 1,
+    endpointsKept: 10,
+    heldDeliveries: 10_000,
+    heldLanes: 100,
+  };
   const lanes = new Lanes(limits);
   const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024, relationPrefix: 'svc' });
   const read = new Signal();

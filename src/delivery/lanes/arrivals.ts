@@ -19,8 +19,8 @@ type Deps = {
   lanes: Lanes;
   bodies: Bodies;
   owns: (shard: number) => boolean;
-  /** The lane needs its settings. */
-  want: (lane: Lane) => void;
+  /** The lane needs its settings, and is about to have something to send. */
+  want: (lane: Lane, isUrgent: true) => void;
   /** These may have something to send, or have to look into the table. */
   onArrived: (lanes: Iterable<Lane>) => void;
 };
@@ -65,7 +65,7 @@ export class Arrivals {
       if (deliveryId !== undefined && lane.holding.takesOffers && this.#waiting.length < WAITING_MAX) {
         this.#waiting.push({ lane, id: deliveryId });
         // Its settings are read meanwhile.
-        if (lane.target === null) want(lane);
+        if (lane.target === null) want(lane, true);
       } else {
         lane.holding.lookAgain();
         behind.add(lane);

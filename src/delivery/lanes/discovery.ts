@@ -1,4 +1,7 @@
-/** Which lanes have work: looked up in the table on a take-over, after words may have been missed, and from time to time. */
+/**
+ * Which lanes have work: looked up in the table on a take-over, after words may have been missed, and from time to time. Of more
+ * webhooks than there are places some wait in the table, and each look goes on where the places of the one before ended.
+ */
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import type { Sql } from '#database/pool.ts';
 import type { Clock } from '#kernel/clock.ts';
@@ -16,37 +19,96 @@ type Deps = {
   owns: (shard: number) => boolean;
   /** The lane may need something: settings, rows, or a look later. */
   look: (lane: Lane) => void;
+  /** Lanes were closed to make room. */
+  onGivenUp: () => void;
 };
 
 const EVERYTHING_MS = 30_000;
+/**
+ * A turn while there are some who never had a place. With half a minute, as it was first, somebody who was well came after
+ * 180 s where 100,000 others hung.
+ */
+const SHORT_TURN_MS = 1_000;
 /** What is due later than this is found again before: a lane in memory for each of 100,000 deferred deliveries is not needed. */
 const HORIZON_MS = 2 * EVERYTHING_MS;
 /** Lanes that one statement answers: some 10 ms of the database's time, and less of ours. */
 const LANES_AT_ONCE = 1_000;
-const allShards = Array.from({ length: SHARDS }, (_, shard) => shard);
 
 export class Discovery {
   readonly #deps: Deps;
   /** In the order in which they were asked for; one after the other, so that live traffic has all other connections. */
   readonly #asked = new Set<number>();
+  /** After which webhook of a shard somebody found no place; from there on it is looked first the next time. */
+  readonly #left = new Map<number, number>();
+  /** The shard of the first who found none. */
+  #firstLeft: number | undefined;
+  /** Among them are such as never had a place. */
+  #isShort = false;
+  #isShortTurn = false;
   #isRunning = false;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timers: NodeJS.Timeout[] = [];
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.everything(), EVERYTHING_MS);
+    this.#timers.push(
+      setInterval(() => this.turn(), EVERYTHING_MS),
+      setInterval(() => this.#shortTurn(), SHORT_TURN_MS),
+    );
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    for (const timer of this.#timers) clearInterval(timer);
     this.#asked.clear();
   }
 
   /** Looks for work in the table. A shard that is asked for again while it waits is looked at once. */
-  shards(shards: readonly number[]): void {
+  shards(shards: Iterable<number>): void {
+    this.#isShortTurn = false;
+    this.#ask(shards);
+  }
+
+  everything(): void {
+    const { lanes } = this.#deps;
+    lanes.sweep();
+    // Settings that say "off" are read again: a word that went missing must not hold a webhook back for ever.
+    for (const lane of lanes.all()) if (lane.target?.isActive === false) lane.forgetTarget();
+    this.shards(this.#inOrder());
+  }
+
+  /** Every half a minute: everything is looked for, and those who did nothing meanwhile give their places to others. */
+  turn(): void {
+    this.#makeRoom();
+    this.everything();
+  }
+
+  #makeRoom(): void {
+    const { lanes, clock, onGivenUp } = this.#deps;
+    if (lanes.giveUpRested(clock.monotonicMs(), this.#left.size > 0) > 0) onGivenUp();
+  }
+
+  /** More often, as long as there are some who never had a place: so everybody soon has one, and most are done with it. */
+  #shortTurn(): void {
+    const { lanes } = this.#deps;
+    if (!this.#isShort || this.#isRunning) return;
+    lanes.sweep();
+    this.#makeRoom();
+    if (!lanes.hasMuchRoom) return;
+    this.#isShortTurn = true;
+    this.#ask(this.#inOrder());
+  }
+
+  /** All shards, beginning where somebody found no place. */
+  #inOrder(): number[] {
+    const from = this.#firstLeft ?? 0;
+    this.#firstLeft = undefined;
+    this.#isShort = false;
+    return Array.from({ length: SHARDS }, (_, index) => (from + index) % SHARDS);
+  }
+
+  #ask(shards: Iterable<number>): void {
     for (const shard of shards) this.#asked.add(shard);
     if (this.#isRunning) return;
     this.#isRunning = true;
@@ -55,18 +117,14 @@ export class Discovery {
     );
   }
 
-  everything(): void {
-    this.#deps.lanes.sweep();
-    // Settings that say "off" are read again: a word that went missing must not hold a webhook back for ever.
-    for (const lane of this.#deps.lanes.all()) if (lane.target?.isActive === false) lane.forgetTarget();
-    this.shards(allShards);
-  }
-
   async #run(): Promise<void> {
     try {
       for (const shard of this.#asked) {
         this.#asked.delete(shard);
         if (this.#deps.owns(shard)) await this.#discover(shard);
+        else this.#left.delete(shard);
+        // The others are looked at when there is room again, and every half a minute anyway.
+        if (this.#isShortTurn && this.#isShort) this.#asked.clear();
       }
     } finally {
       this.#isRunning = false;
@@ -74,28 +132,48 @@ export class Discovery {
   }
 
   async #discover(shard: number): Promise<void> {
+    const from = this.#left.get(shard) ?? 0;
+    this.#left.delete(shard);
+    await this.#scan(shard, from, Number.POSITIVE_INFINITY);
+    if (from > 0) await this.#scan(shard, 0, from);
+  }
+
+  /** Those after the one webhook, up to the other. */
+  async #scan(shard: number, from: number, to: number): Promise<void> {
     let heads: Head[];
-    let after = 0;
+    let after = from;
     do {
       heads = await discoverLanes(this.#deps.sql, shard, after, LANES_AT_ONCE);
       // It may have been lost while the table was read.
       if (!this.#deps.owns(shard)) return;
-      for (const head of heads) this.#found(shard, head);
-      after = heads.at(-1)?.webhookId ?? after;
+      for (const head of heads) {
+        if (head.webhookId <= to && !this.#found(shard, head)) this.#leave(shard, after);
+        after = head.webhookId;
+      }
       await yieldToOthers();
-    } while (heads.length === LANES_AT_ONCE);
+    } while (heads.length === LANES_AT_ONCE && after < to);
   }
 
-  /** `head` is what a webhook has that is due first. */
-  #found(shard: number, head: Head): void {
+  /** Somebody after that one found no place. */
+  #leave(shard: number, after: number): void {
+    this.#firstLeft ??= shard;
+    if (!this.#left.has(shard)) this.#left.set(shard, after);
+  }
+
+  /** `head` is what a webhook has that is due first. Answers whether there was a place for it, if it needs one. */
+  #found(shard: number, head: Head): boolean {
     const { clock, lanes, look } = this.#deps;
     const dueAtMs = head.dueAt.getTime();
     const waitMs = dueAtMs - clock.now().getTime();
-    if (waitMs > HORIZON_MS && lanes.find(shard, head.webhookId) === undefined) return;
+    if (waitMs > HORIZON_MS && lanes.find(shard, head.webhookId) === undefined) return true;
+    const place = lanes.placeFor(shard, head.webhookId);
+    if (place === 'full') this.#isShort = true;
+    if (place !== 'lane') return false;
     const lane = lanes.get(shard, head.webhookId);
     if (waitMs > 0) lane.holding.wakeAtMs = Math.min(lane.holding.wakeAtMs, dueAtMs);
     // A lane that has it in hand has nothing to fetch: what is missing behind it comes to the front in its turn.
     else if (!lane.holding.knows(head.id)) lane.holding.lookAgain();
     look(lane);
+    return true;
   }
 }

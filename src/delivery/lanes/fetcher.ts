@@ -24,49 +24,66 @@ type Deps = {
 
 /** Shards that are fetched for at once; further ones wait. */
 const SHARDS_AT_ONCE = 4;
+/** And so many beside them for lanes that have something to send: their settings do not wait for 100,000 with a backlog. */
+const URGENT_AT_ONCE = 2;
 const LANES_AT_ONCE = 50;
 const RETRY_MS = 500;
 
+/** Lanes that wait, by shard, and how many shards are served. */
+type Hungry = { readonly lanes: Map<number, Set<Lane>>; readonly atOnce: number; busy: number };
+
 export class Fetcher {
   readonly #deps: Deps;
-  readonly #hungry = new Map<number, Set<Lane>>();
+  readonly #hungry: Hungry = { lanes: new Map(), atOnce: SHARDS_AT_ONCE, busy: 0 };
+  readonly #urgent: Hungry = { lanes: new Map(), atOnce: URGENT_AT_ONCE, busy: 0 };
   readonly #busy = new Set<number>();
+  /** Told of in the log, each once: they are read again every half a minute. */
+  readonly #unusable = new WeakSet<Lane>();
   #isStopped = false;
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
-  /** The lane needs its settings, or rows. Lanes of one shard that ask together are served by one statement. */
-  want(lane: Lane): void {
+  /**
+   * The lane needs its settings, or rows. Lanes of one shard that ask together are served by one statement. Those go first
+   * that have something to send, or are about to.
+   */
+  want(lane: Lane, isUrgent = lane.target === null && lane.holding.queued > 0): void {
     if (lane.isClosed || this.#isStopped) return;
-    const lanes = this.#hungry.get(lane.shard);
-    if (lanes === undefined) this.#hungry.set(lane.shard, new Set([lane]));
+    const hungry = isUrgent ? this.#urgent : this.#hungry;
+    const lanes = hungry.lanes.get(lane.shard);
+    if (lanes === undefined) hungry.lanes.set(lane.shard, new Set([lane]));
     else lanes.add(lane);
     this.#serve();
   }
 
   stop(): void {
     this.#isStopped = true;
-    this.#hungry.clear();
+    this.#hungry.lanes.clear();
+    this.#urgent.lanes.clear();
   }
 
   #serve(): void {
-    for (const [shard, lanes] of this.#hungry) {
-      if (this.#busy.size >= SHARDS_AT_ONCE) return;
-      if (this.#busy.has(shard)) continue;
-      const batch = [...lanes].slice(0, LANES_AT_ONCE);
-      for (const lane of batch) lanes.delete(lane);
-      if (lanes.size === 0) this.#hungry.delete(shard);
-      this.#busy.add(shard);
-      void this.#feed(
-        shard,
-        batch.filter((lane) => !lane.isClosed),
-      ).then(() => {
-        this.#busy.delete(shard);
-        this.#serve();
-      });
+    for (const hungry of [this.#urgent, this.#hungry]) {
+      for (const [shard, lanes] of hungry.lanes) {
+        if (hungry.busy >= hungry.atOnce) break;
+        if (!this.#busy.has(shard)) void this.#serveShard(hungry, shard, lanes);
+      }
     }
+  }
+
+  async #serveShard(hungry: Hungry, shard: number, lanes: Set<Lane>): Promise<void> {
+    const batch = [...lanes].slice(0, LANES_AT_ONCE);
+    for (const lane of batch) lanes.delete(lane);
+    if (lanes.size === 0) hungry.lanes.delete(shard);
+    this.#busy.add(shard);
+    hungry.busy += 1;
+    const open = batch.filter((lane) => !lane.isClosed);
+    await this.#feed(shard, open);
+    this.#busy.delete(shard);
+    hungry.busy -= 1;
+    this.#serve();
   }
 
   async #feed(shard: number, lanes: Lane[]): Promise<void> {
@@ -80,6 +97,7 @@ export class Fetcher {
       return;
     }
     for (const lane of lanes) {
+      if (lane.isClosed) continue;
       if (lane.target === null || lane.wantsFetch) this.want(lane);
       this.#deps.onFilled(lane);
     }
@@ -119,7 +137,9 @@ export class Fetcher {
   /** A row that cannot be used holds back its own webhook and no other; it is looked at again with everything else. */
   #targetOf(lane: Lane, row: TargetRow | undefined): Target {
     try {
-      return targetOf(row, this.#deps.sealer);
+      const target = targetOf(row, this.#deps.sealer);
+      this.#unusable.delete(lane);
+      return target;
     } catch (error) {
       this.#deps.log.error({ err: error, webhook: lane.webhookId }, 'the webhook cannot be used');
       return { isActive: false, epoch: Number.NEGATIVE_INFINITY };

@@ -71,11 +71,8 @@ export class Holding {
 
   /** A delivery straight from its commit. What does not fit stays in the table, and then so do all that follow. */
   offer(delivery: Pending): void {
-    if (!this.takesOffers) {
-      this.lookAgain();
-    } else if (!this.#known.has(delivery.id)) {
-      this.#queueUp(delivery);
-    }
+    if (!this.takesOffers) this.lookAgain();
+    else if (!this.#known.has(delivery.id)) this.#queueUp(delivery);
   }
 
   /** Whether it would queue one that it is offered now. */
@@ -115,6 +112,11 @@ export class Holding {
   /** Nothing is in flight, and nothing unrecorded: what is queued is in the table as well. */
   get isSettled(): boolean {
     return this.#known.size === this.#queue.length;
+  }
+
+  /** And no fetch is under way: it may be forgotten, and found again in the table. */
+  get isAtRest(): boolean {
+    return this.isSettled && this.#departed === null;
   }
 
   /** Begins a fetch: of how many rows, those that are known among them, and due from when on. */

@@ -85,12 +85,13 @@ export class Lane {
   }
 
   /**
-   * Whether it has done nothing since this was asked last, and nothing is lost with it: all it has and is stands in the
-   * table. Who answers fast and is not held back is about to go on, and stays.
+   * Whether it could have done something since this was asked last and did not, and nothing is lost with it: all it has and
+   * is stands in the table. Who answers fast and is not held back is about to go on, and stays.
    */
   hasRested(monotonicMs: number): boolean {
-    const hasRested = !this.#isStirred && this.holding.isAtRest && this.condemnedEpoch === null;
-    this.#isStirred = false;
+    const isSupplied = !this.wantsTarget && !this.wantsFetch;
+    const hasRested = !this.#isStirred && isSupplied && this.holding.isAtRest && this.condemnedEpoch === null;
+    if (isSupplied) this.#isStirred = false;
     return hasRested && (this.speed !== 'proven' || this.gate.isOpen || this.gate.isPaused(monotonicMs));
   }
 

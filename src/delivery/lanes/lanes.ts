@@ -12,7 +12,15 @@ export type LanesLimits = LaneLimits & {
   endpointsKept: number;
   /** Deliveries in memory; beyond it each lane holds only a few. */
   heldDeliveries: number;
+  /** Lanes in memory; webhooks that are found in the table beyond that wait there for one. */
+  heldLanes: number;
 };
+
+/** What a webhook that is found in the table gets: its lane; none now, because all are taken, or because it had its turn. */
+export type Place = 'lane' | 'full' | 'waits';
+
+/** What those have of the lanes, together, that had one and did nothing with it. */
+const SECOND_TURN_SHARE = 0.1;
 
 export class Lanes {
   readonly #limits: LanesLimits;
@@ -20,6 +28,9 @@ export class Lanes {
   /** Of lanes that were forgotten. Without it an endpoint that hangs once a minute would be unproven each time, not slow. */
   readonly #tempos: LRUCache<number, Tempo>;
   readonly #room: Room;
+  /** Webhooks whose lanes were given up, so many as endpoints are kept; the latest last. */
+  readonly #givenUp = new Set<number>();
+  #count = 0;
 
   /** `events`: who keeps the events of what they hold. */
   constructor(limits: LanesLimits, events?: Events) {
@@ -31,6 +42,24 @@ export class Lanes {
   /** Deliveries in memory, in all lanes. */
   get held(): number {
     return this.#room.held;
+  }
+
+  /** How many there are, with work or without. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Whether a webhook that is found in the table has a lane, or gets one. What is handed over always does. */
+  placeFor(shard: number, webhookId: number): Place {
+    if (this.find(shard, webhookId) !== undefined) return 'lane';
+    const { heldLanes } = this.#limits;
+    if (this.#count >= heldLanes) return 'full';
+    return this.#givenUp.has(webhookId) && this.#count >= heldLanes * SECOND_TURN_SHARE ? 'waits' : 'lane';
+  }
+
+  /** At most half of the places are taken: who found none is to be looked for again. */
+  get hasMuchRoom(): boolean {
+    return this.#count * 2 <= this.#limits.heldLanes;
   }
 
   /** The lane of a webhook, made on first use. */
@@ -56,22 +85,48 @@ export class Lanes {
 
   /** The shard is not ours any more: its lanes are closed and forgotten. */
   close(shard: number): void {
-    for (const lane of this.#shards.get(shard)?.values() ?? []) lane.close();
+    const lanes = this.#shards.get(shard);
+    this.#count -= lanes?.size ?? 0;
+    for (const lane of lanes?.values() ?? []) lane.close();
     this.#shards.delete(shard);
   }
 
   /** Forgets lanes that have nothing to do; what they knew of their webhook is read again when there is work. */
   sweep(): void {
-    for (const lanes of this.#shards.values()) {
-      for (const [webhookId, lane] of lanes) {
-        if (!lane.holding.isEmpty || lane.isListed) continue;
-        lanes.delete(webhookId);
-        if (lane.tempo.isKnown) this.#tempos.set(webhookId, lane.tempo);
-      }
+    for (const lane of this.all()) {
+      if (lane.holding.isEmpty && !lane.isListed && lane.condemnedEpoch === null) this.#forget(lane);
     }
   }
 
+  /**
+   * Gives up the lanes that did nothing since this was called last, if others want their place, or there are too many; answers
+   * how many. They are closed: wherever they still stand they are passed over.
+   */
+  giveUpRested(monotonicMs: number, isWanted: boolean): number {
+    const before = this.#count;
+    const isPressed = isWanted || before > this.#limits.heldLanes;
+    for (const lane of this.all()) {
+      if (!lane.hasRested(monotonicMs) || !isPressed) continue;
+      lane.close();
+      this.#forget(lane);
+      this.#givenUp.add(lane.webhookId);
+    }
+    for (const webhookId of this.#givenUp) {
+      if (this.#givenUp.size <= this.#limits.endpointsKept) break;
+      this.#givenUp.delete(webhookId);
+    }
+    return before - this.#count;
+  }
+
+  #forget({ shard, webhookId, tempo }: Lane): void {
+    if (this.#shards.get(shard)?.delete(webhookId) === true) this.#count -= 1;
+    if (tempo.isKnown) this.#tempos.set(webhookId, tempo);
+  }
+
   #make(shard: number, webhookId: number): Lane {
+    this.#count += 1;
+    // What goes on is none of those who rested.
+    this.#givenUp.delete(webhookId);
     const tempo = this.#tempos.get(webhookId);
     return new Lane(shard, webhookId, this.#limits, { tempo, room: this.#room });
   }

@@ -53,6 +53,11 @@ export class Timetable {
     if (lane.holding.queued > 0) this.#awaitGate(lane);
   }
 
+  /** Lets go of lanes that were closed: they might stand here for as long as a turn takes. */
+  forgetClosed(): void {
+    for (const wheel of [this.#due, this.#gates]) wheel.prune((lane) => lane.isClosed);
+  }
+
   /** Not further ahead than a turn: it is looked at again then, and a lane that was given up does not stay here for a day. */
   #awaitDue(lane: Lane): void {
     this.#due.add(lane, Math.min(lane.holding.wakeAtMs, this.#deps.clock.now().getTime() + SLOTS * DUE_SLOT_MS));

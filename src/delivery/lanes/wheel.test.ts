@@ -49,6 +49,14 @@ test('a clock that jumps back makes nothing due that is not, and nothing later t
   assert.deepEqual(wheel.due(300_100), ['a']);
 });
 
+test('what is pruned is not due any more', () => {
+  const wheel = wheelAt(0);
+  wheel.add('stays', 100);
+  wheel.add('goes', 100);
+  wheel.prune((item) => item === 'goes');
+  assert.deepEqual(wheel.due(100), ['stays']);
+});
+
 test('it tells the slot that comes next, if there is one near', () => {
   const wheel = wheelAt(0);
   assert.equal(wheel.soonestMs(10), Number.POSITIVE_INFINITY);

@@ -32,6 +32,11 @@ export class Wheel<T> {
     return items;
   }
 
+  /** Lets go of what nobody waits for any more. */
+  prune(isOver: (item: T) => boolean): void {
+    for (const items of this.#slots) for (const item of items?.keys() ?? []) if (isOver(item)) items?.delete(item);
+  }
+
   /** When something may be due within the next so many slots; infinite where nothing is. */
   soonestMs(slots: number): number {
     for (let slot = this.#at + 1; slot <= this.#at + slots; slot += 1) {

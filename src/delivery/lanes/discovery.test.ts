@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '#kernel/clock.ts';
+import { dayOf, idOf } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import { Discovery } from './discovery.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
+
+const SHARDS = [7, 8, 9];
+const EACH = 4;
+const WEBHOOKS = SHARDS.length * EACH;
+const PLACES = 4;
+const now = new Date();
+const { sql } = await testDatabase();
+
+for (const shard of SHARDS) {
+  for (let n = 1; n <= EACH; n += 1) {
+    const id = idOf(dayOf(now) * 2 ** 30 + n, shard);
+    await sql`
+      insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+      values (${shard}, ${id}, ${shard}, ${idOf(n, shard)}, 0, ${id}, 0, ${now})`;
+  }
+}
+
+/** The lane gets settings (any will do), and the one row it has, or finds that it is gone. */
+const supply = (lane: Lane, isSent = false): void => {
+  const { shard, webhookId, holding } = lane;
+  lane.target ??= { isActive: false, epoch: 0 };
+  if (!lane.wantsFetch) return;
+  const id = idOf(dayOf(now) * 2 ** 30, 0) + webhookId;
+  const row = { id, storeId: shard, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
+  holding.endFetch(isSent ? [] : [row], holding.beginFetch(0), now.getTime());
+  if (isSent) holding.wakeAtMs = Number.POSITIVE_INFINITY;
+};
+
+/** Three shards with four webhooks each, and places for four; `found` has the lanes that each of them got. */
+const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false) => {
+  const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
+  const lanes = new Lanes({ ...limits, heldLanes: PLACES });
+  const found = new Map<number, Set<Lane>>();
+  let most = 0;
+  const discovery = new Discovery({
+    sql,
+    clock: systemClock,
+    log: createLog('silent'),
+    lanes,
+    owns: (shard) => SHARDS.includes(shard),
+    look: (lane) => {
+      most = Math.max(most, lanes.count);
+      const before = found.get(lane.webhookId);
+      if (before === undefined) found.set(lane.webhookId, new Set([lane]));
+      else before.add(lane);
+      supply(lane, isSent);
+    },
+    onGivenUp: () => {},
+  });
+  t.after(() => discovery.stop());
+  return { discovery, lanes, found, most: () => most };
+};
+
+test('webhooks that found no place get one from those who did nothing with theirs, again and again', async (t) => {
+  const { discovery, found, most } = discoveryOf(t);
+  const turns = async () => {
+    discovery.turn();
+    return found.size < WEBHOOKS ? 0 : Math.min(...[...found.values()].map((lanes) => lanes.size));
+  };
+  await until(turns, (least) => least >= 3);
+  assert.equal(most(), PLACES);
+});
+
+test('a portion that is worked off makes room for the next at once', async (t) => {
+  const { discovery, found, most } = discoveryOf(t, true);
+  discovery.start();
+  discovery.everything();
+  await until(
+    async () => found.size,
+    (count) => count === WEBHOOKS,
+  );
+  assert.equal(most(), PLACES);
+});
+
+test('who never had a place has one soon, though others do nothing with theirs', async (t) => {
+  const { discovery, found, most } = discoveryOf(t);
+  discovery.start();
+  discovery.everything();
+  await until(
+    async () => found.size,
+    (count) => count === WEBHOOKS,
+  );
+  assert.equal(most(), PLACES);
+});

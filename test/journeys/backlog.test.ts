@@ -1,0 +1,41 @@
+/** More webhooks with a backlog than there are lanes in memory. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const WEBHOOKS = 6;
+const LANES = 2;
+
+test('what was left behind for more webhooks than there are lanes is sent, each once', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  for (let n = 0; n < WEBHOOKS; n += 1) await engine.addWebhook(`${receiver.url}/${n}`);
+  await engine.publish([1, 2]);
+  await engine.startWorker({ heldLanes: LANES });
+  await until(
+    () => engine.sql`select from delivery`,
+    ({ length }) => length === 0,
+  );
+  const sent = receiver.got.map(({ path, body }) => `${path} ${body.toString()}`);
+  assert.equal(sent.length, 2 * WEBHOOKS);
+  assert.equal(new Set(sent).size, sent.length);
+});
+
+test('a new event waits for none of those with a backlog, also where there is no lane left', async () => {
+  const engine = await startEngine();
+  const [hanging, receiver] = [await startReceiver(), await startReceiver()];
+  hanging.answer(() => {});
+  for (let n = 0; n < WEBHOOKS; n += 1) await engine.addWebhook(`${hanging.url}/${n}`);
+  await engine.publish([1]);
+  const worker = await engine.startWorker({ heldLanes: LANES });
+  await until(
+    async () => hanging.open(),
+    (open) => open === LANES,
+  );
+  await engine.addWebhook(receiver.url);
+  await engine.publish([2], worker);
+  await receiver.until(1);
+  assert.equal(receiver.got.length, 1);
+});
