@@ -35,6 +35,10 @@ const start = async () => {
       const path = `/stores/${app.storeId}/events`;
       assert.equal((await app.api('POST', path, { token: app.platformToken, body })).status, 200);
     },
+    /** As if the row had been sealed with another key. */
+    breakWebhooks: async (): Promise<void> => void (await app.sql`update webhook set encryption_key = 'no envelope'`),
+    /** Webhooks in memory by state. */
+    lanes: async (state: string) => (await scrape(`http://127.0.0.1:${port}`)).value('halcyon_lanes', { state }),
     /** Who has kept anything waiting for so long, once the first of all is sent. */
     waitsFor: async () => {
       await receiver.until(1);
@@ -72,4 +76,14 @@ test('what waits for a slot is', async () => {
   await addWebhook();
   await publish(1);
   assert.deepEqual(await waitsFor(), ['us']);
+});
+
+test('what waits for a webhook that cannot be used is, and the webhook has a state of its own', async () => {
+  const { addWebhook, breakWebhooks, publish, waitsFor, lanes } = await start();
+  await addWebhook();
+  await breakWebhooks();
+  await addWebhook();
+  await publish(1);
+  assert.deepEqual(await waitsFor(), ['us']);
+  assert.deepEqual([await lanes('unusable'), await lanes('inactive')], [1, 0]);
 });

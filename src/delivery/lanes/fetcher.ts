@@ -8,7 +8,7 @@ import type { Bodies } from '../message/bodies.ts';
 import type { Lane } from './lane.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
 import { FREE, fromStored, momentOf } from '../policy/hold.ts';
-import { targetOf, type Target, type TargetRow } from './target.ts';
+import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
 
 type Deps = {
   sql: Sql;
@@ -141,8 +141,10 @@ export class Fetcher {
       this.#unusable.delete(lane);
       return target;
     } catch (error) {
-      this.#deps.log.error({ err: error, webhook: lane.webhookId }, 'the webhook cannot be used');
-      return { isActive: false, epoch: Number.NEGATIVE_INFINITY };
+      const about = { err: error, webhook: lane.webhookId };
+      if (!this.#unusable.has(lane)) this.#deps.log.error(about, 'the webhook cannot be used: what it has waits');
+      this.#unusable.add(lane);
+      return UNUSABLE;
     }
   }
 

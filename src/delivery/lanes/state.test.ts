@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane } from './lane.ts';
 import { heldBy, stateOf } from './state.ts';
+import { UNUSABLE } from './target.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000;
 const breaker = { failedProbes: 0, probeAtMs: NOW + 1 };
 
-const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is off')[]): Lane => {
+const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is off' | 'is broken')[]): Lane => {
   const lane = new Lane(0, 512, limits);
   const delivery = {
     id: 1,
@@ -29,6 +30,7 @@ const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is 
     breaker: does.includes('is probed') ? breaker : null,
   };
   if (does.includes('is off')) lane.target = { isActive: false, epoch: 1 };
+  if (does.includes('is broken')) lane.target = UNUSABLE;
   return lane;
 };
 
@@ -40,9 +42,10 @@ test('a lane has one state: what holds it back comes before what it does', () =>
     laneThat('waits', 'sends', 'is probed'),
     laneThat('sends', 'is probed', 'is paused'),
     laneThat('waits', 'sends', 'is probed', 'is paused', 'is off'),
+    laneThat('waits', 'is paused', 'is broken'),
   ];
   const states = lanes.map((lane) => stateOf(lane, NOW));
-  assert.deepEqual(states, ['idle', 'ready', 'sending', 'probing', 'paused', 'inactive']);
+  assert.deepEqual(states, ['idle', 'ready', 'sending', 'probing', 'paused', 'inactive', 'unusable']);
 });
 
 test('a lane waits for its endpoint while a pause, a probe, its pace or its own exchanges keep it, else for us', () => {

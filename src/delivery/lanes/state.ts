@@ -1,7 +1,8 @@
 import type { Lane } from './lane.ts';
+import { UNUSABLE } from './target.ts';
 
 /** The states of docs/delivery-states.md. */
-export const LANE_STATES = ['idle', 'ready', 'sending', 'paused', 'probing', 'inactive'] as const;
+export const LANE_STATES = ['idle', 'ready', 'sending', 'paused', 'probing', 'inactive', 'unusable'] as const;
 export type LaneState = (typeof LANE_STATES)[number];
 
 export const HOLDERS = ['endpoint', 'us'] as const;
@@ -19,6 +20,7 @@ export const heldBy = (lane: Lane, monotonicMs: number): Holder => {
 
 /** What holds it back says more than what it does meanwhile: a lane that was paused goes on with what is under way. */
 export const stateOf = (lane: Lane, monotonicMs: number): LaneState => {
+  if (lane.target === UNUSABLE) return 'unusable';
   if (lane.target?.isActive === false) return 'inactive';
   if (lane.gate.isPaused(monotonicMs)) return 'paused';
   if (lane.gate.isOpen) return 'probing';

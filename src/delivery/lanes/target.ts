@@ -49,6 +49,9 @@ export type ActiveTarget = {
 
 export type Target = ActiveTarget | Inactive;
 
+/** Of a webhook whose row cannot be used: its key does not open, say. What it has waits until it can, and ends with no epoch. */
+export const UNUSABLE: Target = { isActive: false, epoch: Number.NEGATIVE_INFINITY };
+
 /** The target a webhook's row makes; `undefined` is a webhook that was deleted, which is past every epoch. */
 export const targetOf = (row: TargetRow | undefined, sealer: Sealer): Target => {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };

@@ -17,7 +17,7 @@ export type Survey = {
 export const surveyOf = (lanes: Iterable<Lane>, moment: Moment): Survey => {
   const nowMs = moment.now.getTime();
   const survey: Survey = {
-    lanes: { idle: 0, ready: 0, sending: 0, paused: 0, probing: 0, inactive: 0 },
+    lanes: { idle: 0, ready: 0, sending: 0, paused: 0, probing: 0, inactive: 0, unusable: 0 },
     queued: 0,
     oldestDueAtMs: { endpoint: new Map(), us: new Map() },
   };
