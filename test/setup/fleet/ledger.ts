@@ -19,6 +19,9 @@ export type Arrival = {
 /** When a life was hurt, and what may be sent again because of it: killed, frozen, or cut off from the database. */
 export type Fault = { life: string; atMs: number; what: string };
 
+/** Two arrivals of one delivery, one after the other. */
+export type Duplicate = { again: Arrival; before: Arrival };
+
 const LIFE = /^(l\d+)-webhook-attempt$/;
 
 export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: number } => {
@@ -41,8 +44,8 @@ export const suspensionsIn = (life: string, said: string): Fault[] =>
 const RESET = 0;
 /** What was sent before a fault has arrived by then, also at a receiver that is busy. */
 const ON_THE_WIRE_MS = 1_000;
-/** Hang-ups within this time are one. */
-const ONE_FAULT_MS = 500;
+/** A hang-up within this time of a fault is its own; a receiver that is busy sees it late. */
+const ONE_FAULT_MS = 1_000;
 
 /** An arrival as the record of its attempt is called. */
 export const nameOf = ({ life, delivery, attempt }: Pick<Arrival, 'life' | 'delivery' | 'attempt'>): string =>
@@ -71,8 +74,8 @@ export class Ledger {
     this.#said = said;
   }
 
-  fault(life: string, what: string): void {
-    this.faults.push({ life, atMs: performance.now(), what });
+  fault(life: string, what: string, atMs = performance.now()): void {
+    this.faults.push({ life, atMs, what });
   }
 
   /** Deliveries that arrived and were not refused by us, each counted once. */
@@ -100,50 +103,56 @@ export class Ledger {
    * reset a connection that had served before, the sender may take it for one that was idle for too long, and sends the
    * same attempt once more at once.
    */
-  duplicates(): { again: Arrival; before: Arrival }[] {
+  duplicates(): Duplicate[] {
     return [...this.#byDelivery.values()].flatMap((arrivals) =>
       arrivals.slice(1).flatMap((again, at) => {
         const before = arrivals[at];
         if (before === undefined) return [];
         const isRetry = before.status !== 200 && again.attempt > before.attempt;
         const isSentOnceMore =
-          before.status === RESET && before.life === again.life && before.attempt === again.attempt;
+          before.status === RESET &&
+          nameOf(before) === nameOf(again) &&
+          arrivals.findIndex((other) => nameOf(other) === nameOf(again)) === at;
         return isRetry || isSentOnceMore ? [] : [{ again, before }];
       }),
     );
   }
 
-  /**
-   * Workers that said that they stopped by themselves, or hung up though nobody hurt them: their heartbeat was late. It
-   * happens where the fleet shares its cores with others, and is a fault like those that the test made.
-   */
+  /** Workers that said that they stopped by themselves. It happens where the fleet shares its cores with others. */
   suspensions(): Fault[] {
-    const found = this.#said();
-    for (const { life, hungUpMs } of this.arrivals) {
-      const isKnown = [...this.faults, ...found].some(
-        (fault) => fault.life === life && Math.abs(fault.atMs - hungUpMs) < ONE_FAULT_MS,
-      );
-      if (hungUpMs !== Number.POSITIVE_INFINITY && !isKnown) found.push({ life, atMs: hungUpMs, what: 'suspended' });
-    }
-    return found;
+    return this.#said();
+  }
+
+  /** Exchanges that the sender gave up, without a fault of its life and without a word of it. */
+  strangeHangUps(): Arrival[] {
+    const faults = this.#faultsByLife();
+    return this.arrivals.filter(({ life, hungUpMs }) => {
+      const isKnown = () => faults.get(life)?.some(({ atMs }) => Math.abs(atMs - hungUpMs) < ONE_FAULT_MS) ?? false;
+      return hungUpMs !== Number.POSITIVE_INFINITY && !isKnown();
+    });
   }
 
   /**
-   * What a fault may have sent again: arrivals of the life it hurt, in flight at it, or answered before and not among the
-   * `recorded`. Judged at the end, because what was on the wire when its sender was killed arrives a moment after.
+   * Duplicates that no fault accounts for: one of the life that sent `before`, no later than `again` came, at which `before`
+   * was in flight, or answered and not among the `recorded`. Judged at the end, because what was on the wire when its sender
+   * was killed arrives a moment after.
    */
-  exposed(recorded: ReadonlySet<string>): Set<Arrival> {
-    const faults = Map.groupBy([...this.faults, ...this.suspensions()], ({ life }) => life);
-    // A life that was frozen and has the shard again may send again, and what it records is the last.
-    const newest = new Map(this.arrivals.map((arrival) => [nameOf(arrival), arrival]));
-    const isExposed = (arrival: Arrival) =>
-      faults.get(arrival.life)?.some(({ atMs }) => {
-        const isBefore = arrival.arrivedMs < atMs + ON_THE_WIRE_MS;
-        return (
-          isBefore &&
-          (arrival.answeredMs > atMs || !recorded.has(nameOf(arrival)) || newest.get(nameOf(arrival)) !== arrival)
-        );
-      }) ?? false;
-    return new Set(this.arrivals.filter(isExposed));
+  unexplained(recorded: ReadonlySet<string>): Duplicate[] {
+    const faults = this.#faultsByLife();
+    return this.duplicates().filter(({ before, again }) => {
+      const name = nameOf(before);
+      // A life that was frozen and has the shard again may send again: what it records is the last of that name.
+      const arrivals = this.#byDelivery.get(before.delivery) ?? [];
+      const isRecorded = recorded.has(name) && arrivals.findLast((other) => nameOf(other) === name) === before;
+      const explains = ({ atMs }: Fault) =>
+        before.arrivedMs < atMs + ON_THE_WIRE_MS &&
+        again.arrivedMs >= atMs &&
+        (before.answeredMs > atMs || !isRecorded);
+      return !(faults.get(before.life)?.some(explains) ?? false);
+    });
+  }
+
+  #faultsByLife(): Map<string, Fault[]> {
+    return Map.groupBy([...this.faults, ...this.suspensions()], ({ life }) => life);
   }
 }

@@ -1,0 +1,89 @@
+/** The ledger of a fleet has to see what it is there for: what comes twice though nothing happened that excuses it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Ledger, nameOf, suspensionsIn, type Arrival } from '../setup/fleet/ledger.ts';
+
+const arrival = (life: string, arrivedMs: number, also: Partial<Arrival> = {}): Arrival => ({
+  life,
+  delivery: '/1/0 x',
+  attempt: 1,
+  arrivedMs,
+  answeredMs: arrivedMs + 200,
+  hungUpMs: Number.POSITIVE_INFINITY,
+  status: 200,
+  ...also,
+});
+
+const ledgerOf = (...arrivals: Arrival[]): Ledger => {
+  const ledger = new Ledger();
+  for (const one of arrivals) ledger.add(one);
+  return ledger;
+};
+
+const IN_FLIGHT = { answeredMs: Number.POSITIVE_INFINITY };
+const NOTHING: ReadonlySet<string> = new Set();
+
+test('what a killed worker had in flight or did not record comes twice, and is explained', () => {
+  const inFlight = ledgerOf(arrival('l1', 1_000, IN_FLIGHT), arrival('l2', 3_000));
+  const unrecorded = ledgerOf(arrival('l1', 1_000), arrival('l2', 3_000));
+  for (const ledger of [inFlight, unrecorded]) {
+    ledger.fault('l1', 'killed', 1_300);
+    assert.deepEqual(ledger.unexplained(NOTHING), []);
+  }
+});
+
+test('what a worker recorded before it was killed comes once', () => {
+  const before = arrival('l1', 1_000);
+  const ledger = ledgerOf(before, arrival('l2', 3_000));
+  ledger.fault('l1', 'killed', 1_300);
+  assert.equal(ledger.unexplained(new Set([nameOf(before)])).length, 1);
+});
+
+test('what a worker sends twice while nothing happens is not excused by its later end', () => {
+  const ledger = ledgerOf(arrival('l1', 1_000), arrival('l1', 1_300));
+  ledger.fault('l1', 'killed', 1_600);
+  assert.equal(ledger.unexplained(NOTHING).length, 1);
+});
+
+test('what was sent long after a fault is not excused by it', () => {
+  const ledger = ledgerOf(arrival('l1', 9_000), arrival('l2', 9_500));
+  ledger.fault('l1', 'frozen', 1_000);
+  assert.equal(ledger.unexplained(NOTHING).length, 1);
+});
+
+test('what another worker was spared is not excused by the end of this one', () => {
+  const ledger = ledgerOf(arrival('l1', 1_000), arrival('l2', 3_000));
+  ledger.fault('l2', 'killed', 1_300);
+  assert.equal(ledger.unexplained(NOTHING).length, 1);
+});
+
+test('a worker that was frozen may send again what it records only then', () => {
+  const again = arrival('l1', 4_000);
+  const ledger = ledgerOf(arrival('l1', 1_000), again);
+  ledger.fault('l1', 'frozen', 1_300);
+  assert.deepEqual(ledger.unexplained(new Set([nameOf(again)])), []);
+});
+
+test('who is reset on a used connection sends the attempt once more, and not twice', () => {
+  const reset = { status: 0 };
+  const once = ledgerOf(arrival('l1', 1_000, reset), arrival('l1', 1_210));
+  assert.deepEqual(once.duplicates(), []);
+  const twice = ledgerOf(arrival('l1', 1_000, reset), arrival('l1', 1_210, reset), arrival('l1', 1_420));
+  assert.equal(twice.duplicates().length, 1);
+});
+
+test('a hang-up is known by a fault of its life or by what it said, and by nothing else', () => {
+  const atMs = 5_000;
+  const hangUp = arrival('l1', atMs - 100, { ...IN_FLIGHT, hungUpMs: atMs });
+  const silent = ledgerOf(hangUp);
+  silent.fault('l2', 'killed', atMs);
+  assert.deepEqual(silent.strangeHangUps(), [hangUp]);
+  const hurt = ledgerOf(hangUp);
+  hurt.fault('l1', 'killed', atMs);
+  assert.deepEqual(hurt.strangeHangUps(), []);
+  const time = new Date(performance.timeOrigin + atMs).toISOString();
+  const said = `{"level":"warn","time":"${time}","msg":"no heartbeat was confirmed in time: all is given up"}\n`;
+  const telling = ledgerOf(hangUp);
+  telling.heard(() => suspensionsIn('l1', said));
+  assert.deepEqual(telling.strangeHangUps(), []);
+});
