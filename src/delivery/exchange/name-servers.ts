@@ -4,9 +4,12 @@ import { Resolver } from 'node:dns/promises';
 
 export type Found = { addresses: readonly LookupAddress[]; ttlMs: number };
 
-/** For each server, and then twice as long: of packets that are lost. How long all of it may take is told by who asks. */
-const TRY_MS = 1_000;
-const TRIES = 3;
+/**
+ * For each server, and then once more for at most twice as long. An answer to a packet that was given up is not taken any more,
+ * so a try shorter than a slow server's answer (a zone that it asks for the first time) would be in vain each time.
+ */
+const TRY_MS = 2_000;
+const TRIES = 2;
 
 class NobodyAnswered extends Error {
   readonly code = 'ETIMEOUT';
