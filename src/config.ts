@@ -42,6 +42,19 @@ const snapshotSettings = (env: Env) =>
 
 export type Config = ReturnType<typeof readConfig>;
 
+const statementSettings = (env: Env, connections: number) => {
+  const searchLimitMs = integer(env, 'SEARCH_LIMIT_MS', 2_000, 50, 60_000);
+  return {
+    /** How long a store may be searched for one page of a collection. */
+    searchLimitMs,
+    /** How long a connection may be silent while a statement waits there: some leases, and longer than any search. */
+    silenceMs: Math.max(30_000, 2 * searchLimitMs),
+    /** Each holds a connection as long as it runs: two thirds stay free for everything else. */
+    searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
+    searchesWaiting: 10,
+  };
+};
+
 export const readConfig = (env: Env, cwd: string) => {
   const url = databaseUrl(env, 'DATABASE_URL');
   const directUrl = databaseUrl(env, 'DATABASE_DIRECT_URL');
@@ -65,11 +78,7 @@ export const readConfig = (env: Env, cwd: string) => {
       directUrl,
       connections,
       retentionDays: integer(env, 'RETENTION_DAYS', 30, 2, 3_650),
-      /** How long a store may be searched for one page of a collection. */
-      searchLimitMs: integer(env, 'SEARCH_LIMIT_MS', 2_000, 50, 60_000),
-      /** Each holds a connection as long as it runs: two thirds stay free for everything else. */
-      searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
-      searchesWaiting: 10,
+      ...statementSettings(env, connections),
     }),
     naming: Object.freeze({
       relationPrefix: token(env, 'RELATION_PREFIX', 'svc'),

@@ -60,11 +60,13 @@ export const openHouse = async (
   options: { isGuest: boolean; worker?: number },
 ): Promise<House> => {
   const database = await openDatabase(config, log, options.isGuest);
-  const { connections } = config.database;
+  const { connections, silenceMs } = config.database;
   const applicationName = options.worker === undefined ? 'halcyon' : `halcyon ${options.worker}`;
   const { directUrl } = config.database;
   const isShared = directUrl !== undefined;
-  const sql = openPool(database.address, { connections, applicationName, isShared });
+  // A command waits as long as it takes.
+  const patience = options.isGuest ? {} : { silenceMs };
+  const sql = openPool(database.address, { connections, applicationName, isShared, ...patience });
   const directly = isShared ? ({ kind: 'url', url: directUrl } as const) : database.address;
   const direct = openPool(directly, { connections: DIRECT_CONNECTIONS, applicationName });
   const close = async () => {

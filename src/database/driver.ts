@@ -27,6 +27,18 @@ const MENDED: readonly (readonly [string, string])[] = [
   ],
   // A transaction that goes on after its connection broke must not end the process.
   ['const x = socket.write(chunk, fn)', 'const x = socket === null || socket.write(chunk, fn)'],
+  // The kernel takes a quarter of an hour to give up a peer that vanished without a word, and a timer beside the pool cannot
+  // tell which of its connections has the statement. If it only was slow, it is not left to run beside the one that is next.
+  [
+    "socket.on('data', data)\n",
+    `socket.on('data', data)
+      options.silenceMs && !cancelMessage && socket.setTimeout(options.silenceMs).on('timeout', () => {
+        if (!query && !sent.length) return
+        Connection(options).cancel(backend, noop, noop)
+        socket.destroy()
+      })
+`,
+  ],
 ];
 
 /** Throws where the driver is another than the one that was looked at. */

@@ -76,10 +76,19 @@ const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
 /** Reconnects after 50 ms, doubling up to 2 s: the driver's own goes up to 20 s, during which all requests would fail. */
 const reconnectAfterSeconds = (attempt: number): number => Math.min(0.05 * 2 ** attempt, 2);
 
+const socketOf = ({ directory, ...who }: Extract<DatabaseAddress, { kind: 'socket' }>) => ({
+  path: `${directory}/.s.PGSQL.5432`,
+  user: who.user,
+  password: who.password,
+  database: who.database,
+});
+
 /**
  * A pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
  * `isShared`: something stands between that gives each transaction another session (PgBouncer), in which nothing that was
  * prepared by name would be found again; a statement then takes a second round trip.
+ * `silenceMs`: a connection on which nothing comes for so long while a statement waits there is given up, and the statement
+ * rejects with what `isUnavailable` says yes to. It may have been carried out.
  * `onQuery` counts statements for the benches; it makes the driver put parameters on its errors, so never set it elsewhere.
  */
 export const openPool = (
@@ -88,6 +97,7 @@ export const openPool = (
     connections: number;
     applicationName: string;
     isShared?: boolean;
+    silenceMs?: number;
     onQuery?: (statement: string) => void;
   },
 ): Sql => {
@@ -104,10 +114,11 @@ export const openPool = (
     connection: { application_name: options.applicationName, TimeZone: 'UTC', DateStyle: 'ISO' },
     ...(onQuery && { debug: (_connection: number, statement: string) => onQuery(statement) }),
   };
-  if (address.kind === 'url') return withArrays(counted(postgres(address.url, settings), options.connections));
-  const { directory, user, password, database } = address;
-  const socket = { path: `${directory}/.s.PGSQL.5432`, user, password, database };
-  return withArrays(counted(postgres({ ...settings, ...socket }), options.connections));
+  const sql =
+    address.kind === 'url' ? postgres(address.url, settings) : postgres({ ...settings, ...socketOf(address) });
+  // The driver drops options that it does not know; its connections, as they are mended, look for this one here.
+  Object.assign(sql.options, { silenceMs: options.silenceMs });
+  return withArrays(counted(sql, options.connections));
 };
 
 /** A pool to where `sql` goes, apart from it: who waits there does not wait here. What it is to be is settled already. */
