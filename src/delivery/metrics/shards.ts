@@ -2,8 +2,8 @@
 import { Counter, type Registry } from 'prom-client';
 import { childOf } from './child.ts';
 
-/** `free`: nobody had it. `dead`: its owner had fallen silent. */
-type TakeCause = 'free' | 'dead';
+/** `free`: nobody had it. `dead`: its owner had fallen silent. `own`: we had, and nobody took it meanwhile. */
+export type TakeCause = 'free' | 'dead' | 'own';
 /** `fenced`: another worker has it. `silent`: our own beat was not confirmed in time. `returned`: handed back, for an even split. */
 export type LossCause = 'fenced' | 'silent' | 'returned';
 
@@ -21,6 +21,7 @@ export const createShardMetrics = (registry: Registry): ShardMetrics => {
   const taken = children<TakeCause>(counter('halcyon_shards_taken_total', 'Shards that were taken, by from whom'), [
     'free',
     'dead',
+    'own',
   ]);
   const lost = children<LossCause>(counter('halcyon_shards_lost_total', 'Shards that went, by why'), [
     'fenced',

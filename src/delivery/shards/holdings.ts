@@ -1,6 +1,6 @@
 /** The shards that a worker has, each under its fence; whoever has to hear of what comes and goes is told. */
 import type { Log } from '#kernel/log.ts';
-import type { LossCause, ShardMetrics } from '../metrics/shards.ts';
+import type { LossCause, ShardMetrics, TakeCause } from '../metrics/shards.ts';
 
 export type HoldingsDeps = {
   log: Log;
@@ -10,7 +10,13 @@ export type HoldingsDeps = {
   onLost: (shards: number[]) => void;
 };
 
-const SILENT = 'no heartbeat was confirmed in time: what is in flight is given up, and nothing sent before one is';
+/** Said once for all of them, and the only trace of why the next owner, who may be ourselves, sends something again. */
+const GIVEN_UP: Readonly<Partial<Record<LossCause, string>>> = {
+  silent: 'no heartbeat was confirmed in time: what is in flight is given up, and nothing sent before one is',
+  fenced: 'another worker has what was ours: what is in flight is given up',
+};
+
+export type Taken = { shard: number; fence: number; deaths: number };
 
 export class Holdings {
   readonly #deps: HoldingsDeps;
@@ -35,10 +41,15 @@ export class Holdings {
     return this.#fences.get(shard);
   }
 
-  gain(shards: readonly { shard: number; fence: number }[]): void {
+  gain(shards: readonly Taken[], causeOf: (taken: Taken) => TakeCause): void {
+    const { log, metrics, onGained } = this.#deps;
     this.#changes += 1;
     for (const { shard, fence } of shards) this.#fences.set(shard, fence);
-    if (shards.length > 0) this.#deps.onGained(shards.map(({ shard }) => shard));
+    if (shards.length === 0) return;
+    const counts = [...Map.groupBy(shards, causeOf)].map(([cause, { length }]) => [cause, length] as const);
+    for (const [cause, count] of counts) metrics.taken(cause, count);
+    log.info({ ...Object.fromEntries(counts), held: this.#fences.size }, 'took shards');
+    onGained(shards.map(({ shard }) => shard));
   }
 
   lose(shards: readonly number[], cause: LossCause): void {
@@ -46,8 +57,8 @@ export class Holdings {
     this.#changes += held.length;
     if (held.length === 0) return;
     this.#deps.metrics.lost(cause, held.length);
-    // Once for all of them, and the only trace of why the next owner, who may be ourselves, sends something again.
-    if (cause === 'silent') this.#deps.log.warn({ shards: held.length }, SILENT);
+    const said = GIVEN_UP[cause];
+    if (said !== undefined) this.#deps.log.warn({ shards: held.length }, said);
     this.#deps.onLost(held);
   }
 

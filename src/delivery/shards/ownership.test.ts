@@ -6,6 +6,7 @@ import { systemClock } from '#kernel/clock.ts';
 import { createLog } from '#kernel/log.ts';
 import { endings, type Endings } from '../../../test/setup/endings.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
+import { readExposition } from '../../../test/setup/exposition.ts';
 import { until } from '../../../test/setup/until.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
 import { Ownership } from './ownership.ts';
@@ -16,12 +17,13 @@ const settings = { leaseMs: 400, leaseMarginMs: 100, beatMs: 40 };
 const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
   const held = new Set<number>();
   const lost: number[] = [];
+  const registry = new Registry();
   const ownership = new Ownership({
     direct: sql,
     clock: systemClock,
     log: createLog('silent'),
     settings: { ...settings, workerId },
-    metrics: createShardMetrics(new Registry()),
+    metrics: createShardMetrics(registry),
     onGained: (shards) => shards.forEach((shard) => held.add(shard)),
     onLost: (shards) => {
       lost.push(...shards);
@@ -31,7 +33,12 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
   });
   ownership.start();
   ends.after(() => ownership.stop());
-  return { ownership, held, lost };
+  const counted = async () => {
+    const { value } = readExposition(await registry.metrics());
+    const by = (name: string, cause: string) => value(`halcyon_shards_${name}_total`, { cause }) ?? 0;
+    return { free: by('taken', 'free'), own: by('taken', 'own'), silent: by('lost', 'silent') };
+  };
+  return { ownership, held, lost, counted };
 };
 
 const countsOf = async (sql: Sql): Promise<Record<string, number>> => {
@@ -94,7 +101,7 @@ test('the shards of a worker whose counter stands still are taken, with a higher
 test('a worker that cannot confirm its beat gives up before a rival may take over, and comes back by itself', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
-  const { held, ownership } = startOwner(sql, 1, ends);
+  const { held, ownership, counted } = startOwner(sql, 1, ends);
   await until(
     async () => held.size,
     (size) => size === 256,
@@ -121,6 +128,9 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
     (size) => size === 256,
   );
   assert.equal(ownership.fenceOf(3), before + 1, 'what it sent before counts for nothing');
+  const { free, own, silent } = await counted();
+  assert.ok(own > 0);
+  assert.equal(free + own - silent, 256, 'what was taken and not lost is what is held');
 });
 
 test('a shard is lost by nothing that was told of an earlier holding of it', async () => {

@@ -9,7 +9,7 @@ import type { Log } from '#kernel/log.ts';
 import { look, releaseShards, removeWorkers, retakeShards, takeShards, type LeaseRow } from './queries.ts';
 import { Deaths } from './deaths.ts';
 import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
-import { Holdings, type HoldingsDeps } from './holdings.ts';
+import { Holdings, type HoldingsDeps, type Taken } from './holdings.ts';
 import { Rivals } from './rivals.ts';
 import { planOf } from './share.ts';
 
@@ -138,11 +138,11 @@ export class Ownership implements Running {
     const lost = this.#held.shards.filter((shard) => ours.get(shard)?.fence !== this.#held.fenceOf(shard));
     this.#held.lose(lost, 'fenced');
     const again = [...ours.keys()].filter((shard) => this.fenceOf(shard) === undefined && !this.#draining.has(shard));
-    if (again.length > 0) this.#gain(await this.#line.ask((sql) => retakeShards(sql, self, again)));
+    if (again.length > 0) this.#gain(await this.#line.ask((sql) => retakeShards(sql, self, again)), () => 'own');
   }
 
   async #balance(leases: readonly LeaseRow[]): Promise<void> {
-    const { log, metrics, settings } = this.#deps;
+    const { log, settings } = this.#deps;
     const dead = this.#rivals.dead();
     const gone = new Set(dead.map(({ id }) => id));
     const who = { self: settings.workerId, living: this.#rivals.living(), dead: gone };
@@ -150,12 +150,8 @@ export class Ownership implements Running {
     if (take.length > 0) {
       // Committed before the first fetch: whoever had the shard can record nothing any more.
       const taken = await this.#line.ask((sql) => takeShards(sql, settings.workerId, take, dead));
-      this.#gain(taken);
       // Nobody died holding what was free, and whoever takes it notes that.
-      const orphaned = taken.filter(({ deaths }) => deaths > 0).length;
-      metrics.taken('dead', orphaned);
-      metrics.taken('free', taken.length - orphaned);
-      log.info({ taken: taken.length, held: this.#held.shards.length, dead: dead.length }, 'took shards');
+      this.#gain(taken, ({ deaths }) => (deaths > 0 ? 'dead' : 'free'));
     }
     if (gone.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...gone]));
     await this.deaths.forgive((question) => this.#line.ask(question));
@@ -191,8 +187,8 @@ export class Ownership implements Running {
     if (!this.mayAct()) this.#held.lose(this.#held.shards, 'silent');
   }
 
-  #gain(shards: readonly { shard: number; fence: number; deaths: number }[]): void {
+  #gain(shards: readonly Taken[], causeOf: Parameters<Holdings['gain']>[1]): void {
     this.deaths.gained(shards);
-    this.#held.gain(shards);
+    this.#held.gain(shards, causeOf);
   }
 }
