@@ -19,6 +19,7 @@ import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
+import type { Services } from '#http/services.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { stopAll, within, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
@@ -70,6 +71,33 @@ const keepHouse = (
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
     ],
   });
+
+/** Answers requests from here on. */
+const openServer = async (
+  { config, clock, log }: AppDeps,
+  rooms: Parameters<typeof routesOf>[0],
+  { bearer, ...parts }: Pick<Services, 'pages' | 'once' | 'metrics'> & { bearer: Services['authenticate'] },
+): Promise<FastifyInstance> => {
+  const services: Services = {
+    settings: {
+      ...config.http,
+      versionHeader: config.naming.versionHeader,
+      authOrigin: new URL(config.authUrl).origin,
+      apiOrigin: new URL(config.baseUrl).origin,
+      home: `${rootOf(config.authUrl)}/account`,
+    },
+    naming: { baseUrl: config.baseUrl, relationPrefix: config.naming.relationPrefix },
+    clock,
+    log,
+    authenticate: bearer,
+    ...parts,
+    rateLimit: createRateLimit(config.rate, clock),
+    isUnavailable: (error) => isUnavailable(error) || isWithoutPartition(error),
+  };
+  const server = createServer(services, routesOf(rooms, config));
+  await server.listen({ host: config.host, port: config.port });
+  return server;
+};
 
 /** Lets requests that are under way finish, but not for longer than the time-out. */
 const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
@@ -127,26 +155,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       worker,
       announcer,
     });
-    const services = {
-      settings: {
-        ...config.http,
-        versionHeader: config.naming.versionHeader,
-        authOrigin: new URL(config.authUrl).origin,
-        apiOrigin: new URL(config.baseUrl).origin,
-        home: `${rootOf(config.authUrl)}/account`,
-      },
-      naming: { baseUrl: config.baseUrl, relationPrefix: config.naming.relationPrefix },
-      clock,
-      log,
-      authenticate: bearer,
-      pages,
-      once,
-      rateLimit: createRateLimit(config.rate, clock),
-      metrics: observing.requests,
-      isUnavailable: (error: unknown) => isUnavailable(error) || isWithoutPartition(error),
-    };
-    const server = createServer(services, routesOf(rooms, config));
-    await server.listen({ host: config.host, port: config.port });
+    const server = await openServer(deps, rooms, { bearer, pages, once, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, stopping.requestsMs) });
   }
   health.started();

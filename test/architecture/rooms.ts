@@ -50,7 +50,12 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
 };
 const MAY_READ_CONFIG = /^src\/(?:main|app|rooms|publishing|delivering)\.ts$|^src\/cli\//;
 const MAY_READ_ENV = /^src\/(?:delivery-)?config\.ts$|^src\/cli\//;
-const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering|observing|config)\.ts$|^src\/cli\//;
+const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering|observing)\.ts$|^src\/cli\//;
+const READERS: Readonly<Record<string, RegExp>> = {
+  'src/config.ts': MAY_READ_CONFIG,
+  'src/delivery-config.ts': /^src\/(?:config|main)\.ts$/,
+  'src/env.ts': MAY_READ_ENV,
+};
 /** Shared by all tests, those beside the code included. */
 const TEST_SETUP = /^test\/setup\//;
 
@@ -61,7 +66,7 @@ const refusal = (file: File, { specifier, target }: Import): string | undefined 
   const to = roomOf(target);
   if (to === undefined) return `looks out of src, into ${target}`;
   if (to === '') {
-    const readers = { 'src/config.ts': MAY_READ_CONFIG, 'src/env.ts': MAY_READ_ENV }[target] ?? MAY_READ_TOP_LEVEL;
+    const readers = READERS[target] ?? MAY_READ_TOP_LEVEL;
     return readers.test(file.path) ? undefined : `may not import ${target}`;
   }
   const allowed = from === '' ? TOP_LEVEL[file.path] : MAY_LOOK_INTO[from ?? ''];
