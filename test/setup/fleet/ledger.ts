@@ -32,12 +32,12 @@ export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: n
   throw new Error(`No worker of the fleet sends such headers: ${JSON.stringify(headers)}`);
 };
 
-/** What a worker says that stops by itself. */
-const SILENT = /"time":"([^"]+)".*"msg":"no heartbeat was confirmed in time/g;
+/** What a worker says that stops by itself, or finds that others took it for dead. */
+const GIVES_UP = /"time":"([^"]+)".*"msg":"[^"]*what is in flight is given up/g;
 
 /** When a life stopped by itself, as it said. */
 export const suspensionsIn = (life: string, said: string): Fault[] =>
-  [...said.matchAll(SILENT)].map(([, time = '']) => {
+  [...said.matchAll(GIVES_UP)].map(([, time = '']) => {
     return { life, atMs: Date.parse(time) - performance.timeOrigin, what: 'suspended' };
   });
 
