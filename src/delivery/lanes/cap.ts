@@ -5,8 +5,8 @@
  * it held something back and the answer was about as fast as the fastest known, and shrinks where more at once only made
  * answers slower: the endpoint works them off one by one, or we do. Growing by one on every fast success, as it was first,
  * brought each of 500 lanes to 32 in a burst: 13,000 sockets for what 500 do. When it grew while our own event loop was behind,
- * where every answer seems as slow as every other, a round of 30,000 deliveries opened 3,500 connections, and a delivery took
- * 2.3 times as long as in the bare loop instead of 1.7.
+ * where every answer seems as slow as every other, a round of 30,000 deliveries opened 3,500 connections, and a worker spent
+ * 9 % of its time on opening and closing them.
  */
 
 /** An answer that is this much slower than the fastest known is slower because of what was under way beside it. */
