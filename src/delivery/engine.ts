@@ -120,9 +120,11 @@ export class Engine {
     this.dispatcher.pump();
   }
 
-  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. */
-  abort(belongs: (lane: Lane) => boolean): void {
-    this.#metrics.attempts.aborted(this.dispatcher.abort(belongs));
+  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
+  abort(belongs: (lane: Lane) => boolean): number {
+    const aborted = this.dispatcher.abort(belongs);
+    this.#metrics.attempts.aborted(aborted);
+    return aborted;
   }
 
   #close(shards: readonly number[]): void {

@@ -100,18 +100,25 @@ export class Worker implements Running {
   }
 
   async #stop(): Promise<void> {
+    const { clock, log } = this.#deps;
     const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
-    const { discovery, timetable, arrivals, fetcher, dispatcher, connections } = this.#engine;
+    const { discovery, timetable, arrivals, fetcher, dispatcher, connections, ownership, underFence } = this.#engine;
+    const startedMs = clock.monotonicMs();
     discovery.stop();
     arrivals.stop();
     timetable.stop();
     fetcher.stop();
     dispatcher.stop();
-    const late = setTimeout(() => this.#engine.abort(() => true), exchangesMs);
+    let aborted = 0;
+    const late = setTimeout(() => (aborted = this.#engine.abort(() => true)), exchangesMs);
     // With the database gone nothing can be recorded: what is not by then is sent again by the next owner.
     await within(exchangesMs + recordsMs, { stop: () => this.#finish() }).stop();
     clearTimeout(late);
+    const unrecorded = underFence.recorder.unrecorded();
     await within(handBackMs, { stop: () => this.#handBack() }).stop();
+    const tookMs = Math.round(clock.monotonicMs() - startedMs);
+    // The first two are sent again by the next owner.
+    log.info({ aborted, unrecorded, handedBack: ownership.handedBack, tookMs }, 'stopped delivering');
     await connections.stop();
   }
 

@@ -31,6 +31,8 @@ export class Ownership implements Running {
   readonly #line: Lifeline;
   readonly #held: Holdings;
   readonly deaths: Deaths;
+  /** By the stop: how many shards. */
+  handedBack = 0;
   readonly #draining = new Set<number>();
   #isStopped = false;
   #timer: NodeJS.Timeout | undefined;
@@ -86,11 +88,13 @@ export class Ownership implements Running {
     clearTimeout(this.#timer);
     clearInterval(this.#watch);
     await Promise.all([this.#beating, this.#looking]);
-    this.#held.lose(this.#held.shards, 'returned');
+    const held = this.#held.shards;
+    this.#held.lose(held, 'returned');
     const { log, settings } = this.#deps;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
     try {
       await this.#line.ask((sql) => releaseShards(sql, settings.workerId, all));
+      this.handedBack = held.length;
       await this.#line.ask((sql) => removeWorkers(sql, [settings.workerId]));
     } catch (error) {
       log.warn({ reason: String(error) }, 'the shards could not be handed back; they are free when the lease ends');
