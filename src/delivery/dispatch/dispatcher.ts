@@ -30,6 +30,8 @@ export class Dispatcher {
   readonly #sender: Sender;
   readonly #ticking: NodeJS.Timeout;
   #tickedMs: number;
+  /** Who waits until nothing else is under way is told. */
+  #onAlone = (): void => {};
   #isPumping = false;
   #isStopped = false;
 
@@ -40,7 +42,7 @@ export class Dispatcher {
     this.#turns = new Turns(settings, isReady);
     this.#ages = new Ages(TICK_MS, settings.slowAfterMs);
     const write = (lane: Lane, entry: Entry) => this.#write(lane, entry);
-    this.#sender = new Sender({ ...deps, write, over: (turn) => this.#over(turn) });
+    this.#sender = new Sender({ ...deps, write, alone: () => this.#alone(), over: (turn) => this.#over(turn) });
     this.#tickedMs = clock.monotonicMs();
     this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
@@ -63,9 +65,10 @@ export class Dispatcher {
     // What ends at once asks for the next one in the middle of this: the loop goes on to it anyway, and as deep as it came.
     if (this.#isPumping) return;
     this.#isPumping = true;
-    const { recorder, settings, mayAct, fenceOf } = this.#deps;
+    const { recorder, settings, suspects, mayAct, fenceOf } = this.#deps;
+    const hasRoom = () => recorder.unrecorded() < settings.unrecordedLimit;
     try {
-      while (!this.#isStopped && mayAct() && recorder.unrecorded() < settings.unrecordedLimit) {
+      while (!this.#isStopped && mayAct() && suspects.alone === undefined && hasRoom()) {
         const turn = this.#turns.next();
         if (turn === undefined) return;
         turn.fence = fenceOf(turn.lane.shard);
@@ -107,10 +110,19 @@ export class Dispatcher {
     this.pump();
   }
 
+  /** At once, or when all others are over: nothing starts meanwhile, so that is within the time-out of an exchange. */
+  #alone(): Promise<void> {
+    if (this.slots.inFlight === 1) return Promise.resolve();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onAlone = resolve;
+    return promise;
+  }
+
   /** What it held is free, and its lane may go on. */
   #over(turn: Turn): void {
     turn.age?.delete(turn);
     this.#turns.end(turn);
+    if (this.slots.inFlight === 1) this.#onAlone();
     this.#next(turn.lane);
   }
 

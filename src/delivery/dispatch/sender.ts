@@ -33,6 +33,8 @@ export type SenderDeps = {
 type Deps = SenderDeps & {
   /** To be written down. */
   write: (lane: Lane, entry: Entry) => void;
+  /** Resolves when nothing is under way but what asks. */
+  alone: () => Promise<void>;
   /** The turn is over, and what it has to tell was told. */
   over: (turn: Turn) => void;
 };
@@ -80,6 +82,8 @@ export class Sender {
     let isNoted = true;
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
+      // Before it is noted: a death while it waits is not its own.
+      if (suspects.alone === delivery.id) await this.#deps.alone();
       if (suspects.mustNote(lane.shard, delivery.id)) isNoted = await suspects.note(lane.shard, delivery.id);
     } catch (error) {
       // No fault of this delivery: the database was away.

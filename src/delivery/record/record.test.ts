@@ -22,7 +22,7 @@ const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
 /** Holds the shard for so many looks at its fence: a batch that cannot be written is tried again while it is held. */
-const LOOKS = 6;
+const LOOKS = 14;
 
 const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}) => {
   let current = fence;
@@ -51,8 +51,16 @@ const pendingRow = async () => {
   return delivery;
 };
 
+/** Of a day so far away that no partition has it. */
+const farRow = async () => {
+  const far = { ...(await pendingRow()), id: dailyIdOf(30_000, (next += 1), SHARD) };
+  await sql`update delivery set id = ${far.id} where id = ${far.eventId}`;
+  return far;
+};
+
 const entryOf = (delivery: Entry['delivery'], own: Partial<Entry> = {}): Entry => ({
   shard: SHARD,
+  fence: 3,
   delivery,
   attempt: { startedAt: now, durationMs: 12, outcome: { kind: 'refused', reply, retryAfterMs: 0 } },
   attempts: 1,
@@ -93,9 +101,37 @@ test('recording the same thing again changes nothing', async () => {
 test('a worker whose shard changed hands records nothing', async () => {
   const delivery = await pendingRow();
   const lost: number[] = [];
-  assert.equal(await recorderWith(2, (shard) => lost.push(shard)).record(entryOf(delivery)), false);
+  const recorder = recorderWith(2, (shard) => lost.push(shard));
+  assert.equal(await recorder.record(entryOf(delivery, { fence: 2 })), false);
   assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
   assert.deepEqual(lost, [SHARD]);
+});
+
+test('what was sent before the shard was lost and ours again is not recorded, and loses nothing', async () => {
+  const delivery = await pendingRow();
+  const lost: number[] = [];
+  const recorder = recorderWith(3, (shard) => lost.push(shard));
+  const [late, present] = [
+    recorder.record(entryOf(delivery, { fence: 2 })),
+    recorder.record(entryOf(await pendingRow())),
+  ];
+  assert.deepEqual([await late, await present, lost], [false, true, []]);
+  assert.deepEqual(await traceOf(delivery.id), { pending: 1, done: 0, attempts: 0 });
+});
+
+test('of two attempts under one number the second changes nothing', async () => {
+  const [retried, unsent] = [await pendingRow(), await pendingRow()];
+  const dueAt = new Date(now.getTime() + 60_000);
+  const ours = { startedAt: now, durationMs: 1, outcome: { kind: 'ours' as const, why: 'EAI_AGAIN', reply: null } };
+  for (const delivery of [retried, unsent]) await recorderWith(3).record(entryOf(delivery, { next: { dueAt } }));
+  await recorderWith(3).record(entryOf(retried, { next: { state: 'successful' } }));
+  await recorderWith(3).record(entryOf(unsent, { attempt: ours, attempts: 0, next: { dueAt: now } }));
+  for (const { id } of [retried, unsent]) assert.deepEqual(await traceOf(id), { pending: 1, done: 0, attempts: 1 });
+  const rows = await sql`select attempts, due_at from delivery where id = any (${[retried.id, unsent.id]})`;
+  assert.deepEqual(
+    [...rows],
+    [retried, unsent].map(() => ({ attempts: 1, due_at: dueAt })),
+  );
 });
 
 test('a take-over waits for a batch that is being written, and the next batch sees it', async () => {
@@ -181,6 +217,8 @@ test('an end without an attempt, and a fault of our own, leave no attempt behind
 await sql.unsafe(`
   create function refuse() returns trigger language plpgsql as $$ begin raise exception 'refused by the test'; end $$;
   create trigger refuse_answers before insert on attempt for each row when (new.response_body = 'poison') execute function refuse();
+  create function fail() returns trigger language plpgsql as $$ begin raise 'invalid page' using errcode = 'XX001'; end $$;
+  create trigger fail_attempts before insert on attempt for each row when (new.duration_ms = 777) execute function fail();
   create trigger refuse_attempts before insert on attempt for each row when (new.duration_ms = 666) execute function refuse()`);
 
 const attemptsOf = async (id: number) => {
@@ -211,14 +249,38 @@ test('an outcome that is refused without its answer too ends the delivery as int
   assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'internal', code: null, body: null }]);
 });
 
+test('an attempt that fails to be written, for whatever reason, is left out of the history; others wait a second', async () => {
+  const [good, poison] = [await pendingRow(), await pendingRow()];
+  const attempt = { ...entryOf(poison).attempt, durationMs: 777 } as Entry['attempt'];
+  const recorder = recorderWith(3);
+  const startedMs = performance.now();
+  const written = [
+    recorder.record(entryOf(poison, { attempt, next: { state: 'successful' } })),
+    recorder.record(entryOf(good)),
+  ];
+  assert.deepEqual(await Promise.all(written), [true, true]);
+  assert.ok(performance.now() - startedMs < 3_000);
+  assert.deepEqual(await traceOf(poison.id), { pending: 0, done: 1, attempts: 0 });
+  const [done] = await sql`select state from delivery_done where id = ${poison.id}`;
+  assert.deepEqual({ ...done }, { state: 'successful' }, 'it says nothing of the delivery');
+  assert.deepEqual(await traceOf(good.id), { pending: 0, done: 1, attempts: 1 });
+});
+
+test('however little of an outcome can be written, the state of its webhook is', async () => {
+  const webhook = { consecutiveFailures: 12, firstFailureAt: now, pausedUntil: null, probeAt: null, isCondemned: true };
+  const [aside, far] = [await pendingRow(), await farRow()];
+  const attempt = { ...entryOf(aside).attempt, durationMs: 666 } as Entry['attempt'];
+  const entries = [entryOf(aside, { attempt, webhook }), entryOf(far, { webhook })];
+  for (const entry of entries) {
+    await sql`delete from webhook_state`;
+    assert.equal(await recorderWith(3).record(entry), true);
+    const states = await sql`select is_condemned from webhook_state`;
+    assert.deepEqual([...states], [{ is_condemned: true }]);
+  }
+});
+
 test('a delivery of a day without partitions ends without a record, and holds up nobody', async () => {
-  const pending = async () => {
-    // No partition has a day this far away.
-    const far = { ...(await pendingRow()), id: dailyIdOf(30_000, (next += 1), SHARD) };
-    await sql`update delivery set id = ${far.id} where id = ${far.eventId}`;
-    return far;
-  };
-  const [over, retried] = [await pending(), await pending()];
+  const [over, retried] = [await farRow(), await farRow()];
   const dueAt = new Date(now.getTime() + 60_000);
   assert.equal(await recorderWith(3).record(entryOf(over)), true);
   assert.equal(await recorderWith(3).record(entryOf(retried, { next: { dueAt } })), true);

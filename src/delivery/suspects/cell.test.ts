@@ -21,6 +21,19 @@ test('whoever is inside keeps their company small, too', () => {
   assert.equal(cell.enter(1, 3), false);
 });
 
+test('one with three deaths is alone, until it leaves', () => {
+  const cell = new Cell();
+  cell.enter(1, 2);
+  assert.equal(cell.alone, undefined);
+  cell.leave(1);
+  cell.enter(2, 3);
+  assert.equal(cell.alone, 2);
+  cell.leave(1);
+  assert.equal(cell.alone, 2);
+  cell.leave(2);
+  assert.equal(cell.alone, undefined);
+});
+
 test('who leaves makes room', () => {
   const cell = new Cell();
   for (let id = 0; id < 4; id += 1) cell.enter(id, 2);

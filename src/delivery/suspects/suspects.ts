@@ -67,6 +67,11 @@ export class Suspects {
     return this.#noted.get(shard)?.has(deliveryId) === true;
   }
 
+  /** The delivery that is to be sent, or is being sent, while nothing else is under way; it must wait until that is so. */
+  get alone(): number | undefined {
+    return this.#cell.alone;
+  }
+
   /** How many are held back, so that those in the cell are alone. */
   get waiting(): number {
     return this.#waiting.length;

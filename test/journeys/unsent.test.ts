@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
+import { loadEvents } from '#delivery/message/queries.ts';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+/** Far more than calls may stand on the stack of each other. */
+const BACKLOG = 5_000;
+
+test('a queue of what ends without being sent is worked off, however long', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  const webhookId = await engine.addWebhook(receiver.url);
+  const shard = shardOf(webhookId);
+  const worker = await engine.startWorker({ laneQueue: BACKLOG, unrecordedLimit: 2 * BACKLOG });
+  await until(
+    async () => worker.ownedShards().length,
+    (count) => count === 256,
+  );
+  const [published] = await engine.publish([1], worker);
+  await until(
+    () => engine.sql`select from delivery`,
+    ({ length }) => length === 0,
+  );
+  const [event] = await loadEvents(engine.sql, shard, [published?.id ?? 0]);
+  assert.ok(event !== undefined);
+  const now = new Date();
+  // Of the time before the webhook was switched off and on again.
+  const dead = Array.from({ length: BACKLOG }, (_, n) => ({
+    shard,
+    delivery: {
+      id: dailyIdOf(dayOf(now), 1_000_000 + n, shard),
+      storeId: engine.storeId,
+      webhookId,
+      epoch: -1,
+      eventId: event.id,
+      attempts: 0,
+      faults: 0,
+      dueAt: now,
+    },
+    event,
+  }));
+  assert.doesNotThrow(() => worker.offer(dead));
+  assert.equal(receiver.got.length, 1);
+});
