@@ -28,6 +28,7 @@ export const toColumns = (entries: readonly Entry[], now: Date, keepsAnswers: bo
     responseHeaders: replies.map((reply) => (keepsAnswers ? (reply?.headers ?? null) : null)),
     responseBody: replies.map((reply) => (keepsAnswers ? (reply?.body ?? null) : null)),
     state: entries.map(({ next }) => ('state' in next ? next.state : null)),
+    before: entries.map(({ delivery }) => delivery.attempts),
     attempts: entries.map(({ attempts }) => attempts),
     faults: entries.map(({ faults }) => faults),
     dueAt: entries.map(({ next }) => ('state' in next ? null : next.dueAt)),

@@ -8,8 +8,10 @@ import type { Health } from '../policy/policy.ts';
 /** Without `wire` where nothing was put on it. */
 export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };
 
-export type Entry = {
-  shard: number;
+/** A shard as it was ours when something was taken to be sent; undefined where it was not. */
+export type Fenced = { shard: number; fence: number | undefined };
+
+export type Entry = Fenced & {
   delivery: Pending;
   /** Null where the delivery ends without an attempt: its webhook was switched off. */
   attempt: Attempt | null;
@@ -23,8 +25,9 @@ export type Entry = {
 };
 
 /** A delivery that ends without an attempt: its webhook is gone, or its event is. */
-export const ended = (shard: number, delivery: Pending): Entry => ({
+export const ended = ({ shard, fence }: Fenced, delivery: Pending): Entry => ({
   shard,
+  fence,
   delivery,
   attempt: null,
   attempts: delivery.attempts,
@@ -34,8 +37,9 @@ export const ended = (shard: number, delivery: Pending): Entry => ({
 });
 
 /** A delivery that we give up by our own fault: it shows one attempt more than was charged, the one that says so. */
-export const putAside = (shard: number, delivery: Pending, why: string, now: Date): Entry => ({
+export const putAside = ({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry => ({
   shard,
+  fence,
   delivery,
   attempt: { startedAt: now, durationMs: 0, outcome: { kind: 'threw', why, reply: null } },
   attempts: delivery.attempts + 1,

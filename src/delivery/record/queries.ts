@@ -16,6 +16,8 @@ export type RecordColumns = {
   responseBody: (string | null)[];
   /** `successful` or `failed` where the delivery ends; null where it is tried again at `dueAt`. */
   state: (string | null)[];
+  /** Attempts that the row tells of before; where it tells of another number, this was recorded or is old. */
+  before: number[];
   attempts: number[];
   faults: number[];
   dueAt: (Date | null)[];
@@ -64,9 +66,9 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
 /**
  * Records a batch: attempts, ends, reschedulings and webhook states, in one statement. The fences are read `for share`,
  * shards in order, in the statement that writes: what a worker sends for a shard that changed hands is not recorded.
- * Answers the shards that are still held. Idempotent, because what is written follows from the pending row: it goes once, and
- * its count of attempts rises once. An insert that leaves out what is there already took 18.9 µs of PostgreSQL's processor
- * time a row and 888 bytes of WAL; this takes 14.9 and 791.
+ * Answers the shards that are still held. Idempotent, because what is written follows from the pending row, as it was when
+ * it was taken: it goes once, and its count of attempts rises once. An insert that leaves out what is there already took
+ * 18.9 µs of PostgreSQL's processor time a row and 888 bytes of WAL; this takes 14.9 and 791.
  */
 export const recordBatch = async (
   sql: Queryable,
@@ -91,19 +93,19 @@ export const recordBatch = async (
         ${rows.shard}::smallint[], ${rows.deliveryId}::bigint[], ${rows.storeId}::bigint[], ${rows.webhookId}::bigint[],
         ${rows.eventId}::bigint[], ${rows.n}::smallint[], ${rows.startedAt}::timestamptz[], ${rows.durationMs}::int[],
         ${rows.outcome}::text[], ${rows.responseCode}::smallint[], ${rows.responseHeaders}::text[],
-        ${rows.responseBody}::text[], ${rows.state}::text[], ${rows.attempts}::smallint[], ${rows.faults}::smallint[],
-        ${rows.dueAt}::timestamptz[]
+        ${rows.responseBody}::text[], ${rows.state}::text[], ${rows.before}::smallint[], ${rows.attempts}::smallint[],
+        ${rows.faults}::smallint[], ${rows.dueAt}::timestamptz[]
       ) as i (shard, delivery_id, store_id, webhook_id, event_id, n, started_at, duration_ms, outcome, response_code,
-        response_headers, response_body, state, attempts, faults, due_at)
+        response_headers, response_body, state, before, attempts, faults, due_at)
       join held on held.shard = i.shard
     ), ended as (
       delete from delivery d using input i
-      where i.state is not null and d.shard = i.shard and d.id = i.delivery_id
+      where i.state is not null and d.shard = i.shard and d.id = i.delivery_id and d.attempts = i.before
       returning i.*
     ), rescheduled as (
       update delivery d set attempts = i.attempts, faults = i.faults, due_at = i.due_at
       from input i
-      where i.state is null and d.shard = i.shard and d.id = i.delivery_id and (i.n = 0 or d.attempts < i.n)
+      where i.state is null and d.shard = i.shard and d.id = i.delivery_id and d.attempts = i.before
       returning i.*
     ), attempted as (
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
@@ -127,14 +129,15 @@ export const recordBatch = async (
 };
 
 /**
- * What became of one delivery, without any of its history, under its shard's fence: where its partitions are gone, or
- * something else refuses every row about it. Answers whether the shard is still held.
+ * What became of one delivery and its webhook, without any history, under the shard's fence: where its partitions are gone,
+ * or something else refuses every row about it. Answers whether the shard is still held.
  */
 export const recordWithoutHistory = async (
   sql: Queryable,
   worker: number,
   fence: { shard: number; fence: number },
-  row: { id: number; isOver: boolean; attempts: number; faults: number; dueAt: Date },
+  row: { id: number; isOver: boolean; before: number; attempts: number; faults: number; dueAt: Date },
+  states: StateColumns,
 ): Promise<boolean> => {
   const held = await sql`
     with held as materialized (
@@ -142,10 +145,13 @@ export const recordWithoutHistory = async (
       where shard = ${fence.shard} and owner = ${worker} and fence = ${fence.fence}
       for share
     ), ended as (
-      delete from delivery d using held where ${row.isOver} and d.shard = held.shard and d.id = ${row.id}
+      delete from delivery d using held
+      where ${row.isOver} and d.shard = held.shard and d.id = ${row.id} and d.attempts = ${row.before}
     ), rescheduled as (
       update delivery d set attempts = ${row.attempts}, faults = ${row.faults}, due_at = ${row.dueAt}
-      from held where not ${row.isOver} and d.shard = held.shard and d.id = ${row.id}
+      from held
+      where not ${row.isOver} and d.shard = held.shard and d.id = ${row.id} and d.attempts = ${row.before}
+    ), stated as (${upsertStates(sql, states)}
     ), survived as (
       delete from delivery_suspect s using held where s.shard = held.shard and s.delivery_id = ${row.id}
     )

@@ -1,8 +1,9 @@
 /** What became of deliveries, written down in batches; nothing is dropped while the shard is ours. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher } from '#database/batch.ts';
+import { isRefused } from '#database/unavailable.ts';
 import { putAside, type Entry } from './entry.ts';
-import { RETRY_MS, Writer, type WriterDeps } from './writer.ts';
+import { PATIENCE_MS, RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
 export type Recorder = {
   /** Tells later, with true once committed, with false when the shard was lost and nothing was written. */
@@ -16,37 +17,42 @@ const BATCH_ROWS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
 
 /**
- * One outcome that PostgreSQL refuses holds up neither its lane nor a stop: it is written with ever less in it. At once and
- * not in a later batch, for it may carry the state of its webhook, which must not overwrite a newer one.
+ * One outcome that cannot be written holds up neither its lane nor a stop: it is written with ever less in it. At once and
+ * not in a later batch, for it carries the state of its webhook, which must not overwrite a newer one and which the lane
+ * waits for where it says that the webhook is to be switched off.
  */
-const writeLess = async (
-  writer: Writer,
-  { clock, log }: WriterDeps,
-  entry: Entry,
-  refusal: unknown,
-): Promise<boolean> => {
-  const { shard, delivery } = entry;
-  const about = { err: refusal, delivery: delivery.id, webhook: delivery.webhookId, shard };
-  const given = putAside(shard, delivery, 'refused by the database', clock.now());
-  // The answer first: it is the one thing in an entry that others have made.
-  for (const less of [entry, given]) {
+const writeLess = async (writer: Writer, { clock, log }: WriterDeps, entry: Entry, why: unknown): Promise<boolean> => {
+  const { shard, delivery, webhook } = entry;
+  const write = async (less: Entry) => (await writer.write([less], { keepsAnswers: false }))[0] === true;
+  const given = { ...putAside(entry, delivery, 'refused by the database', clock.now()), webhook };
+  const forms: [told: string, write: () => Promise<boolean>][] = [
+    // The answer first: it is the one thing in an entry that others have made.
+    ['an answer could not be kept', () => write(entry)],
+    ['an outcome could not be recorded: put aside', () => write(given)],
+    ['an attempt is left out of the history', () => write({ ...entry, attempt: null })],
+    ['a delivery goes on without a record of its attempt', () => writer.writeWithoutHistory(entry, true)],
+    ['so does its webhook', () => writer.writeWithoutHistory(entry, false)],
+  ];
+  // A failure that is no refusal says nothing of what was to be written: no delivery is ended for it.
+  if (!isRefused(why)) forms.splice(1, 1);
+  let failure = why;
+  for (const [told, attempt] of forms) {
     try {
-      const [isHeld = false] = await writer.write([less], false);
-      log.error(about, less === given ? 'an outcome could not be recorded: put aside' : 'an answer could not be kept');
+      const isHeld = await attempt();
+      if (isHeld) log.error({ err: why, delivery: delivery.id, webhook: delivery.webhookId, shard }, told);
       return isHeld;
-    } catch {
-      // Refused as well: the next has less in it.
+    } catch (error) {
+      // The next has less in it.
+      failure = error;
     }
   }
-  const isHeld = await writer.writeWithoutHistory(entry);
-  log.error(about, 'a delivery goes on without a record of its attempt');
-  return isHeld;
+  throw failure;
 };
 
 type Waiting = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
 
 export const createRecorder = (deps: WriterDeps): Recorder => {
-  const { log, fenceOf } = deps;
+  const { log } = deps;
   const writer = new Writer(deps);
   let unrecorded = 0;
 
@@ -61,21 +67,23 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
       return await writeLess(writer, deps, entry, refusal);
     } catch (error) {
       const about = { err: error, delivery: entry.delivery.id };
-      if (tries === 0) log.error(about, 'the database refuses a delivery in every form; it is tried again');
+      if (tries === 0) log.error(about, 'a delivery can be recorded in no form; it is tried again');
       return undefined;
     }
   };
 
   const write = async (batch: readonly Waiting[]): Promise<void> => {
     let written: readonly boolean[];
+    const only = batch.length === 1 ? batch[0] : undefined;
+    // Half as much may be quick enough. A single one is not given up at once, or its history would be lost to a deadlock.
+    const patienceMs = only?.tries === 0 ? PATIENCE_MS : [];
     try {
       written = await writer.write(
         batch.map(({ entry }) => entry),
-        true,
+        { keepsAnswers: true, patienceMs },
       );
     } catch (error) {
-      const [only] = batch;
-      if (only === undefined || batch.length > 1) throw error;
+      if (only === undefined) throw error;
       const isWritten = await writeOne(only, error);
       if (isWritten === undefined) return void tryLater(only);
       written = [isWritten];
@@ -96,8 +104,8 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   });
 
   const submit = (waiting: Waiting): void => {
-    if (fenceOf(waiting.entry.shard) === undefined) queueMicrotask(() => tell([waiting], [false]));
-    else batches.add(waiting);
+    if (writer.isOurs(waiting.entry)) batches.add(waiting);
+    else queueMicrotask(() => tell([waiting], [false]));
   };
 
   const tryLater = async (waiting: Waiting): Promise<void> => {

@@ -23,7 +23,7 @@ type Deps = {
   settings: DeactivationSettings;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
-  onLost: (shard: number) => void;
+  onLost: (shard: number, fence: number) => void;
   switchOff: SwitchOff;
   /** Its settings have to be read again. */
   onDone: (lane: Lane) => void;
@@ -74,7 +74,7 @@ export class SwitchOffs {
         if (!(await holdShard(tx, workerId, { shard, fence }))) return undefined;
         return switchOff(tx, { shard, webhookId, epoch }, clock.now());
       });
-      if (isDone === undefined) onLost(shard);
+      if (isDone === undefined) onLost(shard, fence);
       if (isDone !== true) return;
       metrics.deactivated(why);
       log.warn({ webhook: webhookId, shard, why }, TOLD[why]);

@@ -14,12 +14,18 @@ export type WriterDeps = {
   log: Log;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
-  onLost: (shard: number) => void;
+  onLost: (shard: number, fence: number) => void;
   /** Whether the delivery was noted before it was sent. */
   isNoted: (shard: number, deliveryId: number) => boolean;
 };
 
 export const RETRY_MS = 250;
+
+/**
+ * Between the tries of a single entry that fails and is not refused: a deadlock, a statement that somebody cancelled. Five
+ * tries, and no more: while it is tried every other outcome waits, and a page that cannot be read never can.
+ */
+export const PATIENCE_MS: readonly number[] = [50, 100, 200, 400];
 
 export class Writer {
   readonly #deps: WriterDeps;
@@ -28,61 +34,75 @@ export class Writer {
     this.#deps = deps;
   }
 
-  /** Answers of each entry whether it is committed: false where its shard was lost. */
-  write(entries: readonly Entry[], keepsAnswers: boolean): Promise<boolean[]> {
-    return this.#untilTold(() => this.#write(entries, keepsAnswers), entries.length);
+  /**
+   * Answers of each entry whether it is committed: false where its shard was lost since it was taken, though it may be ours
+   * again. `patienceMs`: how long to wait before each further try, where it fails and is not refused.
+   */
+  write(
+    entries: readonly Entry[],
+    { keepsAnswers, patienceMs = [] }: { keepsAnswers: boolean; patienceMs?: readonly number[] },
+  ): Promise<boolean[]> {
+    return this.#untilTold(() => this.#write(entries, keepsAnswers), patienceMs);
   }
 
-  /** What became of the delivery and nothing else. */
-  writeWithoutHistory(entry: Entry): Promise<boolean> {
-    return this.#untilTold(() => this.#writeWithoutHistory(entry), 1);
+  /** What became of the delivery, and with `keepsState` of its webhook, and nothing else. */
+  writeWithoutHistory(entry: Entry, keepsState: boolean): Promise<boolean> {
+    return this.#untilTold(() => this.#writeWithoutHistory(entry, keepsState), []);
+  }
+
+  /** Whether its shard is ours as it was when it was taken. */
+  isOurs({ shard, fence }: Entry): boolean {
+    return fence !== undefined && this.#deps.fenceOf(shard) === fence;
   }
 
   /**
    * A database that is away, or a COMMIT whose result is unknown: the same again, before anything later, so that the states
-   * of a webhook are written in their order. Recording again changes nothing twice. Of several the halves are tried apart
-   * (half as much may be quick enough); a single one is given up for nothing but a refusal, or its history would be lost to
-   * a deadlock or a statement that somebody cancelled.
+   * of a webhook are written in their order. Recording again changes nothing twice.
    */
-  async #untilTold<T>(attempt: () => Promise<T>, entries: number): Promise<T> {
-    for (let tries = 0; ; tries += 1) {
+  async #untilTold<T>(attempt: () => Promise<T>, patienceMs: readonly number[]): Promise<T> {
+    let tries = 0;
+    for (;;) {
+      let waitMs: number | undefined = RETRY_MS;
       try {
         return await attempt();
       } catch (error) {
-        if (isRefused(error) || (entries > 1 && !isUnavailable(error))) throw error;
-        if (tries === 0 && !isUnavailable(error)) this.#deps.log.warn({ err: error }, 'an outcome is written again');
-        await wait(RETRY_MS);
+        if (!isUnavailable(error)) {
+          waitMs = patienceMs[tries];
+          if (isRefused(error) || waitMs === undefined) throw error;
+          if (tries === 0) this.#deps.log.warn({ err: error }, 'an outcome is written again');
+          tries += 1;
+        }
       }
+      await wait(waitMs);
     }
   }
 
   async #write(entries: readonly Entry[], keepsAnswers: boolean): Promise<boolean[]> {
-    const { sql, clock, workerId, fenceOf, onLost, isNoted } = this.#deps;
-    const shards = [...new Set(entries.map(({ shard }) => shard))].toSorted((a, b) => a - b);
-    const fences = shards.flatMap((shard) => {
-      const fence = fenceOf(shard);
-      return fence === undefined ? [] : [{ shard, fence }];
-    });
-    if (fences.length === 0) return entries.map(() => false);
-    const columns = { shard: fences.map(({ shard }) => shard), fence: fences.map(({ fence }) => fence) };
+    const { sql, clock, workerId, onLost, isNoted } = this.#deps;
+    const ours = entries.filter((entry) => this.isOurs(entry));
+    if (ours.length === 0) return entries.map(() => false);
+    const fences = [...new Map(ours.map(({ shard, fence }) => [shard, fence ?? 0]))].toSorted(([a], [b]) => a - b);
+    const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
-    const noted = entries.filter(({ shard, delivery }) => isNoted(shard, delivery.id));
+    const noted = ours.filter(({ shard, delivery }) => isNoted(shard, delivery.id));
     const notes = { shard: noted.map(({ shard }) => shard), deliveryId: noted.map(({ delivery }) => delivery.id) };
-    const rows = toColumns(entries, now, keepsAnswers);
-    const held = new Set(await recordBatch(sql, workerId, columns, rows, toStates(entries), notes, now));
-    for (const { shard } of fences) if (!held.has(shard)) onLost(shard);
-    return entries.map(({ shard }) => held.has(shard));
+    const rows = toColumns(ours, now, keepsAnswers);
+    const held = new Set(await recordBatch(sql, workerId, columns, rows, toStates(ours), notes, now));
+    for (const [shard, fence] of fences) if (!held.has(shard)) onLost(shard, fence);
+    const written = new Set(ours.filter(({ shard }) => held.has(shard)));
+    return entries.map((entry) => written.has(entry));
   }
 
-  async #writeWithoutHistory({ shard, delivery, attempts, faults, next }: Entry): Promise<boolean> {
-    const { sql, clock, workerId, fenceOf, onLost } = this.#deps;
-    const fence = fenceOf(shard);
-    if (fence === undefined) return false;
+  async #writeWithoutHistory(entry: Entry, keepsState: boolean): Promise<boolean> {
+    const { sql, clock, workerId, onLost } = this.#deps;
+    const { shard, fence, delivery, attempts, faults, next } = entry;
+    if (fence === undefined || !this.isOurs(entry)) return false;
     const isOver = 'state' in next;
     const dueAt = isOver ? clock.now() : next.dueAt;
-    const row = { id: delivery.id, isOver, attempts, faults, dueAt };
-    const isHeld = await recordWithoutHistory(sql, workerId, { shard, fence }, row);
-    if (!isHeld) onLost(shard);
+    const row = { id: delivery.id, isOver, before: delivery.attempts, attempts, faults, dueAt };
+    const states = toStates(keepsState ? [entry] : []);
+    const isHeld = await recordWithoutHistory(sql, workerId, { shard, fence }, row, states);
+    if (!isHeld) onLost(shard, fence);
     return isHeld;
   }
 }
