@@ -1,32 +1,40 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLog } from '#kernel/log.ts';
+import { createLog, type Log } from '#kernel/log.ts';
 import { shardOf } from '#kernel/ids.ts';
-import { startEngine } from '../../../test/setup/engine.ts';
+import { startEngine, type Engine } from '../../../test/setup/engine.ts';
+import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../message/bodies.ts';
 import { Signal } from '../signal.ts';
 import { Fetcher } from './fetcher.ts';
 import { Lane } from './lane.ts';
 import { UNUSABLE } from './target.ts';
 
-test('a webhook that cannot be used is told of once, however often it is read, and again when it was sound meanwhile', async () => {
+/** A fetcher over the engine's database without a worker. */
+const fetcherOf = (
+  t: { after: (end: () => void) => void },
+  { sql, clock, sealer }: Engine,
+  own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
+): Fetcher => {
+  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
+  const onCondemned = () => assert.fail('nothing demands that');
+  const fetcher = new Fetcher({ sql, clock, sealer, bodies, log: createLog('silent'), onCondemned, ...own });
+  t.after(() => fetcher.stop());
+  return fetcher;
+};
+
+const laneOf = (webhookId: number): Lane =>
+  new Lane(shardOf(webhookId), webhookId, { laneQueue: 4, slotsPerLane: 1, slotsPerSlowLane: 1 });
+
+test('a webhook that cannot be used is told of once, however often it is read, and again when it was sound meanwhile', async (t) => {
   const engine = await startEngine();
-  const { sql, clock, sealer } = engine;
+  const { sql } = engine;
   const id = await engine.addWebhook('http://127.0.0.1:1/');
   const lines: string[] = [];
   const log = createLog('error', { write: (line) => void lines.push(line) });
-  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
   const filled = new Signal();
-  const fetcher = new Fetcher({
-    sql,
-    clock,
-    log,
-    sealer,
-    bodies,
-    onFilled: () => filled.fire(),
-    onCondemned: () => assert.fail('nothing demands that'),
-  });
-  const lane = new Lane(shardOf(id), id, { laneQueue: 4, slotsPerLane: 1, slotsPerSlowLane: 1 });
+  const fetcher = fetcherOf(t, engine, { log, onFilled: () => filled.fire() });
+  const lane = laneOf(id);
   /** As discovery does with everything that is off, every half a minute. */
   const readAgain = async (): Promise<void> => {
     lane.forgetTarget();
@@ -48,4 +56,31 @@ test('a webhook that cannot be used is told of once, however often it is read, a
   await breakIt();
   await readAgain();
   assert.equal(lines.length, 2);
+});
+
+test('a webhook that changes during a fetch gets nothing before its time', async (t) => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const id = await engine.addWebhook('http://127.0.0.1:1/');
+  await engine.publish([1]);
+  await sql`update delivery set attempts = 3, due_at = now() + interval '10 minutes'`;
+  const filled = new Signal();
+  const fetcher = fetcherOf(t, engine, { onFilled: () => filled.fire() });
+  const lane = laneOf(id);
+  const locked = await sql.reserve();
+  await locked`begin`;
+  await locked`lock table delivery in access exclusive mode`;
+  lane.holding.lookAgain();
+  const done = filled.next();
+  fetcher.want(lane);
+  await until(
+    async () => lane.target,
+    (target) => target !== null,
+  );
+  lane.forgetTarget();
+  await locked`commit`;
+  locked.release();
+  await done;
+  assert.equal(lane.holding.queued, 0);
+  assert.equal(lane.holding.isEmpty, false, 'it was found, and waits');
 });

@@ -169,7 +169,9 @@ export class Fetcher {
         due.map(({ eventId }) => eventId),
       );
       for (const [index, lane] of wanting.entries()) {
-        const until = sending.has(lane.webhookId) ? nowMs : Number.POSITIVE_INFINITY;
+        // What is not due yet is taken from a webhook only that is over, to end it: one that changes meanwhile may go on.
+        const isOver = lane.target?.isActive === false && lane.target !== UNUSABLE;
+        const until = isOver ? Number.POSITIVE_INFINITY : nowMs;
         const fetch = fetches[index];
         if (fetch !== undefined) lane.holding.endFetch(byWebhook.get(lane.webhookId) ?? [], fetch, until);
       }
