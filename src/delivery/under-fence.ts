@@ -20,7 +20,7 @@ export const openUnderFence = (deps: {
   metrics: EngineMetrics;
   workerId: number;
   ownership: Pick<Ownership, 'fenceOf' | 'lost' | 'deaths'>;
-  settings: DeactivationSettings;
+  settings: DeactivationSettings & { leaseMs: number };
   /** Switches a webhook off, in the transaction that holds its shard. */
   switchOff: SwitchOff;
   /** The shards may be sent for. */

@@ -1,10 +1,11 @@
 /** Who may switch a webhook off, and when it is too late for that. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { transaction } from '#database/pool.ts';
 import { shardOf } from '#kernel/ids.ts';
 import { createLog } from '#kernel/log.ts';
 import { Lane } from '#delivery/lanes/lane.ts';
-import { SwitchOffs } from '#delivery/record/switch-off.ts';
+import { SwitchOffs, type SwitchOff } from '#delivery/record/switch-off.ts';
 import { openNative } from '#publishing.ts';
 import { createSwitchOff } from '#webhooks/switch-off.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
@@ -18,7 +19,8 @@ const start = async () => {
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
   const shard = shardOf(webhookId);
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
-  const demand = (fence: number, epoch: number) => {
+  const native = createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog);
+  const demand = (fence: number, epoch: number, switchOff: SwitchOff = native) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();
     const lost: number[] = [];
     const lane = new Lane(shard, webhookId, { laneQueue: 1, slotsPerLane: 1, slotsPerSlowLane: 1 });
@@ -30,8 +32,8 @@ const start = async () => {
       fenceOf: () => fence,
       onLost: (one) => lost.push(one),
       metrics: { deactivated: () => {} },
-      settings: { deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
-      switchOff: createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog),
+      settings: { leaseMs: 1_000, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
+      switchOff,
       onDone: () => resolve(lost),
     });
     switchOffs.demand(lane, epoch);
@@ -50,6 +52,23 @@ test('who holds the shard switches off', async () => {
   const { demand, trace } = await start();
   assert.deepEqual(await demand(FENCE, 0), []);
   assert.deepEqual(await trace(), { isActive: false, epoch: 1, entries: 1 });
+});
+
+test('who is frozen in the middle of it keeps the shard from its next owner for a lease at most', async () => {
+  const { sql, shard, demand } = await start();
+  const holds = Promise.withResolvers<void>();
+  const thaws = Promise.withResolvers<boolean>();
+  void demand(FENCE, 0, () => {
+    holds.resolve();
+    return thaws.promise;
+  });
+  await holds.promise;
+  const taken = await transaction(sql, async (tx) => {
+    await tx`set local lock_timeout = '5s'`;
+    return tx`update shard_lease set owner = 8 where shard = ${shard} returning owner`;
+  });
+  thaws.resolve(true);
+  assert.deepEqual([...taken], [{ owner: 8 }]);
 });
 
 test('who has lost the shard switches nothing off, and hears of it', async () => {

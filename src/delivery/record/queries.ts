@@ -159,6 +159,16 @@ export const recordWithoutHistory = async (
   return held.length > 0;
 };
 
+/**
+ * Until the transaction ends: how long a lock is waited for, and how long the server waits for us. Whoever vanishes or is
+ * frozen holding a shard must not keep it from its next owner.
+ */
+export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
+  await tx`
+    select set_config('lock_timeout', ${String(limitMs)}, true),
+      set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
+};
+
 /** Holds the shard for the transaction, if it is ours under that fence; answers whether it is. */
 export const holdShard = async (
   tx: Queryable,

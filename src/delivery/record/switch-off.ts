@@ -6,7 +6,7 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from '../lanes/lane.ts';
 import { whyCondemned, type DeactivationSettings, type Why } from '../policy/deactivation.ts';
-import { holdShard } from './queries.ts';
+import { holdShard, hurry } from './queries.ts';
 
 /** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
 export type SwitchOff = (
@@ -20,7 +20,7 @@ type Deps = {
   clock: Clock;
   log: Log;
   metrics: { deactivated: (why: Why) => void };
-  settings: DeactivationSettings;
+  settings: DeactivationSettings & { leaseMs: number };
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
@@ -65,12 +65,13 @@ export class SwitchOffs {
 
   /** Other processes need no word of it: who owns the shard is who sends. */
   async #do(lane: Lane, epoch: number, why: Why): Promise<void> {
-    const { sql, clock, log, metrics, workerId, fenceOf, onLost, switchOff } = this.#deps;
+    const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, switchOff } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);
     if (fence === undefined) return;
     try {
       const isDone = await transaction(sql, async (tx) => {
+        await hurry(tx, settings.leaseMs);
         if (!(await holdShard(tx, workerId, { shard, fence }))) return undefined;
         return switchOff(tx, { shard, webhookId, epoch }, clock.now());
       });
