@@ -70,6 +70,7 @@ export class Engine {
       onGained: (shards) => this.underFence.suspects.gained(shards),
       onLost: (shards) => this.#close(shards),
       drain: (shards) => this.#drain(shards),
+      onKept: (shards) => this.#keep(shards),
     });
     this.underFence = openUnderFence({
       ...deps,
@@ -131,6 +132,15 @@ export class Engine {
     for (const shard of shards) this.lanes.close(shard);
     this.underFence.suspects.lost(shards);
     this.abort((lane) => lane.isClosed);
+  }
+
+  /** Words of them were not heeded while they were on their way back. */
+  #keep(shards: readonly number[]): void {
+    for (const lane of this.lanes.ofShards(shards)) {
+      lane.forgetTarget();
+      this.fetcher.want(lane);
+    }
+    this.discovery.shards(shards);
   }
 
   async #drain(shards: readonly number[]): Promise<number[]> {

@@ -104,6 +104,7 @@ export class Worker implements Running {
     const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
     const { discovery, timetable, arrivals, fetcher, dispatcher, connections, ownership, underFence } = this.#engine;
     const startedMs = clock.monotonicMs();
+    ownership.takeNoMore();
     discovery.stop();
     arrivals.stop();
     timetable.stop();

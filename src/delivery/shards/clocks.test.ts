@@ -30,6 +30,7 @@ const startOwner = (sql: Sql, clock: Clock, ends: Endings): Ownership => {
     onGained: () => {},
     onLost: () => {},
     drain: async (shards) => [...shards],
+    onKept: () => {},
   });
   ownership.start();
   ends.after(() => ownership.stop());

@@ -22,6 +22,7 @@ export class Holdings {
   readonly #deps: HoldingsDeps;
   readonly #fences = new Map<number, number>();
   #changes = 0;
+  #silences = 0;
 
   constructor(deps: HoldingsDeps) {
     this.#deps = deps;
@@ -30,6 +31,11 @@ export class Holdings {
   /** Rises with everything that is gained or lost. */
   get changes(): number {
     return this.#changes;
+  }
+
+  /** Rises whenever all that is held has to be given up because we were silent, also if that is nothing. */
+  get silences(): number {
+    return this.#silences;
   }
 
   get shards(): number[] {
@@ -55,6 +61,7 @@ export class Holdings {
   lose(shards: readonly number[], cause: LossCause): void {
     const held = shards.filter((shard) => this.#fences.delete(shard));
     this.#changes += held.length;
+    if (cause === 'silent') this.#silences += 1;
     if (held.length === 0) return;
     this.#deps.metrics.lost(cause, held.length);
     const said = GIVEN_UP[cause];

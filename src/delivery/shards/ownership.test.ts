@@ -30,6 +30,7 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
       for (const shard of shards) held.delete(shard);
     },
     drain: async (shards) => [...shards],
+    onKept: () => {},
   });
   ownership.start();
   ends.after(() => ownership.stop());
@@ -199,6 +200,51 @@ test('a beat does not wait for a take-over that waits for a lock', async () => {
     async () => held.size,
     (size) => size === 256,
   );
+});
+
+test('a shard whose row somebody has locked keeps no other from its new owner', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
+  await sql`update shard_lease set owner = 9, fence = 7`;
+  const vanished = await sql.reserve();
+  await vanished`begin`;
+  await vanished`select from shard_lease where shard = 3 for share`;
+  const { held } = startOwner(sql, 1, ends);
+  try {
+    await until(
+      async () => held.size,
+      (size) => size === 255,
+    );
+    assert.equal(held.has(3), false);
+  } finally {
+    await vanished`rollback`;
+    vanished.release();
+  }
+  await until(
+    async () => held.size,
+    (size) => size === 256,
+  );
+});
+
+test('a worker that is about to stop takes nothing more', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, ownership } = startOwner(sql, 1, ends);
+  await until(
+    async () => held.size,
+    (size) => size === 256,
+  );
+  ownership.takeNoMore();
+  await sql`update shard_lease set owner = null where shard = 3`;
+  await until(
+    async () => held.size,
+    (size) => size === 255,
+  );
+  const beats = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
+  const before = await beats();
+  await until(beats, (count) => count > before + 5);
+  assert.equal(held.size, 255);
 });
 
 test('a worker that beat again before it was taken from keeps what it has', async () => {

@@ -6,22 +6,23 @@ import type { Clock } from '#kernel/clock.ts';
 import { SHARDS } from '#kernel/ids.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
-import { look, releaseShards, removeWorkers, retakeShards, takeShards, type LeaseRow } from './queries.ts';
+import { look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './queries.ts';
 import { Deaths } from './deaths.ts';
+import { HandBack, type HandBackDeps } from './hand-back.ts';
 import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
 import { Holdings, type HoldingsDeps, type Taken } from './holdings.ts';
 import { Rivals } from './rivals.ts';
 import { planOf } from './share.ts';
+import { takeUnlocked } from './take.ts';
 
-type Deps = HoldingsDeps & {
-  /** Where the heartbeat opens connections of its own: to PostgreSQL itself, past what shares connections out. */
-  direct: Sql;
-  clock: Clock;
-  log: Log;
-  settings: LeaseSettings;
-  /** Take no new work for the shards; resolves, with those, when there are any of which nothing is outside the table. */
-  drain: (shards: readonly number[]) => Promise<number[]>;
-};
+type Deps = HoldingsDeps &
+  HandBackDeps & {
+    /** Where the heartbeat opens connections of its own: to PostgreSQL itself, past what shares connections out. */
+    direct: Sql;
+    clock: Clock;
+    log: Log;
+    settings: LeaseSettings;
+  };
 
 export class Ownership implements Running {
   readonly #deps: Deps;
@@ -33,7 +34,8 @@ export class Ownership implements Running {
   readonly deaths: Deaths;
   /** By the stop: how many shards. */
   handedBack = 0;
-  readonly #draining = new Set<number>();
+  readonly #handBack: HandBack;
+  #isStopping = false;
   #isStopped = false;
   #timer: NodeJS.Timeout | undefined;
   #watch: NodeJS.Timeout | undefined;
@@ -48,6 +50,14 @@ export class Ownership implements Running {
     this.#rivals = new Rivals(workerId, leaseMs);
     this.#heartbeat = new Heartbeat(deps);
     this.#line = new Lifeline(deps.direct, leaseMs);
+    this.#handBack = new HandBack({
+      ...deps,
+      release: async (shards) => {
+        this.#held.lose(shards, 'returned');
+        await this.#line.ask((sql) => releaseShards(sql, workerId, shards));
+      },
+      onSettled: () => this.#held.touch(),
+    });
   }
 
   start(): void {
@@ -64,7 +74,7 @@ export class Ownership implements Running {
 
   /** Whether new work of the shard is ours: held, and not on its way back. */
   owns(shard: number): boolean {
-    return this.#held.fenceOf(shard) !== undefined && !this.#draining.has(shard);
+    return this.#held.fenceOf(shard) !== undefined && !this.#handBack.underWay.has(shard);
   }
 
   /** All that `owns` says yes to. */
@@ -80,6 +90,11 @@ export class Ownership implements Running {
   /** Another worker turned out to have the shard. Nothing is lost where that was told of an earlier holding of ours. */
   lost(shard: number, fence: number): void {
     if (this.fenceOf(shard) === fence) this.#held.lose([shard], 'fenced');
+  }
+
+  /** Keeps what it has until `stop`, and neither takes more nor hands back some of it. */
+  takeNoMore(): void {
+    this.#isStopping = true;
   }
 
   async stop(): Promise<void> {
@@ -132,7 +147,7 @@ export class Ownership implements Running {
     // Something was lost or handed back while the list was read: it may show what is no longer so. The next look is new.
     if (changes !== this.#held.changes || this.#isStopped || !this.mayAct()) return;
     await this.#reconcile(leases);
-    await this.#balance(leases);
+    if (!this.#isStopping) await this.#balance(leases);
   }
 
   /** What the table says is ours against what we hold: a fence that differs means that it changed hands meanwhile. */
@@ -141,57 +156,41 @@ export class Ownership implements Running {
     const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
     const lost = this.#held.shards.filter((shard) => ours.get(shard)?.fence !== this.#held.fenceOf(shard));
     this.#held.lose(lost, 'fenced');
-    const again = [...ours.keys()].filter((shard) => this.fenceOf(shard) === undefined && !this.#draining.has(shard));
-    if (again.length > 0) this.#gain(await this.#line.ask((sql) => retakeShards(sql, self, again)), () => 'own');
+    const again = [...ours.keys()].filter(
+      (shard) => this.fenceOf(shard) === undefined && !this.#handBack.underWay.has(shard),
+    );
+    if (again.length === 0) return;
+    const silences = this.#held.silences;
+    const taken = await this.#line.ask((sql) => retakeShards(sql, self, again));
+    this.#gain(silences, taken, () => 'own');
   }
 
   async #balance(leases: readonly LeaseRow[]): Promise<void> {
-    const { log, settings } = this.#deps;
+    const { settings } = this.#deps;
     const dead = this.#rivals.dead();
     const gone = new Set(dead.map(({ id }) => id));
     const who = { self: settings.workerId, living: this.#rivals.living(), dead: gone };
-    const { take, handBack } = planOf(leases, who, this.#draining);
+    const { take, handBack } = planOf(leases, who, this.#handBack.underWay);
     if (take.length > 0) {
       // Committed before the first fetch: whoever had the shard can record nothing any more.
-      const taken = await this.#line.ask((sql) => takeShards(sql, settings.workerId, take, dead));
+      const wanted = { shards: take, dead, lockMs: Math.floor(settings.leaseMs / 4) };
+      const silences = this.#held.silences;
+      const taken = await takeUnlocked((question) => this.#line.ask(question), settings.workerId, wanted);
       // Nobody died holding what was free, and whoever takes it notes that.
-      this.#gain(taken, ({ deaths }) => (deaths > 0 ? 'dead' : 'free'));
+      this.#gain(silences, taken, ({ deaths }) => (deaths > 0 ? 'dead' : 'free'));
     }
     if (gone.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...gone]));
     await this.deaths.forgive((question) => this.#line.ask(question));
-    if (handBack.length > 0) {
-      this.#handBack(handBack).catch((error: unknown) => log.warn({ err: error }, 'shards could not be handed back'));
-    }
-  }
-
-  /** Each as soon as it is empty: one whose receiver takes its time keeps no other from its new owner. */
-  async #handBack(shards: number[]): Promise<void> {
-    let left = shards;
-    for (const shard of shards) this.#draining.add(shard);
-    try {
-      while (left.length > 0) {
-        const empty = await this.#deps.drain(left);
-        this.#held.lose(empty, 'returned');
-        await this.#line.ask((sql) => releaseShards(sql, this.#deps.settings.workerId, empty));
-        this.#stay(empty);
-        left = left.filter((shard) => this.#draining.has(shard));
-      }
-    } finally {
-      this.#stay(left);
-    }
-  }
-
-  /** These are not on their way back any more: gone, or ours again. */
-  #stay(shards: readonly number[]): void {
-    this.#held.touch();
-    for (const shard of shards) this.#draining.delete(shard);
+    void this.#handBack.begin(handBack);
   }
 
   #suspendWhenSilent(): void {
     if (!this.mayAct()) this.#held.lose(this.#held.shards, 'silent');
   }
 
-  #gain(shards: readonly Taken[], causeOf: Parameters<Holdings['gain']>[1]): void {
+  /** Where there was a silence since the question, a rival may have taken over since it was answered: the next look tells. */
+  #gain(silences: number, shards: readonly Taken[], causeOf: Parameters<Holdings['gain']>[1]): void {
+    if (silences !== this.#held.silences || !this.mayAct()) return;
     this.deaths.gained(shards);
     this.#held.gain(shards, causeOf);
   }

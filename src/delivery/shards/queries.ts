@@ -21,6 +21,11 @@ const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner
 export const look = (sql: Queryable): Promise<[WorkerRow[], LeaseRow[]]> =>
   Promise.all([listWorkers(sql), listLeases(sql)]);
 
+/** Until the transaction ends a lock is waited for no longer than that; then it fails with 55P03. */
+export const waitForLocks = async (tx: Queryable, lockMs: number): Promise<void> => {
+  await tx`select set_config('lock_timeout', ${String(lockMs)}, true)`;
+};
+
 /**
  * Takes shards that are free or whose owner is dead. The conditions are judged again under the rows' locks, so of two that
  * reach for a shard one gets it; the fence rises with each change of hands.
