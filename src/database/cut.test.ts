@@ -4,7 +4,7 @@ import { endings } from '../../test/setup/endings.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { startProxy } from '../../test/setup/proxy.ts';
 import { until } from '../../test/setup/until.ts';
-import { openPool, transaction } from './pool.ts';
+import { openPool, transaction, type Sql } from './pool.ts';
 import { isUnavailable } from './unavailable.ts';
 
 const CUTS = 10;
@@ -20,16 +20,19 @@ const open = async (connections: number) => {
   return { direct, sql, proxy };
 };
 
+/** Whether the pool answers, and nothing but that nobody is there. */
+const answersOf = (sql: Sql) => () =>
+  sql`select 1`.then(
+    () => true,
+    (error: unknown) => assert.ok(isUnavailable(error), String(error)) ?? false,
+  );
+
 test('a pool is there again at once after the connection of a transaction was reset', async () => {
   const { direct, sql, proxy } = await open(1);
   const sleeping = () => direct<{ pid: number }[]>`
     select pid from pg_stat_activity
     where datname = current_database() and state = 'active' and query like 'select pg_sleep%'`;
-  const answered = () =>
-    sql`select 1`.then(
-      () => true,
-      (error: unknown) => assert.ok(isUnavailable(error), String(error)) ?? false,
-    );
+  const answered = answersOf(sql);
   const before = new Set<number>();
   for (let cut = 0; cut < CUTS; cut += 1) {
     await until(answered, Boolean, PATIENCE_MS);
@@ -64,4 +67,17 @@ test('a transaction whose connection was cut says no more', async () => {
   });
   await assert.rejects(broken, isUnavailable);
   assert.ok(isUnavailable(await late.promise), 'it was sent on a connection that is another one');
+});
+
+test('a transaction that takes no notice of its lost connection ends nothing but itself', async () => {
+  const { sql, proxy } = await open(1);
+  await sql`select 1`;
+  const broken = transaction(sql, async (tx) => {
+    const lost = tx`select pg_sleep(30)`.catch(() => {});
+    proxy.cut();
+    await lost;
+    await tx`select 2`;
+  });
+  await assert.rejects(broken, isUnavailable);
+  await until(answersOf(sql), Boolean, PATIENCE_MS);
 });

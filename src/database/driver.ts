@@ -12,10 +12,6 @@ const FILE = '/postgres/src/connection.js';
 /** What stands in the file, and what has to. */
 const MENDED: readonly (readonly [string, string])[] = [
   [
-    'clearImmediate(nextWriteTimer)\n    if (socket)',
-    'clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n    if (socket)',
-  ],
-  [
     "clearImmediate(nextWriteTimer)\n    socket.removeListener('data', data)",
     "clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n    socket.removeListener('data', data)",
   ],
@@ -48,12 +44,16 @@ const mend = (source: string): string =>
     return text.replace(broken, mended);
   }, source);
 
+let isMended = false;
 const hooks = registerHooks({
   load: (url, context, nextLoad) => {
     const loaded = nextLoad(url, context);
     if (!url.endsWith(FILE)) return loaded;
-    return { ...loaded, source: mend(Buffer.from(loaded.source as Uint8Array).toString()) };
+    const source = mend(Buffer.from(loaded.source as Uint8Array).toString());
+    isMended = true;
+    return { ...loaded, source };
   },
 });
 export const { default: postgres } = await import('postgres');
 hooks.deregister();
+if (!isMended) throw new Error('Somebody loaded the driver of PostgreSQL before it could be mended');
