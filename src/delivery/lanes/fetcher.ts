@@ -6,6 +6,7 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Bodies } from '../message/bodies.ts';
 import type { Lane } from './lane.ts';
+import { eventsByTurn } from './ahead.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
 import { FREE, fromStored, momentOf } from '../policy/hold.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
@@ -164,10 +165,7 @@ export class Fetcher {
       const nowMs = this.#deps.clock.now().getTime();
       const sending = new Set(wanting.filter((lane) => lane.target?.isActive === true).map((lane) => lane.webhookId));
       const due = rows.filter((row) => row.dueAt.getTime() <= nowMs && sending.has(row.webhookId));
-      await this.#deps.bodies.load(
-        shard,
-        due.map(({ eventId }) => eventId),
-      );
+      await this.#deps.bodies.load(shard, eventsByTurn(due));
       for (const [index, lane] of wanting.entries()) {
         // What is not due yet is taken from a webhook only that is over, to end it: one that changes meanwhile may go on.
         const isOver = lane.target?.isActive === false && lane.target !== UNUSABLE;

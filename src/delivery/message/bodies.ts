@@ -8,11 +8,15 @@ import { Representations } from './representation.ts';
 
 /** So many events of which something was erased are told apart from what arrives late of them; a few bytes each. */
 const FORGOTTEN_MAX = 100_000;
+/** What one load reads of the bytes of the cache, where a text takes four times its bytes (event-cache.ts): 4 MiB of 64. */
+const LOAD_SHARE = 1 / 16;
 
 export class Bodies {
   readonly #sql: Sql;
   readonly #representations: Representations;
   readonly #cache: EventCache;
+  /** Texts that one statement reads: several do at once. */
+  readonly #loadBytes: number;
   /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
   #forgettings = 0;
@@ -23,6 +27,7 @@ export class Bodies {
     this.#sql = deps.sql;
     this.#representations = new Representations(deps.relationPrefix);
     this.#cache = new EventCache(deps.bodyCacheBytes);
+    this.#loadBytes = Math.ceil(deps.bodyCacheBytes * LOAD_SHARE);
   }
 
   /** Where the count of what was erased stands: taken before a read, said when it is kept. */
@@ -66,12 +71,15 @@ export class Bodies {
     return this.#cache.get(eventId);
   }
 
-  /** Loads what is not in memory, in one statement; what is not in the table either stays away. */
+  /**
+   * Loads what is not in memory, in one statement, the first of it first and no more than a part of what there is room for;
+   * the others are found when they are sent. 200 deliveries of 50 lanes could be 2.5 GB. What is gone stays away.
+   */
   async load(shard: number, eventIds: readonly number[]): Promise<void> {
     const missing = [...new Set(eventIds)].filter((id) => !this.#cache.has(id));
     if (missing.length === 0) return;
     const readAt = this.#forgettings;
-    for (const event of await loadEvents(this.#sql, shard, missing)) this.put(event, readAt);
+    for (const event of await loadEvents(this.#sql, shard, missing, this.#loadBytes)) this.put(event, readAt);
   }
 
   /** The one event, from memory or the table; undefined where it was erased or its partition dropped. */

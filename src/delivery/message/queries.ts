@@ -3,9 +3,23 @@ import type { Queryable } from '#database/pool.ts';
 
 export type EventRow = FrozenEvent & { storeId: number };
 
-/** What events carry; one that was erased is as one that is gone. */
-export const loadEvents = async (sql: Queryable, shard: number, ids: number[]) => sql<EventRow[]>`
+/**
+ * What events carry, in the order in which they are asked for; one that was erased is as one that is gone. The first comes
+ * in any case, and further ones until there are `mostBytes`: what one statement answers is in memory as a whole.
+ */
+export const loadEvents = async (
+  sql: Queryable,
+  shard: number,
+  ids: number[],
+  mostBytes = Number.MAX_SAFE_INTEGER,
+) => sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,
     base_url as "baseUrl", body
-  from event
-  where shard = ${shard} and id = any (${ids}::bigint[]) and body <> ''`;
+  from (
+    select e.*, told.at, sum(octet_length(e.body)) over (order by told.at) - octet_length(e.body) as before
+    from event e
+    join unnest(${ids}::bigint[]) with ordinality as told (id, at) on told.id = e.id
+    where e.shard = ${shard} and e.id = any (${ids}::bigint[]) and e.body <> ''
+  ) as sized
+  where before < ${mostBytes}::bigint
+  order by at`;

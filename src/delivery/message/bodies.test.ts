@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { shardOf } from '#kernel/ids.ts';
+import { startEngine } from '../../../test/setup/engine.ts';
+import { Bodies } from './bodies.ts';
+
+const CACHE_BYTES = 256 * 1024;
+/** A sixteenth of the cache holds three of them, and a fourth reaches beyond. */
+const TEXT_BYTES = 5_000;
+
+/** Events of one store, each with a long text. */
+const publishLong = async (count: number) => {
+  const engine = await startEngine();
+  await engine.addWebhook('http://127.0.0.1:1/');
+  const events = Array.from({ length: count }, (_, index) => ({
+    type: 'transaction' as const,
+    action: 'created',
+    resourceId: String(index),
+    modifiedAt: null,
+    body: JSON.stringify({ id: index, text: 'x'.repeat(TEXT_BYTES) }),
+  }));
+  const published = await engine.publisher({ storeId: engine.storeId, events, now: engine.clock.now() });
+  const ids = published.map(({ id }) => id);
+  const bodies = new Bodies({ sql: engine.sql, bodyCacheBytes: CACHE_BYTES, relationPrefix: 'svc' });
+  return { ids, bodies, shard: shardOf(engine.storeId) };
+};
+
+test('of long events a load reads the first it is asked for, until it has enough', async () => {
+  const { ids, bodies, shard } = await publishLong(8);
+  const asked = ids.toReversed();
+  await bodies.load(shard, asked);
+  assert.deepEqual(
+    asked.filter((id) => bodies.peek(id) !== undefined),
+    asked.slice(0, 4),
+  );
+});
+
+test('what a load left out is found when it is needed', async () => {
+  const { ids, bodies, shard } = await publishLong(8);
+  await bodies.load(shard, ids);
+  const found = await Promise.all(ids.map((id) => bodies.find(shard, id)));
+  assert.deepEqual(
+    found.map((body) => body?.event.id),
+    ids,
+  );
+});
