@@ -65,7 +65,7 @@ export const deliverySettings = (env: Env) => {
     laneQueue: 200,
     endpointsKept: 100_000,
     heldDeliveries: 100_000,
-    heldLanes: 20_000,
+    heldLanes: 10_000,
     bodyCacheBytes: 64 * 1024 * 1024,
     unrecordedLimit: 2_000,
     exchangeTimeoutMs: integer(env, 'DELIVERY_TIMEOUT_MS', 30_000, 100, 300_000),

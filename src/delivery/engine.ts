@@ -98,11 +98,15 @@ export class Engine {
       onSettled: (lane) => this.#settled(lane),
       onPaced: (lane) => this.timetable.look(lane),
     });
-    const want = (lane: Lane) => this.fetcher.want(lane);
+    const want = (lane: Lane, isUrgent?: true) => this.fetcher.want(lane, isUrgent);
     const send = (lane: Lane) => this.send([lane]);
     const owns = (shard: number) => this.ownership.owns(shard);
     this.timetable = new Timetable({ clock, want, onDue: send });
-    this.discovery = new Discovery({ sql, clock, log, lanes: this.lanes, owns, look: send });
+    const onGivenUp = () => {
+      this.timetable.forgetClosed();
+      this.dispatcher.forgetClosed();
+    };
+    this.discovery = new Discovery({ sql, clock, log, lanes: this.lanes, owns, look: send, onGivenUp });
     const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
     const { sealer } = deps;
     this.fetcher = new Fetcher({ sql, clock, log, sealer, bodies: this.bodies, onFilled: send, onCondemned });

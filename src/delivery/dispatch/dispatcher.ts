@@ -92,7 +92,11 @@ export class Dispatcher {
     this.#isStopped = true;
     this.#sender.stop();
     clearInterval(this.#ticking);
-    this.#turns.clear();
+  }
+
+  /** Lets go of lanes that were closed: they might wait here for as long as their origin has no room. */
+  forgetClosed(): void {
+    this.#turns.forgetClosed();
   }
 
   #pace({ lane, target }: Turn): void {

@@ -6,7 +6,7 @@ const COMPACT_AFTER = 1_024;
 
 export class Fifo<T> {
   /** Put in front, the next one last. */
-  readonly #front: T[] = [];
+  #front: T[] = [];
   #items: T[] = [];
   /** Where the rest of `#items` begins. */
   #from = 0;
@@ -40,9 +40,10 @@ export class Fifo<T> {
     return item;
   }
 
-  clear(): void {
-    this.#front.length = 0;
-    this.#items = [];
+  /** Lets go of what nobody waits for any more. */
+  prune(isOver: (item: T) => boolean): void {
+    this.#front = this.#front.filter((item) => !isOver(item));
+    this.#items = this.#items.slice(this.#from).filter((item) => !isOver(item));
     this.#from = 0;
   }
 }

@@ -54,4 +54,12 @@ export class Quota<K, L> {
     if (waiting.proven.size + waiting.unproven.size + waiting.slow.size === 0) this.#waiting.delete(key);
     return lane;
   }
+
+  /** Lets go of lanes that wait no more. */
+  prune(isOver: (lane: L) => boolean): void {
+    for (const [key, waiting] of this.#waiting) {
+      for (const lanes of [waiting.proven, waiting.unproven, waiting.slow]) lanes.prune(isOver);
+      if (waiting.proven.size + waiting.unproven.size + waiting.slow.size === 0) this.#waiting.delete(key);
+    }
+  }
 }

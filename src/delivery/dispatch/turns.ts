@@ -43,6 +43,7 @@ type Part = {
 /** Where a lane was parked, and has to let in the next one who can use what it does not. */
 export type Waited = { readonly quota: Quota<number | string, Lane>; readonly key: number | string };
 
+const isClosed = (lane: Lane): boolean => lane.isClosed;
 const SPEEDS = ['proven', 'unproven', 'slow'] as const satisfies readonly Speed[];
 
 export class Turns {
@@ -101,11 +102,10 @@ export class Turns {
     }
   }
 
-  clear(): void {
-    for (const { lanes, woken } of this.#parts) {
-      lanes.clear();
-      woken.clear();
-    }
+  /** Lets go of lanes that were closed. Who was woken comes by and passes on what it does not use. */
+  forgetClosed(): void {
+    for (const waiting of [...this.#parts.map(({ lanes }) => lanes), this.#stores, this.#origins])
+      waiting.prune(isClosed);
   }
 
   /** Of those who may start the one that waited longest, but first attempts that are owed their reserve go before. */

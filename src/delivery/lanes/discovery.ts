@@ -2,8 +2,9 @@
  * Which lanes have work: looked up in the table on a take-over, after words may have been missed, and from time to time. Of more
  * webhooks than there are places some wait in the table, and each look goes on where the places of the one before ended.
  */
-import { setImmediate as yieldToOthers } from 'node:timers/promises';
+import { setImmediate as yieldToOthers, setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#database/pool.ts';
+import { isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { SHARDS } from '#kernel/ids.ts';
 import type { Log } from '#kernel/log.ts';
@@ -33,6 +34,7 @@ const SHORT_TURN_MS = 1_000;
 const HORIZON_MS = 2 * EVERYTHING_MS;
 /** Lanes that one statement answers: some 10 ms of the database's time, and less of ours. */
 const LANES_AT_ONCE = 1_000;
+const RETRY_MS = 500;
 
 export class Discovery {
   readonly #deps: Deps;
@@ -46,6 +48,7 @@ export class Discovery {
   #isShort = false;
   #isShortTurn = false;
   #isRunning = false;
+  #isStopped = false;
   readonly #timers: NodeJS.Timeout[] = [];
 
   constructor(deps: Deps) {
@@ -60,6 +63,7 @@ export class Discovery {
   }
 
   stop(): void {
+    this.#isStopped = true;
     for (const timer of this.#timers) clearInterval(timer);
     this.#asked.clear();
   }
@@ -93,7 +97,6 @@ export class Discovery {
   #shortTurn(): void {
     const { lanes } = this.#deps;
     if (!this.#isShort || this.#isRunning) return;
-    lanes.sweep();
     this.#makeRoom();
     if (!lanes.hasMuchRoom) return;
     this.#isShortTurn = true;
@@ -110,24 +113,31 @@ export class Discovery {
 
   #ask(shards: Iterable<number>): void {
     for (const shard of shards) this.#asked.add(shard);
-    if (this.#isRunning) return;
-    this.#isRunning = true;
-    this.#run().catch((error: unknown) =>
-      this.#deps.log.warn({ reason: String(error) }, 'looking for work failed; it is tried again'),
-    );
+    if (!this.#isRunning) void this.#run();
   }
 
   async #run(): Promise<void> {
+    this.#isRunning = true;
+    for (const shard of this.#asked) {
+      this.#asked.delete(shard);
+      if (this.#deps.owns(shard)) await this.#tryShard(shard);
+      else this.#left.delete(shard);
+      // The others are looked at when there is room again, and every half a minute anyway.
+      if (this.#isShortTurn && this.#isShort) this.#asked.clear();
+    }
+    this.#isRunning = false;
+  }
+
+  /** One that fails is asked for again soon, and keeps no other from being looked at. */
+  async #tryShard(shard: number): Promise<void> {
     try {
-      for (const shard of this.#asked) {
-        this.#asked.delete(shard);
-        if (this.#deps.owns(shard)) await this.#discover(shard);
-        else this.#left.delete(shard);
-        // The others are looked at when there is room again, and every half a minute anyway.
-        if (this.#isShortTurn && this.#isShort) this.#asked.clear();
-      }
-    } finally {
-      this.#isRunning = false;
+      await this.#discover(shard);
+    } catch (error) {
+      this.#deps.log.warn({ shard, reason: String(error) }, 'looking for work failed; it is tried again');
+      const again = setTimeout(() => !this.#isStopped && this.#ask([shard]), RETRY_MS);
+      again.unref();
+      // Nobody else's turn is any better now.
+      if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
     }
   }
 

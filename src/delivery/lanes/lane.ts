@@ -86,13 +86,18 @@ export class Lane {
 
   /**
    * Whether it could have done something since this was asked last and did not, and nothing is lost with it: all it has and
-   * is stands in the table. Who answers fast and is not held back is about to go on, and stays.
+   * is stands in the table.
    */
-  hasRested(monotonicMs: number): boolean {
-    const isSupplied = !this.wantsTarget && !this.wantsFetch;
+  hasRested(): boolean {
+    const isSupplied = !this.wantsTarget && (this.holding.queued > 0 || !this.wantsFetch);
     const hasRested = !this.#isStirred && isSupplied && this.holding.isAtRest && this.condemnedEpoch === null;
     if (isSupplied) this.#isStirred = false;
-    return hasRested && (this.speed !== 'proven' || this.gate.isOpen || this.gate.isPaused(monotonicMs));
+    return hasRested;
+  }
+
+  /** Its endpoint answers fast, and nothing holds it back. */
+  isGoingOn(monotonicMs: number): boolean {
+    return this.speed === 'proven' && !this.gate.isOpen && !this.gate.isPaused(monotonicMs);
   }
 
   /** `monotonicMs` as the gate has it. */

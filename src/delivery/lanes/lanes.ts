@@ -106,10 +106,12 @@ export class Lanes {
     const before = this.#count;
     const isPressed = isWanted || before > this.#limits.heldLanes;
     for (const lane of this.all()) {
-      if (!lane.hasRested(monotonicMs) || !isPressed) continue;
+      if (!lane.hasRested() || !isPressed) continue;
+      const { isEmpty } = lane.holding;
+      if (!isEmpty && lane.isGoingOn(monotonicMs)) continue;
+      if (!isEmpty) this.#givenUp.add(lane.webhookId);
       lane.close();
       this.#forget(lane);
-      this.#givenUp.add(lane.webhookId);
     }
     for (const webhookId of this.#givenUp) {
       if (this.#givenUp.size <= this.#limits.endpointsKept) break;

@@ -10,7 +10,7 @@ const unkept: Events = { hold: () => {}, release: () => {} };
 
 /**
  * A delivery in memory is 300 bytes, a lane 0.7 KB, 1.6 KB once its webhook was read (measured). So at most the limit times
- * 300 bytes, and for each webhook with a backlog 2.8 KB: 30 MB and 28 MB with 10,000 of them.
+ * 300 bytes, and for each lane 2.8 KB: 30 MB and 28 MB with 10,000 lanes, of which there are no more (Lanes).
  */
 export class Room {
   readonly #limit: number;
