@@ -37,7 +37,7 @@ const supply = (lane: Lane, isSent = false): void => {
 };
 
 /** Three shards with four webhooks each, and places for four; `found` has the lanes that each of them got. */
-const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false) => {
+const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, log = createLog('silent')) => {
   const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
   const lanes = new Lanes({ ...limits, heldLanes: PLACES });
   const found = new Map<number, Set<Lane>>();
@@ -45,7 +45,7 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false) =>
   const discovery = new Discovery({
     sql,
     clock: systemClock,
-    log: createLog('silent'),
+    log,
     lanes,
     owns: (shard) => SHARDS.includes(shard),
     look: (lane) => {
@@ -91,4 +91,21 @@ test('who never had a place has one soon, though others do nothing with theirs',
     (count) => count === WEBHOOKS,
   );
   assert.equal(most(), PLACES);
+});
+
+test('a look that failed is made again soon, for every shard that was asked for', async (t) => {
+  let failures = 0;
+  const log = createLog('warn', { write: () => void (failures += 1) });
+  const { discovery, found } = discoveryOf(t, true, log);
+  await sql`alter table delivery rename to away`;
+  discovery.shards(SHARDS);
+  await until(
+    async () => failures,
+    (count) => count >= SHARDS.length,
+  );
+  await sql`alter table away rename to delivery`;
+  await until(
+    async () => found.size,
+    (count) => count > 0,
+  );
 });
