@@ -47,3 +47,14 @@ export const putAside = ({ shard, fence }: Fenced, delivery: Pending, why: strin
   next: { state: 'failed' },
   webhook: null,
 });
+
+/** Beside the answer: numbers, names of outcomes, dates. */
+const ROW_BYTES = 200;
+/** A character of JavaScript's is up to 3 bytes of UTF-8. */
+const BYTES_PER_CHARACTER = 3;
+
+/** What an entry weighs in the statement that writes it, at most. */
+export const bytesOf = ({ attempt }: Entry): number => {
+  const reply = attempt?.outcome.reply;
+  return ROW_BYTES + BYTES_PER_CHARACTER * ((reply?.headers.length ?? 0) + (reply?.body.length ?? 0));
+};

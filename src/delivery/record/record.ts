@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher } from '#database/batch.ts';
 import { isRefused } from '#database/unavailable.ts';
-import { putAside, type Entry } from './entry.ts';
+import { bytesOf, putAside, type Entry } from './entry.ts';
 import { PATIENCE_MS, RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
 export type Recorder = {
@@ -96,7 +96,7 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   const batches = createBatcher<Waiting, void>({
     maxRows: BATCH_ROWS,
     maxBytes: BATCH_BYTES,
-    sizeOf: ({ entry }) => ({ rows: 1, bytes: 200 + (entry.attempt?.outcome.reply?.body.length ?? 0) }),
+    sizeOf: ({ entry }) => ({ rows: 1, bytes: bytesOf(entry) }),
     run: async (batch) => {
       await write(batch);
       return batch.map(() => {});
