@@ -1,4 +1,7 @@
-/** In which order bodies are read with the rows of a fetch, of which not all may fit. */
+/** Bodies that are read with the rows of a fetch: they save statements, and no more. */
+import { isUnavailable } from '#database/unavailable.ts';
+import type { Log } from '#kernel/log.ts';
+import type { Bodies } from '../message/bodies.ts';
 import type { Pending } from './holding.ts';
 
 /** The events of the first delivery of each webhook, then those of the second, and so on: each has something to begin with. */
@@ -11,4 +14,18 @@ export const eventsByTurn = (rows: readonly Pending[]): number[] => {
     (turns[turn] ??= []).push(eventId);
   }
   return turns.flat();
+};
+
+/** What cannot be read here is tried one by one when it is sent, and holds up its own delivery alone. */
+export const readAhead = async (
+  { bodies, log }: { bodies: Bodies; log: Log },
+  shard: number,
+  due: readonly Pending[],
+): Promise<void> => {
+  try {
+    await bodies.load(shard, eventsByTurn(due));
+  } catch (error) {
+    if (isUnavailable(error)) throw error;
+    log.warn({ shard, reason: String(error) }, 'events could not be read together; each is read when it is sent');
+  }
 };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog, type Log } from '#kernel/log.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { idOf, shardOf } from '#kernel/ids.ts';
 import { startEngine, type Engine } from '../../../test/setup/engine.ts';
 import { until } from '../../../test/setup/until.ts';
 import { Bodies } from '../message/bodies.ts';
@@ -83,4 +83,25 @@ test('a webhook that changes during a fetch gets nothing before its time', async
   await done;
   assert.equal(lane.holding.queued, 0);
   assert.equal(lane.holding.isEmpty, false, 'it was found, and waits');
+});
+
+test('shards that always have more than one batch do not keep others waiting', async (t) => {
+  const engine = await startEngine();
+  const { promise: served, resolve: serve } = Promise.withResolvers<boolean>();
+  const GREEDY = [1, 2, 3, 4];
+  let fed = 0;
+  const fetcher = fetcherOf(t, engine, {
+    onFilled: (lane) => {
+      fed += 1;
+      if (!GREEDY.includes(lane.shard)) return serve(true);
+      // Far more than a turn of each: whoever was not served by then never is.
+      if (fed > 2_000) return serve(false);
+      lane.holding.lookAgain();
+      fetcher.want(lane, false);
+    },
+  });
+  for (const shard of [...GREEDY, 5]) {
+    for (let n = 1; n <= (shard === 5 ? 1 : 60); n += 1) fetcher.want(laneOf(idOf(n, shard)), false);
+  }
+  assert.equal(await served, true);
 });

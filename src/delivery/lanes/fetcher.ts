@@ -2,11 +2,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
+import { isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Bodies } from '../message/bodies.ts';
 import type { Lane } from './lane.ts';
-import { eventsByTurn } from './ahead.ts';
+import { readAhead } from './ahead.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
 import { FREE, fromStored, momentOf } from '../policy/hold.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
@@ -32,6 +33,8 @@ const RETRY_MS = 500;
 
 /** Lanes that wait, by shard, and how many shards are served. */
 type Hungry = { readonly lanes: Map<number, Set<Lane>>; readonly atOnce: number; busy: number };
+
+const isOpen = (lane: Lane): boolean => !lane.isClosed;
 
 export class Fetcher {
   readonly #deps: Deps;
@@ -77,10 +80,12 @@ export class Fetcher {
   async #serveShard(hungry: Hungry, shard: number, lanes: Set<Lane>): Promise<void> {
     const batch = [...lanes].slice(0, LANES_AT_ONCE);
     for (const lane of batch) lanes.delete(lane);
-    if (lanes.size === 0) hungry.lanes.delete(shard);
+    // Behind the others: four shards with ever more than one batch would be served alone.
+    hungry.lanes.delete(shard);
+    if (lanes.size > 0) hungry.lanes.set(shard, lanes);
     this.#busy.add(shard);
     hungry.busy += 1;
-    const open = batch.filter((lane) => !lane.isClosed);
+    const open = batch.filter(isOpen);
     await this.#feed(shard, open);
     this.#busy.delete(shard);
     hungry.busy -= 1;
@@ -92,10 +97,7 @@ export class Fetcher {
       await this.#loadTargets(shard, lanes);
       await this.#fetchRows(shard, lanes);
     } catch (error) {
-      this.#deps.log.warn({ shard, reason: String(error) }, 'deliveries could not be fetched; trying again');
-      await wait(RETRY_MS);
-      for (const lane of lanes) this.want(lane);
-      return;
+      return this.#feedAgain(shard, lanes, error);
     }
     for (const lane of lanes) {
       if (lane.isClosed) continue;
@@ -104,16 +106,27 @@ export class Fetcher {
     }
   }
 
+  /** Where it is not the database that is away it may be one lane that fails: the others are fed without it. */
+  async #feedAgain(shard: number, lanes: Lane[], error: unknown): Promise<void> {
+    const isAway = isUnavailable(error);
+    if (!isAway && lanes.length > 1) {
+      const middle = Math.ceil(lanes.length / 2);
+      await this.#feed(shard, lanes.slice(0, middle).filter(isOpen));
+      return this.#feed(shard, lanes.slice(middle).filter(isOpen));
+    }
+    const about = { shard, lanes: lanes.length, reason: String(error) };
+    this.#deps.log.warn(about, 'deliveries could not be fetched; trying again');
+    const again = wait(RETRY_MS, undefined, { ref: false }).then(() => lanes.forEach((lane) => this.want(lane)));
+    if (isAway) await again;
+  }
+
   async #loadTargets(shard: number, lanes: readonly Lane[]): Promise<void> {
     const without = lanes.filter((lane) => lane.target === null);
     if (without.length === 0) return;
     const { sql } = this.#deps;
     const changes = new Map(without.map((lane) => [lane, lane.changes]));
-    const rows = await loadTargets(
-      sql,
-      shard,
-      without.map((lane) => lane.webhookId),
-    );
+    const ids = without.map((lane) => lane.webhookId);
+    const rows = await loadTargets(sql, shard, ids);
     for (const lane of without) {
       // Changed while it was being read: what was read may be the old row.
       if (lane.changes !== changes.get(lane)) continue;
@@ -165,7 +178,7 @@ export class Fetcher {
       const nowMs = this.#deps.clock.now().getTime();
       const sending = new Set(wanting.filter((lane) => lane.target?.isActive === true).map((lane) => lane.webhookId));
       const due = rows.filter((row) => row.dueAt.getTime() <= nowMs && sending.has(row.webhookId));
-      await this.#deps.bodies.load(shard, eventsByTurn(due));
+      await readAhead(this.#deps, shard, due);
       for (const [index, lane] of wanting.entries()) {
         // What is not due yet is taken from a webhook only that is over, to end it: one that changes meanwhile may go on.
         const isOver = lane.target?.isActive === false && lane.target !== UNUSABLE;

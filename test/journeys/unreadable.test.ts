@@ -1,0 +1,48 @@
+/** What the database cannot read any more holds up itself and nothing else. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+
+const SOUND = 5;
+
+/** Fails for one row, as a damaged page does. */
+const DAMAGED = `create function damaged(id bigint, bad bigint) returns boolean language plpgsql immutable as
+  $$ begin if id = bad then raise exception 'invalid page' using errcode = 'XX001'; end if; return true; end $$`;
+
+test('one event that cannot be read stops no other webhook of its shard', async () => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const receiver = await startReceiver();
+  // The first is fetched alone, and all that follow together.
+  await engine.addWebhook(`${receiver.url}/first`);
+  const id = await engine.addWebhook(`${receiver.url}/damaged`);
+  await engine.publish([1]);
+  const [row] = await sql<{ eventId: number }[]>`select event_id as "eventId" from delivery where webhook_id = ${id}`;
+  for (let n = 0; n < SOUND; n += 1) await engine.addWebhook(`${receiver.url}/${n}`);
+  await engine.publish([2]);
+  await sql.unsafe(DAMAGED);
+  await sql.unsafe('alter table event rename to event_sound');
+  await sql.unsafe(`create view event as select * from event_sound where damaged(id, ${row?.eventId})`);
+  await engine.startWorker();
+  // The other event of its own webhook, too.
+  await receiver.until(SOUND + 2);
+  assert.equal(new Set(receiver.got.map(({ path }) => path)).size, SOUND + 2);
+});
+
+test('one webhook that cannot be read stops no other of its shard', async () => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const receiver = await startReceiver();
+  // The first is fetched alone, and all that follow together.
+  await engine.addWebhook(`${receiver.url}/first`);
+  const id = await engine.addWebhook(`${receiver.url}/damaged`);
+  for (let n = 0; n < SOUND; n += 1) await engine.addWebhook(`${receiver.url}/${n}`);
+  await engine.publish([1]);
+  await sql.unsafe(DAMAGED);
+  await sql.unsafe('alter table webhook rename to webhook_sound');
+  await sql.unsafe(`create view webhook as select * from webhook_sound where damaged(id, ${id})`);
+  await engine.startWorker();
+  await receiver.until(SOUND + 1);
+  assert.equal(new Set(receiver.got.map(({ path }) => path)).size, SOUND + 1);
+});
