@@ -70,6 +70,8 @@ test('who is reset on a used connection sends the attempt once more, and not twi
   assert.deepEqual(once.duplicates(), []);
   const twice = ledgerOf(arrival('l1', 1_000, reset), arrival('l1', 1_210, reset), arrival('l1', 1_420));
   assert.equal(twice.duplicates().length, 1);
+  const afterAnother = ledgerOf(arrival('l1', 1_000), arrival('l1', 3_000, reset), arrival('l1', 3_210));
+  assert.equal(afterAnother.duplicates().length, 1);
 });
 
 test('a hang-up is known by a fault of its life or by what it said, and by nothing else', () => {

@@ -106,13 +106,13 @@ export class Ledger {
   duplicates(): Duplicate[] {
     return [...this.#byDelivery.values()].flatMap((arrivals) =>
       arrivals.slice(1).flatMap((again, at) => {
-        const before = arrivals[at];
+        const [previous, before] = [arrivals[at - 1], arrivals[at]];
         if (before === undefined) return [];
         const isRetry = before.status !== 200 && again.attempt > before.attempt;
         const isSentOnceMore =
           before.status === RESET &&
           nameOf(before) === nameOf(again) &&
-          arrivals.findIndex((other) => nameOf(other) === nameOf(again)) === at;
+          !(previous?.status === RESET && nameOf(previous) === nameOf(before));
         return isRetry || isSentOnceMore ? [] : [{ again, before }];
       }),
     );
