@@ -37,8 +37,11 @@ test('a failover to a synchronous standby loses nothing that was accepted', asyn
     (count) => count > more,
     PATIENCE_MS,
   );
-  const [now] = await sql<{ data: string }[]>`select current_setting('data_directory') as data`;
+  const [now] = await sql<{ data: string; timeline: number }[]>`
+    select current_setting('data_directory') as data,
+      ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int as timeline`;
   assert.match(now?.data ?? '', /halcyon-standby/);
+  assert.equal(now?.timeline, 2, 'what is written is written after a promotion');
   t.diagnostic(`accepted ${accepted} before`);
   await fleet.settle(t);
   assert.ok(fleet.load.later + fleet.load.silent > 0, 'publishers met a database that was away');
