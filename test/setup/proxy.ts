@@ -12,11 +12,17 @@ export type Proxy = {
   url: string;
   /** Resets all connections; answers how many there were. */
   cut: () => number;
-  /** What is asked arrives and what is answered does not, until all is reset `afterMs` later: nobody knows what was done. */
-  cutUnanswered: (afterMs: number) => Promise<void>;
+  /**
+   * What is asked arrives and what is answered does not, until all is reset `afterMs` later: nobody knows what was done.
+   * Answers how many times a COMMIT was carried out and whoever asked for it never heard.
+   */
+  cutUnanswered: (afterMs: number) => Promise<number>;
   /** Nothing passes any more through the connections there are, and nobody is told. */
   silence: () => void;
 };
+
+/** How the server says that it carried out a COMMIT: the tag of its CommandComplete. */
+const COMMITTED = 'COMMIT\0';
 
 const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQL.5432`;
 
@@ -55,12 +61,17 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
     url: `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${(server.address() as AddressInfo).port}/${database}`,
     cut,
     cutUnanswered: async (afterMs) => {
+      let commits = 0;
       for (const [client, upstream] of pairs) {
         upstream.unpipe(client);
+        upstream.on('data', (answers: Buffer) => {
+          commits += answers.toString('latin1').split(COMMITTED).length - 1;
+        });
         upstream.resume();
       }
       await delay(afterMs);
       cut();
+      return commits;
     },
     silence: () => {
       for (const [client, upstream] of pairs) {
