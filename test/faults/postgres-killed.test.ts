@@ -36,6 +36,10 @@ test('whatever way PostgreSQL ends, workers go on when it is back', async (t) =>
   }
   t.diagnostic(`in flight at each end: ${inFlight.join(' ')}`);
   await fleet.settle(t);
+  assert.ok(
+    inFlight.some((count) => count > 0),
+    'deliveries were in flight at an end',
+  );
   assert.ok(fleet.load.later + fleet.load.silent > 0, 'publishers met a database that was away');
   for (const worker of workers) assert.equal(await worker.end('SIGTERM'), 0, worker.said());
 });
