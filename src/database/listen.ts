@@ -24,8 +24,8 @@ export const listen = async (
   let silentTicks = 0;
   let isFirst = true;
 
+  const heard = () => (silentTicks = 0);
   const open = async (on: Sql): Promise<void> => {
-    const heard = () => (silentTicks = 0);
     const names = Object.entries(channels);
     for (const [name, onMessage] of names) await on.listen(name, (payload) => (heard(), onMessage(payload)));
     // The last one, so that whoever looks for what it missed misses nothing more. Called on each return of the connection.

@@ -55,7 +55,14 @@ const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
           const body = args.pop() as (tx: Tx) => unknown;
           let hasEnded = false;
           try {
-            return await (member as Many)(...args, (tx: Tx) => body(withArrays(tx, () => hasEnded || isOver())));
+            return await (member as Many)(...args, async (tx: Tx) => {
+              try {
+                return await body(withArrays(tx, () => hasEnded || isOver()));
+              } finally {
+                // The driver would say COMMIT or ROLLBACK on that other connection too: nobody waits for it any more.
+                if (hasEnded) await new Promise<never>(() => {});
+              }
+            });
           } finally {
             hasEnded = true;
           }

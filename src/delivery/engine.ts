@@ -93,6 +93,7 @@ export class Engine {
       recorder,
       suspects,
       mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && suspects.isReady(shard),
+      mayBegin: (shard) => this.ownership.fenceOf(shard) !== undefined && this.ownership.mayAct(),
       fenceOf: (shard) => this.ownership.fenceOf(shard),
       mayAct: () => this.ownership.mayAct(),
       onSettled: (lane) => this.#settled(lane),

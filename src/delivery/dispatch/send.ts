@@ -19,10 +19,10 @@ export const exchangeOf = (
     connections: Connections;
     clock: Clock;
     settings: SendSettings;
-    mayStart: (shard: number) => boolean;
+    mayBegin: (shard: number) => boolean;
   },
 ): Exchange => {
-  const { bodies, connections, clock, settings, mayStart } = deps;
+  const { bodies, connections, clock, settings } = deps;
   const bytes = bodies.shape(body, target);
   const headers = headersOf({
     event: body.event,
@@ -35,7 +35,7 @@ export const exchangeOf = (
     userAgent: settings.userAgent,
   });
   const { url, origin } = target;
-  const mayBegin = () => !lane.isClosed && lane.target === target && mayStart(lane.shard);
+  const mayBegin = () => !lane.isClosed && lane.target === target && deps.mayBegin(lane.shard);
   const request = { path: url.pathname + url.search, headers, body: bytes, mayBegin };
   return startExchange(origin, request, { connections, clock, limits: settings });
 };

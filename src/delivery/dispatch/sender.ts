@@ -28,6 +28,11 @@ export type SenderDeps = {
   suspects: Suspects;
   /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
   mayStart: (shard: number) => boolean;
+  /**
+   * Whether one that started may send its first byte, or send again on another connection: the shard is held, also where it is
+   * on its way back, since that waits for what is under way. One that was left alone then would come twice.
+   */
+  mayBegin: (shard: number) => boolean;
 };
 
 type Deps = SenderDeps & {
