@@ -62,4 +62,6 @@ test('of two processes that start first at once with two keys one is refused', a
   const keys = Array.from({ length: 8 }, () => randomBytes(32));
   const settled = await Promise.allSettled(keys.map((key) => checkSealingKey(sql, { key, from })));
   assert.equal(settled.filter(({ status }) => status === 'fulfilled').length, 1);
+  // And nobody who comes later changes that.
+  await assert.rejects(checkSealingKey(sql, { key: randomBytes(32), from }), DatabaseError);
 });
