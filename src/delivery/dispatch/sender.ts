@@ -67,7 +67,7 @@ export class Sender {
     return found.length;
   }
 
-  /** Sends at once where nothing has to be waited for, which is nearly always: promises for each step were 2.7 KB a delivery. */
+  /** Sends at once where nothing has to be waited for, which is nearly always: promises for each step were some 2.7 KB a delivery, by samples. */
   start(turn: Turn): void {
     const { lane, target, delivery } = turn;
     const { bodies, suspects } = this.#deps;
