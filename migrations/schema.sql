@@ -314,6 +314,38 @@ create table publish_key (
 );
 CREATE INDEX publish_key_created ON public.publish_key USING btree (date_created);
 
+create table recovery (
+  shard smallint not null,
+  id bigint not null,
+  store_id bigint not null,
+  webhook_id bigint not null,
+  epoch integer not null,
+  since timestamp with time zone not null,
+  state text not null,
+  older_transactions text[] not null,
+  after_event_id bigint default 0 not null,
+  until_event_id bigint,
+  events_total integer default 0 not null,
+  events_seen integer default 0 not null,
+  events_recovered integer default 0 not null,
+  date_created timestamp with time zone not null,
+  date_modified timestamp with time zone not null,
+  date_ended timestamp with time zone,
+  constraint recovery_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
+  constraint recovery_check1 CHECK (((store_id % (256)::bigint) = shard)),
+  constraint recovery_check2 CHECK (((date_ended IS NULL) = (state = ANY (ARRAY['waiting'::text, 'running'::text])))),
+  constraint recovery_check3 CHECK (((state <> 'running'::text) OR (until_event_id IS NOT NULL))),
+  constraint recovery_events_recovered_check CHECK ((events_recovered >= 0)),
+  constraint recovery_events_seen_check CHECK ((events_seen >= 0)),
+  constraint recovery_events_total_check CHECK ((events_total >= 0)),
+  constraint recovery_pkey PRIMARY KEY (shard, id),
+  constraint recovery_shard_webhook_id_fkey FOREIGN KEY (shard, webhook_id) REFERENCES webhook(shard, id) ON DELETE CASCADE,
+  constraint recovery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'running'::text, 'finished'::text, 'cancelled'::text, 'stopped'::text])))
+);
+CREATE INDEX recovery_ended ON public.recovery USING btree (date_ended) WHERE (date_ended IS NOT NULL);
+CREATE UNIQUE INDEX recovery_open ON public.recovery USING btree (shard, webhook_id) WHERE (state = ANY (ARRAY['waiting'::text, 'running'::text]));
+CREATE INDEX recovery_webhook ON public.recovery USING btree (shard, webhook_id, id DESC);
+
 create table refresh_token (
   hash bytea not null,
   grant_id bigint not null,
@@ -489,20 +521,41 @@ create table webhook (
   revision integer default 1 not null,
   date_created timestamp with time zone not null,
   date_modified timestamp with time zone not null,
+  next_encryption_key bytea,
+  rotation_ends_at timestamp with time zone,
+  is_held boolean default false not null,
+  listened_at timestamp with time zone,
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
   constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
   constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text]))),
+  constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
   constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint webhook_pkey PRIMARY KEY (shard, id),
   constraint webhook_query_check CHECK (((length(query) >= 1) AND (length(query) <= 1000))),
   constraint webhook_rate_per_second_check CHECK (((rate_per_second >= 1) AND (rate_per_second <= 1000))),
   constraint webhook_retry_profile_check CHECK ((retry_profile = ANY (ARRAY['hour'::text, 'long'::text]))),
+  constraint webhook_rotation_check CHECK ((((next_encryption_key IS NULL) = (rotation_ends_at IS NULL)) AND ((next_encryption_key IS NULL) OR (encryption_key IS NOT NULL)))),
   constraint webhook_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
+CREATE INDEX webhook_listened ON public.webhook USING btree (listened_at) WHERE is_held;
+CREATE INDEX webhook_rotation_ends ON public.webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);
 CREATE INDEX webhook_store ON public.webhook USING btree (shard, store_id, id);
+
+create table webhook_hour (
+  shard smallint not null,
+  webhook_id bigint not null,
+  hour timestamp with time zone not null,
+  outcome text not null,
+  attempts bigint not null,
+  durations bigint[] not null,
+  constraint webhook_hour_attempts_check CHECK ((attempts > 0)),
+  constraint webhook_hour_check CHECK (((webhook_id % (256)::bigint) = shard)),
+  constraint webhook_hour_pkey PRIMARY KEY (shard, webhook_id, hour, outcome)
+);
+CREATE INDEX webhook_hour_ended ON public.webhook_hour USING btree (hour);
 
 create table webhook_state (
   shard smallint not null,
@@ -513,10 +566,12 @@ create table webhook_state (
   paused_until timestamp with time zone,
   probe_at timestamp with time zone,
   is_condemned boolean default false not null,
+  is_warned boolean default false not null,
   constraint webhook_state_check CHECK (((consecutive_failures = 0) = (first_failure_at IS NULL))),
   constraint webhook_state_consecutive_failures_check CHECK ((consecutive_failures >= 0)),
   constraint webhook_state_pkey PRIMARY KEY (shard, webhook_id)
 ) with (fillfactor=50);
+CREATE INDEX webhook_state_condemned ON public.webhook_state USING btree (shard) WHERE is_condemned;
 
 create table worker (
   id bigint not null,

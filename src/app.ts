@@ -9,29 +9,32 @@ import { isUnavailable } from '#database/unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';
-import { createGuard } from '#delivery/exchange/guard.ts';
-import { createResolver } from '#delivery/exchange/resolver.ts';
+import { createTallyPurge } from '#delivery/tally/purge.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
 import { createMint } from '#events/batch/mint.ts';
 import { createEventPurges } from '#events/housekeeping/purges.ts';
+import { createRecoveryPurges } from '#events/recovery/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
 import type { Services } from '#http/services.ts';
 import type { Clock } from '#kernel/clock.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { stopAll, within, type Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#oauth/bearer.ts';
 import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
 import { createStorePurges } from '#stores/erasure/purges.ts';
+import { createForsakenPurge } from '#webhooks/held/forsaken.ts';
+import { createWebhookPurges } from '#webhooks/housekeeping/purges.ts';
 import type { Config } from './config.ts';
-import { createWorker, tellOfDays } from './delivering.ts';
+import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivering.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { openObserving } from './observing.ts';
-import { holdersOf, openPublishing } from './publishing.ts';
+import { announceChanges, holdersOf, openNative, openPublishing, type Publishing } from './publishing.ts';
 import { createRooms } from './rooms.ts';
 import { routesOf } from './routes.ts';
 
@@ -42,8 +45,8 @@ export type AppDeps = {
   sql: Sql;
   /** To PostgreSQL itself, for what needs a session: locks that outlive a transaction, words from other processes. */
   direct: Sql;
-  /** 32 bytes: what secrets at rest are sealed with, and what other keys are derived from. */
-  secretKey: Buffer;
+  /** 32 bytes each: what secrets at rest are sealed with, and what other keys are derived from. */
+  secretKeys: Keys;
   clock: Clock;
   random: () => number;
   log: Log;
@@ -54,6 +57,7 @@ const keepHouse = (
   { config, sql, direct, clock, log }: AppDeps,
   registry: Registry,
   worker: Worker | undefined,
+  { changelog }: Pick<Publishing, 'changelog'>,
 ): Running =>
   startHousekeeping({
     direct,
@@ -67,6 +71,10 @@ const keepHouse = (
       ...createErasurePurges({ sql, log, holders: holdersOf(worker), blankAnswers }),
       // What erased stores have left, and last their names.
       ...createEventPurges({ sql }),
+      ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),
+      ...createWebhookPurges({ sql }),
+      createForsakenPurge({ sql, changelog, announce: announceChanges, ...config.held }),
+      createTallyPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
       ...createStorePurges({ sql }),
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
     ],
@@ -113,8 +121,8 @@ const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<
 export const startApp = async (deps: AppDeps): Promise<Running> => {
   const { config, sql, direct, clock, log } = deps;
   const { stopping } = config;
-  const sealer = createSealer(deps.secretKey);
-  const guard = createGuard(config.delivery.allowedNetworks, createResolver({ clock, settings: config.delivery }));
+  const sealer = createSealer(...deps.secretKeys);
+  const guard = openGuard(deps);
   const announcer = createAnnouncer({ sql, log });
   // One for all that this process makes: ids rise in the order in which things happen here.
   const mint = createMint(() => clock.monotonicMs());
@@ -122,30 +130,39 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const observing = await openObserving(deps);
   const { registry, health } = observing;
   const partitions = await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays });
-  const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard, observing.engine, mint) : undefined;
+  const notices = openNotices(deps, mailer);
+  const { engine } = observing;
+  const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard, engine, mint, notices) : undefined;
   if (worker !== undefined) observing.check(() => (worker.isSure() ? undefined : 'lease'));
   await worker?.start();
   const days = worker === undefined ? undefined : tellOfDays(deps, worker, mint);
+  const recoveries = worker === undefined ? undefined : recoverEvents(deps, worker, observing.recoveries);
   const { exchangesMs, recordsMs, handBackMs, othersMs } = stopping;
   const shares = [
     [othersMs, observing],
     [othersMs, partitions],
     [othersMs, announcer],
     [stopping.mailsMs, mailer],
+    [othersMs, notices],
     [exchangesMs + recordsMs + handBackMs, worker],
     [othersMs, days],
+    [othersMs, recoveries],
   ] as const;
   const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
   if (deps.roles.includes('serve')) {
-    running.push(within(othersMs, keepHouse(deps, registry, worker)));
-    const { secretKey } = deps;
+    running.push(within(othersMs, keepHouse(deps, registry, worker, openNative(config, mint))));
+    const { secretKeys } = deps;
     const bearer = createBearer({ sql });
-    const publishing = openPublishing({ config, sql, log, worker, announcer, mint, metrics: observing.publishing });
+    const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, mint);
+    const { publishing: metrics } = observing;
+    const publishing = openPublishing({ config, sql, log, worker, announcer, mint, metrics, onHeld });
     const { rooms, pages, once } = createRooms({
       publishing,
+      held,
+      sending,
       config,
       sql,
-      secretKey,
+      secretKeys,
       log,
       health,
       bearer,
@@ -153,10 +170,11 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       sealer,
       guard,
       worker,
-      announcer,
     });
     const server = await openServer(deps, rooms, { bearer, pages, once, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, stopping.requestsMs) });
+    // Before the server waits for who waits for them.
+    running.push(within(othersMs, trials), within(othersMs, held));
   }
   health.started();
   const stop = (): Promise<void> => {

@@ -1,15 +1,56 @@
 /** What delivers in a process, and what is shared out by the shards that its worker has. */
+import { serversOf, transaction } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
-import type { Guard } from '#delivery/exchange/guard.ts';
+import { announceWork } from '#delivery/announce.ts';
+import { createGuard, type Guard } from '#delivery/exchange/guard.ts';
+import { createResolver } from '#delivery/exchange/resolver.ts';
+import { HeldStreams } from '#delivery/held/streams.ts';
 import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
+import { createPreview } from '#delivery/preview/preview.ts';
+import { Trials } from '#delivery/trial/trial.ts';
 import { Worker } from '#delivery/worker.ts';
 import type { Mint } from '#events/batch/mint.ts';
 import { startSnapshots } from '#events/daily/snapshots.ts';
+import type { RecoveryMetrics } from '#events/recovery/metrics.ts';
+import { startRecoveries } from '#events/recovery/recoveries.ts';
+import { createSamples } from '#events/sample/sample.ts';
 import type { Running } from '#kernel/lifecycle.ts';
+import type { Mailer } from '#mail/mail.ts';
+import type { WebhookDeps } from '#webhooks/access.ts';
+import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
 import { createSwitchOff } from '#webhooks/switch-off.ts';
+import type { SendSample } from '#webhooks/trial/operation.ts';
 import type { AppDeps } from './app.ts';
+import type { Config } from './config.ts';
 import { VERSION } from './version.ts';
 import { openNative } from './publishing.ts';
+
+/** Where deliveries may go. A process that only delivers keeps them from the API too: it may be served beside it. */
+export const openGuard = ({
+  config,
+  sql,
+  direct,
+  clock,
+}: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard => {
+  const { host, port, metricsPort } = config;
+  const own = [{ host, port }, { host, port: metricsPort }, ...serversOf(sql), ...serversOf(direct)];
+  const resolve = createResolver({ clock, settings: config.delivery });
+  return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
+};
+
+/** Who tells stores of their webhooks; nobody where the operator has set up no mail. */
+export const openNotices = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  mailer: Mailer | undefined,
+): Notices | undefined => {
+  const { baseUrl, delivery } = config;
+  const { deactivateAfterSeconds } = delivery;
+  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, deactivateAfterSeconds });
+};
+
+const sendingOf = ({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) => {
+  return { headerPrefix, relationPrefix, userAgent: `Halcyon/${VERSION}` };
+};
 
 /** The worker with the settings of the process; not started. */
 export const createWorker = (
@@ -18,6 +59,7 @@ export const createWorker = (
   guard: Guard,
   metrics: EngineMetrics,
   mint: Mint,
+  notices: Notices | undefined,
 ): Worker =>
   new Worker({
     sql,
@@ -30,13 +72,84 @@ export const createWorker = (
     guard,
     metrics,
     switchOff: createSwitchOff(openNative(config, mint).changelog),
+    tell: (notice) => notices?.tell(notice),
     settings: {
       ...config.delivery,
-      headerPrefix: config.naming.webhookHeaderPrefix,
-      relationPrefix: config.naming.relationPrefix,
-      userAgent: `Halcyon/${VERSION}`,
+      ...sendingOf(config.naming),
     },
   });
+
+/** What shows requests as they are sent, where requests are answered. */
+const openPreview = (
+  { config, sql, log }: Pick<AppDeps, 'config' | 'sql' | 'log'>,
+  sealer: Sealer,
+): WebhookDeps['preview'] => {
+  const { delivery, naming, baseUrl } = config;
+  return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(naming) } });
+};
+
+type Trying = Running & { sendSample: SendSample };
+
+/** The streams of listeners, where requests are answered; no worker is needed for them. */
+const openHeld = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  sealer: Sealer,
+): HeldStreams => {
+  const { delivery, baseUrl, naming } = config;
+  const settings = { ...delivery, ...config.held, ...sendingOf(naming) };
+  return new HeldStreams({ sql, sealer, clock, log, baseUrl, settings });
+};
+
+/** What tests webhooks, where requests are answered; no worker is needed for it. */
+const openTrials = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  sealer: Sealer,
+  guard: Guard,
+  mint: Mint,
+  onHeld: HeldStreams['wake'],
+): Trying => {
+  const { delivery, baseUrl, naming } = config;
+  const settings = { ...delivery, idleSockets: delivery.trialsAtOnce, ...sendingOf(naming) };
+  const trials = new Trials({ sql, guard, sealer, clock, log, settings });
+  const samples = createSamples({ sql, mint, baseUrl });
+  return {
+    sendSample: async ({ shard, webhookId: id, isHeld, ...about }) => {
+      if (isHeld) {
+        const event = await samples.make(about);
+        const deliveryId = await transaction(sql, (tx) => samples.hold(tx, event, id));
+        if (deliveryId === undefined) return { kind: 'nowhere' };
+        onHeld([id]);
+        const { id: eventId, type, resourceId, action } = event;
+        return { kind: 'held', delivery: { id: deliveryId, eventId, type, resourceId, action } };
+      }
+      const sample = { make: () => samples.make(about), keep: samples.keep };
+      const tried = await trials.send({ shard, id }, sample);
+      if (tried.kind !== 'sent') return tried;
+      const { event, deliveryId, attempt } = tried;
+      const { type, resourceId, action } = event;
+      const { startedAt: dateStarted, ...rest } = attempt;
+      return { kind: 'sent', attempt: { ...rest, type, resourceId, action, deliveryId, n: 1, dateStarted } };
+    },
+    stop: () => trials.stop(),
+  };
+};
+
+/** What is sent, fetched and looked at because somebody asks for it, where requests are answered. */
+export const openByHand = (
+  deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  sealer: Sealer,
+  guard: Guard,
+  mint: Mint,
+) => {
+  const held = openHeld(deps, sealer);
+  const onHeld = (webhookIds: readonly number[]): void => held.wake(webhookIds);
+  const trials = openTrials(deps, sealer, guard, mint, onHeld);
+  const sending: Pick<WebhookDeps, 'preview' | 'sendSample'> = {
+    preview: openPreview(deps, sealer),
+    sendSample: trials.sendSample,
+  };
+  return { held, onHeld, trials, sending };
+};
 
 /** Where deliveries are made, for the same shards: so it goes on while no API is served. */
 export const tellOfDays = (
@@ -54,3 +167,19 @@ export const tellOfDays = (
     settings: config.snapshots,
   });
 };
+
+/** Also where deliveries are made: what is recovered is sent by the same worker. */
+export const recoverEvents = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  worker: Worker,
+  metrics: RecoveryMetrics,
+): Running =>
+  startRecoveries({
+    sql,
+    clock,
+    log,
+    metrics,
+    announce: announceWork,
+    shards: () => worker.ownedShards(),
+    settings: config.recoveries,
+  });

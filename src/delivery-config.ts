@@ -1,6 +1,6 @@
 /** The settings of what delivers. Every limit has its unit in its name. */
 import { randomBytes } from 'node:crypto';
-import { integer, networks, type Env } from './env.ts';
+import type { Settings } from '#settings/settings.ts';
 
 /** A positive safe integer nobody else has: what this process is called in `worker` and `shard_lease`. */
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
@@ -25,8 +25,8 @@ export const stopping = Object.freeze({
 });
 
 /** How many deliveries are under way at once, and who may have how many of them. A connection that waits costs some 20 KB. */
-const slotSettings = (env: Env) => {
-  const slots = integer(env, 'DELIVERY_SLOTS', 1_024, 4, 10_000);
+const slotSettings = (set: Settings) => {
+  const slots = set.DELIVERY_SLOTS;
   return {
     slots,
     /** More than `slots`, for those that began quick and hang: a fifth of 20,000 endpoints may begin to at once. */
@@ -36,39 +36,43 @@ const slotSettings = (env: Env) => {
     unprovenSlotsPercent: 50,
     freshSlotsPercent: 25,
     retrySlotsPercent: 10,
-    storeSlotsPercent: integer(env, 'DELIVERY_STORE_PERCENT', 50, 1, 100),
-    originSlotsPercent: integer(env, 'DELIVERY_ORIGIN_PERCENT', 25, 1, 100),
+    storeSlotsPercent: set.DELIVERY_STORE_PERCENT,
+    originSlotsPercent: set.DELIVERY_ORIGIN_PERCENT,
     slotsPerLane: 32,
     slotsPerSlowLane: 4,
   };
 };
 
 /** When a webhook that fails is switched off: after so many failures in a row, and so long after the first of them. */
-const deactivationSettings = (env: Env) => ({
-  deactivateAfterFailures: integer(env, 'DEACTIVATE_AFTER_FAILURES', 12, 1, 10_000),
+const deactivationSettings = (set: Settings) => ({
+  deactivateAfterFailures: set.DEACTIVATE_AFTER_FAILURES,
   /** By retry profile: what one delivery is tried for, without the chance in its gaps. */
   deactivateAfterSeconds: Object.freeze({
-    hour: integer(env, 'DEACTIVATE_HOUR_AFTER_SECONDS', 3_600, 1, 31_536_000),
-    long: integer(env, 'DEACTIVATE_LONG_AFTER_SECONDS', 272_105, 1, 31_536_000),
+    hour: set.DEACTIVATE_HOUR_AFTER_SECONDS,
+    long: set.DEACTIVATE_LONG_AFTER_SECONDS,
   }),
 });
 
-export const deliverySettings = (env: Env) => {
-  const leaseMs = integer(env, 'DELIVERY_LEASE_MS', 5_000, 500, 600_000);
+export const deliverySettings = (set: Settings) => {
+  const leaseMs = set.DELIVERY_LEASE_MS;
   return Object.freeze({
-    ...deactivationSettings(env),
+    ...deactivationSettings(set),
     workerId: processId(),
     leaseMs,
     leaseMarginMs: Math.floor(leaseMs / 4),
     beatMs: Math.floor(leaseMs / 5),
-    ...slotSettings(env),
+    ...slotSettings(set),
     laneQueue: 200,
     endpointsKept: 100_000,
     heldDeliveries: 100_000,
     heldLanes: 10_000,
     bodyCacheBytes: 64 * 1024 * 1024,
     unrecordedLimit: 2_000,
-    exchangeTimeoutMs: integer(env, 'DELIVERY_TIMEOUT_MS', 30_000, 100, 300_000),
+    tallyEveryMs: 2_000,
+    tallyRows: 50_000,
+    exchangeTimeoutMs: set.DELIVERY_TIMEOUT_MS,
+    /** Tests of webhooks, beside the slots. */
+    trialsAtOnce: 8,
     answerReadBytes: 64 * 1024,
     answerKeptBytes: 16 * 1024,
     connectTimeoutMs: 10_000,
@@ -77,11 +81,11 @@ export const deliverySettings = (env: Env) => {
     lookupKeptMs: 30_000,
     failedLookupKeptMs: 10_000,
     addressesKept: 20_000,
-    idleSockets: integer(env, 'DELIVERY_IDLE_SOCKETS', 2_000, 1, 100_000),
+    idleSockets: set.DELIVERY_IDLE_SOCKETS,
     idleSocketMs: 20_000,
     connectionAgeMs: 300_000,
     tlsSessions: 4_000,
     stopping,
-    allowedNetworks: networks(env, 'OUTBOUND_ALLOW'),
+    allowedNetworks: set.OUTBOUND_ALLOW,
   });
 };

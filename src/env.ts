@@ -19,62 +19,81 @@ export const token = (env: Env, name: string, fallback: string): string => {
   throw new ConfigError(`${name} is "${text}": set it to letters, digits and hyphens, at most 41, a letter first`);
 };
 
+/** Undefined where it is not set; the empty text sets nothing. */
+export const text = (env: Env, name: string): string | undefined => env[name] || undefined;
+
 export const origin = (env: Env, name: string, fallback: string): string => {
-  const text = env[name] || fallback;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const value = text(env, name) ?? fallback;
+  const url = URL.canParse(value) ? new URL(value) : undefined;
   const plain = url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '';
-  if (plain && url.username === '' && url.password === '') return text.replace(/\/+$/, '');
-  throw new ConfigError(`${name} is "${text}": set it to an address such as https://api.example.com`);
+  if (plain && url.username === '' && url.password === '') return value.replace(/\/+$/, '');
+  throw new ConfigError(`${name} is "${value}": set it to an address such as https://api.example.com`);
 };
 
-export const databaseUrl = (env: Env, name: 'DATABASE_URL' | 'DATABASE_DIRECT_URL'): string | undefined => {
-  const text = env[name];
-  if (text === undefined || text === '') return undefined;
-  if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) return text;
+export const databaseUrl = (env: Env, name: string): string | undefined => {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  if (/^postgres(ql)?:\/\//.test(value) && URL.canParse(value)) return value;
   throw new ConfigError(`${name} is not an address such as postgres://user:password@host:5432/halcyon`);
 };
 
 export const flag = (env: Env, name: string): boolean => {
-  const text = env[name] ?? '';
-  if (text === '' || text === '0' || text === 'false') return false;
-  if (text === '1' || text === 'true') return true;
-  throw new ConfigError(`${name} is "${text}": set it to 1 or 0`);
+  const value = env[name] ?? '';
+  if (value === '' || value === '0' || value === 'false') return false;
+  if (value === '1' || value === 'true') return true;
+  throw new ConfigError(`${name} is "${value}": set it to 1 or 0`);
+};
+
+export const smtpUrl = (env: Env, name: string): string | undefined => {
+  const value = text(env, name);
+  if (value === undefined || (/^smtps?:\/\//.test(value) && URL.canParse(value))) return value;
+  throw new ConfigError(`${name} is not an address such as smtps://user:password@mail.example.com`);
 };
 
 /** Where mail is handed in, and whom it comes from; undefined where the operator has set up none. */
-export const mailServer = (env: Env): { url: string; from: string } | undefined => {
-  const url = env['SMTP_URL'];
-  if (url === undefined || url === '') return undefined;
-  if (!/^smtps?:\/\//.test(url) || !URL.canParse(url))
-    throw new ConfigError('SMTP_URL is not an address such as smtps://user:password@mail.example.com');
-  const from = env['MAIL_FROM'] ?? '';
+export const mailServer = (url: string | undefined, from = ''): { url: string; from: string } | undefined => {
+  if (url === undefined) return undefined;
   if (/^[^\s@]+@[^\s@]+$/.test(from)) return { url, from };
   throw new ConfigError('Set MAIL_FROM beside SMTP_URL: the address that mails come from, such as halcyon@example.com');
 };
 
-const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+export const oneOf = (env: Env, name: string, choices: readonly string[]): string | undefined => {
+  const value = text(env, name);
+  if (value === undefined || choices.includes(value)) return value;
+  throw new ConfigError(`${name} is "${value}": set it to one of ${choices.join(', ')}`);
+};
 
-/** On a laptop the terminal is for the person, so the log is quieter there. */
-export const logLevel = (env: Env): string => {
-  const level = env['LOG_LEVEL'] || (env['DATABASE_URL'] ? 'info' : 'warn');
-  if (LOG_LEVELS.includes(level)) return level;
-  throw new ConfigError(`LOG_LEVEL is "${level}": set it to one of ${LOG_LEVELS.join(', ')}`);
+const MAKE_KEY = 'make one with "openssl rand -hex 32"';
+
+/** 32 bytes as 64 hex digits or base64; undefined where it is not set. */
+export const key = (env: Env, name: string): Buffer | undefined => {
+  const value = text(env, name);
+  if (value === undefined) return undefined;
+  const bytes = /^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
+  if (bytes.length === 32) return bytes;
+  throw new ConfigError(`${name} must be 32 bytes, written as 64 hex digits or base64: ${MAKE_KEY}`);
 };
 
 /**
- * 32 bytes as 64 hex digits or base64. Undefined where it is not set, which only the embedded database allows: there one
- * is generated.
+ * The key that seals, and the others that open beside it. Undefined where none is set, which only the embedded database
+ * allows: there one is generated.
  */
-export const secretKey = (env: Env): Buffer | undefined => {
-  const text = env['HALCYON_SECRET_KEY'];
-  const make = 'make one with "openssl rand -hex 32"';
-  if (text === undefined || text === '') {
-    if (!env['DATABASE_URL']) return undefined;
-    throw new ConfigError(`Set HALCYON_SECRET_KEY beside DATABASE_URL, it seals secrets at rest: ${make}`);
+export const secretKeys = (
+  secret: Buffer | undefined,
+  other: Buffer | undefined,
+  isEmbedded: boolean,
+): readonly [Buffer, ...Buffer[]] | undefined => {
+  if (secret === undefined) {
+    if (other !== undefined)
+      throw new ConfigError(
+        'Set HALCYON_SECRET_KEY beside HALCYON_SECRET_KEY_OTHER: the key that seals, as one of two',
+      );
+    if (isEmbedded) return undefined;
+    throw new ConfigError(`Set HALCYON_SECRET_KEY beside DATABASE_URL, it seals secrets at rest: ${MAKE_KEY}`);
   }
-  const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
-  if (key.length === 32) return key;
-  throw new ConfigError(`HALCYON_SECRET_KEY must be 32 bytes, written as 64 hex digits or base64: ${make}`);
+  if (other === undefined) return [secret];
+  if (!other.equals(secret)) return [secret, other];
+  throw new ConfigError('HALCYON_SECRET_KEY_OTHER is the same key as HALCYON_SECRET_KEY: leave it out');
 };
 
 export const list = (env: Env, name: string): string[] =>

@@ -5,6 +5,7 @@ import type { Sql } from '#database/pool.ts';
 import { createDatabaseCheck } from '#database/readiness.ts';
 import { createEngineMetrics, type EngineMetrics } from '#delivery/metrics/metrics.ts';
 import { createPublishMetrics, type PublishMetrics } from '#events/metrics.ts';
+import { createRecoveryMetrics, type RecoveryMetrics } from '#events/recovery/metrics.ts';
 import { createRequestMetrics, type RequestMetrics } from '#http/metrics.ts';
 import type { Clock } from '#kernel/clock.ts';
 import { createHealth, type Check, type Health } from '#kernel/health.ts';
@@ -20,6 +21,7 @@ export type Observing = Running & {
   check: (check: Check) => void;
   engine: EngineMetrics;
   publishing: PublishMetrics;
+  recoveries: RecoveryMetrics;
   requests: RequestMetrics;
 };
 
@@ -40,6 +42,7 @@ export const openObserving = async ({
   const metrics = {
     engine: createEngineMetrics(registry),
     publishing: createPublishMetrics(registry),
+    recoveries: createRecoveryMetrics(registry),
     requests: createRequestMetrics(registry),
   };
   // They watch the loop and the collections of garbage for as long as the process lives: for nobody, where nobody asks.

@@ -1,15 +1,16 @@
 /** What publishes in a process, and who is told of the deliveries that come of it. */
 import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
-import { announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
+import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createMint, type Mint } from '#events/batch/mint.ts';
 import type { Committed } from '#events/batch/rows.ts';
 import type { Holders } from '#events/erasure/chain/chain.ts';
 import type { PublishMetrics } from '#events/metrics.ts';
-import { createNativeWriter } from '#events/native.ts';
+import { createNativeWriter, type NativeDeps } from '#events/native.ts';
 import { createPublisher } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
+import type { WebhookDeps } from '#webhooks/access.ts';
 import type { Config } from './config.ts';
 
 const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): HandedOver => ({
@@ -18,11 +19,23 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
   event: { ...event, storeId },
 });
 
+/** Of what is held no worker is told: a listener fetches it. */
+const isSent = ({ isHeld }: Committed): boolean => !isHeld;
+
+const announceSent: NativeDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
+
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
 export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint: Mint = createMint()) => {
-  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceWork });
+  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceSent });
   return { writeFacts, changelog: createChangelog(writeFacts) };
 };
+
+/** Webhooks that change, told to all who send when the transaction commits. */
+export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
+  announceChanged(
+    tx,
+    ids.map((webhookId) => ({ shard, webhookId })),
+  );
 
 /** Who holds events in memory, and has to hear what was erased: the worker of this process at once, all others by word. */
 export const holdersOf = (worker: Worker | undefined): Holders => ({
@@ -39,28 +52,39 @@ export const openPublishing = (deps: {
   /** The process' one. */
   mint: Mint;
   metrics: PublishMetrics;
+  /** Told of the webhooks for whose listeners something was held, after its commit. */
+  onHeld: (webhookIds: readonly number[]) => void;
 }) => {
-  const { config, sql, log, worker, announcer, mint } = deps;
+  const { config, sql, log, worker, announcer, mint, onHeld } = deps;
   const { baseUrl } = config;
+  const { metrics } = deps;
+  const onCommitted = (deliveries: readonly Committed[]): void => {
+    const sent = deliveries.filter(isSent);
+    if (sent.length < deliveries.length)
+      onHeld(deliveries.filter(({ isHeld }) => isHeld).map(({ webhookId }) => webhookId));
+    const foreign = worker === undefined ? sent : worker.offer(sent.map(handedOver));
+    for (const lane of foreign) announcer.work(lane);
+  };
   const publish = createPublisher({
     sql,
     mint,
     baseUrl,
-    metrics: deps.metrics,
+    metrics,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
     waitingBytes: config.events.waitingBytes,
-    onCommitted: (deliveries) => {
-      const foreign = worker === undefined ? deliveries : worker.offer(deliveries.map(handedOver));
-      for (const lane of foreign) announcer.work(lane);
-    },
+    onCommitted,
     // Whether the batch was committed is unknown: what it left, if anything, is found in the table.
     onUnknown: (error) => {
       log.warn({ reason: String(error) }, 'the result of a commit is unknown');
       worker?.rediscover();
     },
   });
-  return { publish, ...openNative(config, mint) };
+  const resent = (delivery: Committed): void => {
+    metrics.written({ events: 0, deliveries: 1 });
+    onCommitted([delivery]);
+  };
+  return { publish, resent, refeeding: { mint, baseUrl, metrics, onCommitted }, ...openNative(config, mint) };
 };
 
 export type Publishing = ReturnType<typeof openPublishing>;

@@ -1,27 +1,28 @@
 /** The composition root of what answers requests: which room gets what from which. */
-import { createHmac } from 'node:crypto';
 import { createAccounts } from '#accounts/accounts.ts';
 import { originOf } from '#accounts/audit/audit.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
 import { createThrottle } from '#accounts/throttle/throttle.ts';
-import { createPages } from '#accounts/visitor.ts';
+import { createPages, type TabsOf } from '#accounts/visitor.ts';
 import { collections } from '#commerce/catalogue.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
 import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
 import { createSearch, type Search } from '#database/search.ts';
-import type { createAnnouncer } from '#delivery/announce.ts';
-import type { createGuard } from '#delivery/exchange/guard.ts';
+import type { HeldStreams } from '#delivery/held/streams.ts';
+import type { Guard } from '#delivery/exchange/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { followZone } from '#events/daily/zone.ts';
 import { createErasure } from '#events/erasure/operation.ts';
+import { createRefeed } from '#events/refeed/operation.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
 import { createHealthDoors } from '#http/health.ts';
 import { createOnce } from '#http/idempotency/once.ts';
 import type { Health } from '#kernel/health.ts';
+import { deriveKeys, type Keys } from '#kernel/keys.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { appSections, createApps } from '#oauth/apps.ts';
@@ -38,59 +39,65 @@ import { createHome } from '#stores/home.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
 import { membershipsOf } from '#stores/store.ts';
+import { landingOf, storeTabs } from '#stores/tabs.ts';
+import type { WebhookDeps } from '#webhooks/access.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
+import { createStoreCharts } from '#webhooks/health/operations.ts';
 import { createEventStatuses } from '#webhooks/history/of-event/statuses.ts';
+import { createRecoveries } from '#webhooks/recovery/operations.ts';
 import { createWebhooksOfStore } from '#webhooks/of-store/of-store.ts';
 import { openReference } from './chapters.ts';
 import type { Config } from './config.ts';
-import { holdersOf, type Publishing } from './publishing.ts';
+import { announceChanges, holdersOf, type Publishing } from './publishing.ts';
 import { routesOf, type Rooms } from './routes.ts';
 
 export type RoomsDeps = {
   config: Config;
   sql: Sql;
-  /** 32 bytes: other keys are derived from it, one for each purpose. */
-  secretKey: Buffer;
+  /** 32 bytes each: other keys are derived from them, one for each purpose. */
+  secretKeys: Keys;
   log: Log;
   health: Health;
   /** Undefined where the operator has set up no mail. */
   mailer: Mailer | undefined;
   sealer: Sealer;
-  guard: ReturnType<typeof createGuard>;
+  guard: Guard;
+  sending: Pick<WebhookDeps, 'preview' | 'sendSample'>;
+  held: HeldStreams;
   worker: Worker | undefined;
-  announcer: ReturnType<typeof createAnnouncer>;
   bearer: Bearer;
   publishing: Publishing;
 };
 
-const openEvents = (deps: RoomsDeps, { search, fingerprintKey }: { search: Search; fingerprintKey: Buffer }) =>
+const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Search; fingerprintKeys: Keys }) =>
   createEventOperations({
     sql: deps.sql,
     publish: deps.publishing.publish,
     baseUrl: deps.config.baseUrl,
     relationPrefix: deps.config.naming.relationPrefix,
     limits: deps.config.events,
-    fingerprintKey,
+    fingerprintKeys,
     bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
     search,
   });
 
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
 const openStores = (deps: RoomsDeps, search: Search) => {
-  const { config, sql, sealer, guard, worker, announcer, publishing } = deps;
+  const { config, sql, sealer, guard, worker, held, publishing } = deps;
   const { changelog } = publishing;
   const { baseUrl, naming, webhooks } = config;
-  const onChanged = async ({ shard, id }: { shard: number; id: number }) => {
+  const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
     worker?.webhookChanged({ shard, webhookId: id });
-    await announcer.webhook({ shard, webhookId: id });
+    held.changed(id);
   };
-  const webhooksOfStore = createWebhooksOfStore({ sql, onChanged });
+  const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
   return {
     stores: createStoreOperations({
       sql,
       changelog,
       baseUrl,
       collections,
+      chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
       onMoved: webhooksOfStore.renew,
       followZone,
       eraseTheirs: [
@@ -108,10 +115,14 @@ const openStores = (deps: RoomsDeps, search: Search) => {
       search,
       sealer,
       baseUrl,
-      versions: webhooks.versions,
-      webhooksPerStore: webhooks.webhooksPerStore,
+      ...webhooks,
       headerPrefix: naming.webhookHeaderPrefix,
       judgeUrl: guard.judgeUrl,
+      ...deps.sending,
+      held,
+      authenticate: deps.bearer,
+      onResent: publishing.resent,
+      announce: announceChanges,
       onChanged,
     }),
   };
@@ -119,28 +130,27 @@ const openStores = (deps: RoomsDeps, search: Search) => {
 
 /** What answers requests, and what the machinery before it needs of the rooms. */
 export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
-  const { config, sql, secretKey, log, bearer, mailer, sealer } = deps;
+  const { config, sql, secretKeys, log, bearer, mailer, sealer } = deps;
   const { changelog } = deps.publishing;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
-  const derive = (purpose: string) => createHmac('sha256', secretKey).update(purpose).digest();
+  const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
   const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
-  const signedIn = createSignedIn({ sessions, authUrl, nonceKey: derive('form nonce') });
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
   const throttle = createThrottle({ sql });
   const authenticate = createClientAuthentication({ throttle });
-  const pages = createPages({
-    sessions,
-    nonce: signedIn.nonce,
-    membershipsOf: (userId) => membershipsOf(sql, userId),
-    authUrl,
-  });
+  const memberships = (userId: number) => membershipsOf(sql, userId);
+  const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
+  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
   const search = createSearch(sql, config.database);
-  const once = createOnce({ sql, sealer, fingerprintKey: derive('idempotency fingerprint') });
+  const once = createOnce({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const rooms: Rooms = {
     home: createHome({ baseUrl, authUrl }),
     ...openStores(deps, search),
-    events: openEvents(deps, { search, fingerprintKey: derive('publish fingerprint') }),
+    events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
+    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
     eventStatuses: createEventStatuses({ search, baseUrl }),
+    refeed: createRefeed(deps.publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
@@ -155,9 +165,10 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       baseUrl,
       authUrl,
       sections: appSections({ sql }),
+      landingOf: async (userId) => landingOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, changelog, whose),
       eraseTheirs: eraseAppsOf(changelog),
-      deviceKey: derive('device cookie'),
+      deviceKeys: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     authorize: createAuthorize({
@@ -166,7 +177,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       sessions,
       issuer: authUrl,
       codeLifetimeSeconds: oauth.codeLifetimeSeconds,
-      nonceKey: derive('authorize nonce'),
+      nonceKeys: derive('authorize nonce'),
     }),
     token: createTokenEndpoint({
       sql,
@@ -174,7 +185,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       authenticate,
       lifetimes: oauth,
       rotation: {
-        successorKey: derive('refresh token successor'),
+        successorKeys: derive('refresh token successor'),
         rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
       },
     }),

@@ -15,9 +15,29 @@ export type Rooms = Accounts &
     home: Operation;
     stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
     members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
-    webhooks: Record<'list' | 'create' | 'read' | 'patch' | 'replace' | 'remove' | 'statuses' | 'logs', Operation>;
+    webhooks: Record<
+      | 'list'
+      | 'create'
+      | 'read'
+      | 'patch'
+      | 'replace'
+      | 'remove'
+      | 'rotateKey'
+      | 'test'
+      | 'listen'
+      | 'answer'
+      | 'statuses'
+      | 'status'
+      | 'resend'
+      | 'logs'
+      | 'health'
+      | 'overview',
+      Operation
+    >;
     events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
+    recoveries: Record<'recover' | 'list' | 'read' | 'cancel', Operation>;
     eventStatuses: Operation;
+    refeed: Operation;
     erasure: Operation;
     commerce: Record<'list' | 'read' | 'relation', Operation>;
     authorize: Record<'show' | 'decide', DoorHandler>;
@@ -72,7 +92,8 @@ const clientRoutes = (
 export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
-  const { users, account, password, stores, members, webhooks, events, commerce, signIn, authorize } = rooms;
+  const { users, account, password, stores, members, webhooks, recoveries, events, commerce, signIn, authorize } =
+    rooms;
   return [
     resource(api || '/', { GET: rooms.home }),
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
@@ -92,14 +113,27 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
       PUT: webhooks.replace,
       DELETE: webhooks.remove,
     }),
+    resource(`${api}/webhooks/:webhook_id/rotate_key`, { POST: webhooks.rotateKey }),
+    resource(`${api}/webhooks/:webhook_id/test`, { POST: webhooks.test }),
+    resource(`${api}/stores/:store_id/overview`, { GET: webhooks.overview }),
+    resource(`${api}/webhooks/:webhook_id/health`, { GET: webhooks.health }),
+    resource(`${api}/webhooks/:webhook_id/stream`, { GET: webhooks.listen }),
     resource(`${api}/webhooks/:webhook_id/statuses`, { GET: webhooks.statuses }),
+    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id`, { GET: webhooks.status }),
+    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/resend`, { POST: webhooks.resend }),
+    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/answer`, { POST: webhooks.answer }),
     resource(`${api}/webhooks/:webhook_id/logs`, { GET: webhooks.logs }),
+    resource(`${api}/webhooks/:webhook_id/recover`, { POST: recoveries.recover }),
+    resource(`${api}/webhooks/:webhook_id/recoveries`, { GET: recoveries.list }),
+    resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id`, { GET: recoveries.read }),
+    resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id/cancel`, { POST: recoveries.cancel }),
     resource(`${api}/stores/:store_id/events`, { GET: events.list, POST: events.publish }),
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
     resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: rooms.eventStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
     resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: rooms.erasure }),
+    resource(`${api}/stores/:store_id/:collection/:id/send_webhooks`, { POST: rooms.refeed }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
     ...referenceRoutes(rooms.reference, api),
     endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),
@@ -112,6 +146,7 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),
+    page(`${auth}/home`, { GET: rooms.landing }),
     page(`${auth}/account`, { GET: account }),
     page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
     ...clientRoutes(rooms, api, auth),

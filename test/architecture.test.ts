@@ -10,7 +10,7 @@ import { readTree, type Rule } from './architecture/tree.ts';
 import { formatNames, idleExceptions, processReaders } from './architecture/words.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-const src = await readTree(ROOT, 'src');
+const src = [...(await readTree(ROOT, 'src')), ...(await readTree(ROOT, 'packages/receiver/src'))];
 const all = [...src, ...(await readTree(ROOT, 'test'))];
 
 const rules: readonly (readonly [name: string, rule: Rule])[] = [

@@ -1,25 +1,17 @@
-/** The handbook's table of settings is what operators set them by: here it is held against what is read. */
+/** The tables of settings are what operators set them by: here they are held against what is read. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { readConfig } from '#config.ts';
 import type { Env } from '#env.ts';
+import { SETTING_GROUPS } from '#settings/settings.ts';
+import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
 
 const EMBEDDED: Env = {};
 const WITH_DATABASE: Env = { DATABASE_URL: 'postgres://localhost/halcyon', HALCYON_SECRET_KEY: '0'.repeat(64) };
 const WITH_MAIL: Env = { SMTP_URL: 'smtp://localhost', MAIL_FROM: 'halcyon@example.com' };
-/** Such a setting has no value of its own that could be wrong. */
-const NO_DEFAULT = new Set(['–', '–, demo: loopback', 'generated with the embedded database']);
 
-const ticked = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
-
-const handbook = await readFile(join(import.meta.dirname, '../docs/operating.md'), 'utf8');
-const [, table = ''] = /^## Settings$(.+?)^## /ms.exec(handbook) ?? [];
-const rows = [...table.matchAll(/^\| (`.+?) \| (.+?) \|/gm)].map(([, names = '', fallback = '']) => ({
-  names: ticked(names),
-  fallback,
-}));
+const settings = SETTING_GROUPS.flatMap(([, group]) => Object.entries(group));
 
 /** The worker's id is drawn anew for each process. */
 const read = (env: Env) => {
@@ -34,33 +26,51 @@ const namesReadFrom = (env: Env): string[] => {
   return names;
 };
 
-test('the handbook has every setting that is read, once, and no other', () => {
-  const told = rows.flatMap(({ names }) => names);
+test('docs/operating.md has the settings as they are described (node scripts/settings-table.ts writes them)', async () => {
+  const page = await readFile(HANDBOOK, 'utf8');
+  assert.equal(page, withSettings(page));
+});
+
+test('each setting that is read is described, once, and no other', () => {
   const isRead = new Set([EMBEDDED, WITH_DATABASE, WITH_MAIL].flatMap(namesReadFrom));
-  // Node reads it by itself.
-  isRead.add('NODE_EXTRA_CA_CERTS');
-  assert.deepEqual(told.toSorted(), [...isRead].toSorted());
+  assert.deepEqual(settings.map(([name]) => name).toSorted(), [...isRead].toSorted());
 });
 
-/** What the table says that each has by itself, and where; what is `as` another is what that one has. */
-const defaults = rows.flatMap(({ names, fallback }): [env: Env, name: string, value: string][] => {
-  const [name = ''] = names;
-  const [first = '', second = ''] = ticked(fallback);
-  if (fallback === 'off') return [[EMBEDDED, name, 'false']];
-  if (fallback === 'as `BASE_URL`') return [[EMBEDDED, name, read(EMBEDDED).baseUrl]];
-  if (fallback === 'as `DATABASE_URL`') return [];
-  if (fallback.includes(', embedded: ')) {
-    return [
-      [WITH_DATABASE, name, first],
-      [EMBEDDED, name, second],
-    ];
+test('a description is one cell of a table', () => {
+  for (const [name, { standard, allowed, meaning }] of settings)
+    for (const cell of [standard, allowed, meaning]) assert.match(cell, /^[^|\n]+$/, name);
+});
+
+const ticked = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text);
+
+/** What the tables say that each is by itself, and where; what is `as` another is what that one is. */
+const standards = settings.flatMap(([name, { standard }]): [env: Env, name: string, value: string][] => {
+  const [first, second] = ticked(standard).map((value) => value.replace('PORT', String(read(EMBEDDED).port)));
+  if (standard === 'off') return [[EMBEDDED, name, '0']];
+  if (standard === 'as `BASE_URL`') return [[EMBEDDED, name, read(EMBEDDED).baseUrl]];
+  if (first === undefined || standard.startsWith('as ')) return [];
+  if (second === undefined) return [[EMBEDDED, name, first]];
+  return [
+    [WITH_DATABASE, name, first],
+    [EMBEDDED, name, second],
+  ];
+});
+
+test('what counts where a setting is not set is what its table says', () => {
+  assert.ok(standards.length > settings.length / 2);
+  for (const [env, name, value] of standards) assert.deepEqual(read({ ...env, [name]: value }), read(env), name);
+});
+
+test('what a setting may be is refused beyond it', () => {
+  const ranges = settings.flatMap(([name, { allowed }]) => {
+    const [, min, max] = /^([\d,]+)–([\d,]+)$/.exec(allowed) ?? [];
+    return min === undefined || max === undefined ? [] : [{ name, limits: [min, max] as const }];
+  });
+  assert.ok(ranges.length > 10);
+  for (const { name, limits } of ranges) {
+    const [min, max] = limits.map((text) => Number(text.replaceAll(',', ''))) as [number, number];
+    for (const value of [min, max]) assert.doesNotThrow(() => read({ [name]: String(value) }), name);
+    for (const value of [min - 1, max + 1])
+      assert.throws(() => read({ [name]: String(value) }), new RegExp(`^Error: ${name} is`));
   }
-  const values = ticked(fallback).map((value) => value.replace('PORT', String(read(EMBEDDED).port)));
-  assert.equal(values.length, NO_DEFAULT.has(fallback) ? 0 : names.length, `${name}: ${fallback}`);
-  return values.map((value, index) => [EMBEDDED, names[index] ?? '', value]);
 });
-
-for (const [env, name, value] of defaults) {
-  test(`${name} is ${value} where it is not set${env === EMBEDDED ? '' : ', with a database'}`, () =>
-    assert.deepEqual(read({ ...env, [name]: value }), read(env)));
-}

@@ -1,6 +1,11 @@
 /** Halcyon without its API in a process of its own: it publishes, or delivers, or both. Settings are those of config.ts. */
 import { readdir } from 'node:fs/promises';
+import { Registry } from 'prom-client';
 import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { announceWork } from '#delivery/announce.ts';
+import { createRecoveryMetrics } from '#events/recovery/metrics.ts';
+import { startRecoveries } from '#events/recovery/recoveries.ts';
+import { createLog } from '#kernel/log.ts';
 import { startEngine, type Engine } from '../../test/setup/engine.ts';
 import { readConfig } from '../../src/config.ts';
 import { answer } from './child.ts';
@@ -30,7 +35,7 @@ const handlers = {
     delivers: boolean;
     counts: boolean;
   }): Promise<string> => {
-    const { database, delivery, naming } = readConfig({}, '/');
+    const { database, delivery, naming, recoveries: yielding } = readConfig({}, '/');
     const { connections } = database;
     const sql = openPool(given.address, {
       connections,
@@ -46,7 +51,18 @@ const handlers = {
     if (given.delivers) {
       const { slots, slotsPerLane, laneQueue } = delivery;
       const settings = { ...delivery, headerPrefix: naming.webhookHeaderPrefix, relationPrefix: RELATION_PREFIX };
-      engine.handTo(await engine.startWorker(settings));
+      const worker = await engine.startWorker(settings);
+      engine.handTo(worker);
+      const recoveries = startRecoveries({
+        sql,
+        clock: engine.clock,
+        log: createLog('error'),
+        metrics: createRecoveryMetrics(new Registry()),
+        announce: announceWork,
+        shards: () => worker.ownedShards(),
+        settings: yielding,
+      });
+      ends.push(() => recoveries.stop());
       return `slots=${slots} slotsPerLane=${slotsPerLane} laneQueue=${laneQueue} connections=${connections}`;
     }
     return `connections=${connections}`;

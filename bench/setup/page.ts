@@ -21,9 +21,12 @@ const webhookAt = (n: number): Document =>
       url: `https://warehouse${n}.example.com/orders`,
       query: 'zoom=items,items:item_options,customer',
       encryptionKey: null,
+      nextEncryptionKey: null,
+      rotationEndsAt: null,
       eventResource: 'transaction',
       events: ['transaction/created', 'transaction/modified', 'transaction/refunded'],
       isActive: true,
+      isHeld: false,
       epoch: 0,
       revision: 1,
       headers: {},
@@ -36,7 +39,7 @@ const webhookAt = (n: number): Document =>
       pausedUntil: null,
       heldUntil: null,
     },
-    { baseUrl, now, encryptionKey: null },
+    { baseUrl, now, isRotatable: false, encryptionKey: null, nextEncryptionKey: null },
   );
 
 /** The first page of a collection that has more. */

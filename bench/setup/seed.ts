@@ -67,6 +67,7 @@ export const seedStores = async (sql: Sql, urls: readonly string[], secretKey: B
         eventResource: TYPE,
         events: [`${TYPE}/${ACTION}`],
         isActive: true,
+        isHeld: false,
         headers: {},
         ratePerSecond: null,
         retryProfile: 'hour',

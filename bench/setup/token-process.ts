@@ -39,7 +39,7 @@ const handlers = {
       config: { ...config, housekeeping: { ...config.housekeeping, everyMs: NEVER_MS } as typeof config.housekeeping },
       sql,
       direct: sql,
-      secretKey: Buffer.from(given.secretKey),
+      secretKeys: [Buffer.from(given.secretKey)],
       clock: systemClock,
       random: Math.random,
       log,

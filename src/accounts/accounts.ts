@@ -1,9 +1,11 @@
 /** The addresses of this room, put together: which page and which operation gets what. */
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
+import { redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { DoorHandler } from '#http/route.ts';
+import type { Keys } from '#kernel/keys.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';
@@ -26,6 +28,8 @@ import { signInAdvice } from './too-many.ts';
 export type Accounts = {
   signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
   account: DoorHandler;
+  /** Where somebody begins who has just signed in. */
+  landing: DoorHandler;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', DoorHandler>>;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
@@ -41,10 +45,12 @@ export type AccountsDeps = {
   mailer: Mailer | undefined;
   /** What other rooms have to say on the account page, in this order. */
   sections: readonly AccountSection[];
+  /** The path of the page that this person wants first. */
+  landingOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
   eraseTheirs: EraseTheirs;
-  /** 32 bytes: what device cookies are proved with. */
-  deviceKey: Uint8Array;
+  /** 32 bytes each: what device cookies are proved with. */
+  deviceKeys: Keys;
   passwordResetMinutes: number;
   baseUrl: string;
   authUrl: string;
@@ -54,13 +60,14 @@ export type AccountsDeps = {
 export const createAccounts = (deps: AccountsDeps): Accounts => {
   const { sql, authUrl } = deps;
   const root = rootOf(authUrl);
-  const devices = createDevices({ key: deps.deviceKey, authUrl });
+  const devices = createDevices({ keys: deps.deviceKeys, authUrl });
   const links = createLinks({ sql, authUrl, lifetimeMinutes: deps.passwordResetMinutes });
   const advice = signInAdvice({ root, sendsMail: deps.mailer !== undefined });
   const all = { ...deps, root, devices, links, advice, attempts: createAttempts({ ...deps, devices }) };
   return {
     signIn: createSignIn(all),
     account: createAccount(all),
+    landing: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.landingOf(userId))),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),
   };

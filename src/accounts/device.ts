@@ -5,6 +5,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { DoorRequest } from '#http/route.ts';
+import type { Keys } from '#kernel/keys.ts';
 
 const NONCE_BYTES = 16;
 const LIFETIME_SECONDS = 365 * 86_400;
@@ -29,22 +30,24 @@ const parse = (value: string | undefined) => {
   return { nonce, since: Number(since), proof: Buffer.from(proof, 'base64url') };
 };
 
+const mac = (key: Buffer, ...parts: readonly (string | number)[]): Buffer =>
+  createHmac('sha256', key).update(JSON.stringify(parts)).digest();
+
+const proofOf = (key: Buffer, nonce: string, since: number, { email, passwordHash }: DeviceAccount): Buffer =>
+  mac(key, 'proof', nonce, since, email.toLowerCase(), passwordHash);
+
 const secondsOf = (at: Date): number => Math.floor(at.getTime() / 1_000);
 
 /**
- * `key`: 32 bytes. Nothing is stored: a cookie is a random nonce, the second it was made, and the HMAC-SHA256 of both with
+ * `keys`: 32 bytes each. Nothing is stored: a cookie is a random nonce, the second it was made, and the HMAC-SHA256 of both with
  * the account and its password hash, so that whoever collected cookies has nothing left after a year or a new password.
  * There is one for each account, under a name that tells nobody which.
  */
-export const createDevices = ({ key, authUrl }: { key: Uint8Array; authUrl: string }): Devices => {
+export const createDevices = ({ keys, authUrl }: { keys: Keys; authUrl: string }): Devices => {
   const secure = authUrl.startsWith('https:');
   const prefix = secure ? '__Host-halcyon-device-' : 'halcyon-device-';
-  const mac = (...parts: readonly (string | number)[]): Buffer =>
-    createHmac('sha256', key).update(JSON.stringify(parts)).digest();
-  const nameOf = ({ email }: DeviceAccount): string =>
-    prefix + mac('name', email.toLowerCase()).toString('base64url').slice(0, NAME_LENGTH);
-  const proofOf = (nonce: string, since: number, { email, passwordHash }: DeviceAccount): Buffer =>
-    mac('proof', nonce, since, email.toLowerCase(), passwordHash);
+  const nameOf = (key: Buffer, { email }: DeviceAccount): string =>
+    prefix + mac(key, 'name', email.toLowerCase()).toString('base64url').slice(0, NAME_LENGTH);
   const cookie = (name: string, value: string, maxAge: number): string =>
     stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
   /** Those of other accounts that there is no room for beside a new one. */
@@ -54,19 +57,28 @@ export const createDevices = ({ key, authUrl }: { key: Uint8Array; authUrl: stri
       .toSorted((a, b) => (parse(cookies[b])?.since ?? 0) - (parse(cookies[a])?.since ?? 0))
       .slice(ACCOUNTS_MAX - 1);
 
+  const recognizeWith = (key: Buffer, { cookies, now }: Asked, account: DeviceAccount): string | undefined => {
+    const found = parse(cookies[nameOf(key, account)]);
+    if (found === undefined) return undefined;
+    const isProved = timingSafeEqual(found.proof, proofOf(key, found.nonce, found.since, account));
+    const isFresh = found.since + LIFETIME_SECONDS > secondsOf(now);
+    return isProved && isFresh ? found.nonce : undefined;
+  };
+
   return {
-    recognize: ({ cookies, now }, account) => {
-      const found = parse(cookies[nameOf(account)]);
-      if (found === undefined) return undefined;
-      const isProved = timingSafeEqual(found.proof, proofOf(found.nonce, found.since, account));
-      const isFresh = found.since + LIFETIME_SECONDS > secondsOf(now);
-      return isProved && isFresh ? found.nonce : undefined;
+    recognize: (request, account) => {
+      for (const key of keys) {
+        const nonce = recognizeWith(key, request, account);
+        if (nonce !== undefined) return nonce;
+      }
+      return undefined;
     },
     remember: (request, account) => {
-      const name = nameOf(account);
+      const [key] = keys;
+      const name = nameOf(key, account);
       const nonce = randomBytes(NONCE_BYTES).toString('base64url');
       const since = secondsOf(request.now);
-      const value = `${nonce}.${since}.${proofOf(nonce, since, account).toString('base64url')}`;
+      const value = `${nonce}.${since}.${proofOf(key, nonce, since, account).toString('base64url')}`;
       return [cookie(name, value, LIFETIME_SECONDS), ...surplus(request, name).map((other) => cookie(other, '', 0))];
     },
   };

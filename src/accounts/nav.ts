@@ -9,7 +9,8 @@ const entry = (href: string, text: string, isCurrent: boolean): Markup =>
 /** For the shell's `nav`. `root` is the path under which the pages live, without a slash at its end. */
 export const accountNav = (root: string, current?: Section): Markup =>
   html`<nav aria-label="Your pages">
-    ${entry(`${root}/stores`, 'Stores', false)} ${entry(`${root}/account`, 'Account', current === 'account')}
+    ${entry(`${root}/home`, 'Stores', false)} ${entry(`${root}/account#connected`, 'Connected apps', false)}
     ${entry(`${root}/account/clients`, 'Your apps', current === 'apps')}
+    ${entry(`${root}/account`, 'Account', current === 'account')}
     <form method="post" action="${root}/sign-out"><button type="submit">Sign out</button></form>
   </nav>`;

@@ -44,7 +44,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       const returnTo = returnPath(request.query.get('return_to'));
       // With somewhere to return to, the form is shown to the signed-in too: that is how they switch to another account.
       const session = returnTo === undefined ? await sessions.find(request) : null;
-      if (session !== null) return redirectAnswer(`${root}/account`);
+      if (session !== null) return redirectAnswer(`${root}/home`);
       return htmlAnswer(200, signInPage({ root, returnTo, email: '', alert: undefined }));
     },
 
@@ -55,7 +55,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
       const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
       if (cookies === undefined) return htmlAnswer(422, signInPage({ root, returnTo, email, alert: WRONG }));
-      return redirectAnswer(returnTo ?? `${root}/account`, { 'Set-Cookie': cookies });
+      return redirectAnswer(returnTo ?? `${root}/home`, { 'Set-Cookie': cookies });
     },
 
     signOut: async (request) => {

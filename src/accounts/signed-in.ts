@@ -4,6 +4,7 @@ import { rootOf } from '#http/root.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { formNonce, isFormNonce } from './form-nonce.ts';
 import { accountNav } from './nav.ts';
 import type { Session, Sessions } from './sessions.ts';
@@ -19,6 +20,8 @@ export type SignedIn = {
   form: (boundTo: (request: DoorRequest) => Bound, handle: Handle) => DoorHandler;
   /** For the hidden field `nonce` of a form. */
   nonce: (session: Session, bound: Bound) => string;
+  /** Whether such a field is one that this session was given. */
+  isNonce: (given: string | null, session: Session, bound: Bound) => boolean;
 };
 
 const stalePage = (root: string): string =>
@@ -32,9 +35,11 @@ const stalePage = (root: string): string =>
     </div>`,
   });
 
-export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonceKey: Uint8Array }): SignedIn => {
+export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonceKeys: Keys }): SignedIn => {
   const root = rootOf(deps.authUrl);
-  const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKey, session, bound);
+  const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKeys, session, bound);
+  const isNonce: SignedIn['isNonce'] = (given, session, bound) =>
+    isFormNonce(given, deps.nonceKeys, { session, bound });
 
   const page: SignedIn['page'] = (handle) => async (request) => {
     const session = await deps.sessions.find(request);
@@ -48,9 +53,10 @@ export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonc
   return {
     page,
     nonce,
+    isNonce,
     form: (boundTo, handle) =>
       page(async (request, session) =>
-        isFormNonce(request.form.get('nonce'), nonce(session, boundTo(request)))
+        isNonce(request.form.get('nonce'), session, boundTo(request))
           ? handle(request, session)
           : htmlAnswer(403, stalePage(root)),
       ),

@@ -8,6 +8,7 @@ import { findClient } from '#oauth/clients/queries.ts';
 import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
 import { notFound } from '#kernel/problem.ts';
 import { readConfig } from '#config.ts';
+import { answer, examples } from './command.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import { addRegistrationToken } from './registration-token.ts';
@@ -58,7 +59,7 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       now: new Date(),
     };
     const credentials = await (options.public === true ? createPublicClient : createClient)(sql, client);
-    terminal.print(JSON.stringify(credentials, null, 2));
+    answer(terminal, credentials);
   });
 
 const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void> =>
@@ -66,15 +67,15 @@ const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void
     const { clientSecretOverlapHours } = readConfig(terminal.env, terminal.cwd).oauth;
     const overlapHours = isAtOnce ? 0 : clientSecretOverlapHours;
     const secret = await rotateSecret(sql, { clientId: clientId(id), overlapHours }, operator());
-    const answer = { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours };
-    terminal.print(JSON.stringify(answer, null, 2));
+    const made = { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours };
+    answer(terminal, made);
   });
 
 /** Cannot be undone, so that a person is asked, and a program has to say that it means it. */
 const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
   if (ask === undefined) throw new UserError('Nothing was deleted: say --yes where nobody is there to be asked');
-  const answer = await ask(`${question} [y/N] `);
-  if (!/^y(es)?$/i.test(answer.trim())) throw new UserError('Nothing was deleted');
+  const said = await ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(said.trim())) throw new UserError('Nothing was deleted');
 };
 
 const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
@@ -83,7 +84,7 @@ const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> 
     if (client === undefined) throw notFound('client');
     if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? Everybody's connection to it ends.`);
     await removeClient({ sql, changelog }, id, operator());
-    terminal.print(JSON.stringify({ client_id: id, deleted: true }, null, 2));
+    answer(terminal, { client_id: id, deleted: true });
   });
 
 const addCreate = (command: Command, terminal: Terminal): void => {
@@ -107,9 +108,11 @@ const addCreate = (command: Command, terminal: Terminal): void => {
     .option('--trusted', 'may publish events for any store (client_credentials, scope platform)')
     .addHelpText(
       'after',
-      '\nExamples:\n  halcyon client create --name Mailer --redirect-uri https://mailer.example/callback\n' +
-        '  halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback\n' +
-        '  halcyon client create --name Platform --trusted',
+      examples(
+        'halcyon client create --name Mailer --redirect-uri https://mailer.example/callback',
+        'halcyon client create --name Desk --public --redirect-uri http://127.0.0.1/callback',
+        'halcyon client create --name Platform --trusted',
+      ),
     )
     .action((options: Options) => create(terminal, options));
 };
@@ -123,12 +126,12 @@ const addDeed = (
   command
     .command(deed.name)
     .description(deed.description)
-    .argument('<client_id>')
-    .addHelpText('after', `\nExample:\n  halcyon client ${deed.name} 5f0c1d9e8b7a6f5e4d3c2b1a`)
+    .argument('<client_id>', 'as `client create` printed it')
+    .addHelpText('after', examples(`halcyon client ${deed.name} 5f0c1d9e8b7a6f5e4d3c2b1a`))
     .action((id: string) =>
       asGuest(terminal, async ({ sql }) => {
         await deed.run(sql, clientId(id));
-        terminal.print(JSON.stringify({ client_id: id, [deed.done]: true }, null, 2));
+        answer(terminal, { client_id: id, [deed.done]: true });
       }),
     );
 };
@@ -139,9 +142,9 @@ export const createClientCommand = (terminal: Terminal): Command => {
   command
     .command('rotate-secret')
     .description('make a new secret, shown this once; older ones go on for a day')
-    .argument('<client_id>')
+    .argument('<client_id>', 'as `client create` printed it')
     .option('--now', 'end all older ones at once, for one that somebody else has seen')
-    .addHelpText('after', '\nExample:\n  halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now')
+    .addHelpText('after', examples('halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now'))
     .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));
   addDeed(command, terminal, {
     name: 'verify',
@@ -152,9 +155,9 @@ export const createClientCommand = (terminal: Terminal): Command => {
   command
     .command('delete')
     .description('delete a client; all that people have allowed it ends at once')
-    .argument('<client_id>')
+    .argument('<client_id>', 'as `client create` printed it')
     .option('--yes', 'without asking first')
-    .addHelpText('after', '\nExample:\n  halcyon client delete 5f0c1d9e8b7a6f5e4d3c2b1a')
+    .addHelpText('after', examples('halcyon client delete 5f0c1d9e8b7a6f5e4d3c2b1a --yes'))
     .action((id: string, options: { yes?: true }) => remove(terminal, id, options.yes === true));
   addRegistrationToken(command, terminal);
   return command;

@@ -1,15 +1,13 @@
 /** What every command stands on: settings, a migrated database, the key for secrets at rest. */
-import { randomBytes } from 'node:crypto';
-import { readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { findRunning, startEmbedded } from '#database/embedded.ts';
 import { migrate, MIGRATIONS } from '#database/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import { checkSealingKey } from '#database/sealing-key.ts';
+import type { Keys } from '#kernel/keys.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Config } from '#config.ts';
+import { openKeyFile } from './key-file.ts';
 
-const KEY_FILE = 'secret-key';
 /** One for partitions, one for housekeeping: each holds it under a lock while it works. */
 const DIRECT_CONNECTIONS = 2;
 
@@ -17,7 +15,12 @@ export type House = {
   sql: Sql;
   /** To PostgreSQL itself, also where `DATABASE_URL` leads to PgBouncer. */
   direct: Sql;
-  secretKey: Buffer;
+  /** The first seals; the others open what is not sealed with it. */
+  secretKeys: Keys;
+  /** Whether the first is the key that the database is sealed with; otherwise it waits for `halcyon rekey`. */
+  isKeyAdopted: boolean;
+  /** The migrations that this opening brought. */
+  applied: readonly string[];
   /** Fulfils when the embedded server ends by itself; never where there is none. */
   databaseEnded: Promise<string>;
   close: () => Promise<void>;
@@ -35,19 +38,12 @@ const openDatabase = async (config: Config, log: Log, isGuest: boolean): Promise
   return { address: embedded.address, ended: embedded.exited, stop: embedded.stop };
 };
 
-/** The operator's key, or with the embedded database one that is generated into the data folder (mode 0600). */
-const openSecretKey = async (config: Config): Promise<{ key: Buffer; from: string }> => {
-  if (config.secretKey !== undefined) return { key: config.secretKey, from: 'HALCYON_SECRET_KEY' };
-  const path = join(config.dataDir, KEY_FILE);
-  try {
-    return { key: Buffer.from((await readFile(path, 'utf8')).trim(), 'hex'), from: path };
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
-  const key = randomBytes(32);
-  await writeFile(`${path}.new`, `${key.toString('hex')}\n`, { mode: 0o600 });
-  await rename(`${path}.new`, path);
-  return { key, from: path };
+/** The operator's keys, or with the embedded database one that is generated into the data folder. */
+const openSecretKeys = async (config: Config): Promise<{ keys: Keys; from: string }> => {
+  const { secretKeys, dataDir } = config;
+  if (secretKeys === undefined) return openKeyFile(dataDir, Date.now());
+  const others = secretKeys.length > 1 ? ', like HALCYON_SECRET_KEY_OTHER,' : '';
+  return { keys: secretKeys, from: `HALCYON_SECRET_KEY${others}` };
 };
 
 /**
@@ -57,7 +53,7 @@ const openSecretKey = async (config: Config): Promise<{ key: Buffer; from: strin
 export const openHouse = async (
   config: Config,
   log: Log,
-  options: { isGuest: boolean; worker?: number },
+  options: { isGuest: boolean; worker?: number; onMigration?: (name: string) => void },
 ): Promise<House> => {
   const database = await openDatabase(config, log, options.isGuest);
   const { connections, silenceMs } = config.database;
@@ -77,10 +73,10 @@ export const openHouse = async (
   try {
     await checkServer(direct);
     if (isShared) await checkServer(sql);
-    const secretKey = await openSecretKey(config);
-    await migrate(direct, MIGRATIONS);
-    await checkSealingKey(direct, secretKey);
-    return { sql, direct, secretKey: secretKey.key, databaseEnded: database.ended, close };
+    const { keys: secretKeys, from } = await openSecretKeys(config);
+    const { applied } = await migrate(direct, MIGRATIONS, options.onMigration);
+    const isKeyAdopted = await checkSealingKey(direct, { keys: secretKeys, from });
+    return { sql, direct, secretKeys, isKeyAdopted, applied, databaseEnded: database.ended, close };
   } catch (error) {
     await close();
     throw error;

@@ -1,12 +1,15 @@
 /** `halcyon migrate`: opening the house does it; the command is for a deployment that wants it as a step of its own. */
 import { createLog } from '#kernel/log.ts';
 import { readConfig } from '#config.ts';
+import { answer } from './command.ts';
 import { openHouse } from './house.ts';
 import type { Terminal } from './terminal.ts';
 
 export const migrateOnly = async (terminal: Terminal): Promise<void> => {
   const config = readConfig(terminal.env, terminal.cwd);
-  const house = await openHouse(config, createLog(config.logLevel), { isGuest: true });
+  const onMigration = (name: string): void => terminal.warn(`Applying ${name}`);
+  const house = await openHouse(config, createLog(config.logLevel), { isGuest: true, onMigration });
   await house.close();
-  terminal.print('The database has the schema of this version.');
+  if (terminal.isJson === true) answer(terminal, { applied: house.applied });
+  else terminal.print('The database has the schema of this version.');
 };

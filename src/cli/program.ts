@@ -2,33 +2,66 @@
 import { Command } from 'commander';
 import { VERSION } from '#version.ts';
 import { createClientCommand } from './client.ts';
+import { examples, exitCodes, finish } from './command.ts';
+import { createListenCommand } from './listen/command.ts';
+import { createLoginCommands } from './login/command.ts';
 import { migrateOnly } from './migrate.ts';
+import { createBackupCommand } from './backup/command.ts';
+import { createDoctorCommand } from './doctor/command.ts';
 import { createPublishCommand } from './publish/command.ts';
+import { createRekeyCommand } from './rekey.ts';
 import { serve } from './serve.ts';
 import { createStoreCommand } from './store.ts';
 import type { Terminal } from './terminal.ts';
+import { createTriggerCommand } from './trigger.ts';
 import { createUserCommand } from './user.ts';
+import { createVerifyCommand } from './verify/command.ts';
 
-export const createProgram = (terminal: Terminal): Command => {
-  const program = new Command('halcyon')
-    .description('The partner platform of a store-commerce service: hypermedia API, OAuth 2.0 server, webhook engine.')
-    .version(VERSION);
+const addServing = (program: Command, terminal: Terminal): void => {
   program
-    .command('serve', { isDefault: true })
-    .description('serve the API, the pages and the deliveries')
+    .command('serve')
+    .description('serve the API, the pages and the deliveries; with no DATABASE_URL on a PostgreSQL of its own')
     .option('--no-deliver', 'leave the deliveries to other processes')
+    .addHelpText('after', examples('halcyon serve', 'PORT=8090 halcyon serve --no-deliver'))
     .action((options: { deliver: boolean }) => serve(terminal, options.deliver ? ['serve', 'deliver'] : ['serve']));
   program
     .command('deliver')
-    .description('deliver webhooks, and serve nothing')
+    .description('deliver webhooks, and serve nothing; as many processes as you like, with DATABASE_URL')
+    .addHelpText('after', examples('halcyon deliver'))
     .action(() => serve(terminal, ['deliver']));
   program
     .command('migrate')
     .description('bring the database to the schema of this version')
+    .addHelpText('after', examples('halcyon migrate'))
     .action(() => migrateOnly(terminal));
+};
+
+const HELP = `
+Every command has --help with an example. Settings are read from the environment: docs/operating.md.
+In a checkout halcyon is: npm run -s halcyon --`;
+
+/** Grouped by who uses them. */
+export const createProgram = (terminal: Terminal): Command => {
+  const program = new Command('halcyon')
+    .description('The partner platform of a store-commerce service: hypermedia API, OAuth 2.0 server, webhook engine.')
+    .version(VERSION)
+    .addHelpText('after', HELP)
+    .addHelpText('after', exitCodes());
+  program.commandsGroup('For whoever runs Halcyon:');
+  addServing(program, terminal);
+  program.addCommand(createDoctorCommand(terminal));
+  program.addCommand(createBackupCommand(terminal));
   program.addCommand(createUserCommand(terminal));
   program.addCommand(createStoreCommand(terminal));
   program.addCommand(createClientCommand(terminal));
+  program.addCommand(createRekeyCommand(terminal));
+  program.commandsGroup('For the platform that publishes:');
   program.addCommand(createPublishCommand(terminal));
-  return program;
+  program.commandsGroup('For whoever builds an app:');
+  for (const command of createLoginCommands(terminal)) program.addCommand(command);
+  program.addCommand(createListenCommand(terminal));
+  program.addCommand(createTriggerCommand(terminal));
+  program.addCommand(createVerifyCommand(terminal));
+  program.commandsGroup('Help:').helpCommand('help [command]', 'show the help of a command');
+  return finish(program);
 };

@@ -1,6 +1,7 @@
 /** `halcyon client registration-token`: lets programs register clients, and takes that back. */
 import type { Command } from 'commander';
 import { createRegistrationToken, idOfInvitation, revokeRegistrationToken } from '#oauth/registration/invitation.ts';
+import { answer, examples } from './command.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
@@ -17,14 +18,14 @@ const invite = (terminal: Terminal, text: string): Promise<void> =>
   asGuest(terminal, async ({ sql }) => {
     const days = daysOf(text);
     const token = await createRegistrationToken(sql, { days, now: new Date() });
-    terminal.print(JSON.stringify({ id: idOfInvitation(token), registration_token: token, days }, null, 2));
+    answer(terminal, { id: idOfInvitation(token), registration_token: token, days });
   });
 
 const revoke = (terminal: Terminal, which: string): Promise<void> =>
   asGuest(terminal, async ({ sql }) => {
     const id = await revokeRegistrationToken(sql, which, new Date());
     if (id === undefined) throw new UserError('--revoke: there is no such registration token, or it has run out');
-    terminal.print(JSON.stringify({ id, revoked: true }, null, 2));
+    answer(terminal, { id, revoked: true });
   });
 
 export const addRegistrationToken = (command: Command, terminal: Terminal): void => {
@@ -35,8 +36,10 @@ export const addRegistrationToken = (command: Command, terminal: Terminal): void
     .option('--revoke <id>', 'end one instead: by the id that was printed with it, or by the token itself')
     .addHelpText(
       'after',
-      '\nExamples:\n  halcyon client registration-token --days 30\n' +
-        '  halcyon client registration-token --revoke 5f0c1d9e8b7a6f5e',
+      examples(
+        'halcyon client registration-token --days 30',
+        'halcyon client registration-token --revoke 5f0c1d9e8b7a6f5e',
+      ),
     )
     .action((options: { days: string; revoke?: string }) =>
       options.revoke === undefined ? invite(terminal, options.days) : revoke(terminal, options.revoke),

@@ -3,13 +3,17 @@ import { createServer } from 'node:net';
 import { systemClock } from '#kernel/clock.ts';
 import { stopAll, type Running } from '#kernel/lifecycle.ts';
 import { createLog, type Log } from '#kernel/log.ts';
+import { provideCommandLineClient } from '#oauth/clients/command-line.ts';
 import { startApp, type Role } from '#app.ts';
 import { VERSION } from '#version.ts';
 import { readConfig, type Config } from '#config.ts';
 import { openDemo, type Demo } from './demo.ts';
 import { UserError } from './explain.ts';
 import { openHouse, type House } from './house.ts';
+import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
+
+const LAST_PORT = 65_535;
 
 /** Before anything is made: a port that is taken must not leave half a house behind. `setting` is what would move it. */
 const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> => {
@@ -17,13 +21,13 @@ const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'ME
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   probe.once('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EADDRINUSE')
-      reject(new UserError(`Port ${port} on ${host} is taken: stop what uses it, or set ${setting} to another`));
-    else
       reject(
         new UserError(
-          `Cannot listen on ${host}:${port} (${error.code}): set HOST and ${setting} to an address of this machine`,
+          `Port ${port} on ${host} is taken: stop what uses it, or choose another, such as ${setting}=${port === LAST_PORT ? port - 1 : port + 1}`,
         ),
       );
+    else
+      reject(new UserError(`Cannot listen on ${host}:${port} (${error.code}). ${adviceOnPort(error.code, setting)}`));
   });
   probe.listen(port, host, resolve);
   await promise;
@@ -39,7 +43,7 @@ const withDemoDefaults = (config: Config): Config => {
   return { ...config, delivery: { ...config.delivery, allowedNetworks: LOOPBACK } };
 };
 
-const summary = (config: Config, demo: Demo | undefined): string => {
+const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): string => {
   const lines = [
     `Halcyon ${VERSION} is ready.`,
     '',
@@ -47,14 +51,16 @@ const summary = (config: Config, demo: Demo | undefined): string => {
     `  Sign in        ${config.authUrl}/sign-in`,
   ];
   if (demo !== undefined) {
+    // The command finds the demo by its folder, and by nothing else.
+    const publish = `${isElsewhere ? `HALCYON_DATA='${config.dataDir}' ` : ''}npm run -s halcyon -- publish -`;
     lines.push(
       `    e-mail       ${demo.file.user.email}`,
       `    password     ${demo.file.user.password}`,
       `  Demo receiver  ${demo.file.receiver.url}   (prints and verifies what is delivered)`,
       `  Credentials    ${demo.path}`,
       '',
-      'Try next: the transcript in README.md. It begins with',
-      `  curl -H '${config.naming.versionHeader}: 1' ${config.baseUrl}`,
+      'Try next: publish what a shop would, in a second terminal in this folder, and see it arrive here',
+      `  echo '{"event":"transaction/created","resource":{"id":1001}}' | ${publish}`,
     );
   }
   lines.push('', 'ctrl-C stops it; the data stays.');
@@ -92,15 +98,24 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     const demo =
       config.database.url === undefined ? await openDemo({ config, house, print: terminal.print }) : undefined;
     if (demo !== undefined) running.push(demo);
-    const { sql, direct, secretKey } = house;
+    const { sql, direct, secretKeys } = house;
+    if (!house.isKeyAdopted)
+      log.warn(
+        'the secrets in this database are sealed with another key than HALCYON_SECRET_KEY: halcyon rekey changes that',
+      );
+    if (roles.includes('serve')) await provideCommandLineClient(sql, new Date());
     running.push(
-      await startApp({ config, sql, direct, secretKey, clock: systemClock, random: Math.random, log, roles }),
+      await startApp({ config, sql, direct, secretKeys, clock: systemClock, random: Math.random, log, roles }),
     );
     // Somebody may have taken the demo apart, and the house stands without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
     // Beside a database of one's own the standard output is the log's, line by line.
     const say = demo === undefined ? terminal.warn : terminal.print;
-    say(roles.includes('serve') ? summary(config, demo) : `Halcyon ${VERSION} is delivering.`);
+    say(
+      roles.includes('serve')
+        ? summary(config, demo, Boolean(terminal.env['HALCYON_DATA']))
+        : `Halcyon ${VERSION} is delivering.`,
+    );
     await untilOver(told, house, log);
   } finally {
     await stopAll(running, log);

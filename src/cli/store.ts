@@ -4,6 +4,7 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#database/pool.ts';
 import { letGo, letIn, openStore, type By } from '#stores/recorded.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
+import { answer, examples } from './command.ts';
 import { UserError } from './explain.ts';
 import { asGuest, type Guest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
@@ -33,22 +34,20 @@ export const createStoreCommand = (terminal: Terminal): Command => {
         .choices(SUBSCRIPTION_EVENTS)
         .default('derived'),
     )
-    .addHelpText(
-      'after',
-      '\nExample:\n  halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com',
-    )
+    .addHelpText('after', examples('halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com'))
     .action((options: StoreDetails) =>
       asGuest(terminal, async (guest) => {
         const { id } = await transaction(guest.sql, (tx) => openStore(tx, options, by(guest)));
-        terminal.print(JSON.stringify({ id }, null, 2));
+        answer(terminal, { id });
       }),
     );
   command
     .command('add-member')
     .description('let a user into a store')
-    .argument('<store_id>')
-    .argument('<user_id>')
+    .argument('<store_id>', 'as `store create` printed it')
+    .argument('<user_id>', 'as `user create` printed it')
     .option('--role <role>', 'owner or member', 'owner')
+    .addHelpText('after', examples('halcyon store add-member 4711 42 --role member'))
     .action((store: string, user: string, options: { role: string }) =>
       asGuest(terminal, async (guest) => {
         if (options.role !== 'owner' && options.role !== 'member')
@@ -56,20 +55,20 @@ export const createStoreCommand = (terminal: Terminal): Command => {
         const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
         const { role } = options;
         await transaction(guest.sql, (tx) => letIn(tx, { storeId, userId, role }, by(guest)));
-        terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, role }, null, 2));
+        answer(terminal, { store_id: storeId, user_id: userId, role });
       }),
     );
   command
     .command('remove-member')
     .description('take a user out of a store; apps they let into it stop working at once')
-    .argument('<store_id>')
-    .argument('<user_id>')
-    .addHelpText('after', '\nExample:\n  halcyon store remove-member 4711 42')
+    .argument('<store_id>', 'as `store create` printed it')
+    .argument('<user_id>', 'as `user create` printed it')
+    .addHelpText('after', examples('halcyon store remove-member 4711 42'))
     .action((store: string, user: string) =>
       asGuest(terminal, async (guest) => {
         const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
         await transaction(guest.sql, (tx) => letGo(tx, { storeId, userId }, by(guest)));
-        terminal.print(JSON.stringify({ store_id: storeId, user_id: userId, removed: true }, null, 2));
+        answer(terminal, { store_id: storeId, user_id: userId, removed: true });
       }),
     );
   return command;

@@ -11,6 +11,7 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction, type Queryable } from '#database/pool.ts';
 import { revokeGrantsOf } from '#oauth/connected/connected.ts';
 import { readConfig } from '#config.ts';
+import { answer, examples } from './command.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
@@ -27,14 +28,12 @@ const existing = async (sql: Queryable, email: string): Promise<Credentials> => 
   return user;
 };
 
-const print = (terminal: Terminal, value: object): void => terminal.print(JSON.stringify(value, null, 2));
-
 const create = (terminal: Terminal, email: string): Promise<void> =>
   asGuest(terminal, async ({ sql }) => {
     const password = newPassword();
     const user = await prepareUser(passwords, { email, password });
     const { id } = await transaction(sql, (tx) => addUser(tx, user, { origin, now: new Date() }));
-    print(terminal, { id, email, password });
+    answer(terminal, { id, email, password });
   });
 
 const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Promise<void> =>
@@ -45,7 +44,7 @@ const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Pr
       if (!(await updateDisabled(tx, id, isDisabled ? now : null))) return;
       await recordDeed(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
     });
-    print(terminal, { id, email, disabled: isDisabled });
+    answer(terminal, { id, email, disabled: isDisabled });
   });
 
 const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean): Promise<void> =>
@@ -66,7 +65,7 @@ const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean
         now: new Date(),
       });
     });
-    print(terminal, { id, email, password });
+    answer(terminal, { id, email, password });
   });
 
 const resetLink = (terminal: Terminal, email: string): Promise<void> =>
@@ -77,7 +76,9 @@ const resetLink = (terminal: Terminal, email: string): Promise<void> =>
     const link = await links.issue(id, { origin, now: new Date() });
     if (link === undefined)
       throw new UserError(`${email} is disabled: let them in first, with halcyon user enable ${email}`);
-    terminal.print(link);
+    // By itself where a person asked, who is about to send it on.
+    if (terminal.isJson === true) answer(terminal, { id, email, url: link });
+    else terminal.print(link);
   });
 
 export const createUserCommand = (terminal: Terminal): Command => {
@@ -87,7 +88,7 @@ export const createUserCommand = (terminal: Terminal): Command => {
       .command(name)
       .description(description)
       .argument('<email>', 'the address they sign in with')
-      .addHelpText('after', `\nExample:\n  halcyon user ${name} ada@example.com`);
+      .addHelpText('after', examples(`halcyon user ${name} ada@example.com`));
   add('create', 'create a user and print the password that was generated').action((email: string) =>
     create(terminal, email),
   );

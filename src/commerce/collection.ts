@@ -58,7 +58,7 @@ export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation
           resourceDocument({ ...row, storeId, type }, { zoom: request.zoom, fields: null }),
         ),
         total: found.total,
-        links: [{ rel: 'store', href: store, title: 'The store' }],
+        links: [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }],
         ...(type === 'subscription_mrr_snapshot' && {
           charts: async () => revenueCharts(found.rows.map(({ body }) => body)),
         }),

@@ -73,7 +73,13 @@ const linksOf = (address: Address): Link[] => {
   const relations = Object.keys(relationsOf(address.type));
   return [
     { rel: 'self', href: self, title: `This ${wordsOf(address.type)}` },
-    { rel: 'store', href: `${address.baseUrl}/stores/${address.storeId}`, title: 'The store it belongs to' },
+    {
+      rel: 'store',
+      href: `${address.baseUrl}/stores/${address.storeId}`,
+      title: 'The store it belongs to',
+      crumb: 'Store',
+    },
+    { rel: 'send_webhooks', href: `${self}/send_webhooks`, title: 'Send it to webhooks again', isForPrograms: true },
     ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: titleOf(rel) })),
   ];
 };

@@ -1,51 +1,20 @@
 /** What commerce resources and everything that can be embedded in them mean: made from the catalogue, told by explained.json. */
 import { listExample, type Chapter, type Example, type Relation } from '#http/relation.ts';
-import type { Document, Value } from '#hypermedia/document.ts';
+import type { Document } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import { collectionOf, relationsOf, resourceTypes, titleOf, typeOfCollection, type ResourceType } from './catalogue.ts';
+import { collectionOf, relationsOf, resourceTypes, type ResourceType } from './catalogue.ts';
 import { resourceDocument } from './document.ts';
-import explained from './explained.json' with { type: 'json' };
-
-type JsonObject = { readonly [name: string]: Value };
-type Words = { title: string; about: string; sample?: JsonObject | readonly JsonObject[] };
+import { sampleOf, sampleResource, spoken, wordsOf } from './sample.ts';
 
 const STORE_ID = 1001;
 const ITEM = '/stores/:store_id/:collection/:id';
 
-/** Inside of a sentence. */
-const spoken = (name: string): string => titleOf(name).replace(/^./, (first) => first.toLowerCase());
-
-/** An operator may extend relations.json by a relation of which nobody has told anything. */
-const wordsOf = (rel: string): Words => {
-  const told = explained as Readonly<Record<string, Words>>;
-  const words = Object.hasOwn(told, rel) ? told[rel] : undefined;
-  return (
-    words ?? { title: titleOf(rel), about: `What the platform embedded under ${spoken(rel)}.`, sample: [{ id: 1 }] }
-  );
-};
-
-/** One sample, or a list where a relation leads to many. */
-const sampleOf = (rel: string): Value => {
-  const type = typeOfCollection(rel);
-  return wordsOf(rel).sample ?? (type === undefined ? {} : [sampleOf(type)]);
-};
-
-const embedded = (below: Relations): JsonObject =>
-  Object.fromEntries(
-    Object.entries(below).map(([rel, further]): [string, Value] => {
-      const whole = (item: Value): Value => ({ ...(item as JsonObject), _embedded: embedded(further) });
-      const sample = sampleOf(rel);
-      return [rel, Array.isArray(sample) ? (sample as Value[]).map(whole) : whole(sample)];
-    }),
-  );
-
-const idOf = (type: ResourceType): string => JSON.stringify((sampleOf(type) as JsonObject)['id']);
+const idOf = (type: ResourceType): string => JSON.stringify(sampleResource(type)['id']);
 
 const example =
   (type: ResourceType, zoom: Relations): Example =>
   ({ baseUrl }) => {
-    const resource = { ...(sampleOf(type) as JsonObject), _embedded: embedded(relationsOf(type)) };
-    const frozen = { storeId: STORE_ID, type, id: idOf(type), baseUrl, body: JSON.stringify(resource) };
+    const frozen = { storeId: STORE_ID, type, id: idOf(type), baseUrl, body: JSON.stringify(sampleResource(type)) };
     return resourceDocument(frozen, { zoom, fields: null });
   };
 

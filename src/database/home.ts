@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Log } from '#kernel/log.ts';
 import { isReachable, type Account } from './binaries.ts';
-import { DatabaseError } from './pool.ts';
+import { DatabaseError, UnusableError } from './pool.ts';
 
 export type Home = { home: string; account: Account };
 
@@ -22,9 +22,12 @@ export const has = (error: unknown, ...codes: string[]): boolean =>
 /** What is wrong with a data folder that gave this error. */
 export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
   const { code } = cause as NodeJS.ErrnoException;
-  return new DatabaseError(
-    `The data folder ${dataDir} cannot be written (${code}): make it writable, or set HALCYON_DATA to another folder`,
-    { cause },
+  const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+  const what = `The data folder ${dataDir} cannot be written (${code}${isFile ? ', there is a file in its place' : ''})`;
+  return new UnusableError(
+    what,
+    `${isFile ? 'Set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
+    cause,
   );
 };
 

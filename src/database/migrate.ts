@@ -16,7 +16,8 @@ export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 /** Any number would do; it only has to be the same in every process. Locks of `partitions.ts` differ. */
 const LOCK = 7_209_001;
 
-const readMigrations = async (folder: string): Promise<Migration[]> => {
+/** What stands in the folder, in its order. */
+export const migrationsIn = async (folder: string): Promise<Migration[]> => {
   const names = (await readdir(folder)).filter((name) => /^\d{4}-.+\.sql$/.test(name)).sort();
   return Promise.all(
     names.map(async (name) => {
@@ -29,7 +30,7 @@ const readMigrations = async (folder: string): Promise<Migration[]> => {
 
 /** The numbers of the migrations in a folder. */
 export const versionsOf = async (folder: string): Promise<number[]> =>
-  (await readMigrations(folder)).map(({ version }) => version);
+  (await migrationsIn(folder)).map(({ version }) => version);
 
 const check = (migrations: readonly Migration[], applied: readonly Applied[]): void => {
   const known = new Map(migrations.map((migration) => [migration.version, migration]));
@@ -65,10 +66,15 @@ const apply = async (sql: postgres.ReservedSql, { version, name, hash, text }: M
 
 /**
  * Applies what is missing from `folder` and says which files those were. Throws a `DatabaseError` when the database is
- * newer than the code, when an applied file was changed, or when a file fails (it then leaves nothing behind).
+ * newer than the code, when an applied file was changed, or when a file fails (it then leaves nothing behind). `onBegin` is told of
+ * each before it begins: one may take minutes.
  */
-export const migrate = async (sql: Sql, folder: string): Promise<{ applied: string[] }> => {
-  const migrations = await readMigrations(folder);
+export const migrate = async (
+  sql: Sql,
+  folder: string,
+  onBegin: (name: string) => void = () => {},
+): Promise<{ applied: string[] }> => {
+  const migrations = await migrationsIn(folder);
   // A session lock has to be taken and released on one connection, and outlive the transactions.
   const connection = await sql.reserve();
   try {
@@ -81,7 +87,10 @@ export const migrate = async (sql: Sql, folder: string): Promise<{ applied: stri
     check(migrations, done);
     const versions = new Set(done.map((row) => row.version));
     const missing = migrations.filter(({ version }) => !versions.has(version));
-    for (const migration of missing) await apply(connection, migration);
+    for (const migration of missing) {
+      onBegin(migration.name);
+      await apply(connection, migration);
+    }
     return { applied: missing.map(({ name }) => name) };
   } finally {
     // Fails only when the connection is gone, and the lock is gone with it.

@@ -6,7 +6,7 @@ import { dayOf, dayOfId, firstIdOfDay } from '#kernel/ids.ts';
 import type { Queryable, Sql } from './pool.ts';
 
 /** Each is partitioned by range of an id that carries its day: `id`, or the delivery's for `attempt`. */
-const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
+export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
 /** One maintainer at a time; the lock of `migrate.ts` differs. */
 const LOCK = 7_209_002;
 /** Whoever waits for a lock makes all others wait behind it: give up soon, the next run is early enough. */
@@ -29,11 +29,12 @@ const oldestPendingDay = async (sql: Queryable): Promise<number> => {
   return row?.id == null ? Number.POSITIVE_INFINITY : dayOfId(row.id);
 };
 
+/** `apart`: not (or no more) a part of its parent. */
 type State = 'attached' | 'detach pending' | 'apart';
-type Partition = { parent: string; name: string; day: number; state: State };
+export type Partition = { parent: string; name: string; day: number; state: State };
 
 /** All tables with a partition's name; a crash may leave one between two steps of its end. */
-const partitionsOf = async (sql: Queryable): Promise<Partition[]> => {
+export const partitionsOf = async (sql: Queryable): Promise<Partition[]> => {
   const rows = await sql<{ name: string; state: State }[]>`
     select c.relname::text as name,
       case when i.inhrelid is null then 'apart' when i.inhdetachpending then 'detach pending' else 'attached' end as state

@@ -13,7 +13,8 @@ export const readPassword = async (dataDir: string): Promise<string | undefined>
   readFile(passwordPath(dataDir), 'utf8').then(
     (text) => text.trim(),
     (error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return undefined;
+      // ENOTDIR: a file stands where the folder should; a start says so.
+      if (has(error, 'ENOENT', 'ENOTDIR')) return undefined;
       throw error;
     },
   );

@@ -140,6 +140,20 @@ test('checkServer is silent about a good server and tells in a line when there i
   await nowhere.end();
 });
 
+test('what to do is told by what is wrong', async () => {
+  const { address } = database;
+  assert.ok(address.kind === 'socket');
+  for (const [wrong, remedy] of [
+    [{ database: 'nowhere' }, /"nowhere" does not exist\. Make the database \(createdb\)/],
+    [{ user: 'nobody_known' }, /\. See user and password in DATABASE_URL/],
+    [{ directory: '/nowhere' }, /ENOENT.*\. Start the server/],
+  ] as const) {
+    const pool = openPool({ ...address, ...wrong }, { connections: 1, applicationName: 'test' });
+    await assert.rejects(checkServer(pool), remedy);
+    await pool.end();
+  }
+});
+
 test('unavailable is a server that is gone, not a statement that is wrong', async () => {
   const own = openPool(database.address, { connections: 1, applicationName: 'test' });
   const killed = await own`select pg_terminate_backend(pg_backend_pid())`.catch((error: unknown) => error);

@@ -4,6 +4,7 @@
 import type Postgres from 'postgres';
 import { isMistyped, types } from './arrays.ts';
 import { postgres } from './driver.ts';
+import { remedyOf } from './remedy.ts';
 import { counted } from './use.ts';
 
 export type Sql = Postgres.Sql;
@@ -18,6 +19,18 @@ export type DatabaseAddress =
 /** What an operator can mend; the message is one line that says how. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
+}
+
+/** The same with what to do apart, for whoever shows it on a line of its own. */
+export class UnusableError extends DatabaseError {
+  readonly what: string;
+  readonly remedy: string;
+
+  constructor(what: string, remedy: string, cause: unknown) {
+    super(`${what}. ${remedy}`, { cause });
+    this.what = what;
+    this.remedy = remedy;
+  }
 }
 
 /** The oldest PostgreSQL whose SQL Halcyon's statements are written in. */
@@ -132,6 +145,10 @@ export const openPool = (
 export const openBeside = (sql: Sql, connections: number): Sql =>
   withArrays(postgres({ ...sql.options, max: connections } as unknown as Postgres.Options<never>));
 
+/** The addresses and ports that a pool connects to; none where it goes through a socket of the file system. */
+export const serversOf = ({ options: { host, port, path } }: Sql): { host: string; port: number }[] =>
+  path ? [] : host.map((name, at) => ({ host: name.replace(/^\[|\]$/g, ''), port: port[at] ?? 5432 }));
+
 /** Runs `fn` in a transaction: committed when it fulfils, rolled back when it rejects, its value or error handed on. */
 export const transaction = async <T>(
   sql: Sql,
@@ -143,18 +160,20 @@ export const transaction = async <T>(
   return value;
 };
 
-/** Throws a `DatabaseError` unless the server answers and is PostgreSQL 15 or newer. */
-export const checkServer = async (sql: Sql): Promise<void> => {
+/** Throws a `DatabaseError` unless the server answers and is PostgreSQL 15 or newer; answers its version as a number, 180004. */
+export const checkServer = async (sql: Sql): Promise<number> => {
   const rows = await sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number
   `.catch((error: unknown) => {
     const reason =
       error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
-    throw new DatabaseError(`PostgreSQL cannot be used: ${reason}. Check DATABASE_URL and that the server runs`, {
-      cause: error,
-    });
+    throw new UnusableError(`PostgreSQL cannot be used: ${reason}`, remedyOf(error), error);
   });
   const [server] = rows;
-  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return;
-  throw new DatabaseError(`PostgreSQL is version ${server?.version}: Halcyon needs ${OLDEST_MAJOR} or newer`);
+  if (server !== undefined && server.number >= OLDEST_MAJOR * 10_000) return server.number;
+  throw new UnusableError(
+    `PostgreSQL is version ${server?.version}`,
+    `Halcyon needs ${OLDEST_MAJOR} or newer`,
+    undefined,
+  );
 };

@@ -43,3 +43,19 @@ test('any flipped bit, and any cut, is noticed', () => {
     assert.throws(() => open(sealed.subarray(0, length), 'webhook:7'), `cut to ${length} bytes`);
   }
 });
+
+test('with two keys the first seals and either opens, for the same row', () => {
+  const other = randomBytes(32);
+  const [one, both] = [createSealer(other), createSealer(other, key)];
+  const [ours, theirs] = [both.seal('secret', 'webhook:7'), seal('secret', 'webhook:7')];
+  assert.equal(one.open(ours, 'webhook:7'), 'secret');
+  assert.deepEqual(
+    [ours, theirs].map((sealed) => both.open(sealed, 'webhook:7')),
+    ['secret', 'secret'],
+  );
+  assert.deepEqual([ours, theirs].map(both.isCurrent), [true, false]);
+  assert.throws(() => open(ours, 'webhook:7'), /HALCYON_SECRET_KEY/);
+  assert.throws(() => both.open(theirs, 'webhook:8'), /authenticate/);
+  const third = createSealer(randomBytes(32)).seal('secret', 'webhook:7');
+  assert.throws(() => both.open(third, 'webhook:7'), /webhook:7 .* HALCYON_SECRET_KEY_OTHER/);
+});

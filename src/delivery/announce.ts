@@ -58,14 +58,23 @@ export const listenForNews = (
 export const announceWork = (tx: Queryable, work: readonly Work[]): Promise<void> =>
   tell(tx, WORK_CHANNEL, work.map(nameOf));
 
+/**
+ * Webhooks that change with a transaction: told when it commits. After the commit the word could be lost, and a lane that is
+ * busy would go on by the old settings.
+ */
+export const announceChanged = (tx: Queryable, webhooks: readonly LaneName[]): Promise<void> =>
+  tell(
+    tx,
+    WEBHOOK_CHANNEL,
+    webhooks.map(({ shard, webhookId }) => `${shard}:${webhookId}`),
+  );
+
 /** Events of which something was erased, told when it commits: nobody sends them from memory. */
 export const announceErased = (tx: Queryable, { ids }: EventName): Promise<void> => tell(tx, EVENT_CHANNEL, ids);
 
 export type Announcer = Running & {
   /** New work, told at most once in a few milliseconds however often it is said. */
   work: (work: Work) => void;
-  /** A webhook changed; resolves once it is told. */
-  webhook: (lane: LaneName) => Promise<void>;
 };
 
 export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
@@ -86,7 +95,6 @@ export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
       pending.push(nameOf(work));
       timer ??= setTimeout(() => void quietly(flush()), COALESCE_MS);
     },
-    webhook: ({ shard, webhookId }) => quietly(notify(deps.sql, WEBHOOK_CHANNEL, `${shard}:${webhookId}`)),
     stop: async () => {
       clearTimeout(timer);
       await quietly(flush());

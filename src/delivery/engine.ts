@@ -6,6 +6,7 @@ import type { Log } from '#kernel/log.ts';
 import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
 import { Connections, type ConnectionSettings } from './exchange/connections.ts';
 import type { Guard } from './exchange/guard.ts';
+import { createEndUnfetched } from './held/unfetched.ts';
 import { Arrivals } from './lanes/arrivals.ts';
 import { Discovery } from './lanes/discovery.ts';
 import { Fetcher } from './lanes/fetcher.ts';
@@ -14,16 +15,19 @@ import { Lanes, type LanesLimits } from './lanes/lanes.ts';
 import { Timetable } from './lanes/timetable.ts';
 import { Bodies } from './message/bodies.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
+import type { Tell } from './record/notice.ts';
 import type { SwitchOff } from './record/switch-off.ts';
 import type { LeaseSettings } from './shards/heartbeat.ts';
 import { Ownership } from './shards/ownership.ts';
 import { Signal } from './signal.ts';
+import type { TallySettings } from './tally/tally.ts';
 import { openUnderFence, type UnderFence } from './under-fence.ts';
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
-  ConnectionSettings & { bodyCacheBytes: number; relationPrefix: string };
+  ConnectionSettings &
+  TallySettings & { bodyCacheBytes: number; relationPrefix: string };
 
 export type EngineDeps = {
   sql: Sql;
@@ -39,6 +43,8 @@ export type EngineDeps = {
   metrics: EngineMetrics;
   /** Switches a webhook off, in the transaction that holds its shard. */
   switchOff: SwitchOff;
+  /** Tells the people of a store what became of their webhook. */
+  tell: Tell;
   settings: EngineSettings;
 };
 
@@ -60,6 +66,10 @@ export class Engine {
   constructor(deps: EngineDeps) {
     const { sql, clock, log, settings, metrics } = deps;
     this.#metrics = metrics;
+    const want = (lane: Lane, isUrgent?: true) => this.fetcher.want(lane, isUrgent);
+    const send = (lane: Lane) => this.send([lane]);
+    const owns = (shard: number) => this.ownership.owns(shard);
+    const renew = (lane: Lane) => this.renew(lane);
     this.bodies = new Bodies({ sql, ...settings });
     this.lanes = new Lanes(settings, this.bodies);
     this.connections = new Connections({ guard: deps.guard, clock, settings });
@@ -81,8 +91,8 @@ export class Engine {
         this.send(this.lanes.ofShards(shards));
         this.discovery.shards(shards);
       },
-      onReturned: (lane) => this.send([lane]),
-      onSwitchedOff: (lane) => this.fetcher.want(lane),
+      onReturned: send,
+      onSwitchedOff: renew,
     });
     const { recorder, suspects, switchOffs } = this.underFence;
     this.dispatcher = new Dispatcher({
@@ -99,18 +109,19 @@ export class Engine {
       onSettled: (lane) => this.#settled(lane),
       onPaced: (lane) => this.timetable.look(lane),
     });
-    const want = (lane: Lane, isUrgent?: true) => this.fetcher.want(lane, isUrgent);
-    const send = (lane: Lane) => this.send([lane]);
-    const owns = (shard: number) => this.ownership.owns(shard);
     this.timetable = new Timetable({ clock, want, onDue: send });
     const onGivenUp = () => {
       this.timetable.forgetClosed();
       this.dispatcher.forgetClosed();
     };
-    this.discovery = new Discovery({ sql, clock, log, lanes: this.lanes, owns, look: send, onGivenUp });
+    const endUnfetched = createEndUnfetched({ sql, clock, log });
+    const looking = { lanes: this.lanes, owns, look: send, renew, endUnfetched, onGivenUp };
+    this.discovery = new Discovery({ sql, clock, log, ...looking });
     const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
     const { sealer } = deps;
-    this.fetcher = new Fetcher({ sql, clock, log, sealer, bodies: this.bodies, onFilled: send, onCondemned });
+    const fenced = { workerId: settings.workerId, fenceOf: (shard: number) => this.ownership.fenceOf(shard) };
+    const filling = { sealer, bodies: this.bodies, onFilled: send, onCondemned };
+    this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...filling });
     const { lanes, bodies } = this;
     const onArrived = (arrived: Iterable<Lane>) => this.send(arrived);
     this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, want, onArrived });
@@ -124,6 +135,12 @@ export class Engine {
       this.dispatcher.list(lane);
     }
     this.dispatcher.pump();
+  }
+
+  /** The webhook of the lane changed, or may have: nothing is sent to it before its row was read again. */
+  renew(lane: Lane): void {
+    lane.forgetTarget();
+    this.fetcher.want(lane);
   }
 
   /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
@@ -141,10 +158,7 @@ export class Engine {
 
   /** Words of them were not heeded while they were on their way back. */
   #keep(shards: readonly number[]): void {
-    for (const lane of this.lanes.ofShards(shards)) {
-      lane.forgetTarget();
-      this.fetcher.want(lane);
-    }
+    for (const lane of this.lanes.ofShards(shards)) this.renew(lane);
     this.discovery.shards(shards);
   }
 

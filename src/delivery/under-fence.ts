@@ -6,12 +6,14 @@ import type { Lane } from './lanes/lane.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
 import { observed } from './metrics/observed.ts';
 import type { DeactivationSettings } from './policy/deactivation.ts';
+import { warning, type Tell } from './record/notice.ts';
 import { createRecorder, type Recorder } from './record/record.ts';
 import { SwitchOffs, type SwitchOff } from './record/switch-off.ts';
 import type { Ownership } from './shards/ownership.ts';
 import { Suspects } from './suspects/suspects.ts';
+import { Tally, type TallySettings } from './tally/tally.ts';
 
-export type UnderFence = { recorder: Recorder; suspects: Suspects; switchOffs: SwitchOffs };
+export type UnderFence = { recorder: Recorder; suspects: Suspects; switchOffs: SwitchOffs; tally: Tally };
 
 export const openUnderFence = (deps: {
   sql: Sql;
@@ -20,9 +22,11 @@ export const openUnderFence = (deps: {
   metrics: EngineMetrics;
   workerId: number;
   ownership: Pick<Ownership, 'fenceOf' | 'lost' | 'deaths'>;
-  settings: DeactivationSettings & { leaseMs: number };
+  settings: DeactivationSettings & TallySettings & { leaseMs: number };
   /** Switches a webhook off, in the transaction that holds its shard. */
   switchOff: SwitchOff;
+  /** Tells the people of a store what became of their webhook. */
+  tell: Tell;
   /** The shards may be sent for. */
   onReady: (shards: number[]) => void;
   /** The lane may have something to send now. */
@@ -30,15 +34,18 @@ export const openUnderFence = (deps: {
   /** Its settings have to be read again. */
   onSwitchedOff: (lane: Lane) => void;
 }): UnderFence => {
-  const { sql, clock, log, metrics, workerId, ownership, settings, switchOff, onReady, onReturned } = deps;
+  const { sql, clock, log, metrics, workerId, ownership, settings, switchOff, tell, onReady, onReturned } = deps;
   const fenceOf = (shard: number) => ownership.fenceOf(shard);
   const onLost = (shard: number, fence: number) => ownership.lost(shard, fence);
   const fenced = { sql, clock, log, workerId, fenceOf, onLost };
   const suspects = new Suspects({ ...fenced, deathsOf: (shard) => ownership.deaths.of(shard), onReady, onReturned });
   const recorder = createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) });
+  const tally = new Tally({ sql, log, settings });
+  const seen = observed(recorder, { clock, log, metrics: metrics.attempts, tally, workerId });
   return {
     suspects,
-    switchOffs: new SwitchOffs({ ...fenced, metrics, settings, switchOff, onDone: deps.onSwitchedOff }),
-    recorder: observed(recorder, { clock, log, metrics: metrics.attempts, workerId }),
+    tally,
+    switchOffs: new SwitchOffs({ ...fenced, metrics, settings, switchOff, tell, onDone: deps.onSwitchedOff }),
+    recorder: warning(seen, { log, tell }),
   };
 };

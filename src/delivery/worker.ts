@@ -31,7 +31,7 @@ export class Worker implements Running {
   }
 
   async start(): Promise<void> {
-    const { ownership, timetable, discovery, arrivals, bodies, lanes } = this.#engine;
+    const { ownership, timetable, discovery, arrivals, bodies, lanes, underFence } = this.#engine;
     this.#news = await listenForNews(
       this.#deps.direct,
       {
@@ -39,7 +39,7 @@ export class Worker implements Running {
         onWebhook: (lane) => this.webhookChanged(lane),
         onEvents: this.eventsErased,
         onMissed: () => {
-          for (const lane of lanes.all()) this.webhookChanged(lane);
+          for (const lane of lanes.all()) this.#engine.renew(lane);
           bodies.forgetAll();
           discovery.everything();
         },
@@ -49,6 +49,7 @@ export class Worker implements Running {
     ownership.start();
     timetable.start();
     discovery.start();
+    underFence.tally.start();
   }
 
   /** Takes the deliveries that are ours; answers the others, whose owner must be told. */
@@ -72,12 +73,9 @@ export class Worker implements Running {
 
   /** Drops what is known of the webhook: nothing is sent to it before its row was read again. */
   webhookChanged({ shard, webhookId }: LaneName): void {
-    const { ownership, lanes, fetcher } = this.#engine;
-    if (!ownership.owns(shard)) return;
+    const { ownership, lanes } = this.#engine;
     // Also where nothing is in memory: if it was switched off, what it has that is not due yet is ended too.
-    const lane = lanes.get(shard, webhookId);
-    lane.forgetTarget();
-    fetcher.want(lane);
+    if (ownership.owns(shard)) this.#engine.renew(lanes.get(shard, webhookId));
   }
 
   /** Something of these events was erased: they are read again before they are sent. */
@@ -124,7 +122,8 @@ export class Worker implements Running {
   }
 
   async #handBack(): Promise<void> {
-    await Promise.all([this.#news?.stop(), this.#engine.ownership.stop()]);
+    const { ownership, underFence } = this.#engine;
+    await Promise.all([this.#news?.stop(), ownership.stop(), underFence.tally.stop()]);
   }
 
   async #finish(): Promise<void> {

@@ -3,6 +3,7 @@ import { date, number, text, type Document } from '#hypermedia/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Comparisons } from '#kernel/listing.ts';
 import type { PublishedEvent } from './publish.ts';
+import { isTest } from '#commerce/sample.ts';
 
 /** How each property of an event is compared. */
 export const EVENT_PROPERTIES = {
@@ -14,9 +15,11 @@ export const EVENT_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
+export const addressOfEvents = (baseUrl: string, storeId: number): string => `${baseUrl}/stores/${storeId}/events`;
+
 /** Where an event is read. */
 export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: number): string =>
-  `${baseUrl}/stores/${storeId}/events/${event.id}`;
+  `${addressOfEvents(baseUrl, storeId)}/${event.id}`;
 
 /**
  * An event; its resource stands behind `svc:resource` (the latest version) and `svc:payload` (as it was then). Its links
@@ -26,13 +29,16 @@ export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: s
   const self = addressOfEvent(event, baseUrl, storeId);
   const about = { type: event.type, id: event.resourceId };
   const resource = addressOf({ baseUrl, storeId, ...about });
+  const latest = { rel: 'resource', href: resource, title: 'The latest version of what it is about' };
   return {
     name: 'event',
     title: `${nameOf(about)} ${event.action}`,
     links: [
       { rel: 'self', href: self, title: 'This event' },
-      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it happened in' },
-      { rel: 'resource', href: resource, title: 'The latest version of what it is about' },
+      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it happened in', crumb: 'Store' },
+      { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
+      // What was made up is nowhere.
+      ...(isTest(event.action) ? [] : [latest]),
       { rel: 'payload', href: `${self}/payload`, title: 'What it is about, as it was then' },
       { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this event' },
     ],

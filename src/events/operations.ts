@@ -1,5 +1,5 @@
 /** Events over the API: publish (the platform alone), list them, read one, read what it carried. */
-import { relationsOf } from '#commerce/catalogue.ts';
+import { eventsOf, relationsOf, resourceTypes } from '#commerce/catalogue.ts';
 import { resourceDocument } from '#commerce/document.ts';
 import { shapeOf } from '#commerce/shape.ts';
 import type { Sql } from '#database/pool.ts';
@@ -8,6 +8,7 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
 import { parseId, shardOf } from '#kernel/ids.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
@@ -23,7 +24,7 @@ type Deps = {
   relationPrefix: string;
   limits: EventLimits;
   /** What is kept of a body under its idempotency key is an HMAC with it. */
-  fingerprintKey: Buffer;
+  fingerprintKeys: Keys;
   bodyLimitBytes: number;
   search: Search;
 };
@@ -41,7 +42,7 @@ const erased = (): Problem =>
 
 const TITLE = 'The events of this store';
 
-const createPublish = ({ publish, baseUrl, limits, fingerprintKey, bodyLimitBytes }: Deps): Operation =>
+const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitBytes }: Deps): Operation =>
   accepting({
     title: 'Publish events',
     summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, under an Idempotency-Key once; needs the scope platform`,
@@ -52,7 +53,7 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKey, bodyLimitByte
     bodyLimitBytes,
     handle: async (request) => {
       const header = request.headers['idempotency-key'];
-      const { events, keys, isArray } = readPublish(request.body, { limits, header, fingerprintKey });
+      const { events, keys, isArray } = readPublish(request.body, { limits, header, fingerprintKeys });
       const storeId = storeOfAddress(request).storeId;
       const published = await publish({ storeId, events, keys, isArray, now: request.now });
       const documents = published.map((event) => eventDocument(event, storeId, baseUrl));
@@ -73,6 +74,12 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
     title: TITLE,
     rel: 'events',
     properties: EVENT_PROPERTIES,
+    searchedBy: {
+      event: resourceTypes.flatMap(eventsOf),
+      resource_type: resourceTypes,
+      resource_id: null,
+      date_created: null,
+    },
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;
       const store = { shard: shardOf(storeId), storeId };
@@ -83,7 +90,8 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
         path: `${back}/events`,
         items: found.rows.map((event) => eventDocument(event, storeId, baseUrl)),
         total: found.total,
-        links: [{ rel: 'store', href: back, title: 'The store' }],
+        timeZone: found.timeZone,
+        links: [{ rel: 'store', href: back, title: 'The store', crumb: 'Store' }],
       };
     },
   });

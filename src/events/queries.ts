@@ -80,7 +80,7 @@ export const listEvents = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
   wanted: Listing,
-): Promise<{ rows: ListedEvent[]; total: number } | undefined> => {
+): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> => {
   const columns = columnsOf(sql);
   const where = sql`
     where e.shard = ${store.shard} and e.store_id = ${store.storeId}${narrowed(sql, wanted.filters, columns)}`;
@@ -89,17 +89,17 @@ export const listEvents = async (
     ? sql`order by e.date_created desc, e.id desc`
     : sql`order by ${ordered(sql, wanted.order, columns, [sql`e.id`])}`;
   const newest = isPlain ? sql`order by e.id desc limit ${wanted.offset + wanted.limit + APART}` : sql``;
-  const rows = await sql<({ total: number } & (ListedEvent | { id: null }))[]>`
+  const rows = await sql<({ total: number; zone: string } & (ListedEvent | { id: null }))[]>`
     with near as not materialized (
       select e.id, e.resource_type, e.resource_id, e.action, e.version, e.time_zone, e.date_created
       from event e ${where} ${newest}
     ), page as (select * from near e ${sorted} ${paged(sql, wanted)})
-    select (select count(*) from event e ${where}) as total, ${shown(sql)}
+    select (select count(*) from event e ${where}) as total, s.time_zone as zone, ${shown(sql)}
     from store s
     left join page e on true
     where s.shard = ${store.shard} and s.id = ${store.storeId}
     ${sorted}`;
   const [first] = rows;
   if (first === undefined) return undefined;
-  return { rows: rows.flatMap((row) => (row.id === null ? [] : [row])), total: first.total };
+  return { rows: rows.flatMap((row) => (row.id === null ? [] : [row])), total: first.total, timeZone: first.zone };
 };

@@ -57,6 +57,14 @@ export const eventChapter: Chapter = {
       example: resourceExample,
     },
     {
+      rel: 'send_webhooks',
+      title: 'Sending a resource again',
+      about:
+        'A POST here sends the latest version of the resource to webhooks once more, as an event called refeed of its own: to those that webhooks names, or else to all active ones that are for such resources, which event narrows to those that are sent it. It makes no new version, and webhook-id is a new one, since receivers drop what they know. Receivers see Service-Webhook-Refeed: true. What cannot be sent is told webhook by webhook, and then nothing is.',
+      paths: ['/stores/:store_id/:collection/:id/send_webhooks'],
+      makes: 'event',
+    },
+    {
       rel: 'resource',
       title: 'What an event or a delivery is about',
       about:

@@ -4,7 +4,7 @@ import { Problem } from '#kernel/problem.ts';
 import { readPublish } from './request.ts';
 
 const limits = { eventsPerRequest: 3, eventLimitBytes: 200, eventDepth: 3 };
-const asked = { limits, header: undefined, fingerprintKey: Buffer.alloc(32) };
+const asked = { limits, header: undefined, fingerprintKeys: [Buffer.alloc(32)] as const };
 const good = { event: 'transaction/created', resource: { id: 7, total: 1.5 } };
 
 const faultsOf = (body: unknown): string[] => {

@@ -1,6 +1,7 @@
 /** What a publish request says, checked: every fault is named after the member that is wrong, for arrays by its index. */
 import { parseDate } from '#hypermedia/date.ts';
 import { isNative, isResourceId, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import { isObject, judgeEmbedded, type JsonObject } from './embedded.ts';
 import { judgeKeys, keysOf, readKeyOfEvent, type Key } from './keys/key.ts';
@@ -115,7 +116,7 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
 };
 
 /** `header`: the idempotency key of the whole request. */
-type PublishAsked = { limits: EventLimits; header: string | undefined; fingerprintKey: Buffer };
+type PublishAsked = { limits: EventLimits; header: string | undefined; fingerprintKeys: Keys };
 
 export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean };
 
@@ -123,7 +124,7 @@ export type PublishInput = { events: NewEvent[]; keys: Key[]; isArray: boolean }
  * One event or an array of them, and the idempotency keys they have. Throws a 400 with every fault found, or a 409 where
  * nothing is wrong but that Halcyon alone makes such events. `isArray` tells which form the answer takes.
  */
-export const readPublish = (body: unknown, { limits, header, fingerprintKey }: PublishAsked): PublishInput => {
+export const readPublish = (body: unknown, { limits, header, fingerprintKeys }: PublishAsked): PublishInput => {
   const isArray = Array.isArray(body);
   const list: readonly unknown[] = isArray ? body : [body];
   if (list.length === 0 || list.length > limits.eventsPerRequest) {
@@ -138,5 +139,5 @@ export const readPublish = (body: unknown, { limits, header, fingerprintKey }: P
   );
   judgeKeys(names, { header, isArray }, faults);
   if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === NATIVE) ? 409 : 400, faults);
-  return { events, keys: keysOf(events, names, { header, isArray, fingerprintKey }), isArray };
+  return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
 };

@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import type { Caller } from './caller.ts';
+import type { Deed } from './deeds.ts';
+import { ownsStore, type Principal } from '#kernel/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';
 
@@ -16,6 +18,9 @@ type Schema = {
   kind?: Kind;
   isGenerated?: true;
   isOfPlatform?: true;
+  isForPrograms?: true;
+  isOtherName?: true;
+  isMinor?: true;
   description?: string;
   default?: Value;
   minLength?: number;
@@ -67,25 +72,34 @@ const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
     ...(schema.description !== undefined && { hint: schema.description }),
     ...(schema.isGenerated && { isGenerated: true as const }),
     ...(schema.isOfPlatform && { isOfPlatform: true as const }),
+    ...(schema.isForPrograms && { isForPrograms: true as const }),
+    ...(schema.isMinor && { isMinor: true as const }),
     ...(schema.default !== undefined && { value: schema.default }),
   };
 };
 
-/** What a body may say, field by field; nothing of what is only read. */
+/** What a body may say, field by field and each under one name; nothing of what is only read. */
 export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
   const { properties = {}, required = [] } = (schema ?? {}) as {
     properties?: Readonly<Record<string, Schema>>;
     required?: readonly string[];
   };
   return Object.entries(properties)
-    .filter(([, property]) => property.readOnly !== true)
+    .filter(([, { readOnly, isOtherName }]) => readOnly !== true && isOtherName !== true)
     .map(([name, property]) => fieldOf(name, property, required.includes(name)));
 };
 
 /** What is told of a body: of one of many, where it may be many. */
 export const bodyOf = ({ input, told }: Pick<Operation, 'input' | 'told'>): TSchema | undefined => told?.item ?? input;
 
-type Doing = { method: Exclude<Method, 'GET'>; operation: Operation; fields: readonly Field[] };
+type Doing = {
+  name: string;
+  method: Exclude<Method, 'GET'>;
+  operation: Operation;
+  fields: readonly Field[];
+  /** Done at an address of its own below the document's, and only where the document links to it. */
+  isDeed: boolean;
+};
 
 const filled = ({ method, fields }: Doing, document: Document, isForPerson: boolean): readonly Field[] => {
   if (method === 'POST') {
@@ -98,34 +112,51 @@ const filled = ({ method, fields }: Doing, document: Document, isForPerson: bool
   });
 };
 
+/** Where a document stands: its address, and the store that the address names. */
+type Where = { href: string; storeId: number | undefined };
+
 /** Adds the actions of a route to its document: those that the reader may use, at the address that was asked for. */
-export type WithActions = (document: Document, caller: Pick<Caller, 'principal' | 'visitor'>, href: string) => Document;
+export type WithActions = (document: Document, caller: Pick<Caller, 'principal' | 'visitor'>, where: Where) => Document;
+
+const isFor = ({ operation: { access } }: Doing, principal: Principal | null, storeId: number | undefined): boolean => {
+  if (access === 'anyone' || principal === null) return access === 'anyone';
+  return access === 'token' || principal.scope === 'platform' || (access === 'owner' && ownsStore(principal, storeId));
+};
 
 /**
  * Makes what adds a route's actions to its document: with what stands there now filled in.
  * The schemas are read once, when the route is mounted.
  */
-export const createActions = ({ operations }: Resource): WithActions => {
-  const doings = Object.entries(NAMES).flatMap(([method]): Doing[] => {
-    const doing = method as Doing['method'];
-    const operation = operations[doing];
-    return operation === undefined ? [] : [{ method: doing, operation, fields: fieldsOf(bodyOf(operation)) }];
+export const createActions = ({ operations }: Resource, deeds: readonly Deed[]): WithActions => {
+  const own = Object.entries(NAMES).flatMap(([key, name]): Doing[] => {
+    const method = key as Doing['method'];
+    const operation = operations[method];
+    return operation === undefined
+      ? []
+      : [{ name, method, operation, fields: fieldsOf(bodyOf(operation)), isDeed: false }];
   });
-  return (document, { principal, visitor }, href) => {
+  const below = deeds.map(({ name, operation }): Doing => {
+    return { name, method: 'POST', operation, fields: fieldsOf(bodyOf(operation)), isDeed: true };
+  });
+  const doings = [...own, ...below];
+  return (document, { principal, visitor }, { href, storeId }) => {
     // A program makes its own keys, and the same answer twice has one tag.
     const isForPerson = visitor !== null;
+    const linked = new Set(document.links.map(({ rel }) => rel));
     const possible = doings.filter(
-      ({ operation: { access } }) =>
-        access === 'anyone' || (principal !== null && (access === 'token' || principal.scope === 'platform')),
+      (doing) => isFor(doing, principal, storeId) && (!doing.isDeed || linked.has(doing.name)),
     );
     if (possible.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
+    const isAsked = ({ isOfPlatform, isForPrograms }: Field): boolean =>
+      (isPlatform || isOfPlatform !== true) && !(isForPerson && isForPrograms === true);
     const actions = possible.map((doing): Action => ({
-      name: NAMES[doing.method],
+      name: doing.name,
       title: doing.operation.title,
       method: doing.method,
-      href,
-      fields: filled(doing, document, isForPerson).filter((field) => isPlatform || field.isOfPlatform !== true),
+      href: doing.isDeed ? `${href}/${doing.name}` : href,
+      about: doing.operation.summary,
+      fields: filled(doing, document, isForPerson).filter(isAsked),
     }));
     return { ...document, actions };
   };

@@ -1,14 +1,17 @@
 /** Who asks, for what, in which format: everything that is judged before a body is read. */
 import { parseCookie } from 'cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Document } from '#hypermedia/document.ts';
 import type { Markup } from '#hypermedia/markup.ts';
+import { parseId } from '#kernel/ids.ts';
 import { Problem } from '#kernel/problem.ts';
-import { requirePlatform, type Principal } from '#kernel/principal.ts';
+import { requireOwner, requirePlatform, type Principal } from '#kernel/principal.ts';
 import { bearerTokenOf } from './bearer-token.ts';
 import { withoutCors } from './cors.ts';
 import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
-import { negotiate, type Representation } from './negotiate.ts';
+import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
+import type { Params } from './route.ts';
 import { pathOf, queryOf, targetOf, type Services } from './services.ts';
 
 /** Somebody who is signed in and looks with a browser. */
@@ -17,13 +20,15 @@ export type Visitor = {
   /** For the hidden field of a form; `bound` is what the form does. */
   nonceOf: (bound: readonly string[]) => string;
   isNonce: (given: string | null, bound: readonly string[]) => boolean;
+  /** The way around, for the header of a page of this document. */
+  nav: (document: Document) => Markup;
 };
 
 /** What the pages of resources need from whoever keeps sessions. */
 export type Pages = {
   visitorOf: (request: { cookies: Readonly<Record<string, string | undefined>>; now: Date }) => Promise<Visitor | null>;
-  /** The way around, for the header of every page. */
-  nav: (visitor: Visitor | null) => Markup;
+  /** For the header of a page that anybody may read. */
+  strangersNav: () => Markup;
   /** Where somebody who is not signed in is sent; comes back to `path`. */
   signInAt: (path: string) => string;
 };
@@ -53,6 +58,17 @@ const requireVersion = (header: string | string[] | undefined, name: string): vo
   if (header === API_VERSION) return;
   const message = `The header ${name} must be ${API_VERSION}, the one supported version`;
   throw new Problem(400, { code: 'version_unsupported', message, field: name });
+};
+
+/** Throws a 403 where something is for others to do. */
+export const requireAccess = (
+  access: Operation['access'],
+  principal: Principal | null,
+  { params }: Pick<FastifyRequest, 'params'>,
+): void => {
+  if (principal === null) return;
+  if (access === 'platform') requirePlatform(principal);
+  if (access === 'owner') requireOwner(principal, parseId((params as Params)['store_id'] ?? ''));
 };
 
 /** A token in the query is refused, whatever the header says (RFC 6750 §2.3). */
@@ -112,9 +128,10 @@ export const callerOf = async (
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
-  asked: { access: Operation['access']; isDocumentation: boolean },
+  asked: { access: Operation['access']; isDocumentation: boolean; isStream: boolean },
 ): Promise<Caller> => {
-  const representation = negotiate(request.headers.accept);
+  const { accept } = request.headers;
+  const representation = asked.isStream ? negotiateStream(accept) : negotiate(accept);
   const isPage = representation.format.isPage === true;
   const { isDocumentation } = asked;
   const isBrowser = isBrowsing(request, representation);
@@ -128,6 +145,6 @@ export const callerOf = async (
   const principal = isBrowser ? (visitor?.principal ?? null) : await bearerOf(services, request, access);
   // Before it is said what the caller may not do: asking for that costs as much.
   reply.headers(services.rateLimit(principal));
-  if (access === 'platform' && principal !== null) requirePlatform(principal);
+  requireAccess(access, principal, request);
   return { representation, principal, visitor, isBrowser };
 };

@@ -13,6 +13,12 @@ export type Hints = {
   isGenerated?: true;
   /** Only the scope platform may change it: nobody else is asked for it. */
   isOfPlatform?: true;
+  /** Of no use to a person: no page asks for it. */
+  isForPrograms?: true;
+  /** Few want it: forms fold it up. */
+  isMinor?: true;
+  /** Of another member, for clients that know it by that: forms ask for one of the two. */
+  isOtherName?: true;
 };
 
 /** `null` and `""` clear it. Lengths count code points. */

@@ -1,5 +1,5 @@
 /** Operations that read a collection. */
-import type { Document, Link, Naming } from '#hypermedia/document.ts';
+import type { Document, Link, Naming, Search } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
@@ -20,7 +20,21 @@ export type Listed = {
   title?: string;
   naming?: Naming;
   charts?: Charted;
+  /** In which people mean what they search by: the store's. */
+  timeZone?: string;
 };
+
+/** Names of properties, each with what may be chosen of it; null where that is anything. */
+type SearchedBy = Readonly<Record<string, readonly string[] | null>>;
+
+const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['fields'] =>
+  Object.entries(searchedBy).flatMap(([name, choices]): Search['fields'] => {
+    const comparison = properties[name];
+    if (comparison === 'date')
+      return ['greaterthan', 'lessthan'].map((side) => ({ name: `${name}:${side}`, kind: 'date' }));
+    if (comparison === 'number' || comparison === 'boolean') return [{ name, kind: comparison }];
+    return [choices === null ? { name, kind: 'text' } : { name, kind: 'enumeration', choices }];
+  });
 
 /**
  * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
@@ -34,6 +48,8 @@ export const listing = (
     title: string;
     properties: Comparisons;
     isOpen?: true;
+    /** What people search by, of the properties: pages have a form for it. Dates take two fields, from and to. */
+    searchedBy?: SearchedBy;
     closedAt?: (params: Params) => Comparisons | undefined;
     /** What `zoom` may name, where it may name anything. */
     relations?: (request: ApiRequest<undefined>) => Relations;
@@ -60,9 +76,21 @@ export const listing = (
         relations: described.relations?.(request),
       });
       const found = await described.handle({ ...request, listing: wanted, zoom });
-      const { links = [], rel = described.rel, title = described.title, naming, charts, ...listed } = found;
+      const {
+        links = [],
+        rel = described.rel,
+        title = described.title,
+        naming,
+        charts,
+        timeZone = 'UTC',
+        ...listed
+      } = found;
       const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
-      const whole = { ...document, links: [...document.links, ...links] };
+      const search = described.searchedBy && {
+        fields: searchFields(described.searchedBy, described.properties),
+        timeZone,
+      };
+      const whole = { ...document, links: [...document.links, ...links], ...(search && { search }) };
       return { status: 200, document: whole, ...(naming && { naming }), ...(charts && { charts }) };
     },
   });

@@ -43,6 +43,11 @@ export const defaultRepresentation: Representation = {
   format: formats[0],
 };
 
+const notAcceptable = (there: readonly Representation[]): Problem => {
+  const list = there.map(({ mediaType }) => mediaType).join(', ');
+  return new Problem(406, { code: 'not_acceptable', message: `Accept allows none of: ${list}`, field: 'Accept' });
+};
+
 /** The best of what is offered, the first one at equal weight; throws a 406 that lists what there is. */
 export const negotiate = (accept: string | undefined): Representation => {
   if (accept === undefined || accept.trim() === '') return defaultRepresentation;
@@ -54,6 +59,15 @@ export const negotiate = (accept: string | undefined): Representation => {
     if (weight > bestWeight) [best, bestWeight] = [candidate, weight];
   }
   if (best !== undefined) return best;
-  const list = offered.map(({ mediaType }) => mediaType).join(', ');
-  throw new Problem(406, { code: 'not_acceptable', message: `Accept allows none of: ${list}`, field: 'Accept' });
+  throw notAcceptable(offered);
+};
+
+/** What goes on without end has this one form (WHATWG HTML, "Server-sent events"); what is wrong with a request, the default one. */
+const eventStream: Representation = { ...defaultRepresentation, mediaType: 'text/event-stream' };
+
+/** The same for what goes on without end. */
+export const negotiateStream = (accept: string | undefined): Representation => {
+  const isAny = accept === undefined || accept.trim() === '';
+  if (isAny || weightOf(eventStream.mediaType, parseAccept(accept)) > 0) return eventStream;
+  throw notAcceptable([eventStream]);
 };

@@ -3,16 +3,18 @@
  * (`creating` of creating.ts).
  * Each is a description that the machinery obeys and from which documentation and forms are made.
  */
+import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
 import type { Tx } from '#database/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
-import type { View } from '#hypermedia/view.ts';
+import type { Advice, View } from '#hypermedia/view.ts';
 import type { Comparisons } from '#kernel/listing.ts';
 import type { Principal } from '#kernel/principal.ts';
 import type { Fault } from '#kernel/problem.ts';
-import type { Params } from './route.ts';
+import type { Done } from './pages/done.ts';
+import type { Method, Params } from './route.ts';
 
 export type ApiRequest<Body = unknown, Who = Principal> = {
   principal: Who;
@@ -37,14 +39,26 @@ export type Made = { document: Document; location: string; isSecret?: true };
 
 export type Charted = () => Promise<Charts>;
 
+type Shown = {
+  naming?: Naming;
+  page?: (view: View) => string;
+  charts?: Charted;
+  advice?: () => Promise<Advice | undefined>;
+};
+
+/** What goes on until one of both ends it. `open` begins it, and may throw a `Problem` in place of that; HEAD does not open it. */
+export type Streamed = { status: 200; open: () => Readable };
+
 /**
  * `naming` where the representation was frozen with its own; else the process' own counts. `page` where people are told the
- * same better than by the page that every document has. `charts` are asked for where a page is made, and nowhere else:
- * programs do not wait for what only people are shown. `next` is where a person goes on when what they looked at is gone.
+ * same better than by the page that every document has. `charts` and `advice` are asked for where a page is made, and nowhere
+ * else: programs do not wait for what only people are shown. `next` is where a person goes on who sent a form: to what came of it, or
+ * on from what is gone; `done` what is said to them there. `location` (202) is where the work that has begun can be watched.
  */
 export type Answer =
-  | { status: 200 | 202; document: Document; naming?: Naming; page?: (view: View) => string; charts?: Charted }
+  | ({ status: 200 | 202; document: Document; location?: string; next?: string; done?: Done; isSecret?: true } & Shown)
   | ({ status: 201 } & Made)
+  | Streamed
   | { status: 204; next?: string };
 
 /** How something is made once though it is asked for twice (Idempotency-Key). */
@@ -65,15 +79,20 @@ export type Operation = {
   title: string;
   /** One sentence: what it does. OPTIONS, forms and the reference say it. */
   summary: string;
-  access: 'anyone' | 'token' | 'platform';
+  /** `owner`: the platform, and in person whoever owns the store of the address. */
+  access: 'anyone' | 'token' | 'owner' | 'platform';
   /** Makes something: 201, and at most once with an Idempotency-Key. */
   isCreating: boolean;
-  /** Looks for an Idempotency-Key: those that make something, and those that remember what came under one themselves. */
+  /** Looks for an Idempotency-Key. */
   takesKey: boolean;
+  /** What came under that key remembers the machinery (`Once`); else the operation does it by itself, if it takes one. */
+  isRemembered: boolean;
   input: TSchema | undefined;
   /** Where `input` lets everything in, because the operation judges it itself: what forms and the reference tell of it. */
   told: Told | undefined;
   bodyLimitBytes: number | undefined;
+  /** Answers with what goes on without end, to programs alone. */
+  isStream: boolean;
   /** The words its query may use; those of a listing come with `properties`. */
   modifiers: readonly string[];
   /** Of a listing: how each property of its items is compared. */
@@ -91,7 +110,7 @@ export type Described = {
   summary: string;
   /** The summary where it is short enough itself. */
   title?: string;
-  access?: 'platform';
+  access?: 'owner' | 'platform';
   bodyLimitBytes?: number;
   modifiers?: readonly string[];
 };
@@ -106,6 +125,8 @@ export const operation = (
   modifiers,
   isCreating: false,
   takesKey: false,
+  isRemembered: false,
+  isStream: false,
   input: undefined,
   told: undefined,
   admit: undefined,
@@ -141,6 +162,11 @@ export const guarded = (
 ): Operation =>
   operation(described, { access: described.access ?? 'token', handle: (request) => described.handle(known(request)) });
 
+/** The same, and answers with what goes on without end. */
+export const streaming = (
+  described: Described & { handle: (request: ApiRequest<undefined>) => Promise<Streamed> },
+): Operation => ({ ...guarded(described), isStream: true });
+
 /**
  * Needs a bearer token and a body that `input` describes. `review` finds what a schema cannot say, for a body that the
  * schema has refused already.
@@ -162,3 +188,10 @@ export const accepting = <Schema extends TSchema>(
     review: async (request) => described.review?.(known(request)) ?? [],
     handle: (request) => described.handle(known(request)),
   });
+
+/** A POST that needs to be told nothing goes without a body, and without a Content-Type, as `{}` goes. */
+export const goesWithoutBody = (method: Method, { input, told }: Pick<Operation, 'input' | 'told'>): boolean => {
+  if (method !== 'POST' || input === undefined || told !== undefined) return false;
+  const { required = [] } = input as { required?: readonly string[] };
+  return required.length === 0;
+};

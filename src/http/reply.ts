@@ -23,9 +23,10 @@ const ONCE_KEY_BYTES = 18;
 export const viewOf = (
   { pages }: Services,
   visitor: Visitor | null | undefined,
-  rest: Pick<View, 'refused' | 'done' | 'charts'> = {},
+  document: Document,
+  rest: Pick<View, 'refused' | 'done' | 'charts' | 'advice' | 'refresh'> = {},
 ): View => ({
-  nav: visitor === undefined ? html`` : pages.nav(visitor),
+  nav: visitor === undefined ? html`` : (visitor?.nav(document) ?? pages.strangersNav()),
   session: visitor
     ? {
         nonceOf: ({ method, href }) => visitor.nonceOf([method, new URL(href).pathname]),

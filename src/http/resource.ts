@@ -1,46 +1,62 @@
 /** The way of an API request: format → version → caller → body → handler → format. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { createActions, type WithActions } from './actions.ts';
+import { createBehind, withActionsOf, type Behind } from './behind.ts';
 import { callerIn, callerOf, isBrowsing, keepCaller, type Caller } from './caller.ts';
 import { preflightHeaders } from './cors.ts';
 import { doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
+import { refreshOf } from './pages/refresh.ts';
+import { searchedQuery } from './pages/search.ts';
 import { negotiate } from './negotiate.ts';
 import type { Answer, Operation } from './operation.ts';
 import { optionsDocument } from './options.ts';
 import { privateHeaders, sendDocument, viewOf } from './reply.ts';
-import { METHODS, type Method, type Resource } from './route.ts';
+import { sendStream } from './stream.ts';
+import { METHODS, type Method, type Resource, type Route } from './route.ts';
 import { createRun, type Run } from './run.ts';
-import { addressOf, methodNotAllowed, queryOf, refuseOtherMethods, type Services } from './services.ts';
+import { addressOf, methodNotAllowed, pathOf, queryOf, refuseOtherMethods, type Services } from './services.ts';
 
-type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; withActions: WithActions };
+type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; behind: Behind };
 
-const send = async (services: Services, { request, reply, caller, withActions }: Way, answer: Answer) => {
+const send = async (services: Services, { request, reply, caller, behind }: Way, answer: Answer) => {
   const { representation } = caller;
+  if ('open' in answer) return sendStream(reply, request, representation, answer);
   if (answer.status === 204) return reply.headers(privateHeaders).code(204).send();
-  if (answer.status === 201) reply.header('Location', answer.location);
+  if (answer.location !== undefined) reply.header('Location', answer.location);
   const isSecret = 'isSecret' in answer && answer.isSecret;
   const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;
   const { format } = representation;
   const showsActions = format.showsActions === true && answer.status !== 201;
-  const document = showsActions ? withActions(answer.document, caller, addressOf(request, services)) : answer.document;
+  const document = showsActions
+    ? withActionsOf(services, answer.document, { request, caller, behind })
+    : answer.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
-  const charts = format.isPage === true && 'charts' in answer ? await answer.charts?.() : undefined;
-  const view =
-    format.isPage === true
-      ? viewOf(services, caller.visitor, { ...(done !== undefined && { done }), ...(charts && { charts }) })
-      : undefined;
+  const isPage = format.isPage === true;
+  const charts = isPage && 'charts' in answer ? await answer.charts?.() : undefined;
+  const advice = isPage && 'advice' in answer ? await answer.advice?.() : undefined;
+  const refreshed = caller.isBrowser ? refreshOf(document, pathOf(request), queryOf(request)) : undefined;
+  const { refresh, header } = refreshed ?? {};
+  if (header !== undefined) reply.header('Refresh', header);
+  const said = { ...(done !== undefined && { done }), ...(advice && { advice }) };
+  const shown = { ...said, ...(charts && { charts }), ...(refresh && { refresh }) };
+  const view = isPage ? viewOf(services, caller.visitor, document, shown) : undefined;
   const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
   const outgoing = { status: answer.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
 };
 
-export const mountResource = (app: FastifyInstance, services: Services, route: Resource): void => {
+/** `routes` is the whole table, where what can be done to the resource has addresses of its own. */
+export const mountResource = (
+  app: FastifyInstance,
+  services: Services,
+  route: Resource,
+  routes: readonly Route[],
+): void => {
   const { operations, isDocumentation, path } = route;
   const methods = METHODS.filter((method) => operations[method] !== undefined);
   const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
   const config = { cors: true };
-  const withActions = createActions(route);
+  const behind = createBehind(services, route, routes);
   const runs: Partial<Record<Method, Run>> = {};
   for (const method of methods) {
     const operation = operations[method];
@@ -57,18 +73,23 @@ export const mountResource = (app: FastifyInstance, services: Services, route: R
         if (operation === undefined && !isBrowsing(request, negotiate(request.headers.accept))) {
           throw methodNotAllowed(request, allow);
         }
-        const access = operation?.access ?? 'token';
-        keepCaller(request, await callerOf(services, request, reply, { access, isDocumentation }));
+        const { access = 'token', isStream = false } = operation ?? {};
+        keepCaller(request, await callerOf(services, request, reply, { access, isDocumentation, isStream }));
       },
       handler: async (request, reply) => {
         const caller = callerIn(request);
         if (caller === undefined) throw new TypeError('A request without a caller came through');
         const { visitor } = caller;
         if (method === 'POST' && visitor !== null) {
-          return answerForm(services, { request, reply, caller, visitor, route, runs, allow, withActions });
+          return answerForm(services, { request, reply, caller, visitor, route, runs, allow, behind });
         }
         if (run === undefined) throw methodNotAllowed(request, allow);
-        return send(services, { request, reply, caller, withActions }, await run(request, caller));
+        const meant = caller.isBrowser ? searchedQuery(queryOf(request)) : undefined;
+        if (meant !== undefined) {
+          const address = meant.size === 0 ? pathOf(request) : `${pathOf(request)}?${meant.toString()}`;
+          return reply.headers({ 'Cache-Control': 'no-store' }).redirect(address, 303);
+        }
+        return send(services, { request, reply, caller, behind }, await run(request, caller));
       },
     });
   for (const method of methods) mount(method, operations[method], runs[method]);
@@ -89,7 +110,8 @@ export const mountResource = (app: FastifyInstance, services: Services, route: R
       const document = optionsDocument(route, addressOf(request, services), allow);
       const representation = negotiate(request.headers.accept);
       const caller = { representation, principal: null, visitor: null, isBrowser: false };
-      return send(services, { request, reply, caller, withActions: (plain) => plain }, { status: 200, document });
+      const plain = { ...behind, withActions: (same: typeof document) => same };
+      return send(services, { request, reply, caller, behind: plain }, { status: 200, document });
     },
   });
   refuseOtherMethods(app, { path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });

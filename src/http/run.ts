@@ -1,14 +1,14 @@
 /** An operation made ready to run: what came is judged by its schema, what it needs to know is put together. */
 import type { FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#kernel/problem.ts';
-import { requirePlatform } from '#kernel/principal.ts';
 import { parseBody } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { propertiesOf } from './bodies/coerce.ts';
-import type { Caller } from './caller.ts';
+import { requireAccess, type Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
 import { DONE } from './pages/done.ts';
-import type { Answer, ApiRequest, Operation } from './operation.ts';
+import { REFRESH } from './pages/refresh.ts';
+import { goesWithoutBody, type Answer, type ApiRequest, type Operation } from './operation.ts';
 import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
 import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
@@ -37,18 +37,19 @@ export const createRun = (services: Services, method: Method, operation: Operati
   const arrays = input === undefined ? undefined : arraysOf(input);
   const objects = told === undefined ? undefined : objectsOf(told.item);
   const validate = input === undefined ? undefined : createValidator(input);
+  const isBodyOptional = goesWithoutBody(method, operation);
   // An open body (events) has its own limits.
   const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
   /** What makes nothing has nothing to remember, and a key says nothing to it. */
-  const keyOf = (key: string | undefined) => (operation.isCreating ? key : undefined);
+  const keyOf = (key: string | undefined) => (operation.isRemembered ? key : undefined);
   return async (request, caller, given) => {
     const { principal } = caller;
-    if (operation.access === 'platform' && principal !== null) requirePlatform(principal);
+    requireAccess(operation.access, principal, request);
     if (operation.takesKey) refuseTwoKeys(request);
     const headers = headersOf(request);
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
     const query = readQuery(rawQueryOf(request));
-    if (caller.isBrowser) query.delete(DONE);
+    if (caller.isBrowser) for (const own of [DONE, REFRESH]) query.delete(own);
     const asked: Omit<ApiRequest, 'body' | 'principal'> = {
       params: request.params as Params,
       query,
@@ -72,11 +73,11 @@ export const createRun = (services: Services, method: Method, operation: Operati
     await operation.admit?.({ ...asked, principal, body: undefined });
     if (arrays === undefined || validate === undefined) return handle(undefined);
     refuseEncoding(headers['content-encoding']);
-    const { value, faults, sound } = validate(
-      given === undefined
-        ? parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax })
-        : given.body,
-    );
+    const sent = (): unknown =>
+      isBodyOptional && bytes.length === 0
+        ? {}
+        : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax });
+    const { value, faults, sound } = validate(given === undefined ? sent() : given.body);
     if (faults.length === 0) return handle(value);
     const further = (await operation.review?.({ ...asked, principal, body: sound })) ?? [];
     // A member that the schema refused is missing for the review: what it says of that one is not true.

@@ -23,8 +23,9 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
     // Nothing acceptable: an error in the default format tells more than an empty answer.
   }
   const { format } = representation;
-  const view = format.isPage === true ? viewOf(services, callerIn(request)?.visitor) : undefined;
-  const body = format.render(errorDocument(problem, logref), services.naming, view);
+  const document = errorDocument(problem, logref);
+  const view = format.isPage === true ? viewOf(services, callerIn(request)?.visitor, document) : undefined;
+  const body = format.render(document, services.naming, view);
   // What reaches no route has not got them yet: a script on another site must be able to read an error, too.
   reply.headers({ 'X-Content-Type-Options': 'nosniff', ...corsHeaders });
   representationHeaders(reply, representation, view?.session !== undefined);
@@ -80,7 +81,7 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     ),
   );
   for (const route of routes) {
-    if (route.kind === 'resource') mountResource(app, services, route);
+    if (route.kind === 'resource') mountResource(app, services, route, routes);
     else mountDoor(app, services, route);
   }
   return app;

@@ -16,14 +16,29 @@ export type Kind =
   | 'secret'
   | 'enumeration'
   | 'money'
-  | 'json';
+  | 'json'
+  | 'progress'
+  | 'trend';
 
-/** `currency` (ISO 4217) belongs to a value of the kind `money`, `unit` (`ms`) to a number that is not read without one. */
-export type Property = { name: string; value: Value; kind: Kind; currency?: string; unit?: string };
+/**
+ * `currency` (ISO 4217) belongs to a value of the kind `money`, `unit` (`ms`, `%`) to a number that is not read without one. A
+ * `progress` is a number that has come so far `of` a total; a `trend` is an array of numbers, oldest first, null where there is none; people
+ * read in `labels` when each of them was (`14:00`).
+ */
+export type Property = {
+  name: string;
+  value: Value;
+  kind: Kind;
+  currency?: string;
+  unit?: string;
+  of?: number;
+  labels?: readonly string[];
+};
 
 /**
  * `rel` is an IANA name (`self`, `next`) or one of ours without its prefix (`store`, `webhooks`). `isForPrograms` where nobody
- * finds anything who merely follows it, though what answers is a page: a program has to add a query first.
+ * finds anything who merely follows it, though what answers is a page: a program has to add a query first. `crumb` makes it a
+ * part of the way from outside to this place, in the order of links, and says what people call it there: `Orders`.
  */
 export type Link = {
   rel: string;
@@ -32,10 +47,20 @@ export type Link = {
   type?: string;
   templated?: true;
   isForPrograms?: true;
+  crumb?: string;
 };
 
-/** `single` embeds one object where the relation has one target, else an array. */
-export type Embedded = { rel: string; documents: readonly Document[]; single?: boolean };
+/**
+ * `single` embeds one object where the relation has one target, else an array. `isTimeline`: people read them one after the other,
+ * each whole, in the order of time; else as a table. `title` where people call it otherwise than its relation.
+ */
+export type Embedded = {
+  rel: string;
+  documents: readonly Document[];
+  single?: boolean;
+  isTimeline?: true;
+  title?: string;
+};
 
 /** One thing that an action takes: what the schema that judges it says of it. */
 export type Field = {
@@ -58,6 +83,10 @@ export type Field = {
   isGenerated?: true;
   /** Only who has the scope platform is asked for it. */
   isOfPlatform?: true;
+  /** A page asks nobody for it. */
+  isForPrograms?: true;
+  /** Few want it: forms fold it up with its like. */
+  isMinor?: true;
   /** What stands there now; absent where nothing does. */
   value?: Value;
 };
@@ -69,11 +98,21 @@ export type Action = {
   method: 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   href: string;
   fields: readonly Field[];
+  /** One sentence: what comes of it. */
+  about?: string;
 };
+
+/**
+ * What a collection is searched by: names of parameters as its query has them (`status`, `date_created:lessthan`), and the zone
+ * in which people mean what they type of dates.
+ */
+export type Search = { fields: readonly Pick<Field, 'name' | 'kind' | 'choices'>[]; timeZone: string };
 
 export type Document = {
   /** What it is, also the name of the relation that is explained under /rels: `webhook`, `webhooks`. */
   name: string;
+  /** What people call such a one, where `name` is another word of programs: `Delivery`. */
+  called?: string;
   /** What people call this one; the title of its self link where it has no name of its own. */
   title?: string;
   /** Another one with each change: what `If-Match` is compared with. */
@@ -83,6 +122,10 @@ export type Document = {
   embedded: readonly Embedded[];
   /** What the reader may do here. Embedded documents have theirs at their own address. */
   actions?: readonly Action[];
+  /** It waits for something: after so long a page of it asks for itself again. */
+  refreshSeconds?: number;
+  /** Of a collection: pages have a form that asks for the same address with a query. */
+  search?: Search;
 };
 
 /** What the addresses in a representation are made of; frozen with an event, the process' own for everything else. */

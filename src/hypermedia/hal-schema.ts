@@ -32,6 +32,7 @@ const schemaOfProperty = ({ kind, value }: Property): JsonSchema => {
     case 'count':
       return { type: 'string', pattern: '^[0-9]+$' };
     case 'number':
+    case 'progress':
       return { type: [Number.isInteger(value ?? 0) ? 'integer' : 'number', 'null'] };
     case 'boolean':
       return typeof value === 'string' ? { type: 'string', enum: ['1', '0'] } : { type: 'boolean' };
@@ -39,6 +40,8 @@ const schemaOfProperty = ({ kind, value }: Property): JsonSchema => {
       return { type: ['string', 'null'], description: 'ISO 8601, as 2026-11-20T16:05:03+0000' };
     case 'url':
       return { type: ['string', 'null'], format: 'uri' };
+    case 'trend':
+      return { type: 'array', items: { type: ['number', 'null'] } };
     case 'json':
     case 'money':
       return schemaOfValue(value);

@@ -31,8 +31,9 @@ export const shell = (page: {
           ${styleElement}
         </head>
         <body ${page.wide === true && html`class="wide"`}>
+          <a class="skip" href="#main">Skip to the content</a>
           <header><span class="brand">Halcyon</span>${page.aside}${page.nav}</header>
-          <main>${page.main}</main>
+          <main id="main" tabindex="-1">${page.main}</main>
           ${page.footer}
         </body>
       </html>`,

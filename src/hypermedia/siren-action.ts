@@ -12,6 +12,8 @@ const types = {
   number: 'number',
   count: 'number',
   money: 'number',
+  progress: 'number',
+  trend: 'text',
   boolean: 'radio',
   date: 'datetime',
   url: 'url',

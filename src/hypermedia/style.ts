@@ -9,8 +9,13 @@
  * - `badge` a word to look at twice, or `fine`, `broken`, `plain`; `logo` a picture of 48 px
  * - `title` a heading with its badges, under it `ways` to go on; `kind` what it is, above it; `pager`, `empty` of a collection
  * - `details.card` something to do, folded up; `fold` long text, `reveal` a secret, folded up
+ * - `crumbs` the way from outside to a page, above its heading; `tabs` the places of a store, below the header
+ * - `search` the folded form of a collection, its `fields` beside one another; `filters` what it is narrowed to
+ * - `skip` the first link of a page, seen once it has the focus; `unseen` words for those who do not see the page
  * - `lines` text whose line ends count; `values` a list or names with values in the place of one value
+ * - `timeline` what came one after the other, each with its `moment`: how it went and when, in one line
  * - `charts` curves beside one another; a `chart` has a `plot` with an `axis` beside and under it, whose words are not drawn
+ *   (`keys` say what is what); a `bar` may be `bad` and is then `hatched`; a `trend` is a line in the text
  * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label;
  *   in it `number` is a cell with one, `brief` text cut to its column, and `parted` a row that goes on in the next
  *
@@ -24,6 +29,7 @@ html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:break-word}
 .wide{--width:66rem}
 header,main,body>footer{max-width:var(--width);margin:0 auto;padding:0 1rem}
+header:has(nav){--width:66rem}
 header{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:0 1rem;min-height:4rem;padding-top:.5rem;padding-bottom:.5rem}
 header>*,dt,.badge,.ways a{overflow-wrap:anywhere}
 .brand{display:inline-flex;align-items:center;gap:.5rem;font-weight:700;letter-spacing:.01em}
@@ -67,6 +73,22 @@ hr{border:0;border-top:1px solid var(--line);margin:1.5rem 0}
 .title h1{margin:0;min-width:0;overflow-wrap:anywhere}
 .ways{display:flex;flex-wrap:wrap;gap:0 1.25rem;margin:0 0 1rem}
 p.ways a{padding:.3rem 0}
+.crumbs{gap:0;font-size:.95rem;margin:-.5rem 0 .25rem}
+.crumbs a+a::before{content:"›";content:"›"/"";margin:0 .5rem;color:var(--soft)}
+.tabs{flex:1 0 100%;border-bottom:1px solid var(--line)}
+.tabs [aria-current]{box-shadow:inset 0 -3px var(--accent)}
+.search{margin:0 0 .75rem}
+.search>summary{padding:.6rem 0;color:var(--accent);font-weight:600}
+.fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:0 1rem}
+.search .field{margin:.4rem 0}
+.search .buttons{margin:.5rem 0 0}
+.filters{display:flex;flex-wrap:wrap;align-items:center;gap:.4rem .6rem}
+.filters a{display:inline-flex;gap:.4rem;align-items:center;min-height:2rem;padding:.1rem .7rem;border:1px solid var(--edge);border-radius:1rem;text-decoration:none;overflow-wrap:anywhere}
+.unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.skip{position:absolute;left:1rem;top:-4rem;padding:.6rem 1rem;background:var(--card);border-radius:0 0 8px 8px}
+.skip:focus{top:0}
+main:focus{outline:0}
+progress{width:min(100%,16rem);height:.8rem;vertical-align:middle;accent-color:var(--accent)}
 .pager{display:flex;flex-wrap:wrap;align-items:center;gap:0 1.25rem;margin:0}
 .empty{padding:1rem 0}
 .empty p{margin:0 0 .25rem}
@@ -84,6 +106,7 @@ details.card>form{max-width:45rem;padding:0 1.5rem 1.5rem}
 .reveal[open] .mask,.reveal[open] .show,.reveal:not([open]) .hide{display:none}
 .who{display:flex;align-items:center;gap:.9rem;margin:0 0 1rem}
 .who h1,.who p{margin:0}
+[role=listitem]+[role=listitem]{border-top:1px solid var(--line);margin-top:1.5rem;padding-top:1.25rem}
 .logo{flex:none;width:48px;height:48px;border-radius:10px;object-fit:contain;background:#fff;border:1px solid var(--line)}
 dl{display:grid;grid-template-columns:minmax(6.5rem,auto) 1fr;gap:.45rem 1rem;margin:0 0 1.25rem}
 dt{color:var(--soft)}
@@ -125,6 +148,8 @@ th{color:var(--soft);font-weight:600;white-space:nowrap}
 td{min-width:7rem}
 th[scope=row]{color:inherit;white-space:normal;min-width:9rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;padding-right:1.75rem}
+dl.figures{display:flex;flex-wrap:wrap;gap:.75rem 2.25rem}
+.figures dd{font-size:1.25rem;font-weight:600;font-variant-numeric:tabular-nums;margin:0}
 dd .table{margin:0}
 dd th{padding-top:0}
 dd td{min-width:0}
@@ -136,9 +161,16 @@ tbody time>span{display:block;color:var(--soft);font-size:.9rem}
 .parted+tr>td{padding-top:0;padding-bottom:.4rem}
 .parted+tr summary{padding:.25rem 0;font-size:.9rem}
 .parted+tr .fold{padding-bottom:.4rem}
+.timeline{list-style:none;margin:0;padding:0}
+.timeline>li{position:relative;margin:0;padding:0 0 1rem 1.5rem;border-left:2px solid var(--line)}
+.timeline>li:last-child{padding-bottom:0}
+.timeline>li::before{content:"";position:absolute;left:-.45rem;top:.45rem;width:.8rem;height:.8rem;border-radius:50%;background:var(--card);border:2px solid var(--edge)}
+.timeline p{margin:0 0 .35rem}
+.moment{display:flex;flex-wrap:wrap;align-items:baseline;gap:.1rem 1rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1.25rem 2rem;margin:.5rem 0 1rem}
 .chart{display:grid;grid-template-rows:subgrid;grid-row:span 3;row-gap:0;margin:0;min-width:0}
+.chart>*{min-width:0}
 figcaption{margin:0 0 1rem}
 figcaption>*{display:block}
 .plot{display:grid;grid-template-columns:auto 1fr;gap:.4rem .6rem}
@@ -147,10 +179,21 @@ figcaption>*{display:block}
 .axis.up{flex-direction:column;align-items:flex-end;margin:-.5em 0}
 .axis:last-child{grid-column:2}
 .axis>:only-child{margin:auto}
-.plot path{fill:none;vector-effect:non-scaling-stroke}
+.plot path,.trend path{vector-effect:non-scaling-stroke}
+.plot path:not(.bar,.hatched),.trend path{fill:none}
 .across{stroke:var(--line)}
 .curve{stroke:var(--accent);stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
 .dot{stroke-width:8}
 .plot .area{fill:var(--accent);fill-opacity:.12}
-@media (max-width:30rem){.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
+.bar{fill:var(--accent)}
+.bar.bad{fill:var(--bad)}
+.hatch{stroke:var(--card);stroke-width:1.5}
+.hint{fill:transparent}
+.hint:hover{fill:var(--ink);fill-opacity:.08}
+.curve.beside{stroke:var(--warn);stroke-dasharray:6 4}
+.keys{display:flex;flex-wrap:wrap;gap:0 1.25rem;font-size:.9rem}
+.key{display:inline-flex;align-items:center;gap:.4rem}
+.key svg{width:24px;height:12px}
+.trend{width:7rem;height:1.5rem;overflow:visible;vertical-align:middle}
+@media (max-width:30rem){header nav{gap:0 1rem}.tabs{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
 `;

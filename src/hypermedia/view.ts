@@ -14,6 +14,9 @@ export type Refused = {
   faults: readonly Fault[];
 };
 
+/** What somebody has to know before all else, a sentence or two each, and what forms begin with: by the name of the field. */
+export type Advice = { paragraphs: readonly Markup[]; suggested: Readonly<Record<string, string>> };
+
 export type View = {
   /** The way around, for the shell's header. */
   nav: Markup;
@@ -29,6 +32,9 @@ export type View = {
   refused?: Refused;
   /** Drawn above what the document says. */
   charts?: Charts;
+  advice?: Advice;
   /** What was just done, as a sentence. */
   done?: string;
+  /** It asks for itself again, or would, had nobody stopped it; `href` leads to the other of the two. */
+  refresh?: { seconds: number; isStopped: boolean; href: string };
 };

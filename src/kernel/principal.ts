@@ -55,3 +55,14 @@ export const requirePlatform = (principal: Principal, what: Partial<Fault> = {})
     { headers: { 'WWW-Authenticate': 'Bearer realm="halcyon", error="insufficient_scope", scope="platform"' } },
   );
 };
+
+/** Whether somebody is here in person who owns the store. */
+export const ownsStore = ({ owned }: Principal, storeId: number | undefined): boolean =>
+  storeId !== undefined && owned.includes(storeId);
+
+/** The platform, or an owner of the store in person: whom somebody let in does not say who else belongs to it. */
+export const requireOwner = (principal: Principal, storeId: number | undefined): void => {
+  if (ownsStore(principal, storeId)) return;
+  if (!isInPerson(principal)) requirePlatform(principal);
+  else throw new Problem(403, { code: 'owner_required', message: 'Only an owner of the store can do this' });
+};

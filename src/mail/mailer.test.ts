@@ -86,14 +86,41 @@ test('nothing is handed to a server without TLS that is not on loopback', async 
   assert.match(lines.join(''), /"code":"ETLS"/);
 });
 
-test('what comes when a thousand mails wait is dropped, and the log says so', async (t) => {
+test('what comes when a thousand mails of its kind wait is dropped, and the log says so', async (t) => {
   const lines: string[] = [];
   const log = pino({ level: 'error', base: null }, { write: (line) => void lines.push(line) });
   // Nobody listens there, so that the thousand end at once when the test does.
   const mailer = createMailer({ url: 'smtp://127.0.0.1:1', from: 'halcyon@example.com', log });
   t.after(() => mailer.stop());
   for (let i = 0; i < 1_010; i += 1) mailer.send(mail);
+  mailer.send({ ...mail, isNotice: true });
   assert.equal(lines.filter((line) => line.includes('was dropped')).length, 8, 'two are on their way');
+});
+
+test('what somebody asked for goes before notices that came earlier', async (t) => {
+  const { promise: goOn, resolve } = Promise.withResolvers<undefined>();
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<undefined>();
+  const answer = () => {
+    arrive(undefined);
+    return goOn;
+  };
+  const { server, mailer } = await start(t, { answer });
+  for (let i = 0; i < 8; i += 1) mailer.send({ ...mail, subject: 'Your webhook is failing', isNotice: true });
+  await arrived;
+  mailer.send(mail);
+  resolve(undefined);
+  const subjects: string[] = [];
+  while (subjects.length < 9) subjects.push((await server.next()).subject);
+  const place = subjects.indexOf(mail.subject);
+  assert.ok(place >= 0 && place < 5, `${place}: after the two that were on their way, and beside one or two more`);
+});
+
+test('a line break in a subject makes no header', async (t) => {
+  const { server, mailer } = await start(t);
+  mailer.send({ ...mail, subject: 'Choose\r\nBcc: eve@example.com\r\n\r\na new password' });
+  const { to, headers, text } = await server.next();
+  assert.deepEqual([to, text], [[mail.to], mail.text]);
+  assert.doesNotMatch(headers, /^Bcc:/im);
 });
 
 test('stop waits for a mail that is on its way', async (t) => {

@@ -3,8 +3,8 @@ import { createTransport } from 'nodemailer';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mail, Mailer } from './mail.ts';
+import { Waiting, type Letter } from './waiting.ts';
 
-const MAILS_WAITING = 1_000;
 const MAILS_AT_ONCE = 2;
 /** Between the tries of a mail, so that there is one more than there are pauses. */
 const PAUSES_MS: readonly number[] = [5_000, 60_000];
@@ -40,6 +40,16 @@ const serverOf = (url: string) => {
   };
 };
 
+/** Connects, by TLS where a mail would, and signs in; hands nothing in. Rejects with the reason. */
+export const tryMailServer = async (url: string): Promise<void> => {
+  const transport = createTransport(serverOf(url));
+  try {
+    await transport.verify();
+  } finally {
+    transport.close();
+  }
+};
+
 /**
  * What of a failure may stand in the log. Not the server's words: a filter quotes the link that it did not like, and a
  * link is as good as a password.
@@ -61,11 +71,9 @@ const messageOf = ({ to, subject, text }: Mail) => ({
   headers: { 'Auto-Submitted': 'auto-generated' },
 });
 
-type Letter = { mail: Mail; failures: number };
-
 /**
- * A mail is kept in memory alone, and tried three times; what cannot be handed in, and what comes when a thousand wait
- * already, is logged and dropped. `stop` waits two seconds at most for those that are on their way.
+ * A mail is kept in memory alone, and tried three times; what cannot be handed in, and what comes when a thousand of its
+ * kind wait already, is logged and dropped. `stop` waits two seconds at most for those that are on their way.
  */
 export const createMailer = (deps: {
   url: string;
@@ -75,8 +83,7 @@ export const createMailer = (deps: {
 }): Mailer & Running => {
   const { log, from, pausesMs = PAUSES_MS } = deps;
   const transport = createTransport(serverOf(deps.url));
-  const ready: Letter[] = [];
-  const pausing = new Set<NodeJS.Timeout>();
+  const waiting = new Waiting();
   const underWay = new Set<Promise<void>>();
   const end = new AbortController();
   let isStopping = false;
@@ -90,20 +97,12 @@ export const createMailer = (deps: {
     } catch (error) {
       const pauseMs = isForGood(error) || isStopping ? undefined : pausesMs[letter.failures];
       if (pauseMs === undefined) log.error({ subject, ...reasonOf(error) }, 'a mail could not be handed in');
-      else putOff({ ...letter, failures: letter.failures + 1 }, pauseMs);
+      else waiting.putOff({ ...letter, failures: letter.failures + 1 }, pauseMs, goOn);
     }
-  };
-  const putOff = (letter: Letter, pauseMs: number): void => {
-    const timer = setTimeout(() => {
-      pausing.delete(timer);
-      ready.push(letter);
-      goOn();
-    }, pauseMs);
-    pausing.add(timer);
   };
   const goOn = (): void => {
     while (underWay.size < MAILS_AT_ONCE && !end.signal.aborted) {
-      const letter = ready.shift();
+      const letter = waiting.next();
       if (letter === undefined) return;
       const handing = handIn(letter).finally(() => {
         underWay.delete(handing);
@@ -115,22 +114,19 @@ export const createMailer = (deps: {
 
   return {
     send: (mail) => {
-      if (isStopping || ready.length + pausing.size >= MAILS_WAITING) {
+      if (isStopping || !waiting.add(mail)) {
         log.error({ subject: mail.subject }, 'a mail was dropped: too many wait, or the process stops');
         return;
       }
-      ready.push({ mail, failures: 0 });
       goOn();
     },
     stop: async () => {
       isStopping = true;
-      const mails = pausing.size;
-      for (const timer of pausing) clearTimeout(timer);
-      pausing.clear();
+      const paused = waiting.dropPausing();
       const late = setTimeout(() => end.abort(), STOP_TIMEOUT_MS);
       while (underWay.size > 0) await Promise.all(underWay);
       clearTimeout(late);
-      const lost = mails + ready.splice(0).length;
+      const lost = paused + waiting.dropReady();
       if (lost > 0) log.error({ mails: lost }, 'mails were dropped: the process stops');
       transport.close();
     },

@@ -29,6 +29,8 @@ export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     // A bearer token of the platform may stand in for a client's secret.
     introspection_endpoint_auth_methods_supported: [...BY_SECRET, 'Bearer'],
     authorization_response_iss_parameter_supported: true,
+    // RFC 9728 §4: whom tokens from here may be shown to. Without it any API could send people here, and collect what they get.
+    protected_resources: [baseUrl],
   });
   return async () => answer;
 };

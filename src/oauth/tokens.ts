@@ -1,5 +1,6 @@
 /** Everything secret that clients are handed: 32 random bytes behind a prefix that says what it is. */
 import { createHash, createHmac, randomBytes } from 'node:crypto';
+import type { Keys } from '#kernel/keys.ts';
 
 const TOKEN_BYTES = 32;
 
@@ -32,10 +33,16 @@ export const mintToken = (kind: TokenKind): MintedToken => {
  * The refresh token that follows this one: HMAC-SHA256 of it, under a key that only this server has. Whoever presents the
  * same one again, because the answer was lost on the way, gets the same successor, though only hashes are stored.
  */
-export const successorOf = (key: Uint8Array, refreshToken: string): MintedToken => {
+const successorWith = (key: Buffer, refreshToken: string): MintedToken => {
   const value = prefixes.refreshToken + createHmac('sha256', key).update(refreshToken).digest('base64url');
   return { value, hash: hashToken(value) };
 };
+
+/** The successor, and those that a process with another key would have made of it. */
+export const successorsOf = ([key, ...others]: Keys, refreshToken: string): [MintedToken, ...MintedToken[]] => [
+  successorWith(key, refreshToken),
+  ...others.map((other) => successorWith(other, refreshToken)),
+];
 
 /** Whether the text can be a token of this kind at all; where not, no statement is spent on it. */
 export const looksLike = (kind: TokenKind, text: string): boolean =>

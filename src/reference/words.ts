@@ -5,6 +5,7 @@ import type { Field, Kind, Property } from '#hypermedia/document.ts';
 export const WHO_MAY: Readonly<Record<Operation['access'], string>> = {
   anyone: 'Anyone, with or without a token.',
   token: 'Any token that reaches it.',
+  owner: 'Whoever has a token with the scope platform, and in person the owners of the store.',
   platform: 'The platform: a token with the scope platform.',
 };
 
@@ -20,6 +21,8 @@ const KINDS: Readonly<Record<Kind, string>> = {
   enumeration: 'one of a list',
   money: 'amount of money',
   json: 'object',
+  progress: 'number',
+  trend: 'list of numbers',
 };
 
 /** `text`, or `list of text`. */

@@ -37,7 +37,11 @@ export const storeDocument = (
     name: 'store',
     title: store.name,
     version: store.revision,
-    links: [{ rel: 'self', href: self, title: 'This store' }, ...[...own, ...shown.collections].map(below)],
+    links: [
+      { rel: 'self', href: self, title: 'This store' },
+      { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
+      ...[...own, ...shown.collections].map(below),
+    ],
     embedded: [],
     properties: [
       number('id', store.id),

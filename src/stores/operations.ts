@@ -1,6 +1,7 @@
 /** Stores over the API: {base_url}/stores. */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import type { Charts } from '#hypermedia/chart.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
@@ -22,8 +23,10 @@ export type StoreDeps = {
   baseUrl: string;
   /** The collections that the platform publishes into. */
   collections: readonly PublishedCollection[];
-  /** Called after the commit where the domain is another than before. */
-  onMoved: (store: { shard: number; storeId: number }) => Promise<void>;
+  /** What is drawn on the page of a store. */
+  chartsOf: (store: { shard: number; storeId: number }, now: Date) => Promise<Charts>;
+  /** Called within the transaction that sets another domain; what it answers is called after the commit. */
+  onMoved: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
   /** Called within the transaction that sets another time zone, which is there to be read. */
   followZone: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
   eraseTheirs: readonly EraseTheirs[];
@@ -53,7 +56,7 @@ const change = async (
   request: ApiRequest<StorePart>,
 ): Promise<StoreRow> => {
   const { shard, storeId } = storeOfAddress(request);
-  const { before, after } = await transaction(sql, async (tx) => {
+  const { after, moved } = await transaction(sql, async (tx) => {
     const stored = await lockStore(tx, shard, storeId);
     if (stored === undefined) throw notFound('store');
     request.unmodified(stored.revision);
@@ -67,9 +70,10 @@ const change = async (
     if (timeZone !== stored.timeZone) await followZone(tx, { shard, storeId });
     const turn = { before: stored, after: changed ?? stored };
     await recordStore(tx, storeId, turn, { changelog, actor: actorOf(request.principal), now: request.now });
-    return turn;
+    const hasMoved = turn.after.domain !== stored.domain;
+    return { after: turn.after, moved: hasMoved ? await onMoved(tx, { shard, storeId }) : undefined };
   });
-  if (before.domain !== after.domain) await onMoved({ shard, storeId });
+  await moved?.();
   return after;
 };
 
@@ -103,7 +107,11 @@ export const createStoreOperations = (
     }),
     read: guarded({
       summary: 'One store',
-      handle: async (request) => ({ status: 200, document: storeDocument(await storeOf(sql, request), deps) }),
+      handle: async (request) => ({
+        status: 200,
+        document: storeDocument(await storeOf(sql, request), deps),
+        charts: async () => deps.chartsOf(storeOfAddress(request), request.now),
+      }),
     }),
     patch: accepting({
       title: 'Change the store',

@@ -116,8 +116,11 @@ export const countStores = async (
   return row?.total ?? 0;
 };
 
-export type MembershipRow = { storeId: number; role: Role };
+export type MembershipRow = { storeId: number; role: Role; name: string };
 
 /** The stores that a user is a member of. */
 export const listMemberships = async (sql: Queryable, userId: number): Promise<MembershipRow[]> =>
-  sql<MembershipRow[]>`select store_id as "storeId", role from membership where user_id = ${userId} order by store_id`;
+  sql<MembershipRow[]>`
+    select m.store_id as "storeId", m.role, s.name
+    from membership m join store s on s.shard = m.shard and s.id = m.store_id
+    where m.user_id = ${userId} order by m.store_id`;

@@ -22,6 +22,7 @@ const store: StoreRow = {
 const member: MemberRow = {
   storeId: store.id,
   userId: 41,
+  email: 'ada@corner.example.com',
   role: 'owner',
   dateCreated: store.dateCreated,
   timeZone: store.timeZone,

@@ -40,9 +40,12 @@ export const addMember = async (
   return present.role;
 };
 
-/** The stores somebody is a member of, and those of them that they own. */
-export const membershipsOf = async (sql: Queryable, userId: number): Promise<{ stores: number[]; owned: number[] }> => {
+type Memberships = { stores: number[]; owned: number[]; names: ReadonlyMap<number, string> };
+
+/** The stores somebody is a member of, those of them that they own, and how they are called. */
+export const membershipsOf = async (sql: Queryable, userId: number): Promise<Memberships> => {
   const rows = await listMemberships(sql, userId);
   const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);
-  return { stores: rows.map(({ storeId }) => storeId), owned };
+  const names = new Map(rows.map(({ storeId, name }) => [storeId, name]));
+  return { stores: [...names.keys()], owned, names };
 };

@@ -1,8 +1,9 @@
 /** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
 import type { Changelog } from '#changelog/changelog.ts';
-import type { Sql } from '#database/pool.ts';
+import type { Queryable, Sql } from '#database/pool.ts';
 import type { Search } from '#database/search.ts';
 import type { Sealer } from '#database/seal.ts';
+import type { Committed } from '#events/batch/rows.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#kernel/ids.ts';
@@ -10,7 +11,14 @@ import { notFound } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
+import type { Preview } from './history/status/request.ts';
+import type { AnswerDelivery } from './held/answer.ts';
+import type { Authenticate, OpenStream } from './held/listen.ts';
 import { findWebhook, type Key, type WebhookRow } from './queries.ts';
+import { settled } from './rotation/rotation.ts';
+import type { SendSample } from './trial/operation.ts';
+
+type Held = { open: OpenStream; answer: AnswerDelivery };
 
 export type WebhookDeps = {
   sql: Sql;
@@ -21,12 +29,25 @@ export type WebhookDeps = {
   /** The payload versions a webhook may have. */
   versions: readonly string[];
   webhooksPerStore: number;
+  /** For how long a key that is rotated counts beside the new one. */
+  keyOverlapHours: number;
   /** The prefix of the operator's own delivery headers, such as `Service`. */
   headerPrefix: string;
   /** Why a delivery may not go to this url; null where it may. */
   judgeUrl: (url: string) => Promise<string | null>;
-  /** Called after the commit of each change and awaited before the answer. */
-  onChanged: (webhook: { shard: number; id: number }) => Promise<void>;
+  /** Makes the request of a delivery as it is sent, for who looks at it. */
+  preview: Preview;
+  /** Sends a sample event at once. */
+  sendSample: SendSample;
+  /** Who listens to held webhooks, and what they answer. */
+  held: Held;
+  authenticate: Authenticate;
+  /** Told of a delivery that is sent again, after its commit. */
+  onResent: (delivery: Committed) => void;
+  /** Tells all who send, when the transaction of the change commits. */
+  announce: (tx: Queryable, shard: number, ids: readonly number[]) => Promise<void>;
+  /** Called after the commit of each change, before the answer: this process sends nothing more by the old settings. */
+  onChanged: (webhook: { shard: number; id: number }) => void;
 };
 
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
@@ -52,14 +73,37 @@ export const seesKey = ({ clientId, owned }: Principal, webhook: WebhookRow): bo
 /** What an encryption key is sealed to: a sealed key copied into another row does not open there. */
 export const sealedTo = (id: number): string => `webhook:${id}`;
 
+/** As it was given; null where there is none, and where nobody can read it any more. */
+const read = (sealer: Sealer, id: number, sealed: Buffer | null): string | null => {
+  try {
+    return sealed === null ? null : sealer.open(sealed, sealedTo(id));
+  } catch {
+    // Sealed under another HALCYON_SECRET_KEY: a new key is what mends that.
+    return null;
+  }
+};
+
+/** The key as it was given; null where there is none, and where nobody can read it any more. */
+export const opened = (
+  { sealer }: Pick<WebhookDeps, 'sealer'>,
+  { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
+): string | null => read(sealer, id, encryptionKey);
+
 export const show = (
   { sealer, baseUrl }: WebhookDeps,
-  webhook: WebhookRow,
+  stored: WebhookRow,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Document => {
-  const sealed = seesKey(principal, webhook) ? webhook.encryptionKey : null;
-  const encryptionKey = sealed === null ? null : sealer.open(sealed, sealedTo(webhook.id));
-  return webhookDocument(webhook, { baseUrl, now, encryptionKey });
+  const webhook = settled(stored, now);
+  const sees = seesKey(principal, webhook);
+  const shown = (sealed: Buffer | null): string | null => (sees ? read(sealer, webhook.id, sealed) : null);
+  return webhookDocument(webhook, {
+    baseUrl,
+    now,
+    isRotatable: sees,
+    encryptionKey: shown(webhook.encryptionKey),
+    nextEncryptionKey: shown(webhook.nextEncryptionKey),
+  });
 };
 
 /** What the guard says of a url that is sound otherwise; null where there is nothing to say. */

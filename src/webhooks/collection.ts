@@ -7,12 +7,17 @@ import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
-import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES } from './document.ts';
+import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
+import { createAnswer } from './held/answer.ts';
+import { createListen } from './held/listen.ts';
 import { createHistory } from './history/operations.ts';
+import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
 import { countWebhooks, findWebhook, hasStore, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
 import { recordWebhook } from './recorded.ts';
+import { createRotateKey } from './rotation/operation.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
+import { createTest } from './trial/operation.ts';
 import { decide, defaults, readWish, type Settings } from './webhook.ts';
 
 const createList = (deps: WebhookDeps): Operation =>
@@ -21,6 +26,7 @@ const createList = (deps: WebhookDeps): Operation =>
     rel: 'webhooks',
     title: 'The webhooks of this store',
     properties: WEBHOOK_PROPERTIES,
+    searchedBy: { name: null, is_active: null, state: WEBHOOK_STATES },
     handle: async (request) => {
       const { listing: wanted, now } = request;
       const { filters } = wanted;
@@ -31,7 +37,9 @@ const createList = (deps: WebhookDeps): Operation =>
       ]);
       if (total === undefined) throw notFound('store');
       const path = addressOfWebhooks(store.storeId, deps.baseUrl);
-      const links = [{ rel: 'store', href: addressOfStore(store.storeId, deps.baseUrl), title: 'The store' }];
+      const links = [
+        { rel: 'store', href: addressOfStore(store.storeId, deps.baseUrl), title: 'The store', crumb: 'Store' },
+      ];
       return { path, items: rows.map((row) => show(deps, row, request)), total, links };
     },
   });
@@ -96,7 +104,7 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
       return {
         document: show(deps, row, request),
         location: addressOfWebhook(row.id, deps.baseUrl),
-        made: () => deps.onChanged({ shard: store.shard, id: row.id }),
+        made: async () => deps.onChanged({ shard: store.shard, id: row.id }),
       };
     },
   });
@@ -107,6 +115,11 @@ export const createWebhookOperations = (deps: WebhookDeps) => {
     list: createList(deps),
     create: createCreate(deps, schemas),
     ...createItem(deps, schemas),
+    rotateKey: createRotateKey(deps),
+    test: createTest(deps),
+    listen: createListen(deps),
+    answer: createAnswer(deps),
     ...createHistory(deps),
+    ...createHealth(deps),
   } satisfies Record<string, Operation>;
 };

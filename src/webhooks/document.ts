@@ -23,9 +23,12 @@ export const WEBHOOK_PROPERTIES = {
   url: 'text',
   query: 'text',
   encryption_key: 'none',
+  next_encryption_key: 'none',
+  rotation_ends: 'date',
   event_resource: 'text',
   events: 'none',
   is_active: 'boolean',
+  is_held: 'boolean',
   headers: 'none',
   rate_per_second: 'number',
   retry_profile: 'text',
@@ -34,7 +37,8 @@ export const WEBHOOK_PROPERTIES = {
   date_modified: 'date',
 } as const satisfies Comparisons;
 
-export type WebhookState = 'ok' | 'failing' | 'paused' | 'inactive';
+export const WEBHOOK_STATES = ['ok', 'failing', 'paused', 'inactive'] as const;
+export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
 /** How a webhook fares; what stops it outright is said before what merely troubles it. */
 export const stateOf = (
@@ -53,26 +57,67 @@ export const addressOfStore = (storeId: number, baseUrl: string): string => `${b
 export const addressOfWebhooks = (storeId: number, baseUrl: string): string =>
   `${addressOfStore(storeId, baseUrl)}/webhooks`;
 
-const linksOf = (webhook: WebhookRow, baseUrl: string): Link[] => {
+/** `isRotatable`: by the reader. */
+const linksOf = (webhook: WebhookRow, { baseUrl, isRotatable }: Pick<Shown, 'baseUrl' | 'isRotatable'>): Link[] => {
   const self = addressOfWebhook(webhook.id, baseUrl);
+  const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Give this webhook a new key' };
   return [
     { rel: 'self', href: self, title: 'This webhook' },
-    { rel: 'store', href: addressOfStore(webhook.storeId, baseUrl), title: 'The store of this webhook' },
-    { rel: 'webhooks', href: addressOfWebhooks(webhook.storeId, baseUrl), title: 'All webhooks of the store' },
+    {
+      rel: 'store',
+      href: addressOfStore(webhook.storeId, baseUrl),
+      title: 'The store of this webhook',
+      crumb: 'Store',
+    },
+    {
+      rel: 'webhooks',
+      href: addressOfWebhooks(webhook.storeId, baseUrl),
+      title: 'All webhooks of the store',
+      crumb: 'Webhooks',
+    },
+    { rel: 'health', href: `${self}/health`, title: 'The health of this webhook' },
     { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
     { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
+    { rel: 'recover', href: `${self}/recover`, title: 'Send what this webhook has missed' },
+    { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
+    { rel: 'test', href: `${self}/test`, title: 'Send a sample event to this webhook' },
+    ...(webhook.isHeld ? [{ rel: 'listen', href: `${self}/stream`, title: 'A stream of what is held for you' }] : []),
+    ...(isRotatable ? [rotation] : []),
   ];
 };
 
-/** A webhook. `encryptionKey` is null where there is none or where the reader may not see it. */
-export const webhookDocument = (
-  webhook: WebhookRow,
-  shown: { baseUrl: string; now: Date; encryptionKey: string | null },
-): Document => ({
+/** The way from outside to what is below a webhook. */
+export const linksAbove = (
+  { id, storeId, name }: Pick<WebhookRow, 'id' | 'storeId' | 'name'>,
+  baseUrl: string,
+): Link[] => [
+  { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
+  { rel: 'webhooks', href: addressOfWebhooks(storeId, baseUrl), title: 'All webhooks of the store', crumb: 'Webhooks' },
+  { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook', crumb: name },
+];
+
+/** The keys are null where there are none or where the reader may not see them; who sees them may rotate them. */
+type Shown = {
+  baseUrl: string;
+  now: Date;
+  isRotatable: boolean;
+  encryptionKey: string | null;
+  nextEncryptionKey: string | null;
+};
+
+/**
+ * What a change is compared with (If-Match), of a webhook whose keys are settled. Time ends a rotation and raises no revision; who
+ * read the webhook before and puts it back after would set the key again that is out of use.
+ */
+export const versionOf = ({ revision, nextEncryptionKey }: Pick<WebhookRow, 'revision' | 'nextEncryptionKey'>) =>
+  nextEncryptionKey === null ? `${revision}` : `${revision}r`;
+
+/** A webhook, whose rotation is none any more when its time is over. */
+export const webhookDocument = (webhook: WebhookRow, shown: Shown): Document => ({
   name: 'webhook',
   title: webhook.name,
-  version: webhook.revision,
-  links: linksOf(webhook, shown.baseUrl),
+  version: versionOf(webhook),
+  links: linksOf(webhook, shown),
   embedded: [],
   properties: [
     number('id', webhook.id),
@@ -82,10 +127,13 @@ export const webhookDocument = (
     url('url', webhook.url),
     text('query', webhook.query),
     secret('encryption_key', shown.encryptionKey),
+    secret('next_encryption_key', shown.nextEncryptionKey),
+    date('rotation_ends', webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone)),
     enumeration('event_resource', webhook.eventResource),
     json('events', webhook.events),
-    // The specification writes this one boolean as a text.
+    // The specification writes the first boolean as a text, and so the other is, too.
     boolean('is_active', webhook.isActive ? '1' : '0'),
+    boolean('is_held', webhook.isHeld ? '1' : '0'),
     json('headers', webhook.headers),
     number('rate_per_second', webhook.ratePerSecond),
     enumeration('retry_profile', webhook.retryProfile),

@@ -1,11 +1,14 @@
 /** One webhook: read, change in part, replace, delete. */
 import { transaction } from '#database/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { invalid, notFound } from '#kernel/problem.ts';
-import { addressOfWebhooks } from './document.ts';
-import { judge, keyOf, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
+import { invalid, notFound, type Fault } from '#kernel/problem.ts';
+import { addressOfWebhooks, versionOf } from './document.ts';
+import { judge, keyOf, opened, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
+import { adviceOfWebhook } from './health/advice.ts';
+import { chartsOfWebhook } from './health/operations.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './queries.ts';
 import { recordWebhook } from './recorded.ts';
+import { keysAfter, settled } from './rotation/rotation.ts';
 import type { Schemas, WebhookPart } from './schema.ts';
 import { decide, defaults, readWish, stopsDeliveries, type Draft, type Settings, type Wish } from './webhook.ts';
 
@@ -13,9 +16,9 @@ type Change = 'part' | 'whole';
 type Asked = ApiRequest<WebhookPart>;
 
 const settingsOf = ({ name, format, version, url, query, eventResource, events, ...row }: WebhookRow): Settings => {
-  const { isActive, headers, ratePerSecond, retryProfile } = row;
+  const { isActive, isHeld, headers, ratePerSecond, retryProfile } = row;
   const plain = { name, format, version, url, query, eventResource, events };
-  return { ...plain, isActive, headers, ratePerSecond, retryProfile };
+  return { ...plain, isActive, isHeld, headers, ratePerSecond, retryProfile };
 };
 
 /**
@@ -25,19 +28,16 @@ const settingsOf = ({ name, format, version, url, query, eventResource, events, 
 const keepsKey = (change: Change, wish: Wish, body: WebhookPart, sees: boolean): boolean =>
   wish.encryptionKey === undefined ? change === 'part' : body.encryption_key === null && !sees;
 
-const opened = ({ sealer }: WebhookDeps, { id, encryptionKey }: WebhookRow): string | null => {
-  try {
-    return encryptionKey === null ? null : sealer.open(encryptionKey, sealedTo(id));
-  } catch {
-    // Sealed under another HALCYON_SECRET_KEY: nobody can read it any more, and a new key is what mends that.
-    return null;
-  }
-};
-
 /** The key that is asked for, sealed. One that is there already stays as it is: to send it again changes nothing. */
 const sealedKey = (deps: WebhookDeps, stored: WebhookRow, { encryptionKey: wanted = null }: Wish): Buffer | null => {
   if (wanted === null) return null;
   return opened(deps, stored) === wanted ? stored.encryptionKey : deps.sealer.seal(wanted, sealedTo(stored.id));
+};
+
+const isHeldForGood: Fault = {
+  code: 'invalid_value',
+  message: 'is_held is chosen when a webhook is made and stays: make another webhook instead',
+  field: 'is_held',
 };
 
 /** What the request makes of a stored webhook, and everything that is wrong with it beyond its schema. */
@@ -46,21 +46,26 @@ const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: Webhoo
   const wish = readWish(body);
   const keeps = keepsKey(change, wish, body, seesKey(principal, stored));
   const hasKey = keeps ? stored.encryptionKey !== null : typeof wish.encryptionKey === 'string';
-  const present: Draft = change === 'part' ? settingsOf(stored) : defaults;
-  return { wish, keeps, ...decide(present, wish, { hasKey, forbidden, headerPrefix: deps.headerPrefix }) };
+  const { isHeld } = stored;
+  const present: Draft = change === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
+  // What is wrong with the rest is said of the webhook as it is.
+  const weighed = decide(present, { ...wish, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  const changesHolding = (wish.isHeld ?? isHeld) !== isHeld;
+  return { wish, keeps, ...weighed, faults: [...(changesHolding ? [isHeldForGood] : []), ...weighed.faults] };
 };
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
 const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<WebhookRow> => {
-  const { sql, changelog, onChanged } = deps;
+  const { sql, changelog, announce, onChanged } = deps;
   const key = keyOf(request);
   // Names are resolved for those only who may write here, and before the row is locked: a resolver may take seconds.
   await webhookOf(sql, request);
   const forbidden = await judge(deps, request.body.url);
-  const row = await transaction(sql, async (tx) => {
-    const stored = await lockWebhook(tx, key);
-    if (stored === undefined) throw notFound('webhook');
-    request.unmodified(stored.revision);
+  const changed = await transaction(sql, async (tx) => {
+    const row = await lockWebhook(tx, key);
+    if (row === undefined) throw notFound('webhook');
+    const stored = settled(row, request.now);
+    request.unmodified(versionOf(stored));
     const { wish, keeps, settings: draft, faults } = weigh(deps, request, kind, stored, forbidden);
     if (faults.length > 0) throw invalid(...faults);
     const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
@@ -68,17 +73,18 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
       ...settings,
       ...key,
       storeId: stored.storeId,
-      encryptionKey: keeps ? stored.encryptionKey : sealedKey(deps, stored, wish),
+      ...keysAfter(stored, settings, keeps ? stored.encryptionKey : sealedKey(deps, stored, wish)),
       stopsDeliveries: stopsDeliveries(stored, settings),
       now: request.now,
     });
     const after = await findWebhook(tx, key);
     if (after === undefined) throw new Error(`Webhook ${key.id} is not there after its update`);
     await recordWebhook(tx, changelog, { before: stored, after }, request);
+    await announce(tx, key.shard, [key.id]);
     return after;
   });
-  await onChanged({ shard: key.shard, id: key.id });
-  return row;
+  onChanged({ shard: key.shard, id: key.id });
+  return changed;
 };
 
 /** The faults beyond the schema of a body that the schema has refused already; nothing is locked or written. */
@@ -94,7 +100,13 @@ export const createItem = (
   read: guarded({
     summary: 'One webhook',
     handle: async (request) => {
-      return { status: 200, document: show(deps, await webhookOf(deps.sql, request), request) };
+      const webhook = await webhookOf(deps.sql, request);
+      return {
+        status: 200,
+        document: show(deps, webhook, request),
+        charts: async () => chartsOfWebhook(deps.sql, webhook, request.now),
+        advice: async () => adviceOfWebhook(deps.sql, webhook, request.now),
+      };
     },
   }),
   patch: accepting({
@@ -123,14 +135,16 @@ export const createItem = (
     handle: async (request) => {
       const key = keyOf(request);
       const { storeId } = await transaction(deps.sql, async (tx) => {
-        const stored = await lockWebhook(tx, key);
-        if (stored === undefined) throw notFound('webhook');
-        request.unmodified(stored.revision);
+        const row = await lockWebhook(tx, key);
+        if (row === undefined) throw notFound('webhook');
+        const stored = settled(row, request.now);
+        request.unmodified(versionOf(stored));
         await deleteWebhook(tx, key);
         await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);
+        await deps.announce(tx, key.shard, [key.id]);
         return stored;
       });
-      await deps.onChanged({ shard: key.shard, id: key.id });
+      deps.onChanged({ shard: key.shard, id: key.id });
       return { status: 204, next: addressOfWebhooks(storeId, deps.baseUrl) };
     },
   }),

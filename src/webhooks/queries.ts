@@ -10,8 +10,11 @@ export type WebhookRow = Settings & {
   storeId: number;
   /** The client that made it; null where a person did. */
   client: number | null;
-  /** Sealed. */
+  /** Sealed, and so is the next one. */
   encryptionKey: Buffer | null;
+  /** Takes over from the other when the rotation ends; both null where none is under way. */
+  nextEncryptionKey: Buffer | null;
+  rotationEndsAt: Date | null;
   epoch: number;
   /** Rises with each change. */
   revision: number;
@@ -34,7 +37,9 @@ const withState = (sql: Queryable) =>
 
 const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.client, w.name, w.format, w.version, w.url, w.query,
-    w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
+    w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
+    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
+    w.is_held as "isHeld",
     w.epoch, w.revision, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
@@ -67,6 +72,7 @@ const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES>
   query: sql`w.query`,
   event_resource: sql`w.event_resource`,
   is_active: sql`w.is_active`,
+  is_held: sql`w.is_held`,
   rate_per_second: sql`w.rate_per_second`,
   retry_profile: sql`w.retry_profile`,
   state: sql`case
@@ -74,6 +80,7 @@ const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES>
     when t.paused_until > ${now}::timestamptz then 'paused'
     when t.consecutive_failures > 0 then 'failing'
     else 'ok' end`,
+  rotation_ends: sql`case when w.rotation_ends_at > ${now}::timestamptz then w.rotation_ends_at end`,
   date_created: sql`w.date_created`,
   date_modified: sql`w.date_modified`,
 });
@@ -138,10 +145,10 @@ export type NewWebhook = Settings & {
 export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promise<void> => {
   await sql`
     insert into webhook (shard, id, store_id, client, name, format, version, url, query, encryption_key, event_resource,
-      events, is_active, headers, rate_per_second, retry_profile, date_created, date_modified)
+      events, is_active, is_held, listened_at, headers, rate_per_second, retry_profile, date_created, date_modified)
     values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.name}, ${webhook.format},
       ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
-      ${webhook.events}::text[], ${webhook.isActive}, ${sql.json(webhook.headers)}, ${webhook.ratePerSecond},
+      ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.ratePerSecond},
       ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
 };
 
@@ -150,11 +157,13 @@ export type ChangedWebhook = Settings & {
   id: number;
   storeId: number;
   encryptionKey: Buffer | null;
+  nextEncryptionKey: Buffer | null;
+  rotationEndsAt: Date | null;
   stopsDeliveries: boolean;
   now: Date;
 };
 
-/** Writes every setting of a locked webhook. With a raised epoch, all that is pending is dead: one row says so. */
+/** Writes every setting of a locked webhook, but whether it is held: that it is for good. With a raised epoch, all that is pending is dead: one row says so. */
 export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
   await sql`
     update webhook set
@@ -164,6 +173,8 @@ export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Pr
       url             = ${webhook.url},
       query           = ${webhook.query},
       encryption_key  = ${webhook.encryptionKey},
+      next_encryption_key = ${webhook.nextEncryptionKey},
+      rotation_ends_at = ${webhook.rotationEndsAt},
       event_resource  = ${webhook.eventResource},
       events          = ${webhook.events}::text[],
       is_active       = ${webhook.isActive},

@@ -6,6 +6,7 @@
  */
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#database/pool.ts';
+import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import type { WEBHOOK_PROPERTIES } from './document.ts';
@@ -13,7 +14,8 @@ import type { WebhookRow } from './queries.ts';
 import type { Settings } from './webhook.ts';
 
 /** As it is stored: a key that stayed is the same bytes, since sealing it anew makes others. */
-type Stored = Settings & Pick<WebhookRow, 'id' | 'storeId' | 'encryptionKey'>;
+type Stored = Settings &
+  Pick<WebhookRow, 'id' | 'storeId' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'timeZone'>;
 
 /** Not compared is what follows from any change, or never changes. A new property of a webhook is a fault of types here. */
 type Told = Exclude<keyof typeof WEBHOOK_PROPERTIES, 'id' | 'state' | 'date_created' | 'date_modified'>;
@@ -59,9 +61,12 @@ const factsOf = (webhook: Stored, before: Stored): Facts =>
     url: urlFact(webhook.url, before.url),
     query: webhook.query,
     encryption_key: wordOf(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
+    next_encryption_key: wordOf(hexOf(webhook.nextEncryptionKey), hexOf(before.nextEncryptionKey)),
+    rotation_ends: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),
     event_resource: webhook.eventResource,
     events: webhook.events.toSorted(),
     is_active: webhook.isActive ? '1' : '0',
+    is_held: webhook.isHeld ? '1' : '0',
     headers: headerFacts(webhook.headers, before.headers),
     rate_per_second: webhook.ratePerSecond,
     retry_profile: webhook.retryProfile,
@@ -90,6 +95,10 @@ export const recordWebhook = (
   step: Step,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Promise<void> => write(tx, changelog, step, { actor: actorOf(principal), now });
+
+/** Nobody listens to it any more: Halcyon deleted it by itself. */
+export const recordForsaken = (tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> =>
+  write(tx, changelog, { before, after: null }, { actor: HALCYON, now });
 
 /** What nobody asked for: Halcyon switched the webhook off by itself. */
 export const recordSwitchOff = (

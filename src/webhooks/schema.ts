@@ -43,6 +43,11 @@ const optional = {
     }),
   ),
   is_active: flag({ description: 'While it is not, nothing is sent.' }),
+  is_held: flag({
+    description:
+      'Has no url: what it is sent is held until a listener fetches it. Chosen when it is made, and for good.',
+    isForPrograms: true,
+  }),
   encryption_key: clearableText({
     maxLength: TEXT_LENGTH_MAX,
     kind: 'secret',
@@ -52,6 +57,7 @@ const optional = {
   query: clearableText({
     maxLength: TEXT_LENGTH_MAX,
     kind: 'code',
+    isMinor: true,
     description: 'The shape of what is sent, such as zoom=items,customer&fields=id,total_order.',
   }),
   headers: Type.Optional(
@@ -59,6 +65,7 @@ const optional = {
       type: ['object', 'null'],
       patternProperties: { '^': { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX } },
       maxProperties: HEADERS_MAX,
+      isMinor: true,
       description: 'Headers that are sent along: a name and a value each.',
     }),
   ),
@@ -67,13 +74,17 @@ const optional = {
       type: ['integer', 'null'],
       minimum: 1,
       maximum: RATE_PER_SECOND_MAX,
+      isMinor: true,
       description: 'At most so many deliveries a second.',
     }),
   ),
   retry_profile: clearableChoice(RETRY_PROFILES, {
+    isMinor: true,
     description: 'How long it is tried again: for an hour, or for days.',
   }),
   id: readOnly(),
+  next_encryption_key: readOnly(),
+  rotation_ends: readOnly(),
   state: readOnly(),
   date_created: readOnly(),
   date_modified: readOnly(),
@@ -84,6 +95,7 @@ export const createSchemas = (versions: readonly string[]) => {
   const version = Type.Optional(
     Type.Unsafe<string | number | null>({
       enum: [...versionChoices(versions), '', null],
+      isMinor: true,
       description: 'The version of what is sent. Leave it as it is.',
     }),
   );

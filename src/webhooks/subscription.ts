@@ -1,5 +1,5 @@
 /** What a webhook is subscribed to: `event_resource` and `events` say the same thing in two ways. */
-import { eventsOf, resourceOfEvent, type ResourceType } from '#commerce/catalogue.ts';
+import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#commerce/catalogue.ts';
 import type { Fault } from '#kernel/problem.ts';
 
 /** `events` is the effective list; empty just where there is no resource. */
@@ -7,7 +7,7 @@ export type Subscription = { eventResource: ResourceType | null; events: readonl
 
 const unknownEvent = (event: string): Fault => ({
   code: 'unknown_event',
-  message: `There is no event "${event}" to subscribe to`,
+  message: `There is no event "${event}" to subscribe to; possible: ${resourceTypes.flatMap(eventsOf).join(', ')}`,
   field: 'events',
 });
 

@@ -3,6 +3,7 @@ import type { Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#database/pool.ts';
 import { lockWebhook, updateWebhook } from './queries.ts';
 import { recordSwitchOff } from './recorded.ts';
+import { settled } from './rotation/rotation.ts';
 
 /** Answers whether it was switched off: false where it is off already, deleted, or was switched off and on since `epoch`. */
 export type SwitchOff = (
@@ -15,8 +16,9 @@ export type SwitchOff = (
 export const createSwitchOff =
   (changelog: Changelog): SwitchOff =>
   async (tx, { shard, webhookId: id, epoch }, now) => {
-    const before = await lockWebhook(tx, { shard, id, stores: null });
-    if (before === undefined || !before.isActive || before.epoch !== epoch) return false;
+    const row = await lockWebhook(tx, { shard, id, stores: null });
+    if (row === undefined || !row.isActive || row.epoch !== epoch) return false;
+    const before = settled(row, now);
     const after = { ...before, isActive: false };
     await updateWebhook(tx, { ...after, shard, stopsDeliveries: true, now });
     await recordSwitchOff(tx, changelog, { before, after }, now);

@@ -47,6 +47,12 @@ const judged: [string, string[], string[]][] = [
     fields({ format: 'partner_sitebuilder', url: 'http://a.example' }),
     ['url invalid_value'],
   ],
+  [
+    'a token that no header can carry',
+    fields({ format: 'partner_sitebuilder', encryptionKey: 'a\r\nX-Forged: 1' }),
+    ['encryption_key invalid_value'],
+  ],
+  ['a key of another format may have any characters', fields({ encryptionKey: 'schlüssel\n' }), []],
   ['a relation of the resource', fields({ query: 'zoom=items,items:item_options,customer' }), []],
   ['a relation of another resource', fields({ query: 'zoom=transaction_template' }), ['query unknown_relation']],
   ['an unknown modifier', fields({ query: 'order=name' }), ['query unknown_parameter']],

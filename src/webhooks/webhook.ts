@@ -2,6 +2,7 @@
 import { readShape } from '#commerce/shape.ts';
 import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#kernel/blank.ts';
+import { isHeaderValue } from '#kernel/header.ts';
 import { Problem, type Fault } from '#kernel/problem.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import { headerFaults } from './headers.ts';
@@ -15,6 +16,8 @@ export type Settings = Subscription & {
   url: string | null;
   query: string | null;
   isActive: boolean;
+  /** Its deliveries wait for a listener, and no worker sends them. Never changes. */
+  isHeld: boolean;
   headers: Readonly<Record<string, string>>;
   ratePerSecond: number | null;
   retryProfile: (typeof RETRY_PROFILES)[number];
@@ -33,6 +36,7 @@ export const defaults: Draft = {
   eventResource: null,
   events: [],
   isActive: true,
+  isHeld: false,
   headers: {},
   ratePerSecond: null,
   retryProfile: 'hour',
@@ -50,6 +54,7 @@ export const readWish = (body: WebhookPart): Wish => {
   if (body.event_resource !== undefined) wish.eventResource = body.event_resource || null;
   if (body.events !== undefined) wish.events = body.events;
   if (body.is_active !== undefined) wish.isActive = isSet(body.is_active);
+  if (body.is_held !== undefined) wish.isHeld = isSet(body.is_held);
   if (body.headers !== undefined) wish.headers = body.headers ?? {};
   if (body.rate_per_second !== undefined) wish.ratePerSecond = body.rate_per_second;
   if (body.retry_profile !== undefined) wish.retryProfile = body.retry_profile || defaults.retryProfile;
@@ -81,16 +86,36 @@ const addressFaults = (draft: Draft, wish: Wish, forbidden: string | null): Faul
   return [{ code: 'invalid_value', message, field: 'url' }];
 };
 
-const SECRET_PREFIX = 'whsec_';
+/** Before base64: the key is the bytes that this decodes to (Standard Webhooks 1.0, "Signature scheme"). */
+export const SECRET_PREFIX = 'whsec_';
 
 /** A receiver's library decodes what follows the prefix, and refuses what is not base64, or would verify with no key at all. */
-const keyFaults = (key: string | null | undefined): Fault[] => {
+export const keyFaults = (key: string | null | undefined): Fault[] => {
   if (!key?.startsWith(SECRET_PREFIX)) return [];
   const encoded = key.slice(SECRET_PREFIX.length);
   if (encoded !== '' && Buffer.from(encoded, 'base64').toString('base64') === encoded) return [];
   const message =
     'encryption_key: after whsec_ must come base64, with its padding, of at least one byte; or choose a key that does not begin so';
   return [{ code: 'invalid_value', message, field: 'encryption_key' }];
+};
+
+/** Of this format the key is the platform's token, and travels in a header. */
+const tokenFaults = (format: Draft['format'], key: string | null | undefined): Fault[] => {
+  if (format !== 'partner_sitebuilder' || isHeaderValue(key ?? '')) return [];
+  const message = 'encryption_key must be printable ASCII when format is partner_sitebuilder';
+  return [{ code: 'invalid_value', message, field: 'encryption_key' }];
+};
+
+/** It goes from hand to hand: to an address goes nothing, and so no platform's token (RFC 6750 §5.3). */
+const heldFaults = ({ isHeld, url, format }: Draft): Fault[] => {
+  if (!isHeld) return [];
+  const faults: Fault[] = [];
+  const fail = (field: string, message: string) => void faults.push({ code: 'invalid_value', message, field });
+  if (url !== null)
+    fail('url', 'url must be left out where is_held is 1: what is held is fetched, and goes to no address');
+  if (format === 'partner_sitebuilder')
+    fail('format', 'format must be another than partner_sitebuilder where is_held is 1');
+  return faults;
 };
 
 const queryFaults = ({ query, eventResource }: Draft): readonly Fault[] => {
@@ -122,9 +147,11 @@ export const decide = <From extends Draft>(
   const faults = [
     ...nameFaults(wish.name),
     ...addressFaults(settings, wish, forbidden),
+    ...heldFaults(settings),
     ...(asksAnew && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
     ...keyFaults(wish.encryptionKey),
+    ...tokenFaults(settings.format, wish.encryptionKey),
     ...subscriptionFaults,
     ...headerFaults(wish.headers ?? {}, headerPrefix),
   ];

@@ -27,6 +27,8 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   [forbiddenImports, { 'src/config.ts': from('#kernel/ids.ts') }, /config.ts may not look into kernel/],
   [forbiddenImports, { 'src/stores/a.ts': from('../../test/setup/app.ts') }, /out of src/],
   [forbiddenImports, { 'src/stores/a.test.ts': from('../../test/journeys/b.ts') }, /out of src/],
+  [forbiddenImports, { 'src/webhooks/a.ts': from('#receiver') }, /webhooks\/a.ts may not look into receiver/],
+  [forbiddenImports, { 'packages/receiver/src/a.ts': from('#kernel/ids.ts') }, /may not look into kernel/],
   [forbiddenImports, { 'src/cellar/a.ts': '' }, /a room that no table knows/],
   [forbiddenImports, { 'src/other.ts': '' }, /stands in no room/],
   [misnamedImports, { 'src/http/a.ts': from('../kernel/b.ts') }, /write #kernel\/b.ts/],
@@ -105,7 +107,7 @@ for (const [rule, texts] of allowed) {
 test('an exception that no file needs is told', () => {
   const named = "'application/hal+json'";
   const needed = {
-    'src/delivery/message/request.ts': named,
+    'src/delivery/message/formats/formats.ts': named,
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };

@@ -18,12 +18,17 @@ const MAY_LOOK_INTO: Readonly<Record<string, readonly string[] | typeof EVERYTHI
   mail: ['kernel'],
   accounts: ['kernel', 'database', 'hypermedia', 'http', 'changelog', 'mail'],
   oauth: ['kernel', 'database', 'hypermedia', 'http', 'changelog', 'accounts', 'stores'],
-  webhooks: ['kernel', 'database', 'hypermedia', 'http', 'commerce', 'events', 'changelog'],
+  // Whoever owns a webhook at which nothing arrives is mailed, which only who knows webhooks can word.
+  webhooks: ['kernel', 'database', 'hypermedia', 'http', 'commerce', 'events', 'changelog', 'mail'],
   delivery: ['kernel', 'database', 'hypermedia', 'commerce', 'changelog'],
   metrics: ['kernel', 'database'],
   // Explains the routes and the documents of all others, which it is handed.
   reference: ['kernel', 'hypermedia', 'http'],
+  // What may be set in the environment, each described once.
+  settings: [],
   cli: EVERYTHING,
+  // What others install, so it brings nothing with it.
+  receiver: [],
 };
 
 /** Beside the rooms; only these may stand there. A room gets its settings as an argument, so it never reads config.ts. */
@@ -44,12 +49,12 @@ const TOP_LEVEL: Readonly<Record<string, readonly string[] | typeof EVERYTHING>>
   // What is seen of a process from outside.
   'src/observing.ts': EVERYTHING,
   // What may be set, and apart from it how a single value is read and refused.
-  'src/config.ts': [],
-  'src/delivery-config.ts': [],
+  'src/config.ts': ['settings'],
+  'src/delivery-config.ts': ['settings'],
   'src/env.ts': [],
 };
 const MAY_READ_CONFIG = /^src\/(?:main|app|rooms|publishing|delivering)\.ts$|^src\/cli\//;
-const MAY_READ_ENV = /^src\/(?:delivery-)?config\.ts$|^src\/cli\//;
+const MAY_READ_ENV = /^src\/config\.ts$|^src\/settings\/|^src\/cli\//;
 const MAY_READ_TOP_LEVEL = /^src\/(?:main|app|rooms|routes|delivering|observing)\.ts$|^src\/cli\//;
 const READERS: Readonly<Record<string, RegExp>> = {
   'src/config.ts': MAY_READ_CONFIG,

@@ -17,15 +17,22 @@ export type File = Source & { path: string; lines: number; isTest: boolean; impo
 export type Fault = string;
 export type Rule = (files: readonly File[]) => Fault[];
 
-/** The room of a file: its folder in src. `''` for the files that stand in src itself; undefined outside of src. */
+/** By the name that it has in the imports of package.json. */
+const PACKAGES: Readonly<Record<string, string>> = { '#receiver': 'packages/receiver/src/receiver.ts' };
+
+/**
+ * The room of a file: its folder in src, and of a package its name. `''` for the files that stand in src itself; undefined
+ * for all others.
+ */
 export const roomOf = (path: string): string | undefined => {
   const [top, room = '', ...rest] = path.split('/');
+  if (top === 'packages' && rest[0] === 'src') return room;
   if (top !== 'src') return undefined;
   return rest.length === 0 ? '' : room;
 };
 
 const resolve = (from: string, specifier: string): string | undefined => {
-  if (specifier.startsWith('#')) return `src/${specifier.slice(1)}`;
+  if (specifier.startsWith('#')) return PACKAGES[specifier] ?? `src/${specifier.slice(1)}`;
   if (specifier.startsWith('.')) return posix.join(posix.dirname(from), specifier);
   return undefined;
 };

@@ -36,7 +36,7 @@ export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
   'src/http/bodies/body.ts': 'names the media types that a body may come in',
   'src/http/bodies/xml-body.ts': 'reads a body in one of them',
   'src/delivery/message/representation.ts': 'renders what is sent',
-  'src/delivery/message/request.ts': 'names the content type of what is sent',
+  'src/delivery/message/formats/formats.ts': 'names the content types of what is sent',
 };
 
 const formatsIn = (file: File): string[] => [...file.code.matchAll(FORMAT)].map(([word]) => word);

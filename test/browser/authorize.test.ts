@@ -192,7 +192,7 @@ test('who was signed out meanwhile signs in, is asked again and gets there', nee
 test('who signed in again in another tab is asked again, and then gets there', needsChromium, async (t) => {
   const page = await openConsent(t);
   const other = await page.context().newPage();
-  await other.goto(`${origin}/sign-in?return_to=/sign-in`);
+  await other.goto(`${origin}/sign-in?return_to=/account`);
   await signIn(other);
   await other.getByText(ada).first().waitFor();
   await press(page, 'Allow');

@@ -37,7 +37,6 @@ const enter = async (page: Page): Promise<void> => {
   await page.getByLabel('E-mail').fill(house.ada);
   await page.getByLabel('Password').fill(PASSWORD);
   await press(page, 'Sign in');
-  await follow(page, 'Stores');
   await follow(page, 'Alpha');
   await picture(page, 'store');
   await follow(page, /^Webhooks/);
@@ -94,23 +93,23 @@ for (const javaScriptEnabled of [true, false]) {
         (rows) => rows.length === 1,
       );
       await follow(page, 'Deliveries');
-      await answers(page, 'Pending');
+      await page.locator('.badge', { hasText: 'Pending' }).waitFor();
       await picture(page, 'deliveries');
       await page.goBack();
       await follow(page, /Attempts/);
       await answers(page, '500');
       await picture(page, 'attempts');
       assert.match((await page.locator('main').textContent()) ?? '', /refused/i);
-      await follow(page, /^The webhook|^Webhook$/);
+      await follow(page, 'Clicked again');
 
       await open(page, 'Change this webhook');
       await page.getByLabel('Active').selectOption('No');
       await press(page, 'Save');
       await answers(page, 'Your changes are saved.');
-      await answers(page, 'Inactive');
+      await page.locator('.badge', { hasText: 'Inactive' }).waitFor();
       await picture(page, 'webhook-inactive');
       await follow(page, 'Deliveries');
-      await answers(page, 'Failed');
+      await page.locator('.badge', { hasText: 'Failed' }).waitFor();
       await page.goBack();
 
       await open(page, 'Delete this webhook');

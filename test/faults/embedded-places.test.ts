@@ -66,7 +66,7 @@ test('a folder that cannot be written is said in one line', asNobody, async (t) 
   const { error } = await hold(t, dataDir, NOBODY).next();
   assert.equal(
     error,
-    `DatabaseError: The data folder ${dataDir} cannot be written (EACCES): make it writable, or set HALCYON_DATA to another folder`,
+    `DatabaseError: The data folder ${dataDir} cannot be written (EACCES). Make it writable, or set HALCYON_DATA to another folder`,
   );
 });
 

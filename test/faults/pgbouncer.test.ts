@@ -4,6 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { openPool } from '#database/pool.ts';
+import { systemClock } from '#kernel/clock.ts';
+import { readConfig } from '#config.ts';
+import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
+import { demandFinding } from '../setup/findings.ts';
 import { endings } from '../setup/endings.ts';
 import { startBouncer } from '../setup/fleet/bouncer.ts';
 import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
@@ -21,6 +26,18 @@ const databaseEnv = { ...user, DATABASE_URL: await startBouncer(server.address, 
 const fleet = await openFleet({ ends, server, databaseEnv });
 const { ledger, sql } = fleet;
 await fleet.startPublisher();
+
+test('the doctor sees the pooler where PostgreSQL itself is wanted, and PostgreSQL where it is', async (t) => {
+  const throughPool = openPool(
+    { kind: 'url', url: databaseEnv.DATABASE_URL },
+    { connections: 2, applicationName: 'test' },
+  );
+  t.after(() => throughPool.end({ timeout: 0 }));
+  const config = readConfig({}, '/');
+  const place = { config, clock: systemClock, sql: throughPool };
+  demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* leads through a pooler/);
+  demandFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
+});
 
 test('the whole journey through PgBouncer in transaction mode', async (t) => {
   const [first, second] = await Promise.all([fleet.startWorker(), fleet.startWorker()]);

@@ -230,7 +230,8 @@ test('every link of a resource leads somewhere, whatever its publisher has embed
   for (const id of [1, 9, 'B-7']) {
     const { body } = await get(`${transactions}/${id}`);
     for (const [rel, link] of Object.entries(body._links)) {
-      if (rel !== 'curies') assert.equal((await get(link.href)).status, 200, `${rel} of ${id}`);
+      // What is done to a resource takes a POST, and is nothing to read.
+      if (rel !== 'curies') assert.equal((await get(link.href)).status, rel === 'svc:send_webhooks' ? 405 : 200, rel);
     }
   }
   const { body } = await get(`${transactions}/9/folder`);

@@ -6,6 +6,7 @@ import { createLog } from '#kernel/log.ts';
 import type { Outcome } from '#delivery/exchange/outcome.ts';
 import { FREE } from '#delivery/policy/hold.ts';
 import { judge } from '#delivery/policy/judge.ts';
+import { HEALTHY } from '#delivery/policy/policy.ts';
 import { createRecorder } from '#delivery/record/record.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { startEngine, type Engine } from '../setup/engine.ts';
@@ -123,7 +124,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
   const reply = { code: 500, headers: '', body: '' };
   const startMs = Date.now();
   let state = {
-    health: { consecutiveFailures: 0, firstFailureAt: null as Date | null },
+    health: HEALTHY,
     hold: FREE,
     isCondemned: false,
   };

@@ -15,7 +15,14 @@ test('the receiver leaves METRICS_PORT alone, on the first start and where an ea
   t.after(() => rm(folder, { recursive: true }));
   const port = await freePort();
   const said: string[] = [];
-  const house = { sql, direct: sql, secretKey: Buffer.alloc(32), databaseEnded: new Promise<string>(() => {}) };
+  const house = {
+    sql,
+    direct: sql,
+    secretKeys: [Buffer.alloc(32)] as const,
+    isKeyAdopted: true,
+    applied: [],
+    databaseEnded: new Promise<string>(() => {}),
+  };
   const open = async (metricsPort: number) => {
     const config = readConfig({ PORT: String(port), METRICS_PORT: String(metricsPort), HALCYON_DATA: folder }, folder);
     const demo = await openDemo({

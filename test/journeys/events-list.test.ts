@@ -66,7 +66,15 @@ test('events are listed newest first, and each is the event itself', async () =>
 
 test('an event leads to its store, its resource, what it carried and its deliveries', async () => {
   const links = created?._links ?? {};
-  assert.deepEqual(Object.keys(links), ['curies', 'self', 'svc:store', 'svc:resource', 'svc:payload', 'svc:statuses']);
+  assert.deepEqual(Object.keys(links), [
+    'curies',
+    'self',
+    'svc:store',
+    'svc:events',
+    'svc:resource',
+    'svc:payload',
+    'svc:statuses',
+  ]);
   for (const [rel, { href }] of Object.entries(links)) {
     if (rel !== 'curies') assert.equal((await get(href)).status, 200, rel);
   }

@@ -35,9 +35,9 @@ const startDeliverer = async (sql: Sql, ends: Endings): Promise<string> => {
   const port = await freePort();
   const config = readConfig({ METRICS_PORT: String(port), DELIVERY_LEASE_MS: '1000' }, process.cwd());
   const roles: Role[] = ['deliver'];
-  const secretKey = randomBytes(32);
+  const secretKeys = [randomBytes(32)] as const;
   const log = createLog('silent');
-  const deps = { config, sql, direct: sql, secretKey, clock: systemClock, random: Math.random, log, roles };
+  const deps = { config, sql, direct: sql, secretKeys, clock: systemClock, random: Math.random, log, roles };
   const running = await startApp(deps);
   ends.after(() => running.stop());
   return `http://127.0.0.1:${port}`;

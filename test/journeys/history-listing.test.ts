@@ -84,8 +84,8 @@ const logs: [string, string[]][] = [
   ['response_code=500', [first]],
   ['response_code:lessthan=500', [fourth, second]],
   ['response_code=', [third]],
-  ['outcome=timeout', [third]],
-  ['outcome:not=timeout', [fourth, second, first]],
+  ['outcome=timed_out:answer', [third]],
+  ['outcome:not=timed_out:answer', [fourth, second, first]],
   ['attempt=2', [second]],
   ['duration:greaterthan=119.5', [fourth, third, second, first]],
   ['duration:lessthan=120', []],
@@ -101,7 +101,7 @@ const logs: [string, string[]][] = [
   ['order=date_created', [first, second, third, fourth]],
   ['order=response_code', [second, fourth, first, third]],
   ['order=event,response_code', [fourth, second, first, third]],
-  ['order=outcome desc', [third, fourth, second, first]],
+  ['order=outcome desc', [third, fourth, first, second]],
 ];
 for (const [query, expected] of logs) {
   test(`logs: ${query.replace(/\d{9,}/g, 'an id')} finds what it says, and counts it`, async () => {

@@ -19,7 +19,12 @@ test('whoever reaches a store sees its members, and nobody sees their addresses'
   assert.equal(seen.body['total_items'], '1');
   const [ada] = itemsOf(seen, 'members');
   const { _links: links, ...properties } = ada ?? { _links: {} };
-  assert.deepEqual(properties, { user_id: adaId, role: 'owner', date_created: '2026-07-01T10:00:00+0000' });
+  assert.deepEqual(properties, {
+    user_id: adaId,
+    email: null,
+    role: 'owner',
+    date_created: '2026-07-01T10:00:00+0000',
+  });
   const self = `${ISSUER}/stores/${alpha}/members/${adaId}`;
   const hrefs = ['self', 'svc:store', 'svc:members', 'svc:user'].map((rel) => links[rel]?.href);
   assert.deepEqual(hrefs, [
@@ -89,7 +94,8 @@ test('somebody who is taken out is no member any more, and their apps reach noth
 });
 
 for (const [what, body, faults] of [
-  ['without anything', {}, ['role required', 'user required']],
+  ['without anything', {}, ['role required']],
+  ['without a person', { role: 'member' }, ['email required']],
   [
     'with every fault',
     { user: 'ada', role: 'king', since: 1 },

@@ -2,58 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBrowser, startAuthorizationServer } from '../security/oauth-server.ts';
+import { createFiller, filled, HTML } from '../setup/filler.ts';
 
 const server = await startAuthorizationServer();
 const { browser, alpha } = server;
-const HTML = { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 const WEBHOOKS = `/stores/${alpha}/webhooks`;
 
-const show = (path: string, headers: Record<string, string> = {}) =>
-  fetch(server.origin + path, { redirect: 'manual', headers: { ...HTML, Cookie: browser.cookie() ?? '', ...headers } });
-
-const unescape = (text: string): string =>
-  text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
-
-/** What a browser would send of the form for a method, untouched. */
-const formFor = async (path: string, method: string): Promise<URLSearchParams> => {
-  const text = await (await show(path)).text();
-  const forms = [...text.matchAll(/<form method="post"[^>]*>([^]*?)<\/form>/g)].map(([, inside = '']) => inside);
-  const form = forms.find(
-    (inside) => (/name="_method" value="(\w+)"/.exec(inside)?.[1] ?? 'POST') === method && inside.includes('nonce'),
-  );
-  assert.ok(form !== undefined, `no form for ${method} on ${path}`);
-  const inputs = [...form.matchAll(/<input type="(hidden|text|number)"[^>]*?name="([^"]*)"[^>]*?value="([^"]*)"/g)];
-  const selects = [...form.matchAll(/<select[^>]*?name="([^"]*)"[^>]*>([^]*?)<\/select>/g)];
-  const areas = [...form.matchAll(/<textarea[^>]*?name="([^"]*)"[^>]*>\n?([^]*?)<\/textarea>/g)];
-  const boxes = [...form.matchAll(/<input[^>]*?type="checkbox"[^>]*>/g)].map(([box]) => box);
-  const valueIn = (box: string, name: string): string => new RegExp(`${name}="([^"]*)"`).exec(box)?.[1] ?? '';
-  return new URLSearchParams([
-    ...inputs.map(([, , name = '', value = '']) => [name, unescape(value)]),
-    ...selects.map(([, name = '', options = '']) => [
-      name,
-      /<option value="([^"]*)"[^>]* selected/.exec(options)?.[1] ?? '',
-    ]),
-    ...areas.map(([, name = '', written = '']) => [name, unescape(written).replaceAll('\n', '\r\n')]),
-    ...boxes
-      .filter((box) => / checked/.test(box))
-      .map((box) => [valueIn(box, 'name'), unescape(valueIn(box, 'value'))]),
-  ]);
-};
-
-/** The form with some fields filled in otherwise. */
-const filled = (form: URLSearchParams, changes: Record<string, string>): URLSearchParams => {
-  const copy = new URLSearchParams(form);
-  for (const [name, value] of Object.entries(changes)) copy.set(name, value);
-  return copy;
-};
-
-const send = (path: string, form: URLSearchParams, headers: Record<string, string> = {}) =>
-  fetch(server.origin + path, {
-    method: 'POST',
-    redirect: 'manual',
-    headers: { ...HTML, Cookie: browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin', ...headers },
-    body: form,
-  });
+const { show, formFor, send } = createFiller(server.origin, browser);
 
 const create = async (changes: Record<string, string> = {}): Promise<string> => {
   const form = filled(await formFor(WEBHOOKS, 'POST'), { name: 'Orders', format: 'json', ...changes });
@@ -263,4 +218,38 @@ test('a browser finds the icon that it asks for on its own', async () => {
   assert.equal(response.status, 200);
   assert.equal(response.headers.get('content-type'), 'image/svg+xml');
   assert.match(await response.text(), /^<svg /);
+});
+
+/** The hidden fields of the form that is sent to this address. */
+const deedFor = async (page: string, path: string): Promise<URLSearchParams> => {
+  const text = await (await show(page)).text();
+  const [, inside = ''] = new RegExp(`<form method="post" action="${path}"[^>]*>([^]*?)</form>`).exec(text) ?? [];
+  const hidden = [...inside.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)];
+  return new URLSearchParams(hidden.map(([, name = '', value = '']) => [name, unescape(value)]));
+};
+
+test('what is done below a resource has its form on the page, which comes back there or says what is in the way', async () => {
+  const path = await create();
+  const rotate = `${path}/rotate_key`;
+  const form = await deedFor(path, rotate);
+  for (const twice of [form, form]) {
+    const response = await send(rotate, twice);
+    assert.deepEqual([response.status, response.headers.get('location')], [303, `${path}?done=rotated`]);
+  }
+  const page = await (await show(`${path}?done=rotated`)).text();
+  assert.match(page, /Give the next key, .*<dt>Next encryption key<\/dt>/s);
+  assert.doesNotMatch(page, /<a href="[^"]*\/(?:rotate_key|test)"/, 'a link would lead to nothing that can be read');
+  const again = await send(rotate, filled(await deedFor(path, rotate), { encryption_key: 'mine' }));
+  const conflict = await again.text();
+  assert.equal(again.status, 409);
+  assert.match(
+    conflict,
+    /A rotation is under way[^]*<details class="card" open>\s*<summary>Rotate the key[^]*<h1>Orders/,
+  );
+  const stale = filled(await deedFor(path, rotate), { _version: '1', finish: '1', _key: 'another' });
+  const late = await send(rotate, stale);
+  assert.equal(late.status, 412);
+  assert.match(await late.text(), /Somebody has changed this since you opened it/);
+  const tried = await send(`${path}/test`, await deedFor(path, `${path}/test`));
+  assert.match(await tried.text(), /The webhook has no url to send to/);
 });

@@ -67,9 +67,12 @@ const publish = async (
   const terminal = {
     env: options.env ?? env,
     cwd: folder,
+    nodeVersion: '26.0.0',
     print: (text: string) => void out.push(text),
     warn: (text: string) => void err.push(text),
     input: () => options.input ?? Readable.from([]),
+    processId: process.pid,
+    isRunning: () => true,
     untilToldToStop: () => options.told ?? new Promise<string>(() => {}),
   };
   const ended = createPublishCommand(terminal).parseAsync(['node', 'publish', ...args]);
@@ -278,4 +281,19 @@ test("the demo's file says where and as whom, and its secret goes nowhere else",
   assert.deepEqual(await published(), [0]);
   const elsewhere = await publish([name, '--store', storeId, '--url', `${url}/x`], { env: { HALCYON_DATA: folder } });
   assert.match(elsewhere.end, /^Say as which client/);
+});
+
+test('what client create --json printed says as whom; who is not let in reads where to look', async () => {
+  const name = await file(orders(1));
+  const place = [name, '--store', storeId, '--url', url, '--client-secret-file', 'platform.json'];
+  await writeFile(join(folder, 'platform.json'), JSON.stringify(platform));
+  assert.equal((await publish(place, { env: {} })).code, 0);
+  assert.deepEqual(await published(), [0]);
+  await writeFile(join(folder, 'platform.json'), JSON.stringify({ ...platform, client_secret: 'another' }));
+  assert.match(
+    (await publish(place, { env: {} })).end,
+    /^No token for .* 401: .* See --url, --client-id and its secret/,
+  );
+  await writeFile(join(folder, 'platform.json'), '{}');
+  assert.match((await publish(place, { env: {} })).end, /^--client-secret-file: .*platform\.json has no client_id/);
 });

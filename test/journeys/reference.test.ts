@@ -187,3 +187,21 @@ test('the names that the operator has set stand everywhere', async () => {
   assert.match(docs, /ACME-VERSION: 1[^]*Acme-Webhook-Signature/);
   assert.match(openApi, /"name":"ACME-VERSION","in":"header"/);
 });
+
+test('it says which bodies may be left out, and keeps the hints for forms to itself', () => {
+  const isRequired = (path: string): unknown =>
+    (described.paths[path]?.['post']?.requestBody as { required: boolean } | undefined)?.required;
+  assert.equal(isRequired('/webhooks/{webhook_id}/rotate_key'), false);
+  assert.equal(isRequired('/stores/{store_id}/{collection}/{id}/send_webhooks'), false);
+  assert.equal(isRequired('/webhooks/{webhook_id}/recover'), true);
+  assert.equal(isRequired('/stores/{store_id}/events'), true);
+  const wish = described.components.schemas['post_stores_store_id_collection_id_send_webhooks'] as {
+    properties: Record<string, object>;
+  };
+  assert.deepEqual(Object.keys(wish.properties['refeed_hooks'] ?? {}).toSorted(), [
+    'description',
+    'items',
+    'maxItems',
+    'type',
+  ]);
+});

@@ -53,15 +53,15 @@ test('a database that was in use keeps the key it was sealed with, whoever migra
     values (${shardOf(storeId)}, ${id}, ${storeId}, 'hook', 'json', '2',
       ${createSealer(key).seal('secret', `webhook:${id}`)}, '{}', false, '{}', 'long', ${now}, ${now})`;
   await migrate(sql, MIGRATIONS);
-  await assert.rejects(checkSealingKey(sql, { key: other, from }), DatabaseError);
-  await checkSealingKey(sql, { key, from });
+  await assert.rejects(checkSealingKey(sql, { keys: [other], from }), DatabaseError);
+  await checkSealingKey(sql, { keys: [key], from });
 });
 
 test('of two processes that start first at once with two keys one is refused', async (t) => {
   const { sql } = await testDatabase(t);
   const keys = Array.from({ length: 8 }, () => randomBytes(32));
-  const settled = await Promise.allSettled(keys.map((key) => checkSealingKey(sql, { key, from })));
+  const settled = await Promise.allSettled(keys.map((key) => checkSealingKey(sql, { keys: [key], from })));
   assert.equal(settled.filter(({ status }) => status === 'fulfilled').length, 1);
   // And nobody who comes later changes that.
-  await assert.rejects(checkSealingKey(sql, { key: randomBytes(32), from }), DatabaseError);
+  await assert.rejects(checkSealingKey(sql, { keys: [randomBytes(32)], from }), DatabaseError);
 });

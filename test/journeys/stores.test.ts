@@ -34,8 +34,8 @@ test('a store leads to everything that is in it', async () => {
   const below = Object.entries(body._links).flatMap(([rel, { href }]) =>
     rel.startsWith('svc:') ? [[rel.slice(4), href]] : [],
   );
-  const names = ['webhooks', 'events', 'members', 'transactions', 'subscriptions', 'customers', 'transaction_logs'];
-  const more = ['changelogs', 'subscription_events', 'subscription_mrr_snapshots'];
+  const names = ['overview', 'webhooks', 'events', 'members', 'transactions', 'subscriptions', 'customers'];
+  const more = ['transaction_logs', 'changelogs', 'subscription_events', 'subscription_mrr_snapshots'];
   assert.deepEqual(
     below,
     [...names, ...more].map((name) => [name, `${ISSUER}/stores/${alpha}/${name}`]),
@@ -47,7 +47,7 @@ test('a store leads to everything that is in it', async () => {
 test('everything that is in a store leads back to it', async () => {
   const { _links: links } = (await call('GET', `/stores/${alpha}`, { token: store })).body;
   const lists = Object.entries(links).filter(([rel]) => rel.startsWith('svc:'));
-  assert.equal(lists.length, 10);
+  assert.equal(lists.length, 11);
   for (const [rel, { href }] of lists) {
     const { body } = await call('GET', href, { token: store });
     assert.equal(body._links['svc:store']?.href, links['self']?.href, rel);

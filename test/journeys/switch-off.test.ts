@@ -5,6 +5,7 @@ import { transaction } from '#database/pool.ts';
 import { shardOf } from '#kernel/ids.ts';
 import { createLog } from '#kernel/log.ts';
 import { Lane } from '#delivery/lanes/lane.ts';
+import type { Notice } from '#delivery/record/notice.ts';
 import { SwitchOffs, type SwitchOff } from '#delivery/record/switch-off.ts';
 import { openNative } from '#publishing.ts';
 import { createSwitchOff } from '#webhooks/switch-off.ts';
@@ -20,6 +21,7 @@ const start = async () => {
   const shard = shardOf(webhookId);
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
   const native = createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog);
+  const told: Notice[] = [];
   const demand = (fence: number, epoch: number, switchOff: SwitchOff = native) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();
     const lost: number[] = [];
@@ -32,6 +34,7 @@ const start = async () => {
       fenceOf: () => fence,
       onLost: (one) => lost.push(one),
       metrics: { deactivated: () => {} },
+      tell: (notice) => void told.push(notice),
       settings: { leaseMs: 1_000, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
       switchOff,
       onDone: () => resolve(lost),
@@ -45,13 +48,14 @@ const start = async () => {
       from webhook where id = ${webhookId}`;
     return { ...row };
   };
-  return { sql, shard, webhookId, demand, trace };
+  return { sql, shard, webhookId, demand, told, trace };
 };
 
-test('who holds the shard switches off', async () => {
-  const { demand, trace } = await start();
+test('who holds the shard switches off, and the store is told', async () => {
+  const { shard, webhookId, demand, told, trace } = await start();
   assert.deepEqual(await demand(FENCE, 0), []);
   assert.deepEqual(await trace(), { isActive: false, epoch: 1, entries: 1 });
+  assert.deepEqual(told, [{ shard, webhookId, epoch: 0, about: 'failures' }]);
 });
 
 test('who is frozen in the middle of it keeps the shard from its next owner for a lease at most', async () => {
@@ -72,8 +76,9 @@ test('who is frozen in the middle of it keeps the shard from its next owner for 
 });
 
 test('who has lost the shard switches nothing off, and hears of it', async () => {
-  const { shard, demand, trace } = await start();
+  const { shard, demand, told, trace } = await start();
   assert.deepEqual(await demand(FENCE - 1, 0), [shard]);
+  assert.deepEqual(told, []);
   assert.deepEqual(await trace(), { isActive: true, epoch: 0, entries: 0 });
 });
 
@@ -84,9 +89,10 @@ test('a webhook that was switched off and on again since it failed stays on', as
   assert.deepEqual(await trace(), { isActive: true, epoch: 1, entries: 0 });
 });
 
-test('a webhook that is off already is not switched off twice', async () => {
-  const { sql, webhookId, demand, trace } = await start();
+test('a webhook that is off already is not switched off twice, and nobody is told of it', async () => {
+  const { sql, webhookId, demand, told, trace } = await start();
   await sql`update webhook set is_active = false where id = ${webhookId}`;
   assert.deepEqual(await demand(FENCE, 0), []);
   assert.deepEqual(await trace(), { isActive: false, epoch: 0, entries: 0 });
+  assert.deepEqual(told, []);
 });

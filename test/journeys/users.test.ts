@@ -247,7 +247,8 @@ test('somebody who does not exist is named', async () => {
 
 test('the help of every command has an example', () => {
   const quiet = { input: () => Readable.from([]), print: () => {}, warn: () => {} };
-  const terminal = { env: {}, cwd: '/', ...quiet, untilToldToStop: async () => '' };
+  const self = { processId: process.pid, isRunning: () => true };
+  const terminal = { env: {}, cwd: '/', nodeVersion: '26.0.0', ...quiet, ...self, untilToldToStop: async () => '' };
   const { commands } = createUserCommand(terminal);
   assert.deepEqual(
     commands.map((command) => command.name()),

@@ -59,6 +59,7 @@ test('a delivery says what it is about, its dates in the store’s zone, and lin
     webhook_id: webhook,
     event: 'transaction/created',
     status: 'pending',
+    reason: null,
     attempts: 1,
     date_next: '2026-07-01T12:00:32+0200',
     date_created: '2026-07-01T12:00:02+0200',
@@ -72,7 +73,7 @@ test('a delivery whose event retention has dropped is still listed', async () =>
   const { items } = await list('statuses', '?limit=1');
   const [first] = items;
   assert.deepEqual([first?.['resource_type'], first?.['event'], first?.['date_created']], [null, null, null]);
-  assert.deepEqual(Object.keys(first?._links ?? {}), ['curies', 'svc:webhook']);
+  assert.deepEqual(Object.keys(first?._links ?? {}), ['curies', 'self', 'svc:webhook']);
 });
 
 test('attempts are listed newest first with what came back', async () => {
@@ -94,10 +95,12 @@ test('attempts are listed newest first with what came back', async () => {
     response_body: 'hello',
     response_headers: 'content-type: text/plain',
     duration: 120,
-    outcome: 'status',
+    outcome: 'delivered',
+    reason: null,
     date_created: '2026-07-01T12:00:04+0200',
   });
   assert.deepEqual([items[0]?.['response_code'], items[0]?.['response_body']], [null, null]);
+  assert.match(String(items[2]?.['reason']), /^Your endpoint answered 500: /);
 });
 
 test('both are paged like every collection', async () => {
@@ -134,6 +137,10 @@ test('a delivery that waits comes no sooner than the pause and the probe of its 
   assert.deepEqual(await nexts(), [told(35), told(34), told(34)]);
   await holdUntil(null, at(59));
   assert.deepEqual(await nexts(), [told(59), told(59), told(59)]);
+  const waits = async () => (await call('GET', `/webhooks/${webhook}/statuses/${id(4)}`)).body['waits_for'];
+  assert.match(String(await waits()), /^The next try of your endpoint: after 5 failures in a row /);
+  await holdUntil(at(59), at(33));
+  assert.match(String(await waits()), /^The end of the pause that your endpoint asked for/);
   assert.equal((await nexts('?date_next=2026-07-01T10:00:59Z')).length, 3);
   assert.deepEqual(await nexts('?date_next:lessthan=2026-07-01T10:00:59Z'), []);
 });

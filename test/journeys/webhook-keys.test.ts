@@ -31,8 +31,7 @@ test('two webhooks with one key do not show it, and a sealed key does not open i
   assert.notDeepEqual(rows[0]?.key, rows[1]?.key);
   await sql`update webhook set encryption_key = ${rows[0]?.key ?? null} where id = ${rows[1]?.id ?? 0}`;
   const stolen = await call('GET', `/webhooks/${rows[1]?.id ?? 0}`);
-  assert.deepEqual([stolen.status, stolen.body['encryption_key']], [500, undefined]);
-  await call('DELETE', `/webhooks/${rows[1]?.id ?? 0}`);
+  assert.deepEqual([stolen.status, stolen.body['encryption_key']], [200, null]);
 });
 
 test('the client that made the webhook sees the key, nobody else', async () => {

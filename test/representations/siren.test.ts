@@ -43,6 +43,8 @@ const kinds = {
   enumeration: 1,
   money: 1,
   json: 1,
+  progress: 1,
+  trend: 1,
 } as const satisfies Readonly<Record<Kind, 1>>;
 
 const VALUES: readonly (Value | undefined)[] = [
@@ -221,8 +223,12 @@ test('over HTTP, from home to a webhook by links and actions alone', async () =>
       ['change', 'PATCH'],
       ['replace', 'PUT'],
       ['delete', 'DELETE'],
+      ['rotate_key', 'POST'],
+      ['test', 'POST'],
+      ['recover', 'POST'],
     ],
   );
+  assert.equal(found.entity.getAction('test')?.href, found.entity.getLink(ours('test'))?.href);
   const change = found.entity.getAction('change');
   assert.ok(change !== undefined);
   assert.equal(change.getField('name')?.value, 'Orders');

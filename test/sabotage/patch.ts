@@ -1,4 +1,4 @@
-/** A line of sabotage: which line of src it changes, what that line guards, and which test must notice. */
+/** A line of sabotage: which line of src, or of a package's src, it changes, what that line guards, and which test must notice. */
 
 export type Sabotage = {
   /** The file that is changed. */
@@ -12,6 +12,7 @@ export class SabotageError extends Error {}
 
 const HEADER = /^# turns red: (\S+\.test\.ts) > (.+)\n(?:#.*\n)*?# guards: (.+)\n/;
 const FILES = /^diff --git a\/(\S+) b\/(\S+)$/gm;
+const CODE = /^(?:packages\/[\w-]+\/)?src\//;
 const HUNK = /^@@ .*$/m;
 
 const countOf = (lines: readonly string[], sign: string): number =>
@@ -27,7 +28,7 @@ export const readPatch = (text: string): Sabotage => {
   if (files.length !== 1 || target !== renamedTo)
     throw new SabotageError('it has to change one file, made by git diff');
   // The migrated template and the running tests are shared with everybody else: only code can be sabotaged.
-  if (!target.startsWith('src/') || target.endsWith('.test.ts'))
+  if (!CODE.test(target) || target.endsWith('.test.ts'))
     throw new SabotageError(`it changes ${target}: only code in src can be sabotaged`);
   // Counted from the first hunk on, because the names of the files begin with the same signs.
   const lines = text.slice(HUNK.exec(text)?.index ?? text.length).split('\n');

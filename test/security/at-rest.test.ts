@@ -3,8 +3,9 @@
  * is searched for every secret there was.
  */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
+import { sealAnew } from '#cli/seal-anew.ts';
 import { createRegistrationToken } from '#oauth/registration/invitation.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -14,13 +15,16 @@ import { dump, findSecrets } from './at-rest/search.ts';
 import { createBrowser, PASSWORD, readForm, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 import { newApp, REGISTERED, saveApp, submit, credentialsIn } from './page-forms.ts';
 
+const NEW_KEY = randomBytes(32);
+/** The server has both keys and seals with the first. */
+const SECRET_KEYS = [randomBytes(32), NEW_KEY] as const;
 const logs = captureLogs();
 const mails = await startMailServer();
 after(() => mails.stop());
 const receiver = await startReceiver();
 const server = await startAuthorizationServer(
   { SMTP_URL: mails.url, MAIL_FROM: 'halcyon@example.com', OUTBOUND_ALLOW: '127.0.0.0/8' },
-  { log: logs.log, roles: ['serve', 'deliver'] },
+  { log: logs.log, roles: ['serve', 'deliver'], secretKeys: SECRET_KEYS },
 );
 const { sql, origin, browser, client, other, platform, bob, alpha, token, newCode, redeem, read, wait } = server;
 
@@ -32,6 +36,7 @@ const keep = (name: string, value: unknown): string => {
   return value;
 };
 keep('the password', PASSWORD);
+for (const [at, key] of SECRET_KEYS.entries()) keep(`secret key ${at}`, key.toString('base64url'));
 for (const { client_id, client_secret } of [client, other, platform]) keep(`the secret of ${client_id}`, client_secret);
 
 const keepCookies = (name: string, from: typeof browser): void => {
@@ -149,6 +154,25 @@ const codesAndTokens = async (): Promise<string> => {
   return stable.access;
 };
 
+/** A key that takes over from another stands in the row and in the answer that is kept; both are sealed anew on the way. */
+const rotation = async (hook: object, access: string): Promise<void> => {
+  const ask = (path: string, body: object, key: string) =>
+    postJson(path, body, { ...bearer(access), 'Idempotency-Key': key });
+  const plain = keep('the key of the rotated webhook', 'a phrase that a person chose, and long enough');
+  const made = await ask(`/stores/${alpha}/webhooks`, { ...hook, url: undefined, encryption_key: plain }, 'made');
+  const at = `/webhooks/${String(made.body['id'])}/rotate_key`;
+  const chosen = keep('the next key', 'another phrase that a person chose, for later');
+  assert.equal((await ask(at, { encryption_key: chosen }, 'chosen')).status, 200);
+  assert.equal((await ask(at, { finish: '1' }, 'finished')).status, 200);
+  keep('the next key, made up', (await ask(at, {}, 'made up')).body['next_encryption_key']);
+  const rekeyed = await sealAnew(sql, [NEW_KEY, SECRET_KEYS[0]], {
+    pause: async () => {},
+    isStopped: () => false,
+    onProgress: () => {},
+  });
+  assert.deepEqual(Object.fromEntries(rekeyed.counts), { webhooks: 2, answers: 4 });
+};
+
 const delivery = async (access: string): Promise<void> => {
   const key = keep('the key of the webhook', `whsec_${Buffer.from('a key that only both know of').toString('base64')}`);
   const hook = {
@@ -160,6 +184,7 @@ const delivery = async (access: string): Promise<void> => {
   };
   assert.equal((await postJson(`/stores/${alpha}/webhooks`, hook, bearer(access))).status, 201);
   await postJson(`/stores/${alpha}/webhooks`, { ...hook, format: key, [key]: key, events: [key] }, bearer(access));
+  await rotation(hook, access);
   const trusted = bearer(await platformToken('the token that publishes'));
   const event = { event: 'transaction/created', resource: { id: 1, total: 5 } };
   assert.equal((await postJson(`/stores/${alpha}/events`, event, trusted)).status, 201);

@@ -32,13 +32,13 @@ const secret = (name: string): string => secrets.get(name) ?? '';
 
 test('the line of an attempt has its ids, times and what follows, and no secret', async () => {
   receiver.answer(({ headers, path }, response) => {
-    assert.equal(headers['authorization'], secret('a header that is sent'));
+    assert.equal(headers['x-receiver'], secret('a header that is sent'));
     response.writeHead(path.startsWith('/good') ? 200 : 500, { 'set-cookie': secret('a header of an answer') });
     response.end(secret('a body of an answer'));
   });
   const hook = async (path: string): Promise<number> => {
     const id = await engine.addWebhook(`${receiver.url}/${path}/${secret('a path')}?token=${secret('a query')}`);
-    await engine.sql`update webhook set headers = ${engine.sql.json({ authorization: secret('a header that is sent') })}
+    await engine.sql`update webhook set headers = ${engine.sql.json({ 'x-receiver': secret('a header that is sent') })}
       where id = ${id}`;
     return id;
   };

@@ -238,6 +238,18 @@ test('what an app calls itself is text and nothing else, on every page that show
   }
 });
 
+test('the page of an app says how many have let it in, and where it may work, but not who they are', async () => {
+  const { clientId, path } = await newApp(browser);
+  assert.match((await browser.open(path)).text, /Nobody yet/);
+  const asking = { client_id: clientId, redirect_uri: REGISTERED };
+  await browser.consent(server.asking(asking));
+  await browser.consent(server.asking({ ...asking, scope: 'user_full_access' }));
+  const { text } = await browser.open(path);
+  assert.match(text, /1 person, to work in 1 store and 1 whole account/);
+  await sql`update access_grant set date_revoked = now() from client c where c.id = client and c.client_id = ${clientId}`;
+  assert.match((await browser.open(path)).text, /Nobody yet/);
+});
+
 test('what is deleted ends at once: its codes, tokens and page', async () => {
   const { clientId, secret, path } = await newApp(browser);
   const credentials = { client_id: clientId, client_secret: secret };

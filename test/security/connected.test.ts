@@ -97,7 +97,7 @@ test('what is revoked ends at the next request, in every process, and leaves the
 test('several grants of one app for one store are one entry, which ends them all', async () => {
   const { client, allow, token } = await letIn({}, alpha, 'Often');
   const again = await allow();
-  assert.equal((await browser.open('/account')).text.split('Revoke the access of Often to').length - 1, 1);
+  assert.equal((await browser.open('/account')).text.split('Disconnect Often from').length - 1, 1);
   await revoke(client.client_id);
   assert.deepEqual([await reads(server.origin, token), await reads(server.origin, again)], [401, 401]);
 });

@@ -12,7 +12,16 @@ const { origin, browser, ada } = server;
 const { clientId, path: ownApp } = await newApp(browser);
 const cookie = browser.cookie() ?? '';
 
-const named = { client_id: clientId, grant_id: '1', store_id: '1', webhook_id: '1', event_id: '1', user_id: '1' };
+const named = {
+  client_id: clientId,
+  grant_id: '1',
+  store_id: '1',
+  webhook_id: '1',
+  event_id: '1',
+  user_id: '1',
+  recovery_id: '1',
+  delivery_id: '1',
+};
 const commerce = { collection: 'transactions', id: '1', relation: 'items', rel: 'webhooks' };
 const pathOf = (route: Route): string => fillIn(route, { ...named, ...commerce });
 const routes = routeTable(origin);

@@ -22,6 +22,7 @@ const described = (api: string, auth: string) => ({
   revocation_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'none'],
   introspection_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post', 'Bearer'],
   authorization_response_iss_parameter_supported: true,
+  protected_resources: [api],
 });
 
 test('the metadata says where everything is and what it can do', async () => {

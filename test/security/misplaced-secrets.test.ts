@@ -82,6 +82,8 @@ const named = {
   store_id: String(server.alpha),
   webhook_id: '1',
   event_id: '1',
+  recovery_id: '1',
+  delivery_id: '1',
   user_id: '1',
   client_id: client.client_id,
 };

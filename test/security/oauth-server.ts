@@ -6,6 +6,7 @@ import { after } from 'node:test';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { openPool } from '#database/pool.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { createLog, type Log } from '#kernel/log.ts';
 import { createClient } from '#oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
@@ -86,11 +87,13 @@ type Options = {
   /** Where the server logs; nowhere unless it is given. */
   log?: Log;
   roles?: readonly Role[];
+  secretKeys?: Keys;
 };
 
 /** Everything that `halcyon serve` serves, over a database of its own; `env` as the operator would set it. */
 const openServer = async (env: Readonly<Record<string, string>>, options: Options) => {
   const { isResolvable = false, log = createLog('silent'), roles = ['serve'] } = options;
+  const secretKeys = options.secretKeys ?? [Buffer.alloc(32, 7)];
   const closers: (() => Promise<unknown>)[] = [];
   // Registered before the first await, while node:test still knows whose hook it is.
   after(async () => {
@@ -104,7 +107,7 @@ const openServer = async (env: Readonly<Record<string, string>>, options: Option
   const clock = { time: START };
   const firstPort = await freePort();
   const issuer = isResolvable ? `http://127.0.0.1:${firstPort}` : ISSUER;
-  const start = async (port: number): Promise<string> => {
+  const start = async (port: number, keys: Keys): Promise<string> => {
     const sql = openPool(address, { connections: CONNECTIONS, applicationName: 'test-oauth', onQuery });
     closers.push(() => sql.end({ timeout: 0 }));
     const given = {
@@ -120,7 +123,7 @@ const openServer = async (env: Readonly<Record<string, string>>, options: Option
       config,
       sql,
       direct: sql,
-      secretKey: Buffer.alloc(32, 7),
+      secretKeys: keys,
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
       random: Math.random,
       log,
@@ -129,8 +132,8 @@ const openServer = async (env: Readonly<Record<string, string>>, options: Option
     closers.push(() => app.stop());
     return `http://127.0.0.1:${port}`;
   };
-  const startSecond = async (): Promise<string> => start(await freePort());
-  return { origin: await start(firstPort), startSecond, sql: admin, address, clock, statements };
+  const startSecond = async (keys: Keys = secretKeys): Promise<string> => start(await freePort(), keys);
+  return { origin: await start(firstPort, secretKeys), startSecond, sql: admin, address, clock, statements };
 };
 
 export const startAuthorizationServer = async (env: Readonly<Record<string, string>> = {}, options: Options = {}) => {
@@ -192,7 +195,7 @@ export const startAuthorizationServer = async (env: Readonly<Record<string, stri
   const clients = { client, other, platform };
   return {
     origin,
-    /** Another server over the same database, with the same settings and clock; its origin. */
+    /** Another server over the same database, with the same settings and clock, by default with the same keys; its origin. */
     startSecond,
     sql,
     address,

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
 import { openPool } from '#database/pool.ts';
+import { createTallyPurge } from '#delivery/tally/purge.ts';
 import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
 import { readConfig } from '../../src/config.ts';
 import { testDatabase } from '../setup/database.ts';
@@ -14,6 +15,7 @@ const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
   ...createOAuthPurges({ sql, kept: housekeeping }),
   ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
+  createTallyPurge({ sql, keptDays: housekeeping.webhookHoursKeptDays }),
 ];
 
 const ROWS = 10_000;
@@ -33,6 +35,7 @@ const TABLES = [
   'registration_token',
   'session',
   'throttle',
+  'webhook_hour',
 ];
 
 /** A tenth of the rows of each table has had its time. */
@@ -70,6 +73,7 @@ const fill = async (): Promise<void> => {
     select ${hash('reset')}, 1, ${NOW}, ${until()} from ${series()}`;
   await sql`insert into throttle select ${hash('bucket')}, ${until()} from ${series()}`;
   await sql`insert into audit (id, action, detail, date_created) select n, 'signed_in', '{}', ${until()} from ${series()}`;
+  await sql`insert into webhook_hour select 0, n * 256, ${until()}, 'delivered', 1, '{1}' from ${series()}`;
   await sql`analyze`;
 };
 

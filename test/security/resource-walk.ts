@@ -1,6 +1,7 @@
 /** Every resource of the table with something at its address, and requests to it as they stand on the wire. */
 import { connect } from 'node:net';
 import { METHODS, type Method, type Resource } from '#http/route.ts';
+import { testClock } from '../setup/clock.ts';
 import { startFurnishedApp, type FurnishedApp } from '../setup/furnished.ts';
 import { fillIn, resourceTable } from './route-table.ts';
 
@@ -78,23 +79,31 @@ const readerOf = async (app: FurnishedApp, ask: Ask, at: string): Promise<string
   throw new Error(`Neither the store's token nor the platform's finds anything at ${at}`);
 };
 
+/** What goes on without end has one form and no end to wait for: test/journeys/held.test.ts reads it. */
+export const isStream = ({ operations }: Resource): boolean => operations.GET?.isStream === true;
+
 const placeOf = async (app: FurnishedApp, ask: Ask, route: Resource): Promise<Place> => {
   const { operations, path } = route;
   const at = fillIn(route, app.named);
   const methods = METHODS.filter((method) => operations[method] !== undefined);
   const reads = operations.GET !== undefined;
-  const reader = reads ? await readerOf(app, ask, at) : app.token;
-  const tokenFor = (method: Method) => (operations[method]?.access === 'platform' ? app.platformToken : reader);
+  const reader = reads && !isStream(route) ? await readerOf(app, ask, at) : app.token;
+  const tokenFor = (method: Method) =>
+    ['platform', 'owner'].includes(operations[method]?.access ?? '') ? app.platformToken : reader;
   const bearer = (method: Method) => ({ Authorization: `Bearer ${tokenFor(method)}` });
   return { route, path, at, methods, allow: [...methods, ...(reads ? ['HEAD'] : []), 'OPTIONS'].toSorted(), bearer };
 };
 
 export const startWalk = async () => {
-  const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0' } });
+  // The request that a pending delivery would be sent with tells the time, so its tag lasts no longer than a second.
+  const now = new Date();
+  const clock = { ...testClock(), now: () => now };
+  const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0' }, clock });
   const ask = createAsk(app.baseUrl);
   const places: Place[] = [];
   for (const route of resourceTable(app.baseUrl)) places.push(await placeOf(app, ask, route));
-  return { app, ask, places, readable: places.filter(({ methods }) => methods.includes('GET')) };
+  const readable = places.filter(({ methods, route }) => methods.includes('GET') && !isStream(route));
+  return { app, ask, places, readable };
 };
 
 /** The entries of a header that is a list, in order of the alphabet. */

@@ -13,7 +13,7 @@ export const routeTable = (baseUrl: string): readonly Route[] =>
 
 /** Its resources with the operations as the rooms describe them: who may ask, what they take. They cannot be called. */
 export const resourceTable = (baseUrl: string): readonly Resource[] => {
-  const known = { config: readConfig({ BASE_URL: baseUrl }, '/'), secretKey: Buffer.alloc(32) };
+  const known = { config: readConfig({ BASE_URL: baseUrl }, '/'), secretKeys: [Buffer.alloc(32)] as const };
   const deps: unknown = new Proxy(known, {
     get: (at, name) => (Reflect.has(at, name) ? Reflect.get(at, name) : nobody),
   });

@@ -64,11 +64,11 @@ test('sign-out ends the session everywhere, and the browser forgets it', async (
   assert.equal((await browser.open('/account')).status, 303);
 });
 
-test('without somewhere to return to, sign-in leads to the account', async () => {
+test('without somewhere to return to, sign-in leads to where somebody begins', async () => {
   const browser = newBrowser();
-  assert.equal((await browser.signIn(ada)).location, '/account');
+  assert.equal((await browser.signIn(ada)).location, '/home');
   const { status, location } = await browser.open('/sign-in');
-  assert.deepEqual([status, location], [303, '/account']);
+  assert.deepEqual([status, location], [303, '/home']);
   assert.equal((await browser.open('/sign-in?return_to=/authorize')).status, 200, 'to sign in as somebody else');
 });
 
@@ -92,7 +92,7 @@ test('return_to leads to paths of this site only', async () => {
   ]) {
     const page = await browser.open(`/sign-in?return_to=${encodeURIComponent(hostile)}`);
     assert.doesNotMatch(page.text, /return_to/);
-    assert.equal((await browser.post('/sign-in', { ...signIn, return_to: hostile })).location, '/account', hostile);
+    assert.equal((await browser.post('/sign-in', { ...signIn, return_to: hostile })).location, '/home', hostile);
   }
   const { status, location } = await browser.post('/sign-in', { ...signIn, return_to: '/authorize?x=1' });
   assert.deepEqual([status, location], [303, '/authorize?x=1']);

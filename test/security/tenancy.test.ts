@@ -15,13 +15,18 @@ const [hal, , siren] = readers;
 assert.ok(hal !== undefined && siren !== undefined);
 /** The addresses of Ada's graph, and what can be done there. */
 const graph = new Map<string, ReturnType<typeof actionsIn>>();
+/** What is done at addresses of its own, where nothing is to be read. */
+const deeds = new Map<string, ReturnType<typeof actionsIn>[number]>();
 
 before(async () => {
   for (const token of [house.tokens.store, house.tokens.user]) {
     const { pages } = await walk(house, siren, { token });
     for (const [href, text] of pages) {
       const { pathname } = new URL(href, house.origin);
-      if (!SHARED.test(pathname) && text.startsWith('{')) graph.set(pathname, actionsIn(text));
+      if (SHARED.test(pathname) || !text.startsWith('{')) continue;
+      const actions = Map.groupBy(actionsIn(text), (action) => new URL(action.href).pathname);
+      graph.set(pathname, actions.get(pathname) ?? []);
+      for (const [place, [action]] of actions) if (place !== pathname && action !== undefined) deeds.set(place, action);
     }
   }
 });
@@ -34,7 +39,7 @@ const tables = async (): Promise<string> => {
       (select string_agg(u::text, ',' order by u.id) from users u),
       (select string_agg(c::text, ',' order by c.id) from client c),
       (select string_agg((g.id, g.date_revoked)::text, ',' order by g.id) from access_grant g),
-      (select count(*) from event), (select count(*) from resource))) as all`;
+      (select count(*) from event), (select count(*) from resource), (select count(*) from delivery_done))) as all`;
   return row?.all ?? '';
 };
 
@@ -70,6 +75,26 @@ for (const method of METHODS) {
     assert.equal(await tables(), present);
   });
 }
+
+test('nothing is done to what is another store’s, at the addresses of deeds', async () => {
+  for (const kind of ['rotate_key', 'test', 'recover', 'resend', 'send_webhooks']) {
+    assert.ok(
+      [...deeds.keys()].some((path) => path.endsWith(`/${kind}`)),
+      kind,
+    );
+  }
+  const present = await tables();
+  for (const [path, action] of deeds) {
+    for (const all of [false, true]) {
+      const response = await house.call('POST', path, { token: house.tokens.foreign, body: fill(action, all) });
+      assert.equal(response.status, 404, `${path}: ${await response.text()}`);
+    }
+    const unknown = await fetch(house.origin + path, { method: 'POST', headers: { 'SERVICE-API-VERSION': '1' } });
+    assert.equal(unknown.status, 401, path);
+    await unknown.arrayBuffer();
+  }
+  assert.equal(await tables(), present);
+});
 
 test('a person of another store who is signed in meets nothing either', async () => {
   const headers = { Cookie: house.bobsBrowser.cookie() ?? '' };

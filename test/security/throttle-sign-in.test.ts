@@ -186,7 +186,7 @@ test('a refused try computes no hash', async () => {
     judged += 1;
     return real.verify(...given);
   };
-  const devices = createDevices({ key: Buffer.alloc(32, 1), authUrl: server.origin });
+  const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
   const throttle = createThrottle({ sql });
   const attempt = createAttempts({ sql, throttle, devices, passwords: { ...real, verify } });
   const request = { address: '198.51.100.250', headers: {}, cookies: {}, now: server.now() } as unknown as DoorRequest;
@@ -199,7 +199,7 @@ test('a refused try computes no hash', async () => {
 });
 
 test('a try that nobody had the time to judge uses up nothing', async () => {
-  const devices = createDevices({ key: Buffer.alloc(32, 1), authUrl: server.origin });
+  const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
   const busy = createPasswords({ hashesAtOnce: 0, hashesWaiting: 0 });
   const attempt = createAttempts({ sql, throttle: createThrottle({ sql }), devices, passwords: busy });
   const request = { address: '198.51.100.251', headers: {}, cookies: {}, now: server.now() } as unknown as DoorRequest;
@@ -224,7 +224,7 @@ test('the device cookie is for this host alone, out of reach of scripts, and las
   const [, plain = ''] = (await newBrowser().signIn(ada)).headers.getSetCookie();
   assert.match(plain, /^halcyon-device-[A-Za-z0-9_-]{12}=[A-Za-z0-9_-]{22}\.[0-9]{10}\.[A-Za-z0-9_-]{43}; /);
   for (const part of ['Path=/', 'HttpOnly', 'SameSite=Lax', 'Max-Age=31536000']) assert.ok(plain.includes(part), part);
-  const devices = createDevices({ key: Buffer.alloc(32, 1), authUrl: 'https://auth.example.com' });
+  const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: 'https://auth.example.com' });
   const account = { email: ada, passwordHash: 'a hash' };
   const [secure = ''] = devices.remember({ cookies: {}, now: server.now() }, account);
   const [, name = '', value = ''] = /^(__Host-halcyon-device-[^=]*)=([^;]*)/.exec(secure) ?? [];

@@ -55,16 +55,33 @@ const sent = (method: string, path: string, token: string | null, body?: unknown
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-const made = async (path: string, token: string, body: unknown): Promise<Record<string, unknown>> => {
+const made = async (path: string, token: string, body: unknown, status = 201): Promise<Record<string, unknown>> => {
   const response = await sent('POST', path, token, body);
-  assert.equal(response.status, 201, path);
+  assert.equal(response.status, status, path);
   return (await response.json()) as Record<string, unknown>;
 };
 
-const webhook = { name: `Hook ${MARK}`, format: 'json', url: `https://${MARK}.example/hook`, encryption_key: MARK };
+const url = `https://${MARK}.example/hook`;
+const webhook = { name: `Hook ${MARK}`, format: 'json', url, encryption_key: MARK, event_resource: 'transaction' };
 const event = { event: 'transaction/created', resource: { id: 1, text: MARK, _embedded: { 'svc:items': [{}] } } };
 const { id: webhookId } = await made(`/stores/${storeId}/webhooks`, own, webhook);
+// A listener's, with something that waits for it.
+const { id: heldId } = await made(`/stores/${storeId}/webhooks`, own, { ...webhook, url: null, is_held: '1' });
+const { id: sampleId } = await made(`/webhooks/${String(heldId)}/test`, own, {}, 202);
 const { id: eventId } = await made(`/stores/${storeId}/events`, platformToken, event);
+// Cancelled, so that another may be begun.
+const recoveries = `/webhooks/${String(webhookId)}/recover`;
+const { id: recoveryId } = await made(recoveries, own, { since: now.toISOString() }, 202);
+await made(`/webhooks/${String(webhookId)}/recoveries/${String(recoveryId)}/cancel`, own, {}, 200);
+
+// Over, so that it may be sent again.
+const [delivery] = await sql<{ id: number }[]>`
+  with over as (
+    delete from delivery where webhook_id = ${Number(webhookId)} and event_id = ${Number(eventId)} returning *
+  )
+  insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+  select shard, id, store_id, webhook_id, event_id, 'failed', 1, ${now} from over
+  returning id`;
 
 const [grant] = await sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${bob}`;
 
@@ -73,6 +90,8 @@ const named: Readonly<Record<string, string>> = {
   store_id: String(storeId),
   webhook_id: String(webhookId),
   event_id: String(eventId),
+  recovery_id: String(recoveryId),
+  delivery_id: String(delivery?.id),
   user_id: String(bob),
   client_id: clientId,
   grant_id: String(grant?.id),
@@ -80,6 +99,9 @@ const named: Readonly<Record<string, string>> = {
   id: '1',
   relation: 'items',
 };
+
+const held = { ...named, webhook_id: String(heldId), delivery_id: String(sampleId) };
+const namedIn = (path: string) => (/\/(?:stream|answer)$/.test(path) ? held : named);
 
 const routes = routeTable(baseUrl);
 const resources = routes.filter((route) => route.kind === 'resource');
@@ -90,6 +112,9 @@ const bodyOf = (method: string, path: string): unknown => {
   if (path.endsWith('/members')) return { user: app.userId, role: 'owner' };
   if (path.includes('/members/')) return { role: 'member' };
   if (path.includes('/events')) return event;
+  if (path.endsWith('/answer')) return { response_code: 200, duration: 1 };
+  if (path.endsWith('/recover')) return { since: now.toISOString() };
+  if (/\/(?:rotate_key|test|cancel|resend|send_webhooks)$/.test(path)) return {};
   return path.includes('/webhooks') ? { ...webhook, name: 'Taken over' } : { name: 'Taken over' };
 };
 
@@ -121,7 +146,7 @@ for (const route of inside) {
   for (const method of ['HEAD', ...METHODS]) {
     const isServed = method === 'HEAD' ? 'GET' in route.operations : method in route.operations;
     test(`${method} ${route.path} is nothing to who is not of the store`, async () => {
-      const path = fillIn(route, named);
+      const path = fillIn(route, namedIn(route.path));
       const before = await rows();
       for (const [who, token] of Object.entries(strangers)) {
         const response = await sent(method, path, token, bodyOf(method, path));
@@ -173,7 +198,7 @@ test('the same addresses are something to who is of the store, or to the platfor
   for (const method of ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const) {
     for (const route of inItsTurn(method)) {
       if (!(method === 'HEAD' ? 'GET' in route.operations : method in route.operations)) continue;
-      const path = fillIn(route, named);
+      const path = fillIn(route, namedIn(route.path));
       const statuses = [];
       for (const token of [own, platformToken])
         statuses.push((await sent(method, path, token, bodyOf(method, path))).status);

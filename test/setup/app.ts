@@ -29,6 +29,8 @@ export type TestApp = {
   /** A request to the API; `body` is sent as JSON. */
   api: (method: string, path: string, options?: Asked) => Promise<Response>;
   stop: () => Promise<void>;
+  /** Stops it, and starts it again as it was. */
+  restart: () => Promise<void>;
 };
 
 const populate = async (sql: Sql, baseUrl: string, now: Date) => {
@@ -86,16 +88,17 @@ export const startTestApp = async (
     ...options.env,
   };
   const config = readConfig(env, process.cwd());
-  const running = await startApp({
+  const parts = {
     config,
     sql,
     direct: sql,
-    secretKey: randomBytes(32),
+    secretKeys: [randomBytes(32)],
     clock,
     random: Math.random,
     log: createLog(config.logLevel),
     roles: options.roles ?? ['serve', 'deliver'],
-  });
+  } as const;
+  let running = await startApp(parts);
   ends.after(() => running.stop());
   const { platform, ...made } = await populate(sql, config.baseUrl, clock.now());
   const platformToken = await platformTokenOf(config.baseUrl, platform);
@@ -116,6 +119,10 @@ export const startTestApp = async (
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),
-    stop: running.stop,
+    stop: () => running.stop(),
+    restart: async () => {
+      await running.stop();
+      running = await startApp(parts);
+    },
   };
 };

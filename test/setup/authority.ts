@@ -1,6 +1,6 @@
 /** A certificate authority of our own and what it signs, made with OpenSSL: keys on disk are no part of the project. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -12,6 +12,8 @@ export type Authority = {
   file: string;
   /** `names` as in subjectAltName: `IP:127.0.0.1`, `DNS:example.com`. */
   sign: (...names: string[]) => KeyPair;
+  /** As `sign`, of a day that is over. */
+  signExpired: (...names: string[]) => KeyPair;
   remove: () => void;
 };
 
@@ -42,6 +44,17 @@ export const createAuthority = (): Authority => {
         'basicConstraints=critical,CA:FALSE',
       );
       return { key, cert };
+    },
+    signExpired: (...names) => {
+      const [keyFile, askFile] = [join(folder, 'expired.key'), join(folder, 'expired.csr')];
+      const [namesFile, certFile] = [join(folder, 'expired.names'), join(folder, 'expired.crt')];
+      const ask = ['req', '-new', ...EC.slice(0, -2), '-subj', '/CN=Endpoint of a test'];
+      execFileSync('openssl', [...ask, '-keyout', keyFile, '-out', askFile], { stdio: 'pipe' });
+      writeFileSync(namesFile, `subjectAltName=${names.join(',')}\n`);
+      const sign = ['x509', '-req', '-in', askFile, '-CA', root.certFile, '-CAkey', root.keyFile, '-CAcreateserial'];
+      const options = ['-days', '-1', '-extfile', namesFile, '-out', certFile];
+      execFileSync('openssl', [...sign, ...options], { stdio: 'pipe' });
+      return { key: readFileSync(keyFile, 'utf8'), cert: readFileSync(certFile, 'utf8') };
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };

@@ -14,11 +14,12 @@ export type Ended = { code: number | null; out: string; err: string };
 export const startCommand = (
   args: readonly string[],
   env: Record<string, string>,
+  patienceMs = PATIENCE_MS,
 ): ChildProcessByStdio<null, Readable, Readable> =>
   spawn(process.execPath, [MAIN, ...args], {
     env: { ...COMPILED, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: PATIENCE_MS,
+    timeout: patienceMs,
   });
 
 /** Runs it to its end; a run that had to be killed has no exit code. */

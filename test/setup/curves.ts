@@ -1,5 +1,5 @@
 /** Snapshots of recurring revenue with their curves: what a browser and a validator are shown. */
-import type { Chart } from '#hypermedia/chart.ts';
+import type { Curve } from '#hypermedia/chart.ts';
 import { date, json, number, type Document } from '#hypermedia/document.ts';
 import { collectionOf, store } from './documents.ts';
 
@@ -7,7 +7,7 @@ const FIRST = Date.UTC(2026, 7, 22);
 const dayOf = (n: number): string => new Date(FIRST + n * 86_400_000).toISOString().slice(0, 10);
 
 /** Days that rise and fall by turns around a way up. */
-export const curve = (currency: string, days: number, scale: number): Chart => ({
+export const curve = (currency: string, days: number, scale: number): Curve => ({
   title: `Monthly recurring revenue in ${currency}`,
   currency,
   points: Array.from({ length: days }, (_, n) => ({

@@ -12,12 +12,14 @@ import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher, type PublishedEvent, type Publisher } from '#events/publish.ts';
 import type { Sql } from '#database/pool.ts';
 import { createSealer, type Sealer } from '#database/seal.ts';
-import { systemClock } from '#kernel/clock.ts';
+import { systemClock, type Clock } from '#kernel/clock.ts';
 import { createLog, type Log } from '#kernel/log.ts';
 import { idOf, shardOf } from '#kernel/ids.ts';
 import { openNative } from '#publishing.ts';
 import { createStore } from '#stores/store.ts';
-import { createSwitchOff } from '#webhooks/switch-off.ts';
+import { createMailer } from '#mail/mailer.ts';
+import { createNotices } from '#webhooks/notices/notices.ts';
+import { createSwitchOff, type SwitchOff } from '#webhooks/switch-off.ts';
 import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings, type Endings } from './endings.ts';
@@ -40,7 +42,8 @@ export type Engine = {
   /** What `publish` goes through, for any store and event. Hands over to the worker that was named last. */
   publisher: Publisher;
   handTo: (worker: Worker | undefined) => void;
-  startWorker: (settings?: Partial<typeof defaults>) => Promise<Worker>;
+  /** `own`: what the worker has in place of the real thing. */
+  startWorker: (settings?: Partial<typeof defaults>, own?: { switchOff?: SwitchOff }) => Promise<Worker>;
 };
 
 const defaults = {
@@ -63,6 +66,8 @@ const defaults = {
   heldDeliveries: 100_000,
   heldLanes: 20_000,
   unrecordedLimit: 2_000,
+  tallyEveryMs: 2_000,
+  tallyRows: 50_000,
   deactivateAfterFailures: 12,
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
   exchangeTimeoutMs: 5_000,
@@ -86,9 +91,27 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
   event: { ...event, storeId },
 });
 
+/** Tells stores of their webhooks by the mail server at that address. */
+const noticesBy = (smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Endings }) => {
+  const mailer = createMailer({ url: smtpUrl, from: 'halcyon@example.com', log });
+  const { deactivateAfterSeconds } = defaults;
+  const notices = createNotices({ sql, clock, log, mailer, baseUrl: BASE_URL, deactivateAfterSeconds });
+  ends.after(() => mailer.stop());
+  ends.after(() => notices.stop());
+  return notices;
+};
+
 /** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
 export const startEngine = async (
-  given: { sql?: Sql; direct?: Sql; ends?: Endings; secretKey?: Buffer; log?: Log; resolve?: Resolve } = {},
+  given: {
+    sql?: Sql;
+    direct?: Sql;
+    ends?: Endings;
+    secretKey?: Buffer;
+    log?: Log;
+    resolve?: Resolve;
+    smtpUrl?: string;
+  } = {},
 ): Promise<Engine> => {
   const ends = given.ends ?? endings();
   const sql = given.sql ?? (await testDatabase(ends)).sql;
@@ -102,6 +125,7 @@ export const startEngine = async (
   const log = given.log ?? createLog('error');
   const announcer = createAnnouncer({ sql, log });
   ends.after(() => announcer.stop());
+  const notices = given.smtpUrl === undefined ? undefined : noticesBy(given.smtpUrl, { sql, clock, log, ends });
   let receiverOfWork: Worker | undefined;
   const publisher = createPublisher({
     sql,
@@ -150,9 +174,9 @@ export const startEngine = async (
     },
     publisher,
     handTo,
-    startWorker: async (settings = {}) => {
+    startWorker: async (settings = {}, own = {}) => {
       const workerId = randomBytes(6).readUIntBE(0, 6);
-      const guard = createGuard(['127.0.0.0/8', '::1'], given.resolve ?? resolverOf());
+      const guard = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, given.resolve ?? resolverOf());
       const all = { ...defaults, ...settings, workerId };
       const metrics = createEngineMetrics(new Registry());
       const worker = new Worker({
@@ -166,6 +190,8 @@ export const startEngine = async (
         guard,
         metrics,
         switchOff: createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog),
+        tell: (notice) => notices?.tell(notice),
+        ...own,
         settings: all,
       });
       ends.after(() => worker.stop());

@@ -21,7 +21,7 @@ export const limits: ExchangeLimits = {
   answerKeptBytes: 16 * 1024,
 };
 
-export const loopback = createGuard(['127.0.0.0/8', '::1'], resolverOf());
+export const loopback = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, resolverOf());
 
 export type House = {
   connections: Connections;
@@ -50,20 +50,24 @@ export const portOf = (server: Server): number => (server.address() as AddressIn
 export type RawServer = { url: string; port: number; sockets: Socket[]; server: Server };
 
 /** Calls with every connection; its sockets are destroyed with the file. */
-export const rawServer = async (onConnection: (socket: Socket, n: number) => void, at = 0): Promise<RawServer> => {
+export const rawServer = async (
+  onConnection: (socket: Socket, n: number) => void,
+  at = 0,
+  host = '127.0.0.1',
+): Promise<RawServer> => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     socket.on('error', () => {});
     sockets.push(socket);
     onConnection(socket, sockets.length);
-  }).listen(at, '127.0.0.1');
+  }).listen(at, host);
   await once(server, 'listening');
   after(() => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
   const port = portOf(server);
-  return { url: `http://127.0.0.1:${port}`, port, sockets, server };
+  return { url: `http://${host}:${port}`, port, sockets, server };
 };
 
 export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';

@@ -29,15 +29,20 @@ export const startFurnishedApp = async (options: Parameters<typeof startTestApp>
   const url = 'http://127.0.0.1:9/hook';
   const hook = { name: 'Orders', format: 'json', encryption_key: 'a key of mine', url, event_resource: 'transaction' };
   const webhook = await made(await api('POST', `/stores/${storeId}/webhooks`, { body: hook }));
+  const since = app.clock.now().toISOString();
+  const recovery = await made(await api('POST', `${webhook.location}/recover`, { body: { since } }));
   const published = { event: 'transaction/created', resource: order };
   const event = await made(await api('POST', `/stores/${storeId}/events`, { token, body: published }));
   const details = { name: 'Another app', redirect_uris: ['https://other.example.com/cb'], owner: userId };
   const client = await made(await api('POST', '/clients', { token, body: details }));
   const [grant] = await sql<{ id: number }[]>`select id from access_grant where user_id = ${userId} limit 1`;
+  const [delivery] = await sql<{ id: number }[]>`select id from delivery`;
   const named = {
     store_id: String(storeId),
     user_id: String(userId),
     webhook_id: lastOf(webhook.location),
+    recovery_id: lastOf(recovery.location),
+    delivery_id: String(delivery?.id),
     event_id: lastOf(event.location),
     client_id: String(client.body['client_id']),
     grant_id: String(grant?.id),

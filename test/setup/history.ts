@@ -26,7 +26,7 @@ export const createHistory = (sql: Sql, { storeId, webhook }: { storeId: number;
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
         response_code, response_headers, response_body)
       values (${shard}, ${id(delivery)}, ${n}, ${storeId}, ${webhook}, ${id(delivery)}, ${at(delivery * 2 + n)}, ${120},
-        ${code === null ? 'timeout' : 'status'}, ${code}, ${code === null ? null : 'content-type: text/plain'},
+        ${code === null ? 'timed_out:answer' : code < 300 ? 'delivered' : 'refused'}, ${code}, ${code === null ? null : 'content-type: text/plain'},
         ${code === null ? null : 'hello'})`,
   };
 };

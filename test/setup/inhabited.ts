@@ -168,7 +168,24 @@ export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
     () => server.sql<{ n: number }[]>`select count(*) as n from attempt`,
     ([row]) => row?.n === 4,
   );
-  return { ...server, server, bobsBrowser: bob, receiver, tokens, call, webhooks, events, redirect: REDIRECT };
+  const asked = await must(call('POST', `/webhooks/${webhooks[0]}/recover`, { body: { since: '2026-06-30' } }));
+  const recovery = Number(asked['id']);
+  await until(
+    () => must(call('GET', `/webhooks/${webhooks[0]}/recoveries/${recovery}`)),
+    ({ date_ended }) => date_ended !== null,
+  );
+  return {
+    ...server,
+    server,
+    bobsBrowser: bob,
+    receiver,
+    tokens,
+    call,
+    webhooks,
+    events,
+    recovery,
+    redirect: REDIRECT,
+  };
 };
 
 export type Inhabited = Awaited<ReturnType<typeof inhabit>>;

@@ -5,7 +5,7 @@ import { SMTPServer } from 'smtp-server';
 
 const PATIENCE_MS = 10_000;
 
-export type ReceivedMail = { from: string; to: string[]; headers: string; text: string };
+export type ReceivedMail = { from: string; to: string[]; headers: string; subject: string; text: string };
 
 export type MailServer = {
   url: string;
@@ -26,12 +26,19 @@ const decodeQuotedPrintable = (text: string): string =>
     'latin1',
   ).toString();
 
-const read = (message: string): Pick<ReceivedMail, 'headers' | 'text'> => {
+/** RFC 2047, in its encoding Q alone: what stands in `=?UTF-8?Q?…?=`, several of which are one text. */
+const decodeWords = (text: string): string =>
+  text
+    .replaceAll(/\?=\s+=\?utf-8\?q\?/gi, '')
+    .replaceAll(/=\?utf-8\?q\?([^?]*)\?=/gi, (_, word: string) => decodeQuotedPrintable(word.replaceAll('_', ' ')));
+
+const read = (message: string): Pick<ReceivedMail, 'headers' | 'subject' | 'text'> => {
   const at = message.indexOf('\r\n\r\n');
   const headers = message.slice(0, at).replaceAll(/\r\n(?=[ \t])/g, '');
   const body = message.slice(at + 4);
   const isEncoded = /^content-transfer-encoding: quoted-printable/im.test(headers);
-  return { headers, text: (isEncoded ? decodeQuotedPrintable(body) : body).replaceAll('\r\n', '\n') };
+  const subject = decodeWords(/^subject: (.*)$/im.exec(headers)?.[1] ?? '');
+  return { headers, subject, text: (isEncoded ? decodeQuotedPrintable(body) : body).replaceAll('\r\n', '\n') };
 };
 
 /** `answer` is asked at each mail: an SMTP status to refuse it with, or undefined to take it. */

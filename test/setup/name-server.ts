@@ -1,27 +1,31 @@
 /** A real name server on loopback (RFC 1035 §4): keeps what it was asked, says what the test says, or nothing. */
-import { createSocket } from 'node:dgram';
+import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
-import { isIPv4 } from 'node:net';
+import { createServer, isIPv4, type AddressInfo } from 'node:net';
 import { after } from 'node:test';
 import { createResolver, type Resolve, type ResolverDeps, type ResolverSettings } from '#delivery/exchange/resolver.ts';
 import { systemClock } from '#kernel/clock.ts';
 
 const codes = { NOERROR: 0, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
-const types = { A: 1, AAAA: 28 };
-type Type = keyof typeof types;
+const types = { A: 1, CNAME: 5, AAAA: 28 };
+type Type = 'A' | 'AAAA';
 
 /** `null`: silence. Addresses of the other family are left out. */
 export type Said = {
   code?: keyof typeof codes;
   addresses?: readonly string[];
+  /** Names that lead from one to the next, and the last of them to the addresses. */
+  aliases?: readonly string[];
   ttlSeconds?: number;
   afterMs?: number;
+  /** Over UDP only that there is more than fits (RFC 1035 §4.2.1): it is to be asked for over TCP. */
+  isTruncated?: boolean;
 } | null;
 
 export type NameServer = {
   /** For the resolver. */
   address: string;
-  /** Such as `A good.example.com`, each packet. */
+  /** Such as `A good.example.com`, each packet; `TCP A good.example.com` where it came by that. */
   asked: string[];
   say: (say: (name: string, type: Type) => Said) => void;
 };
@@ -29,8 +33,7 @@ export type NameServer = {
 const HEADER_BYTES = 12;
 /** An answer, recursion available; the question is the first of one. */
 const FLAGS = 0x8180;
-/** The name stands in the question. */
-const POINTER = 0xc00c;
+const TRUNCATED = 0x0200;
 
 const nameAt = (packet: Buffer): { name: string; end: number } => {
   const labels: string[] = [];
@@ -49,43 +52,105 @@ const bytesOf = (address: string): Buffer => {
   return Buffer.from(groups.flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff]));
 };
 
-const recordOf = (address: string, type: Type, ttlSeconds: number): Buffer => {
-  const data = bytesOf(address);
-  const head = Buffer.alloc(12);
-  head.writeUInt16BE(POINTER, 0);
-  head.writeUInt16BE(types[type], 2);
-  head.writeUInt16BE(1, 4);
-  head.writeUInt32BE(ttlSeconds, 6);
-  head.writeUInt16BE(data.length, 10);
-  return Buffer.concat([head, data]);
+/** A name as it stands in a packet, not compressed. */
+const labelsOf = (name: string): Buffer =>
+  Buffer.concat([
+    ...name.split('.').map((label) => Buffer.from([label.length, ...Buffer.from(label, 'ascii')])),
+    Buffer.of(0),
+  ]);
+
+const recordOf = (name: string, type: keyof typeof types, data: Buffer, ttlSeconds: number): Buffer => {
+  const head = Buffer.alloc(10);
+  head.writeUInt16BE(types[type], 0);
+  head.writeUInt16BE(1, 2);
+  head.writeUInt32BE(ttlSeconds, 4);
+  head.writeUInt16BE(data.length, 8);
+  return Buffer.concat([labelsOf(name), head, data]);
 };
 
-/** Ends with the file. */
-export const startNameServer = async (): Promise<NameServer> => {
-  const socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
-  const asked: string[] = [];
-  let say: (name: string, type: Type) => Said = () => null;
-  socket.on('message', (packet, { port, address }) => {
+const recordsOf = (name: string, type: Type, said: NonNullable<Said>): Buffer[] => {
+  const { addresses = [], aliases = [], ttlSeconds = 60 } = said;
+  const names = [name, ...aliases];
+  const last = names.at(-1) ?? name;
+  return [
+    ...aliases.map((alias, at) => recordOf(names[at] ?? name, 'CNAME', labelsOf(alias), ttlSeconds)),
+    ...addresses
+      .filter((one) => isIPv4(one) === (type === 'A'))
+      .map((one) => recordOf(last, type, bytesOf(one), ttlSeconds)),
+  ];
+};
+
+/** What is said to a packet; undefined: nothing. */
+type Answering = (packet: Buffer, by: 'UDP' | 'TCP') => { answer: Buffer; afterMs: number } | undefined;
+
+const answering =
+  (asked: string[], say: (name: string, type: Type) => Said): Answering =>
+  (packet, by) => {
     const { name, end } = nameAt(packet);
     const type: Type = packet.readUInt16BE(end) === types.A ? 'A' : 'AAAA';
-    asked.push(`${type} ${name}`);
+    asked.push(`${by === 'TCP' ? 'TCP ' : ''}${type} ${name}`);
     const said = say(name, type);
-    if (said === null) return;
-    const { code = 'NOERROR', addresses = [], ttlSeconds = 60, afterMs } = said;
-    const records = addresses
-      .filter((one) => isIPv4(one) === (type === 'A'))
-      .map((one) => recordOf(one, type, ttlSeconds));
+    if (said === null) return undefined;
+    const isTruncated = said.isTruncated === true && by === 'UDP';
+    const records = isTruncated ? [] : recordsOf(name, type, said);
     const head = Buffer.alloc(HEADER_BYTES);
     packet.copy(head, 0, 0, 2);
-    head.writeUInt16BE(FLAGS + codes[code], 2);
+    head.writeUInt16BE(FLAGS + (isTruncated ? TRUNCATED : 0) + codes[said.code ?? 'NOERROR'], 2);
     head.writeUInt16BE(1, 4);
     head.writeUInt16BE(records.length, 6);
     const answer = Buffer.concat([head, packet.subarray(HEADER_BYTES, end + 4), ...records]);
-    if (afterMs === undefined) socket.send(answer, port, address);
-    else setTimeout(() => socket.send(answer, port, address), afterMs).unref();
+    return { answer, afterMs: said.afterMs ?? 0 };
+  };
+
+/** A message is preceded by its length (RFC 1035 §4.2.2). */
+const LENGTH_BYTES = 2;
+
+/** Answers its port; ends with the file. */
+const listenForTcp = async (answerTo: Answering): Promise<number> => {
+  const server = createServer((socket) => {
+    let got = Buffer.alloc(0);
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      got = Buffer.concat([got, chunk]);
+      while (got.length >= LENGTH_BYTES && got.length >= LENGTH_BYTES + got.readUInt16BE(0)) {
+        const end = LENGTH_BYTES + got.readUInt16BE(0);
+        const said = answerTo(got.subarray(LENGTH_BYTES, end), 'TCP');
+        got = got.subarray(end);
+        if (said === undefined) continue;
+        const length = Buffer.alloc(LENGTH_BYTES);
+        length.writeUInt16BE(said.answer.length, 0);
+        socket.write(Buffer.concat([length, said.answer]));
+      }
+    });
   });
-  socket.bind(0, '127.0.0.1');
-  await once(socket, 'listening');
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => void server.close());
+  return (server.address() as AddressInfo).port;
+};
+
+/** Whether it could be bound there: another process may have that port for UDP. */
+const bound = (socket: Socket, port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    socket.once('error', () => resolve(false)).once('listening', () => resolve(true));
+    socket.bind(port, '127.0.0.1');
+  });
+
+/** Ends with the file. */
+export const startNameServer = async ({ overTcp = false } = {}): Promise<NameServer> => {
+  const asked: string[] = [];
+  let say: (name: string, type: Type) => Said = () => null;
+  const answerTo = answering(asked, (name, type) => say(name, type));
+  let socket: Socket;
+  do socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
+  while (!(await bound(socket, overTcp ? await listenForTcp(answerTo) : 0)));
+  socket.on('message', (packet, { port, address }) => {
+    const said = answerTo(packet, 'UDP');
+    if (said === undefined) return;
+    const send = () => socket.send(said.answer, port, address);
+    if (said.afterMs === 0) send();
+    else setTimeout(send, said.afterMs).unref();
+  });
   after(() => void socket.close());
   return { address: `127.0.0.1:${socket.address().port}`, asked, say: (next) => void (say = next) };
 };

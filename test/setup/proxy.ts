@@ -1,9 +1,11 @@
 /** What stands between Halcyon and PostgreSQL, and fails: connections that break, go silent or lose what comes back. */
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { Transform } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DatabaseAddress } from '#database/pool.ts';
 import type { Endings } from './endings.ts';
+import { until } from './until.ts';
 
 type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
 
@@ -13,8 +15,9 @@ export type Proxy = {
   /** Resets all connections; answers how many there were. */
   cut: () => number;
   /**
-   * What is asked arrives and what is answered does not, until all is reset `afterMs` later: nobody knows what was done.
-   * Answers how many times a COMMIT was carried out and whoever asked for it never heard.
+   * From the next COMMIT on that is carried out what is asked arrives and what is answered does not, until all is reset
+   * `afterMs` later: nobody knows what was done. Answers how many COMMITs were carried out, of which nobody heard. Rejects
+   * where there is none in ten seconds.
    */
   cutUnanswered: (afterMs: number) => Promise<number>;
   /** Nothing passes any more through the connections there are, and nobody is told. */
@@ -29,6 +32,8 @@ const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQ
 export const startProxy = async (address: SocketAddress, ends: Endings): Promise<Proxy> => {
   const path = socketOf(address);
   const pairs = new Set<readonly [Socket, Socket]>();
+  /** Whether an answer gets through. */
+  let passes = (_answer: Buffer): boolean => true;
   const server = createServer((client) => {
     const upstream = connect(path);
     const pair = [client, upstream] as const;
@@ -39,8 +44,12 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
         to.destroy();
         pairs.delete(pair);
       });
-      from.pipe(to);
     }
+    client.pipe(upstream);
+    const answers = new Transform({
+      transform: (answer: Buffer, _encoding, done) => (passes(answer) ? done(null, answer) : done()),
+    });
+    upstream.pipe(answers).pipe(client);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -62,21 +71,26 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
     cut,
     cutUnanswered: async (afterMs) => {
       let commits = 0;
-      for (const [client, upstream] of pairs) {
-        upstream.unpipe(client);
-        upstream.on('data', (answers: Buffer) => {
-          commits += answers.toString('latin1').split(COMMITTED).length - 1;
-        });
-        upstream.resume();
+      passes = (answer) => {
+        commits += answer.toString('latin1').split(COMMITTED).length - 1;
+        return commits === 0;
+      };
+      try {
+        await until(
+          async () => commits,
+          (count) => count > 0,
+        );
+        await delay(afterMs);
+      } finally {
+        passes = () => true;
+        cut();
       }
-      await delay(afterMs);
-      cut();
       return commits;
     },
     silence: () => {
       for (const [client, upstream] of pairs) {
         client.unpipe(upstream);
-        upstream.unpipe(client);
+        upstream.unpipe();
       }
     },
   };

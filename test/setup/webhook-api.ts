@@ -11,6 +11,7 @@ import { maintainPartitions } from '#database/partitions.ts';
 import { isUnavailable } from '#database/unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createSearch } from '#database/search.ts';
+import { createPreview } from '#delivery/preview/preview.ts';
 import { createMint } from '#events/batch/mint.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { createOnce } from '#http/idempotency/once.ts';
@@ -102,7 +103,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
   await maintainPartitions(sql, { now: clock.time, retentionDays: 30, daysAhead: 3 });
-  // Nobody delivers here.
+  // Nobody delivers here, and nobody sends samples.
   const write = createNativeWriter({ mint: createMint(), baseUrl: BASE_URL, announce: async () => {} });
   const changelog = createChangelog(write);
   const sealer = createSealer(randomBytes(32));
@@ -111,7 +112,8 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     changelog,
     baseUrl: BASE_URL,
     collections: [],
-    onMoved: async () => {},
+    chartsOf: async () => ({}),
+    onMoved: async () => async () => {},
     followZone: async () => {},
     eraseTheirs: [],
   });
@@ -123,17 +125,41 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     baseUrl: BASE_URL,
     versions: settings.versions ?? ['2'],
     webhooksPerStore: 100,
+    keyOverlapHours: 24,
     headerPrefix: 'Service',
+    preview: createPreview({
+      sql,
+      sealer,
+      log: createLog('error'),
+      baseUrl: BASE_URL,
+      settings: {
+        headerPrefix: 'Service',
+        userAgent: 'Halcyon/test',
+        relationPrefix: 'svc',
+        bodyCacheBytes: 1_000_000,
+      },
+    }),
+    onResent: () => {},
+    sendSample: async () => ({ kind: 'stopping' }),
+    held: { open: () => ({ kind: 'stopping' }), answer: async () => ({ kind: 'unknown' }) },
+    authenticate: async () => {
+      throw new Error('nobody listens here');
+    },
     judgeUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
-    onChanged: async (webhook) => void changed.push(webhook),
+    announce: async () => {},
+    onChanged: (webhook) => void changed.push(webhook),
   });
   const app = createServer(
     {
       // Nobody is signed in here.
-      pages: { visitorOf: async () => null, nav: () => html``, signInAt: (path) => `/sign-in?return_to=${path}` },
+      pages: {
+        visitorOf: async () => null,
+        strangersNav: () => html``,
+        signInAt: (path) => `/sign-in?return_to=${path}`,
+      },
       rateLimit: () => ({}),
       metrics: createRequestMetrics(new Registry()),
-      once: createOnce({ sql, sealer, fingerprintKey: randomBytes(32) }),
+      once: createOnce({ sql, sealer, fingerprintKeys: [randomBytes(32)] }),
       settings: {
         bodyLimitBytes: 1024 * 1024,
         headersLimitBytes: 32 * 1024,
@@ -165,7 +191,9 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
         PUT: webhooks.replace,
         DELETE: webhooks.remove,
       }),
+      resource('/webhooks/:webhook_id/rotate_key', { POST: webhooks.rotateKey }),
       resource('/webhooks/:webhook_id/statuses', { GET: webhooks.statuses }),
+      resource('/webhooks/:webhook_id/statuses/:delivery_id', { GET: webhooks.status }),
       resource('/webhooks/:webhook_id/logs', { GET: webhooks.logs }),
     ],
   );

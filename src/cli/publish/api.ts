@@ -50,12 +50,15 @@ const objectIn = (text: string): { access_token?: unknown; _embedded?: object } 
   }
 };
 
+const WHO =
+  '. See --url, --client-id and its secret; where they are left out, HALCYON_DATA has to be the folder of the demo that runs';
+
 /** How many events an answer tells of. */
 const countIn = (text: string): number => Object.values(objectIn(text)._embedded ?? {}).flat().length;
 
-const refused = (what: string, { status, text }: Reply): UserError => {
+const refused = (what: string, { status, text }: Reply, advice = ''): UserError => {
   const [fault] = faultsOf(text);
-  return new UserError(`${what}: the server answers ${status}: ${fault?.message ?? ''}`);
+  return new UserError(`${what}: the server answers ${status}: ${fault?.message ?? ''}${advice}`);
 };
 
 /** One request with its whole answer. */
@@ -81,7 +84,7 @@ export const createSend = (place: Place, patience: Patience): Send => {
     const { clientId: client_id, clientSecret: client_secret } = place;
     const form = { grant_type: 'client_credentials', scope: 'platform', client_id, client_secret };
     const reply = await ask('/token', {}, new URLSearchParams(form));
-    if (reply.status !== 200) throw refused(`No token for the client ${client_id}`, reply);
+    if (reply.status !== 200) throw refused(`No token for the client ${client_id}`, reply, WHO);
     const { access_token: made } = objectIn(reply.text);
     if (typeof made !== 'string') throw noHalcyon(place.url);
     token = made;

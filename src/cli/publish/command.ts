@@ -30,7 +30,7 @@ Ends with 0 when every line is published, 1 when it stopped before the end, 2 wh
 
 Examples:
   halcyon publish orders.jsonl
-  halcyon publish orders.jsonl --store 4711 --url https://api.example.com --client-id 5f0c1d9e --client-secret-file secret
+  halcyon publish orders.jsonl --store 4711 --url https://api.example.com --client-secret-file platform.json
   export-orders | halcyon publish - --store 4711 --keep-going --json`;
 
 export const createPublishCommand = (terminal: Terminal): Command =>
@@ -40,7 +40,7 @@ export const createPublishCommand = (terminal: Terminal): Command =>
     .option('--store <id>', 'whose events they are')
     .option('--url <address>', 'of the API')
     .option('--client-id <id>', 'the client of the platform')
-    .option('--client-secret-file <file>', 'holds its secret')
+    .option('--client-secret-file <file>', 'holds its secret, or what client create --json printed')
     .option('--keep-going', 'go on without the lines that are refused')
     .option('--retry-for <seconds>', 'how long a server that is away is waited for', '60')
     .option('--json', 'print what became of it as one JSON object')

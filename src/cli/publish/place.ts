@@ -27,19 +27,27 @@ const readDemo = async (path: string): Promise<DemoFile | undefined> => {
   }
 };
 
-const readSecret = async (path: string): Promise<string> => {
+type Credentials = { client_id?: string | undefined; client_secret?: string | undefined };
+
+/** A secret alone, or the object that `client create --json` prints. */
+const readCredentials = async (path: string): Promise<Credentials> => {
   try {
-    return (await readFile(path, 'utf8')).trim();
+    const text = (await readFile(path, 'utf8')).trim();
+    if (!text.startsWith('{')) return { client_secret: text };
+    const { client_id, client_secret } = JSON.parse(text) as Record<string, unknown>;
+    if (typeof client_id !== 'string' || typeof client_secret !== 'string')
+      throw new Error(`${path} has no client_id and client_secret`);
+    return { client_id, client_secret };
   } catch (error) {
     throw new UserError(`--client-secret-file: ${(error as Error).message}`);
   }
 };
 
 /** An argument can be read by everybody on the machine, so a secret is never one. */
-const secretOf = async (options: PlaceOptions, { env, cwd }: Terminal): Promise<string | undefined> =>
+const credentialsOf = async (options: PlaceOptions, { env, cwd }: Terminal): Promise<Credentials> =>
   options.clientSecretFile === undefined
-    ? env['HALCYON_CLIENT_SECRET'] || undefined
-    : readSecret(resolve(cwd, options.clientSecretFile));
+    ? { client_secret: env['HALCYON_CLIENT_SECRET'] || undefined }
+    : readCredentials(resolve(cwd, options.clientSecretFile));
 
 const needed = (value: string | undefined, missing: string): string => {
   if (value !== undefined) return value;
@@ -51,7 +59,8 @@ export const findPlace = async (options: PlaceOptions, terminal: Terminal, confi
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
   const url = origin({ '--url': options.url ?? env['HALCYON_URL'] }, '--url', demo?.base_url ?? config.baseUrl);
-  const clientId = options.clientId ?? (env['HALCYON_CLIENT_ID'] || undefined);
+  const said = await credentialsOf(options, terminal);
+  const clientId = options.clientId ?? said.client_id ?? (env['HALCYON_CLIENT_ID'] || undefined);
   const known = clientId === undefined && url === demo?.base_url ? demo.platform : undefined;
   const storeId = options.store ?? (url === demo?.base_url ? String(demo.store_id) : undefined);
   if (storeId !== undefined && !/^[1-9][0-9]{0,15}$/.test(storeId))
@@ -61,7 +70,7 @@ export const findPlace = async (options: PlaceOptions, terminal: Terminal, confi
     storeId: needed(storeId, 'Say which store: --store <id>'),
     clientId: needed(clientId ?? known?.client_id, 'Say as which client: --client-id, or HALCYON_CLIENT_ID'),
     clientSecret: needed(
-      known?.client_secret ?? (await secretOf(options, terminal)),
+      known?.client_secret ?? said.client_secret,
       'Say its secret: --client-secret-file, or HALCYON_CLIENT_SECRET',
     ),
     versionHeader: config.naming.versionHeader,

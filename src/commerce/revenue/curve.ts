@@ -1,5 +1,5 @@
 /** Snapshots as curves: one a currency, since two cannot share an axis. */
-import type { Charts } from '#hypermedia/chart.ts';
+import type { Charts, Curve } from '#hypermedia/chart.ts';
 import { currencyOf } from '../kinds.ts';
 
 /** What is drawn beside a snapshot: its day and those before it. */
@@ -25,7 +25,7 @@ const notDrawn = (count: number): string =>
  * `bodies` are snapshots' JSON texts, in any order of their days. Drawn are the currencies with the most subscriptions over
  * all of these days: their amounts cannot be compared.
  */
-export const revenueCharts = (bodies: readonly string[]): Charts => {
+export const revenueCharts = (bodies: readonly string[]): Charts & { curves: readonly Curve[] } => {
   const snapshots = bodies.map((body) => JSON.parse(body) as Snapshot).toSorted((a, b) => (a.date < b.date ? -1 : 1));
   const points = snapshots.flatMap(({ date, currencies }) =>
     currencies.map((one) => ({ currency: currencyOf(one) ?? '', day: date, value: one.mrr, count: one.active_count })),

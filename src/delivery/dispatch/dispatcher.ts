@@ -54,9 +54,10 @@ export class Dispatcher {
 
   /** Puts the lane into the ring if it can send; `pump` starts what there is room for. */
   list(lane: Lane): void {
-    if (lane.target?.isActive === false) {
+    const dead = lane.takeDead();
+    if (dead.length > 0) {
       const fenced = { shard: lane.shard, fence: this.#deps.fenceOf(lane.shard) };
-      for (const dead of lane.holding.takeOlderThan(lane.target.epoch)) this.#write(lane, ended(fenced, dead));
+      for (const delivery of dead) this.#write(lane, ended(fenced, delivery));
     }
     this.#turns.list(lane);
   }

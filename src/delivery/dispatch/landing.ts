@@ -3,6 +3,7 @@ import type { Clock } from '#kernel/clock.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { momentOf } from '../policy/hold.ts';
 import { judge } from '../policy/judge.ts';
+import { HEALTHY } from '../policy/policy.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 import type { Turn } from './turns.ts';
 
@@ -13,7 +14,7 @@ export type LandingSettings = DeactivationSettings & {
 
 /** `isOurs`: it was our own event loop that took the time. */
 export const land = (
-  { lane, target, delivery, fence, alongside }: Turn,
+  { lane, target, delivery, fence, alongside }: Pick<Turn, 'lane' | 'target' | 'delivery' | 'fence' | 'alongside'>,
   attempt: Attempt,
   isOurs: boolean,
   { clock, random, settings }: { clock: Clock; random: () => number; settings: LandingSettings },
@@ -26,7 +27,7 @@ export const land = (
     delivery,
     attempt,
     profile: target.retryProfile,
-    health: lane.health?.epoch === target.epoch ? lane.health : { consecutiveFailures: 0, firstFailureAt: null },
+    health: lane.health?.epoch === target.epoch ? lane.health : HEALTHY,
     hold: lane.gate.hold,
     isProbe: lane.gate.isProbing,
     isCondemned: lane.condemnedEpoch === target.epoch,

@@ -3,15 +3,24 @@ import type { Clock } from '#kernel/clock.ts';
 import { startExchange, type Exchange, type ExchangeLimits } from '../exchange/exchange.ts';
 import type { Connections } from '../exchange/connections.ts';
 import type { Bodies } from '../message/bodies.ts';
+import { compose, type MessageSettings } from '../message/compose.ts';
 import type { Body } from '../message/event-cache.ts';
-import { headersOf } from '../message/request.ts';
-import type { Turn } from './turns.ts';
+import type { Lane } from '../lanes/lane.ts';
+import type { Pending } from '../lanes/holding.ts';
+import type { ActiveTarget } from '../lanes/target.ts';
 
-export type SendSettings = ExchangeLimits & { headerPrefix: string; userAgent: string };
+export type SendSettings = ExchangeLimits & MessageSettings;
 
-/** Throws where the delivery cannot be rendered. */
+/** A turn of its lane, or what goes beside the lanes. */
+export type Sendable = {
+  readonly lane: Pick<Lane, 'webhookId' | 'shard' | 'target'>;
+  readonly target: ActiveTarget;
+  readonly delivery: Pick<Pending, 'attempts'>;
+};
+
+/** Throws where the delivery cannot be rendered or encrypted. */
 export const exchangeOf = (
-  { lane, target, delivery }: Turn,
+  { lane, target, delivery }: Sendable,
   body: Body,
   now: Date,
   deps: {
@@ -22,20 +31,12 @@ export const exchangeOf = (
     mayBegin: (shard: number) => boolean;
   },
 ): Exchange => {
-  const { bodies, connections, clock, settings } = deps;
-  const bytes = bodies.shape(body, target);
-  const headers = headersOf({
-    event: body.event,
-    target,
-    webhookId: lane.webhookId,
-    attempt: delivery.attempts + 1,
-    body: bytes,
-    now,
-    headerPrefix: settings.headerPrefix,
-    userAgent: settings.userAgent,
-  });
+  const { connections, clock, settings } = deps;
+  const attempt = delivery.attempts + 1;
+  const message = compose({ webhookId: lane.webhookId, target, attempt, now }, body, deps);
   const { url, origin } = target;
-  const mayBegin = () => !lane.isClosed && lane.target === target && deps.mayBegin(lane.shard);
-  const request = { path: url.pathname + url.search, headers, body: bytes, mayBegin };
+  // Where the lane is closed it is aborted.
+  const mayBegin = () => lane.target === target && deps.mayBegin(lane.shard);
+  const request = { path: url.pathname + url.search, ...message, mayBegin };
   return startExchange(origin, request, { connections, clock, limits: settings });
 };

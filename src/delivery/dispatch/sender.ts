@@ -71,7 +71,7 @@ export class Sender {
   start(turn: Turn): void {
     const { lane, target, delivery } = turn;
     const { bodies, suspects } = this.#deps;
-    if (delivery.epoch !== target.epoch) return this.#mismatch(turn);
+    if (delivery.epoch !== target.epoch) return this.#renew(turn);
     const isAdmitted = suspects.admit(lane, delivery);
     if (isAdmitted === undefined) return this.#putAside(turn);
     if (!isAdmitted) return this.#deps.over(turn);
@@ -158,12 +158,10 @@ export class Sender {
     this.#deps.over(turn);
   }
 
-  /** A delivery of an older epoch is dead; one of a newer says that our settings are old. */
-  #mismatch(turn: Turn): void {
-    const { lane, target, delivery } = turn;
-    if (delivery.epoch < target.epoch) return this.#endUnsent(turn);
-    lane.putBack(delivery);
-    lane.forgetTarget();
+  /** Its epoch is newer than our settings, which are read anew; what is older died before it came to its turn. */
+  #renew(turn: Turn): void {
+    turn.lane.putBack(turn.delivery);
+    turn.lane.forgetTarget();
     this.#deps.over(turn);
   }
 

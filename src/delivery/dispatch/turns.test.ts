@@ -41,6 +41,7 @@ const laneTo = (webhookId: number, origin: string): Lane => {
   lane.target = {
     isActive: true,
     epoch: 0,
+    revision: 1,
     storeDomain: 'demo.example.com',
     format: 'json',
     url: new URL(origin),
@@ -48,6 +49,9 @@ const laneTo = (webhookId: number, origin: string): Lane => {
     query: '',
     shape: { zoom: {}, fields: null },
     encryptionKey: null,
+    nextEncryptionKey: null,
+    rotationEndsAt: null,
+    isEncrypted: false,
     headers: {},
     ratePerSecond: null,
     retryProfile: 'hour',

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import type { Dialer } from './dial.ts';
-import { interimOf, type Interim } from './interim.ts';
+import { intakeOf, type Intake } from './intake.ts';
 
 export type Request = {
   path: string;
@@ -32,7 +32,7 @@ export class Connection {
   readonly #client: Client;
   readonly #deps: Deps;
   #socket: Socket | undefined;
-  #interim: Interim | undefined;
+  #intake: Intake | undefined;
   #step: 'dns' | 'connect' | 'tls' | 'open' = 'dns';
   #openedAtMs = 0;
   #hasServed = false;
@@ -59,7 +59,7 @@ export class Connection {
             if (socket === null) return callback(error ?? new Error('no socket'), null);
             this.#step = 'open';
             this.#openedAtMs = deps.nowMs();
-            this.#interim = interimOf(socket);
+            this.#intake = intakeOf(socket);
             callback(null, socket);
           },
         });
@@ -98,8 +98,13 @@ export class Connection {
 
   /** Sends the request; the handler is told of everything, what is wrong with the request included. */
   send({ path, headers, body }: Request, handler: Dispatcher.DispatchHandler): void {
-    this.#interim?.expect();
+    this.#intake?.expect();
     this.#client.dispatch({ method: 'POST', path, headers, body }, handler);
+  }
+
+  /** So much of what came is the answer's body. */
+  took(bytes: number): void {
+    this.#intake?.took(bytes);
   }
 
   served(): void {

@@ -52,7 +52,7 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
     const socket = connectTls({
       host: hostname,
       port,
-      lookup: guard.lookup,
+      lookup: guard.lookupFor(port),
       servername: isIP(hostname) === 0 ? hostname : '',
       // HTTP/2 is not offered: what is in flight is counted by connections, and a reset would end a hundred exchanges.
       ALPNProtocols: ['http/1.1'],
@@ -83,11 +83,11 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
   };
 
   const openTcp = ({ hostname, port }: Dialling, ready: () => void): Socket =>
-    connectTcp({ host: hostname, port, lookup: guard.lookup }).once('connect', ready);
+    connectTcp({ host: hostname, port, lookup: guard.lookupFor(port) }).once('connect', ready);
 
   const dial = (dialling: Dialling): Socket => {
     const { hostname, isTls, onStep, done } = dialling;
-    guard.judgeLiteral(hostname);
+    guard.judgeLiteral(dialling);
     onStep(isIP(hostname) === 0 ? 'dns' : 'connect');
     let isDone = false;
     const end = (error: Error | null, opened: Socket | null): void => {

@@ -77,7 +77,7 @@ test('a connection that is reset, before or after the headers, is unreachable', 
 });
 
 test('an address the guard forbids is blocked, whether written as a number or found by name', async () => {
-  const strict = openHouse({}, { guard: createGuard([], resolverOf()) });
+  const strict = openHouse({}, { guard: createGuard({}, resolverOf()) });
   for (const url of [receiver.url, receiver.url.replace('127.0.0.1', 'localhost')]) {
     const before = receiver.got.length;
     const outcome = await strict.send(url).outcome;
@@ -118,6 +118,11 @@ const informational = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';
 test('informational answers are passed over', async () => {
   const { url } = await rawServer((socket) => socket.on('data', () => socket.write(informational.repeat(32) + OK)));
   assert.equal((await send(url).outcome).reply?.code, 200);
+});
+
+test('one informational answer more than 32 ends it', async () => {
+  const { url } = await rawServer((socket) => socket.on('data', () => socket.write(informational.repeat(33) + OK)));
+  assert.deepEqual(await send(url).outcome, { kind: 'too_large', reply: null });
 });
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';

@@ -4,7 +4,7 @@ import type { Clock } from '#kernel/clock.ts';
 import { Answer, type AnswerHeaders, type AnswerLimits } from './answer.ts';
 import type { Connection, Request } from './connection.ts';
 import type { Connections } from './connections.ts';
-import { HeadTooLarge, isReset, outcomeOfError } from './fault.ts';
+import { HeadTooLarge, isReset, isTooLong, outcomeOfError } from './fault.ts';
 import type { Outcome, Phase } from './outcome.ts';
 
 export type ExchangeLimits = AnswerLimits & { exchangeTimeoutMs: number };
@@ -122,6 +122,7 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#isOver || this.#answer === undefined) return;
+    this.#connection.took(chunk.length);
     if (this.#answer.add(chunk)) this.#answered(this.#answer);
   }
 
@@ -135,7 +136,9 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#isOver) return;
-    if (this.#mayRepeat(error)) this.#repeat();
+    // There is a status, which says it all.
+    if (this.#answer !== undefined && isTooLong(error)) this.#answered(this.#answer);
+    else if (this.#mayRepeat(error)) this.#repeat();
     else this.fail(error);
   }
 

@@ -6,6 +6,9 @@ import type { Outcome, Phase } from './outcome.ts';
 /** The answer's head, or the 1xx before it, went beyond their limits. */
 export class HeadTooLarge extends Error {}
 
+/** All that came of an answer, its framing included, goes beyond what is read. */
+export class AnswerTooLong extends Error {}
+
 type Verdict = 'ours' | 'dns' | 'connect' | 'tls' | 'lost' | 'late' | 'large' | 'malformed';
 
 /**
@@ -70,7 +73,7 @@ const isMalformed = (error: Error, phase: Phase): boolean =>
     : error instanceof errors.HTTPParserError && !error.message.includes(ENDED_WITHIN);
 
 const verdictOf = (error: Error, phase: Phase): Verdict => {
-  if (error instanceof HeadTooLarge) return 'large';
+  if (error instanceof HeadTooLarge || error instanceof AnswerTooLong) return 'large';
   if (isMalformed(error, phase)) return 'malformed';
   const code = codeOf(error);
   const verdict = verdictByCode.get(code) ?? (TLS_PREFIXES.test(code) ? 'tls' : 'lost');
@@ -89,7 +92,8 @@ const whereLost = (phase: Phase): 'connect' | 'tls' | 'reset' => {
 
 /** What became of an exchange that ended with this error in this phase. */
 export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
-  if (error instanceof BlockedAddress) return { kind: 'blocked', why: error.message, reply: null };
+  if (error instanceof BlockedAddress)
+    return { kind: 'blocked', why: error.message, address: error.address, reply: null };
   if (isSwitchingProtocols(error))
     return { kind: 'refused', reply: { code: 101, headers: '', body: '' }, retryAfterMs: 0 };
   const cause = causeOf(error);
@@ -113,6 +117,10 @@ export const outcomeOfError = (error: Error, phase: Phase): Outcome => {
       return { kind: 'unreachable', why: verdict, reply: null };
   }
 };
+
+/** Whether more came than is read. undici bounds trailers as it does the fields of a head. */
+export const isTooLong = (error: Error): boolean =>
+  error instanceof AnswerTooLong || error instanceof errors.HeadersOverflowError;
 
 const RESETS: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']);
 

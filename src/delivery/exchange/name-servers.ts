@@ -18,13 +18,18 @@ class NobodyAnswered extends Error {
 const DOES_NOT_EXIST = 'ENOTFOUND';
 const HAS_NONE = 'ENODATA';
 
+/** An alias that leads to a name without addresses is an answer to c-ares, and an empty one. */
+class NoAddress extends Error {
+  readonly code = HAS_NONE;
+}
+
 const codeOf = (error: Error): unknown => ('code' in error ? error.code : undefined);
 
 /**
  * Why there is no address, of the two families' reasons. That the name does not exist is said of both; that there is no
  * address needs both to say so: where one server was silent, nobody knows.
  */
-const reasonOf = (reasons: readonly Error[]): unknown =>
+const reasonOf = (reasons: readonly Error[]): Error | undefined =>
   reasons.find((reason) => codeOf(reason) === DOES_NOT_EXIST) ??
   reasons.find((reason) => codeOf(reason) !== HAS_NONE) ??
   reasons[0];
@@ -61,5 +66,6 @@ export const askServers = async (name: string, limitMs: number, servers?: readon
     return { addresses: found, ttlMs: ttlSeconds * 1_000 };
   }
   if (isLate) throw new NobodyAnswered(`no server answered for ${name}`);
-  throw reasonOf(asked.flatMap((family) => (family.status === 'rejected' ? [family.reason as Error] : [])));
+  const reasons = asked.flatMap((family) => (family.status === 'rejected' ? [family.reason as Error] : []));
+  throw reasonOf(reasons) ?? new NoAddress(`${name} leads to no address`);
 };

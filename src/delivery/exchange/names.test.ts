@@ -14,7 +14,7 @@ const at = (name: string) => `http://${name}:${port}`;
 const allowed = ['127.0.0.0/8'];
 
 const houseOf = (server: NameServer, resolve = resolverOf(server)) =>
-  openHouse({ idleSockets: 1 }, { guard: createGuard(allowed, resolve) });
+  openHouse({ idleSockets: 1 }, { guard: createGuard({ allowed }, resolve) });
 
 test('a name that does not exist is the fault of the endpoint', async () => {
   const server = await startNameServer();
@@ -69,7 +69,8 @@ test('a name that leads to an allowed address first and to a forbidden one then 
   const outcome = await send(at('rebound.example.com')).outcome;
   assert.deepEqual(outcome, {
     kind: 'blocked',
-    why: 'deliveries may not reach 10.0.0.1, where rebound.example.com is',
+    why: 'deliveries may not reach rebound.example.com: it leads to an address that is not public',
+    address: '10.0.0.1',
     reply: null,
   });
 });
@@ -79,7 +80,7 @@ test('an answer that is kept is judged each time it is used', async () => {
   server.say(() => here);
   const resolve = resolverOf(server);
   assert.equal((await houseOf(server, resolve).send(at('shared.example.com')).outcome).kind, 'delivered');
-  const strict = openHouse({}, { guard: createGuard([], resolve) });
+  const strict = openHouse({}, { guard: createGuard({}, resolve) });
   assert.equal((await strict.send(at('shared.example.com')).outcome).kind, 'blocked');
   assert.equal(server.asked.length, 2);
 });

@@ -1,4 +1,6 @@
 /** How an exchange with an endpoint ended. A receiver's 500 is data, not an exception. */
+import type { OutcomeLabel } from '#kernel/outcome.ts';
+
 export type Reply = { code: number; headers: string; body: string };
 
 /**
@@ -21,8 +23,8 @@ export type Outcome =
   | { kind: 'malformed'; reply: null }
   /** The head of the answer, its 1xx included, goes beyond its limit. A long body is only cut: the status says it all. */
   | { kind: 'too_large'; reply: null }
-  /** The guard does not let us talk to that address. */
-  | { kind: 'blocked'; why: string; reply: null }
+  /** The guard does not let us talk to that address, which is for the operator alone where the host is a name. */
+  | { kind: 'blocked'; why: string; address: string; reply: null }
   /** A fault of our own side, in what surrounds us (a resolver, a database): never charged to the endpoint. */
   | { kind: 'ours'; why: string; reply: null }
   /** A fault of our own side in this very delivery: to render or to send it threw. Never charged either. */
@@ -32,7 +34,7 @@ export type Outcome =
 export const isOurs = ({ kind }: Outcome): boolean => kind === 'ours' || kind === 'threw';
 
 /** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …; `internal`: our own fault. */
-export const labelOf = (outcome: Outcome): string => {
+export const labelOf = (outcome: Outcome): OutcomeLabel => {
   switch (outcome.kind) {
     case 'timed_out':
       return `timed_out:${outcome.phase}`;

@@ -46,7 +46,7 @@ const deafPort = async (context: { after: (fn: () => Promise<void>) => void }): 
 };
 
 test('a name that nobody resolves in time is no fault of its endpoint', async () => {
-  const { send, connections } = openHouse({}, { guard: { ...loopback, lookup: () => {} } });
+  const { send, connections } = openHouse({}, { guard: { ...loopback, lookupFor: () => () => {} } });
   const outcome = { kind: 'ours', why: 'ETIMEDOUT', reply: null };
   assert.deepEqual(await send('http://slow.example.com', soon).outcome, outcome);
   assert.equal(connections.sockets.opening, 0);
@@ -87,9 +87,9 @@ test('what is aborted while its connection is being opened leaves no socket', as
 
 test('a name that is resolved after its exchange was aborted opens no socket', async () => {
   const { promise: asked, resolve } = Promise.withResolvers<() => void>();
-  const lookup: typeof loopback.lookup = (_name, _options, answer) =>
+  const lookup: ReturnType<typeof loopback.lookupFor> = (_name, _options, answer) =>
     resolve(() => answer(null, [{ address: '127.0.0.1', family: 4 }]));
-  const { send } = openHouse({}, { guard: { ...loopback, lookup } });
+  const { send } = openHouse({}, { guard: { ...loopback, lookupFor: () => lookup } });
   const server = await rawServer(() => {});
   const exchange = send(`http://slow.example.com:${server.port}`);
   const answerLate = await asked;

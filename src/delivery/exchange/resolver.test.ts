@@ -71,6 +71,8 @@ test('that there is no answer is kept for a while too', async () => {
 const verdicts: readonly (readonly [what: string, a: Said, aaaa: Said, code: string])[] = [
   ['a name that does not exist', { code: 'NXDOMAIN' }, { code: 'NXDOMAIN' }, 'ENOTFOUND'],
   ['a name without addresses', {}, {}, 'ENODATA'],
+  ['aliases that lead nowhere', { aliases: ['a.example.net'] }, { aliases: ['a.example.net'] }, 'ENODATA'],
+  ['aliases that lead nowhere, in one family', { aliases: ['a.example.net'] }, {}, 'ENODATA'],
   ['a server that fails', { code: 'SERVFAIL' }, { code: 'SERVFAIL' }, 'ESERVFAIL'],
   ['a server that refuses', { code: 'REFUSED' }, { code: 'REFUSED' }, 'EREFUSED'],
   ['a server that is silent', null, null, 'ETIMEOUT'],

@@ -59,6 +59,12 @@ test('a certificate of an authority that nobody knows is refused', async () => {
   assert.deepEqual(await send(url).outcome, tls);
 });
 
+test('a certificate whose time is over is refused', async () => {
+  const { send } = openHouse();
+  const { url } = await endpoint(authority.signExpired('IP:127.0.0.1'));
+  assert.deepEqual(await send(url).outcome, tls);
+});
+
 test('an endpoint is called by its name, and verified by it', async () => {
   const { send } = openHouse();
   const { port } = await endpoint(loopback);

@@ -8,6 +8,7 @@ import { until } from '../../../test/setup/until.ts';
 import { Discovery } from './discovery.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
+import { fetchLanes, loadArrivals } from './queries.ts';
 
 const SHARDS = [7, 8, 9];
 const EACH = 4;
@@ -41,7 +42,9 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, lo
   const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
   const lanes = new Lanes({ ...limits, heldLanes: PLACES });
   const found = new Map<number, Set<Lane>>();
+  const held = new Set<number>();
   let most = 0;
+  let givenUp = 0;
   const discovery = new Discovery({
     sql,
     clock: systemClock,
@@ -55,10 +58,12 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, lo
       else before.add(lane);
       supply(lane, isSent);
     },
-    onGivenUp: () => {},
+    renew: () => assert.fail('nothing is active here'),
+    endUnfetched: async (_shard, webhookId) => void held.add(webhookId),
+    onGivenUp: () => void (givenUp += 1),
   });
   t.after(() => discovery.stop());
-  return { discovery, lanes, found, most: () => most };
+  return { discovery, lanes, found, held, most: () => most, givenUp: () => givenUp };
 };
 
 test('webhooks that found no place get one from those who did nothing with theirs, again and again', async (t) => {
@@ -72,7 +77,7 @@ test('webhooks that found no place get one from those who did nothing with their
 });
 
 test('a portion that is worked off makes room for the next at once', async (t) => {
-  const { discovery, found, most } = discoveryOf(t, true);
+  const { discovery, found, most, givenUp } = discoveryOf(t, true);
   discovery.start();
   discovery.everything();
   await until(
@@ -80,6 +85,7 @@ test('a portion that is worked off makes room for the next at once', async (t) =
     (count) => count === WEBHOOKS,
   );
   assert.equal(most(), PLACES);
+  assert.equal(givenUp(), 0, 'nobody who is done waits for a turn to pass');
 });
 
 test('who never had a place has one soon, though others do nothing with theirs', async (t) => {
@@ -108,4 +114,27 @@ test('a look that failed is made again soon, for every shard that was asked for'
     async () => found.size,
     (count) => count > 0,
   );
+});
+
+test('what waits for a listener takes no place, however much it is, and nobody fetches it who sends', async (t) => {
+  const HELD = 10_000;
+  const [shard = 0] = SHARDS;
+  // Between others: what comes after it is found as ever.
+  const webhookId = idOf(2, shard) + 128 * 256;
+  const first = idOf((dayOf(now) + 1) * 2 ** 30, shard);
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+    select ${shard}, ${first} + n * 256, ${shard}, ${webhookId}, 0, ${first} + n * 256, 0, 'infinity'
+    from generate_series(1, ${HELD}::bigint) as n`;
+  t.after(() => sql`delete from delivery where due_at = 'infinity'`);
+  const { discovery, found, held, most } = discoveryOf(t, true);
+  discovery.start();
+  discovery.everything();
+  await until(
+    async () => found.size,
+    (count) => count === WEBHOOKS,
+  );
+  assert.deepEqual([most(), found.has(webhookId), [...held]], [PLACES, false, [webhookId]]);
+  assert.equal((await fetchLanes(sql, shard, [webhookId], [{ asked: 9, fromMs: 0, beganMs: 0 }])).length, 0);
+  assert.equal((await loadArrivals(sql, [shard], [first + 256], 1)).length, 0);
 });

@@ -10,6 +10,7 @@ import { SHARDS } from '#kernel/ids.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
+import { findOverlooked } from './overlooked.ts';
 import { discoverLanes, type Head } from './queries.ts';
 
 type Deps = {
@@ -20,6 +21,10 @@ type Deps = {
   owns: (shard: number) => boolean;
   /** The lane may need something: settings, rows, or a look later. */
   look: (lane: Lane) => void;
+  /** The settings of the lane are not as they were read. */
+  renew: (lane: Lane) => void;
+  /** What the webhook has waits for a listener: ends what none will ever fetch. Never throws. */
+  endUnfetched: (shard: number, webhookId: number) => Promise<void>;
   /** Lanes were closed to make room. */
   onGivenUp: () => void;
 };
@@ -30,6 +35,8 @@ const EVERYTHING_MS = 30_000;
  * 180 s where 100,000 others hung.
  */
 const SHORT_TURN_MS = 1_000;
+/** And so often those make room who are done. Each portion of places stood idle for 2 s when they had a turn, too. */
+const DONE_MS = 200;
 /** What is due later than this is found again before: a lane in memory for each of 100,000 deferred deliveries is not needed. */
 const HORIZON_MS = 2 * EVERYTHING_MS;
 /** Lanes that one statement answers: some 10 ms of the database's time, and less of ours. */
@@ -40,10 +47,8 @@ export class Discovery {
   readonly #deps: Deps;
   /** In the order in which they were asked for; one after the other, so that live traffic has all other connections. */
   readonly #asked = new Set<number>();
-  /** After which webhook of a shard somebody found no place; from there on it is looked first the next time. */
+  /** After which webhook of a shard somebody found no place; from there on it is looked next. Who waits longest stands first. */
   readonly #left = new Map<number, number>();
-  /** The shard of the first who found none. */
-  #firstLeft: number | undefined;
   /** Among them are such as never had a place. */
   #isShort = false;
   #isShortTurn = false;
@@ -56,9 +61,11 @@ export class Discovery {
   }
 
   start(): void {
+    const { lanes } = this.#deps;
     this.#timers.push(
       setInterval(() => this.turn(), EVERYTHING_MS),
-      setInterval(() => this.#shortTurn(), SHORT_TURN_MS),
+      setInterval(() => this.#shortTurn(() => this.#makeRoom()), SHORT_TURN_MS),
+      setInterval(() => this.#shortTurn(() => lanes.sweep()), DONE_MS),
     );
   }
 
@@ -94,19 +101,17 @@ export class Discovery {
   }
 
   /** More often, as long as there are some who never had a place: so everybody soon has one, and most are done with it. */
-  #shortTurn(): void {
-    const { lanes } = this.#deps;
+  #shortTurn(makeRoom: () => void): void {
     if (!this.#isShort || this.#isRunning) return;
-    this.#makeRoom();
-    if (!lanes.hasMuchRoom) return;
+    makeRoom();
+    if (!this.#deps.lanes.hasMuchRoom) return;
     this.#isShortTurn = true;
     this.#ask(this.#inOrder());
   }
 
   /** All shards, beginning where somebody found no place. */
   #inOrder(): number[] {
-    const from = this.#firstLeft ?? 0;
-    this.#firstLeft = undefined;
+    const [from = 0] = this.#left.keys();
     this.#isShort = false;
     return Array.from({ length: SHARDS }, (_, index) => (from + index) % SHARDS);
   }
@@ -146,6 +151,7 @@ export class Discovery {
     this.#left.delete(shard);
     await this.#scan(shard, from, Number.POSITIVE_INFINITY);
     if (from > 0) await this.#scan(shard, 0, from);
+    if (!this.#isShortTurn) await findOverlooked(this.#deps, shard);
   }
 
   /** Those after the one webhook, up to the other. */
@@ -157,7 +163,9 @@ export class Discovery {
       // It may have been lost while the table was read.
       if (!this.#deps.owns(shard)) return;
       for (const head of heads) {
-        if (head.webhookId <= to && !this.#found(shard, head)) this.#leave(shard, after);
+        const { webhookId, dueAt } = head;
+        if (dueAt === null) await this.#deps.endUnfetched(shard, webhookId);
+        else if (webhookId <= to && !this.#found(shard, { ...head, dueAt })) this.#leave(shard, after);
         after = head.webhookId;
       }
       await yieldToOthers();
@@ -166,12 +174,11 @@ export class Discovery {
 
   /** Somebody after that one found no place. */
   #leave(shard: number, after: number): void {
-    this.#firstLeft ??= shard;
     if (!this.#left.has(shard)) this.#left.set(shard, after);
   }
 
   /** `head` is what a webhook has that is due first. Answers whether there was a place for it, if it needs one. */
-  #found(shard: number, head: Head): boolean {
+  #found(shard: number, head: Head & { dueAt: Date }): boolean {
     const { clock, lanes, look } = this.#deps;
     const dueAtMs = head.dueAt.getTime();
     const waitMs = dueAtMs - clock.now().getTime();

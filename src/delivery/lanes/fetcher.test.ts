@@ -18,7 +18,8 @@ const fetcherOf = (
 ): Fetcher => {
   const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
   const onCondemned = () => assert.fail('nothing demands that');
-  const fetcher = new Fetcher({ sql, clock, sealer, bodies, log: createLog('silent'), onCondemned, ...own });
+  const nobody = { workerId: 7, fenceOf: () => undefined };
+  const fetcher = new Fetcher({ sql, clock, sealer, bodies, log: createLog('silent'), onCondemned, ...nobody, ...own });
   t.after(() => fetcher.stop());
   return fetcher;
 };

@@ -1,21 +1,17 @@
 /** Fills lanes from the table: settings of their webhooks, rows of `delivery`, bodies of events. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
 import { isUnavailable } from '#database/unavailable.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Log } from '#kernel/log.ts';
 import type { Bodies } from '../message/bodies.ts';
+import { endMany, noteDead, type DeadDeps } from './dead/dead.ts';
 import type { Lane } from './lane.ts';
 import { readAhead } from './ahead.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
 import { FREE, fromStored, momentOf } from '../policy/hold.ts';
+import { HEALTHY } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
 
-type Deps = {
-  sql: Sql;
-  clock: Clock;
-  log: Log;
+type Deps = DeadDeps & {
   sealer: Sealer;
   bodies: Bodies;
   /** The state of the webhook, as the table has it, demands that it is switched off. */
@@ -142,8 +138,8 @@ export class Fetcher {
 
   /** What the table knows of the webhook; of an epoch that we count ourselves we know better. */
   #adopt(lane: Lane, epoch: number, row: TargetRow | undefined): void {
-    const { consecutiveFailures = 0, firstFailureAt = null } = row ?? {};
-    lane.health = { epoch, consecutiveFailures, firstFailureAt };
+    const { consecutiveFailures, firstFailureAt, isWarned } = row ?? HEALTHY;
+    lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned };
     lane.gate.hold = row === undefined ? FREE : fromStored(row, consecutiveFailures, momentOf(this.#deps.clock));
     lane.condemnedEpoch = row?.isCondemned === true ? epoch : null;
   }
@@ -163,7 +159,8 @@ export class Fetcher {
   }
 
   async #fetchRows(shard: number, lanes: readonly Lane[]): Promise<void> {
-    const wanting = lanes.filter((lane) => lane.wantsFetch);
+    const hungry = lanes.filter((lane) => lane.wantsFetch);
+    const wanting = (await endMany(this.#deps, hungry)).filter((lane) => lane.wantsFetch);
     if (wanting.length === 0) return;
     const beganMs = this.#deps.clock.now().getTime();
     const fetches = wanting.map((lane) => lane.holding.beginFetch(beganMs));
@@ -184,7 +181,10 @@ export class Fetcher {
         const isOver = lane.target?.isActive === false && lane.target !== UNUSABLE;
         const until = isOver ? Number.POSITIVE_INFINITY : nowMs;
         const fetch = fetches[index];
-        if (fetch !== undefined) lane.holding.endFetch(byWebhook.get(lane.webhookId) ?? [], fetch, until);
+        if (fetch === undefined) continue;
+        const found = byWebhook.get(lane.webhookId) ?? [];
+        lane.holding.endFetch(found, fetch, until);
+        noteDead(lane, found, fetch);
       }
     } catch (error) {
       for (const lane of wanting) lane.holding.abandonFetch();

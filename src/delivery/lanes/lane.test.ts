@@ -21,6 +21,7 @@ const row = (id: number, dueAtMs = NOW - 1): Pending => ({ ...pending(id), dueAt
 const active = {
   isActive: true as const,
   epoch: 0,
+  revision: 1,
   storeDomain: 'demo.example.com',
   format: 'json' as const,
   url: new URL('http://127.0.0.1/'),
@@ -28,6 +29,9 @@ const active = {
   query: '',
   shape: { zoom: {}, fields: null },
   encryptionKey: null,
+  nextEncryptionKey: null,
+  rotationEndsAt: null,
+  isEncrypted: false,
   headers: {},
   ratePerSecond: null,
   retryProfile: 'hour' as const,

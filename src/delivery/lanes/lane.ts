@@ -33,6 +33,10 @@ export class Lane {
   isListed = false;
   ticket = 0;
   waited: Waited | null = null;
+  /** What it had first died with a switch-off, though it is on again. */
+  #isEnding = false;
+  /** Due from when on there is much that is dead; null where that is not known, `refused` where it has to end one by one. */
+  deadFrom: Date | 'refused' | null = null;
   /** The shard was lost: nothing more may start here. */
   isClosed = false;
 
@@ -80,8 +84,19 @@ export class Lane {
 
   get wantsFetch(): boolean {
     if (!this.holding.isHungry) return false;
-    // A webhook that is off ends what it has batch by batch: a large backlog must not crowd out what is sent.
-    return this.target?.isActive !== false || this.holding.isSettled;
+    // What is dead ends batch by batch: a large backlog must not crowd out what is sent.
+    return (this.target?.isActive !== false && !this.#isEnding) || this.holding.isSettled;
+  }
+
+  /**
+   * What it holds that died with a switch-off, no longer queued. Of a webhook that is on again it is looked for where it comes
+   * first: as turns a million of them would take a million of the webhook's slots, and of what its pace allows.
+   */
+  takeDead(): Pending[] {
+    const { target, first } = this;
+    if (target === null || (target.isActive && first === undefined)) return [];
+    this.#isEnding = first !== undefined && first.epoch < target.epoch;
+    return this.#isEnding || !target.isActive ? this.holding.takeOlderThan(target.epoch) : [];
   }
 
   /**

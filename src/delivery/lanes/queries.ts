@@ -3,12 +3,12 @@ import type { EventRow } from '../message/queries.ts';
 import type { Fetch, Pending } from './holding.ts';
 import type { TargetRow } from './target.ts';
 
-/** What a webhook has pending that is due first. */
-export type Head = { webhookId: number; id: number; dueAt: Date };
+/** What a webhook has pending that is due first. `dueAt` null: it waits for a listener, as all of that webhook does. */
+export type Head = { webhookId: number; id: number; dueAt: Date | null };
 
 /**
  * The first `limit` webhooks of a shard after `after` that have pending deliveries: a skip-scan over the lane index, so its
- * cost is that of the webhooks with work and not of the backlog.
+ * cost is that of the webhooks with work and not of the backlog. What waits for a listener is due at infinity.
  */
 export const discoverLanes = async (sql: Queryable, shard: number, after: number, limit: number) => sql<Head[]>`
   with recursive lane as (
@@ -25,7 +25,7 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
       order by d.webhook_id, d.due_at, d.id limit 1
     ) as next
   )
-  select webhook_id as "webhookId", id, due_at as "dueAt" from lane limit ${limit}`;
+  select webhook_id as "webhookId", id, nullif(due_at, 'infinity') as "dueAt" from lane limit ${limit}`;
 
 /**
  * The earliest deliveries of some lanes of one shard, of each at most so many from a time on, in order of due time: what is due
@@ -41,7 +41,7 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
     ) as lane (webhook_id, asked, due_from)
     cross join lateral (
       select * from delivery
-      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
+      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from and due_at < 'infinity'
       order by due_at, id
       limit lane.asked
     ) as d
@@ -65,16 +65,46 @@ export const loadArrivals = async (sql: Queryable, shards: number[], ids: number
         and row_number() over (partition by d.shard, d.event_id) = 1 then e.body
     end as body
   from unnest(${shards}::smallint[], ${ids}::bigint[]) as told (shard, id)
-  join delivery d on d.shard = told.shard and d.id = told.id
+  join delivery d on d.shard = told.shard and d.id = told.id and d.due_at < 'infinity'
   left join event e on e.shard = d.shard and e.id = d.event_id`;
 
 export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
-  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.is_active as "isActive", w.format, w.url,
-    w.query, w.encryption_key as "encryptionKey", w.event_resource as "eventResource", w.headers,
-    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile", coalesce(t.consecutive_failures, 0) as "consecutiveFailures",
-    t.first_failure_at as "firstFailureAt", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
+  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
+    w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
+    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
+    coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
     coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
   where w.shard = ${shard} and w.id = any (${webhookIds}::bigint[])`;
+
+/**
+ * Webhooks of a shard that an outcome demands to switch off, and nobody has. What is left of those that were switched off since
+ * has an older epoch.
+ */
+export const listCondemned = async (sql: Queryable, shard: number, limit: number) => sql<
+  { webhookId: number; epoch: number }[]
+>`
+  select t.webhook_id as "webhookId", t.epoch
+  from webhook_state t
+  join webhook w on w.shard = t.shard and w.id = t.webhook_id and w.epoch = t.epoch
+  where t.shard = ${shard} and t.is_condemned and t.consecutive_failures > 0 and w.is_active
+  limit ${limit}`;
+
+/** Webhooks of one shard as they were read, by columns. */
+export type ReadColumns = { webhookId: number[]; revision: number[]; storeDomain: string[] };
+
+/** Which of them are not so any more, or are gone. */
+export const listChanged = async (sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`
+    select lane.id
+    from unnest(${read.webhookId}::bigint[], ${read.revision}::int[], ${read.storeDomain}::text[])
+      as lane (id, revision, domain)
+    left join webhook w on w.shard = ${shard} and w.id = lane.id
+    left join store s on s.shard = w.shard and s.id = w.store_id
+    where w.revision is distinct from lane.revision or s.domain is distinct from lane.domain`;
+  return rows.map(({ id }) => id);
+};

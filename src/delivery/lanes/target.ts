@@ -2,25 +2,32 @@
 import type { ResourceType } from '#commerce/catalogue.ts';
 import { readShape, type Shape } from '#commerce/shape.ts';
 import type { Sealer } from '#database/seal.ts';
+import type { Rotating } from '#kernel/rotation.ts';
+import { isReadable } from '../message/encrypt.ts';
+import { formats, type FormatName } from '../message/formats/formats.ts';
 import type { RetryProfile } from '../policy/policy.ts';
 
 /** A row of `webhook` with its store's domain and its `webhook_state`. */
-export type TargetRow = {
+export type TargetRow = Rotating<Buffer> & {
   id: number;
   storeId: number;
   storeDomain: string;
   epoch: number;
+  revision: number;
   isActive: boolean;
-  format: 'json' | 'partner_automation' | 'partner_sitebuilder';
+  format: FormatName;
   url: string | null;
+  /** It has no url, and no lane. */
+  isHeld: boolean;
   query: string | null;
-  encryptionKey: Buffer | null;
   eventResource: ResourceType | null;
   headers: Readonly<Record<string, string>>;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;
   consecutiveFailures: number;
   firstFailureAt: Date | null;
+  /** The store was told that it fails. */
+  isWarned: boolean;
   pausedUntil: Date | null;
   probeAt: Date | null;
   /** An outcome demands that it is switched off, and nobody has done it yet. */
@@ -30,18 +37,22 @@ export type TargetRow = {
 /** A webhook that is switched off, deleted or without url: what is pending for it with an older epoch is dead. */
 type Inactive = { isActive: false; epoch: number };
 
-export type ActiveTarget = {
+/** Which of its keys counts is asked when it is sent: a target may be in memory for hours. */
+export type ActiveTarget = Rotating<string> & {
   isActive: true;
   epoch: number;
+  /** By it, and the store's domain, it is told whether this is how the webhook still is. */
+  revision: number;
   storeDomain: string;
-  format: TargetRow['format'];
+  format: FormatName;
   url: URL;
   /** Of the url: by it connections are pooled and exchanges are counted. */
   origin: string;
   /** What shaped bodies are cached by. */
   query: string;
   shape: Shape;
-  encryptionKey: string | null;
+  /** What goes there is encrypted, if there is a key. */
+  isEncrypted: boolean;
   headers: Readonly<Record<string, string>>;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;
@@ -56,17 +67,26 @@ export const UNUSABLE: Target = { isActive: false, epoch: Number.NEGATIVE_INFINI
 export const targetOf = (row: TargetRow | undefined, sealer: Sealer): Target => {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };
   if (!row.isActive || row.url === null) return { isActive: false, epoch: row.epoch };
-  const url = new URL(row.url);
+  return activeTarget(row, new URL(row.url), sealer);
+};
+
+/** `url`: where it goes to. Throws where a key does not open. */
+export const activeTarget = (row: TargetRow, url: URL, sealer: Sealer): ActiveTarget => {
+  const open = (sealed: Buffer | null) => (sealed === null ? null : sealer.open(sealed, `webhook:${row.id}`));
   return {
     isActive: true,
     epoch: row.epoch,
+    revision: row.revision,
     storeDomain: row.storeDomain,
     format: row.format,
     url,
     origin: url.origin,
     query: row.query ?? '',
     shape: readShape(row.query ?? '', row.eventResource),
-    encryptionKey: row.encryptionKey === null ? null : sealer.open(row.encryptionKey, `webhook:${row.id}`),
+    encryptionKey: open(row.encryptionKey),
+    nextEncryptionKey: open(row.nextEncryptionKey),
+    rotationEndsAt: row.rotationEndsAt,
+    isEncrypted: formats[row.format].isEncrypted && isReadable(url),
     headers: row.headers,
     ratePerSecond: row.ratePerSecond,
     retryProfile: row.retryProfile,

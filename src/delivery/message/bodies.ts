@@ -94,14 +94,15 @@ export class Bodies {
     return this.peek(eventId) ?? { event, rendered: null };
   }
 
-  /** The representation as GET answers it with the webhook's query, byte for byte. */
-  shape(body: Body, { query, shape }: ActiveTarget): Uint8Array {
+  /** In `json` the representation as GET answers it with the webhook's query, byte for byte; else what the format makes of it. */
+  shape(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
     const { event } = body;
-    const spliced = query === '' ? this.#representations.spliced(event) : undefined;
+    const spliced = query === '' && format === 'json' ? this.#representations.spliced(event) : undefined;
     if (spliced !== undefined) return spliced;
-    if (body.rendered?.query !== query) {
-      body.rendered = { query, bytes: this.#representations.rendered(event, shape) };
-    }
-    return body.rendered.bytes;
+    const { rendered } = body;
+    if (rendered?.query === query && rendered.format === format) return rendered.bytes;
+    const bytes = this.#representations.rendered(event, shape, format);
+    body.rendered = { format, query, bytes };
+    return bytes;
   }
 }

@@ -1,11 +1,14 @@
 /** Events in memory: each for as long as a delivery of it is, and no more bytes in all than there is room for. */
+import type { FormatName } from './formats/formats.ts';
 import type { EventRow } from './queries.ts';
 
 /**
  * An event, and what was rendered of it last. Several webhooks of a store mostly ask for the same; a cache of its own by event
  * and query took 6 % of the worker's time, because most events go to one webhook, once.
  */
-export type Body = { readonly event: EventRow; rendered: { query: string; bytes: Uint8Array } | null };
+export type Body = { readonly event: EventRow; rendered: Rendered | null };
+
+type Rendered = { format: FormatName; query: string; bytes: Uint8Array };
 
 /** What an entry costs beside its text, roughly: keys, map, row. */
 const ENTRY_BYTES = 512;

@@ -1,8 +1,9 @@
-/** The bytes of a representation: those that GET answers, however they come about. */
+/** The bytes of a representation: those that GET answers, however they come about, and those of the other formats. */
 import { isNative, type ResourceType } from '#commerce/catalogue.ts';
 import { resourceDocument, resourceHead } from '#commerce/document.ts';
 import type { Shape } from '#commerce/shape.ts';
 import { renderHal } from '#hypermedia/hal.ts';
+import { formats, type FormatName } from './formats/formats.ts';
 import type { EventRow } from './queries.ts';
 
 /** Stand where the store's id and the resource's go, in a head that is kept: no origin has them in it. */
@@ -42,9 +43,12 @@ export class Representations {
   }
 
   /** What was asked for of it. */
-  rendered({ storeId, type, resourceId: id, baseUrl, body }: EventRow, shape: Shape): Uint8Array {
-    const document = resourceDocument({ storeId, type, id, baseUrl, body }, shape);
-    return Buffer.from(renderHal(document, { baseUrl, relationPrefix: this.#relationPrefix }));
+  rendered(event: EventRow, { zoom, fields }: Shape, format: FormatName): Uint8Array {
+    const { storeId, type, resourceId: id, baseUrl, body } = event;
+    const { needs, write } = formats[format];
+    const wanted = fields === null || needs.length === 0 ? fields : new Set([...fields, ...needs]);
+    const document = resourceDocument({ storeId, type, id, baseUrl, body }, { zoom, fields: wanted });
+    return Buffer.from(write(document, event, { baseUrl, relationPrefix: this.#relationPrefix }));
   }
 
   #headOf(type: ResourceType, baseUrl: string): Head {

@@ -14,6 +14,7 @@ const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date)
   outcome: labelOf(outcome),
   // Of a fault of our own alone: what an endpoint says of itself is not for the log.
   why: isOurs(outcome) && 'why' in outcome ? outcome.why : undefined,
+  blockedAddress: outcome.kind === 'blocked' ? outcome.address : undefined,
   status: outcome.reply?.code,
   origin: wire?.origin,
   isReused: wire?.isReused,

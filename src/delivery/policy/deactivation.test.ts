@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../exchange/outcome.ts';
-import { deactivates, isHalfWay, whyCondemned } from './deactivation.ts';
-import { healthAfter, type Health, type RetryProfile } from './policy.ts';
+import { deactivates, whyCondemned } from './deactivation.ts';
+import { FREE } from './hold.ts';
+import { judge } from './judge.ts';
+import { HEALTHY, healthAfter, type Health, type RetryProfile } from './policy.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -20,16 +22,12 @@ const failures = (count: number, spanMs: number): Attempt[] =>
   Array.from({ length: count }, (_, index) => ({ atMs: (spanMs * index) / (count - 1), outcome: failed }));
 
 /** When (in ms) the rule is met first; undefined: never. */
-const endOf = (
-  attempts: readonly Attempt[],
-  profile: RetryProfile = 'hour',
-  rule = deactivates,
-): number | undefined => {
-  let health: Health = { consecutiveFailures: 0, firstFailureAt: null };
+const endOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour'): number | undefined => {
+  let health: Health = HEALTHY;
   for (const { atMs, outcome } of attempts) {
     const now = new Date(Date.UTC(2026, 10, 21) + atMs);
     health = healthAfter(health, outcome, now);
-    if (rule(health, outcome, now, profile, settings)) return atMs;
+    if (deactivates(health, outcome, now, profile, settings)) return atMs;
   }
   return undefined;
 };
@@ -76,19 +74,66 @@ for (const [name, attempts, at, profile] of cases) {
 test('whoever meets the rule was condemned by its failures, whoever does not by a 410', () => {
   const firstFailureAt = new Date(0);
   const why = (consecutiveFailures: number, atMs: number) =>
-    whyCondemned({ consecutiveFailures, firstFailureAt }, new Date(atMs), 'hour', settings);
+    whyCondemned({ ...HEALTHY, consecutiveFailures, firstFailureAt }, new Date(atMs), 'hour', settings);
   assert.deepEqual(
     [why(12, HOUR), why(11, HOUR), why(12, HOUR - SECOND), why(1, 0)],
     ['failures', 'gone', 'gone', 'gone'],
   );
 });
 
-test('half the way is half of the failures and half of the span', () => {
-  assert.equal(
-    endOf(failures(12, HOUR), 'hour', isHalfWay),
-    (6 * HOUR) / 11,
-    'the seventh: the sixth is 27 minutes in',
+/** When (in ms) somebody is warned, and when the webhook is to be switched off first. */
+const lifeOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour') => {
+  const warnedAtMs: number[] = [];
+  let [health, hold, isCondemned, condemnedAtMs] = [HEALTHY, FREE, false, undefined as number | undefined];
+  for (const { atMs, outcome } of attempts) {
+    const now = new Date(Date.UTC(2026, 10, 21) + atMs);
+    const delivery = { id: 1, storeId: 1, webhookId: 1, epoch: 0, eventId: 1, attempts: 0, faults: 0, dueAt: now };
+    const judged = judge({
+      shard: 1,
+      fence: 1,
+      delivery,
+      attempt: { startedAt: now, durationMs: 1, outcome },
+      profile,
+      health,
+      hold,
+      isProbe: false,
+      isCondemned,
+      deactivation: settings,
+      moment: { now, nowMs: atMs },
+      random: 0,
+    });
+    ({ health, hold, isCondemned } = judged);
+    if (judged.entry.isWarning) warnedAtMs.push(atMs);
+    if (isCondemned) condemnedAtMs ??= atMs;
+  }
+  return { warnedAtMs, condemnedAtMs };
+};
+
+test('a warning comes at half of the failures and half of the span, once in a row of failures', () => {
+  const evenly = lifeOf(failures(12, HOUR));
+  assert.deepEqual(evenly, { warnedAtMs: [(6 * HOUR) / 11], condemnedAtMs: HOUR }, 'the sixth is 27 minutes in');
+  assert.deepEqual(lifeOf(failures(5, 3 * HOUR)).warnedAtMs, []);
+  assert.deepEqual(lifeOf(failures(100, 29 * MINUTE)).warnedAtMs, []);
+  assert.deepEqual(lifeOf(failures(11, 3 * HOUR)).warnedAtMs, [1.5 * HOUR]);
+  const span = settings.deactivateAfterSeconds.long * SECOND;
+  assert.deepEqual(lifeOf(failures(11, span), 'long').warnedAtMs, [span / 2]);
+});
+
+test('a success makes another warning possible; a pause and a fault of our own warn nobody', () => {
+  const again = failures(12, 40 * MINUTE).map(({ atMs, outcome }) => ({ atMs: HOUR + atMs, outcome }));
+  const { warnedAtMs } = lifeOf([...failures(12, 40 * MINUTE), { atMs: 50 * MINUTE, outcome: delivered }, ...again]);
+  assert.deepEqual(
+    warnedAtMs,
+    [0, HOUR].map((fromMs) => fromMs + (9 * 40 * MINUTE) / 11),
   );
-  assert.equal(endOf(failures(5, 3 * HOUR), 'hour', isHalfWay), undefined);
-  assert.equal(endOf(failures(100, 29 * MINUTE), 'hour', isHalfWay), undefined);
+  for (const outcome of [busy, ours]) {
+    assert.deepEqual(lifeOf([...failures(8, MINUTE), { atMs: HOUR, outcome }]).warnedAtMs, []);
+  }
+});
+
+test('where the webhook is switched off nobody is warned any more', () => {
+  const gone: Attempt = { atMs: HOUR / 2, outcome: { kind: 'gone', reply } };
+  assert.deepEqual(lifeOf([...failures(10, MINUTE), gone]), { warnedAtMs: [], condemnedAtMs: HOUR / 2 });
+  const late = [...failures(5, MINUTE), gone, { atMs: HOUR, outcome: failed }];
+  assert.deepEqual(lifeOf(late), { warnedAtMs: [], condemnedAtMs: HOUR / 2 });
 });

@@ -9,6 +9,8 @@ export type DeactivationSettings = {
   deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
 };
 
+const WARNED_AT = 0.5;
+
 /** How far a webhook is on the way to being switched off, from 0 to 1 and beyond. Both must be reached, so the lesser counts. */
 const progressOf = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): number => {
   if (health.firstFailureAt === null) return 0;
@@ -44,11 +46,15 @@ export type Why = 'failures' | 'gone';
 export const whyCondemned = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): Why =>
   progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone';
 
-/** Whether it is half the way there, so that somebody should be warned. Says so again with every failure until it is over. */
-export const isHalfWay = (
+/**
+ * Whether the attempt that ended at `now` with this outcome takes its webhook half the way there, so that somebody is warned:
+ * once in a row of failures. `health` is as it left it.
+ */
+export const warns = (
   health: Health,
   outcome: Outcome,
   now: Date,
   profile: RetryProfile,
   settings: DeactivationSettings,
-): boolean => effectOf(outcome) === 'failure' && progressOf(health, now, profile, settings) >= 0.5;
+): boolean =>
+  effectOf(outcome) === 'failure' && !health.isWarned && progressOf(health, now, profile, settings) >= WARNED_AT;

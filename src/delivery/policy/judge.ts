@@ -1,7 +1,7 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
 import type { Pending } from '../lanes/holding.ts';
 import { isOurs } from '../exchange/outcome.ts';
-import { deactivates, type DeactivationSettings } from './deactivation.ts';
+import { deactivates, warns, type DeactivationSettings } from './deactivation.ts';
 import { effectOf } from './effect.ts';
 import { holdAfter, toStored, type Hold, type Moment } from './hold.ts';
 import { faultsAfter } from './own-faults.ts';
@@ -33,12 +33,15 @@ export const judge = (given: {
   const faults = faultsAfter(delivery.faults, attempt.outcome);
   const { profile, random } = given;
   const verdict = verdictOn(attempt.outcome, { attempt: number, faults, profile, random });
-  const health = healthAfter(given.health, attempt.outcome, now);
-  const { consecutiveFailures } = health;
+  const counted = healthAfter(given.health, attempt.outcome, now);
+  const { consecutiveFailures } = counted;
   // Until it is done a success takes it back: it arrives there after all.
   const isCondemned =
     consecutiveFailures > 0 &&
-    (given.isCondemned || deactivates(health, attempt.outcome, now, profile, given.deactivation));
+    (given.isCondemned || deactivates(counted, attempt.outcome, now, profile, given.deactivation));
+  // Of what is switched off nobody is warned any more.
+  const isWarning = !isCondemned && warns(counted, attempt.outcome, now, profile, given.deactivation);
+  const health = isWarning ? { ...counted, isWarned: true } : counted;
   const hold = holdAfter(given.hold, {
     effect: effectOf(attempt.outcome),
     pauseMs: pauseMsOf(attempt.outcome),
@@ -62,6 +65,7 @@ export const judge = (given: {
       faults,
       next: verdict.kind === 'retry' ? { dueAt: new Date(now.getTime() + verdict.afterMs) } : { state: verdict.kind },
       webhook: hasChanged ? { ...health, ...toStored(hold, moment), isCondemned } : null,
+      isWarning,
     },
   };
 };

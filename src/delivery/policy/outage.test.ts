@@ -4,7 +4,7 @@ import type { Outcome } from '../exchange/outcome.ts';
 import { deactivates } from './deactivation.ts';
 import { effectOf } from './effect.ts';
 import { FREE, holdAfter, type Hold } from './hold.ts';
-import { healthAfter, pauseMsOf, verdictOn, type Health, type RetryProfile } from './policy.ts';
+import { HEALTHY, healthAfter, pauseMsOf, verdictOn, type Health, type RetryProfile } from './policy.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -31,7 +31,7 @@ const live = ({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () 
   const waiting: Waiting[] = arrivals.map((dueAtMs) => ({ dueAtMs, attempts: 0 }));
   const requests: number[] = [];
   let ended = 0;
-  let health: Health = { consecutiveFailures: 0, firstFailureAt: null };
+  let health: Health = HEALTHY;
   let hold: Hold = FREE;
   let nowMs = 0;
   while (waiting.length > 0) {

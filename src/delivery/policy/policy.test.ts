@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../exchange/outcome.ts';
 import { faultsAfter } from './own-faults.ts';
-import { healthAfter, pauseMsOf, verdictOn } from './policy.ts';
+import { HEALTHY, healthAfter, pauseMsOf, verdictOn } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
@@ -85,14 +85,13 @@ test('our own faults are counted in a row: an answer ends it', () => {
 });
 
 test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {
-  const none = { consecutiveFailures: 0, firstFailureAt: null };
-  const one = healthAfter(none, refused, now);
-  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now });
+  const one = healthAfter(HEALTHY, refused, now);
+  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now, isWarned: false });
   const two = healthAfter(one, { kind: 'timed_out', phase: 'answer', reply: null }, new Date('2026-11-21T12:05:00Z'));
-  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now });
+  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now, isWarned: false });
   assert.deepEqual(healthAfter(two, ours, now), two);
   assert.deepEqual(healthAfter(two, { kind: 'refused', reply, retryAfterMs: 1_000 }, now), two);
-  assert.deepEqual(healthAfter(two, delivered, now), none);
+  assert.deepEqual(healthAfter(two, delivered, now), HEALTHY);
 });
 
 test('a status becomes an outcome', () => {

@@ -44,16 +44,23 @@ export const verdictOn = (
   return { kind: 'retry', afterMs: Math.max(lengthened(gapMs, random), pauseMsOf(outcome)) };
 };
 
-export type Health = { consecutiveFailures: number; firstFailureAt: Date | null };
+/** `isWarned`: the store was told, in this row of failures, that the webhook is half the way to being switched off. */
+export type Health = { consecutiveFailures: number; firstFailureAt: Date | null; isWarned: boolean };
+
+export const HEALTHY: Health = { consecutiveFailures: 0, firstFailureAt: null, isWarned: false };
 
 /** How an outcome moves a webhook's count of consecutive failures. A pause and our own faults leave it as it is. */
 export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health => {
   switch (effectOf(outcome)) {
     case 'success':
-      return { consecutiveFailures: 0, firstFailureAt: null };
+      return HEALTHY;
     case 'nothing':
       return health;
     case 'failure':
-      return { consecutiveFailures: health.consecutiveFailures + 1, firstFailureAt: health.firstFailureAt ?? now };
+      return {
+        consecutiveFailures: health.consecutiveFailures + 1,
+        firstFailureAt: health.firstFailureAt ?? now,
+        isWarned: health.isWarned,
+      };
   }
 };

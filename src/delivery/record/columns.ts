@@ -8,7 +8,7 @@ import type { RecordColumns, StateColumns } from './queries.ts';
  * The number of the attempt's row; 0: none. A fault of our own is not charged, so it takes no number and leaves no row: the
  * next attempt has this one's. The last of them is the end of the delivery, which is shown.
  */
-const numberOf = ({ attempt, attempts, next }: Entry): number =>
+export const numberOf = ({ attempt, attempts, next }: Entry): number =>
   attempt === null || (isOurs(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
 
 /** `keepsAnswers`: false where what others have sent cannot be stored. */
@@ -55,5 +55,6 @@ export const toStates = (entries: readonly Entry[]): StateColumns => {
     pausedUntil: rows.map(({ state }) => state.pausedUntil),
     probeAt: rows.map(({ state }) => state.probeAt),
     isCondemned: rows.map(({ state }) => state.isCondemned),
+    isWarned: rows.map(({ state }) => state.isWarned),
   };
 };

@@ -22,6 +22,8 @@ export type Entry = Fenced & {
   next: { state: 'successful' | 'failed' } | { dueAt: Date };
   /** The webhook's state after this one; null where it did not change. */
   webhook: (Health & StoredHold & { isCondemned: boolean }) | null;
+  /** It is this one that takes the webhook half the way to being switched off: the store is told once it is recorded. */
+  isWarning: boolean;
 };
 
 /** A delivery that ends without an attempt: its webhook is gone, or its event is. */
@@ -34,6 +36,7 @@ export const ended = ({ shard, fence }: Fenced, delivery: Pending): Entry => ({
   faults: delivery.faults,
   next: { state: 'failed' },
   webhook: null,
+  isWarning: false,
 });
 
 /** A delivery that we give up by our own fault: it shows one attempt more than was charged, the one that says so. */
@@ -46,6 +49,7 @@ export const putAside = ({ shard, fence }: Fenced, delivery: Pending, why: strin
   faults: delivery.faults,
   next: { state: 'failed' },
   webhook: null,
+  isWarning: false,
 });
 
 /** Beside the answer: numbers, names of outcomes, dates. */

@@ -33,6 +33,7 @@ export type StateColumns = {
   pausedUntil: (Date | null)[];
   probeAt: (Date | null)[];
   isCondemned: boolean[];
+  isWarned: boolean[];
 };
 
 export type Fences = { shard: number[]; fence: number[] };
@@ -43,15 +44,16 @@ export type NoteColumns = { shard: number[]; deliveryId: number[] };
 /** The part of the record that beside `held` writes what webhooks' states became. */
 const upsertStates = (sql: Queryable, states: StateColumns) => sql`
   insert into webhook_state as t (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until,
-    probe_at, is_condemned)
+    probe_at, is_condemned, is_warned)
   select s.shard, s.webhook_id, s.epoch, s.failures, s.first_failure_at, s.paused_until, s.probe_at,
-    s.is_condemned
+    s.is_condemned, s.is_warned
   from unnest(
     ${states.shard}::smallint[], ${states.webhookId}::bigint[], ${states.epoch}::int[],
     ${states.consecutiveFailures}::int[],
     ${states.firstFailureAt}::timestamptz[], ${states.pausedUntil}::timestamptz[],
-    ${states.probeAt}::timestamptz[], ${states.isCondemned}::boolean[]
-  ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until, probe_at, is_condemned)
+    ${states.probeAt}::timestamptz[], ${states.isCondemned}::boolean[],
+    ${states.isWarned}::boolean[]
+  ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until, probe_at, is_condemned, is_warned)
   join held on held.shard = s.shard
   order by s.shard, s.webhook_id
   on conflict (shard, webhook_id) do update set
@@ -60,7 +62,8 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
     first_failure_at = excluded.first_failure_at,
     paused_until = excluded.paused_until,
     probe_at = excluded.probe_at,
-    is_condemned = excluded.is_condemned
+    is_condemned = excluded.is_condemned,
+    is_warned = excluded.is_warned
   where t.epoch <= excluded.epoch`;
 
 /**

@@ -67,8 +67,18 @@ const entryOf = (delivery: Entry['delivery'], own: Partial<Entry> = {}): Entry =
   faults: 0,
   next: { state: 'failed' },
   webhook: null,
+  isWarning: false,
   ...own,
 });
+
+const failing = {
+  consecutiveFailures: 1,
+  firstFailureAt: now,
+  isWarned: false,
+  pausedUntil: null,
+  probeAt: null,
+  isCondemned: false,
+};
 
 const traceOf = async (id: number) => {
   const [row] = await sql<{ pending: number; done: number; attempts: number }[]>`
@@ -171,7 +181,7 @@ test('a statement that somebody cancels is tried again, and nothing of the histo
 test('a retry counts the attempt and moves the due time', async () => {
   const delivery = await pendingRow();
   const dueAt = new Date(now.getTime() + 60_000);
-  const webhook = { consecutiveFailures: 1, firstFailureAt: now, pausedUntil: null, probeAt: null, isCondemned: false };
+  const webhook = failing;
   await recorderWith(3).record(entryOf(delivery, { next: { dueAt }, webhook }));
   const [row] = await sql<{ attempts: number; dueAt: Date }[]>`
     select attempts, due_at as "dueAt" from delivery where id = ${delivery.id}`;
@@ -187,13 +197,7 @@ test('of several states of a webhook in one batch the last one stays', async () 
     deliveries.map((delivery, index) =>
       recorder.record(
         entryOf(delivery, {
-          webhook: {
-            consecutiveFailures: index + 2,
-            firstFailureAt: now,
-            pausedUntil: null,
-            probeAt: null,
-            isCondemned: false,
-          },
+          webhook: { ...failing, consecutiveFailures: index + 2 },
         }),
       ),
     ),
@@ -267,7 +271,7 @@ test('an attempt that fails to be written, for whatever reason, is left out of t
 });
 
 test('however little of an outcome can be written, the state of its webhook is', async () => {
-  const webhook = { consecutiveFailures: 12, firstFailureAt: now, pausedUntil: null, probeAt: null, isCondemned: true };
+  const webhook = { ...failing, consecutiveFailures: 12, isCondemned: true };
   const [aside, far] = [await pendingRow(), await farRow()];
   const attempt = { ...entryOf(aside).attempt, durationMs: 666 } as Entry['attempt'];
   const entries = [entryOf(aside, { attempt, webhook }), entryOf(far, { webhook })];

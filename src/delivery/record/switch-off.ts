@@ -6,6 +6,7 @@ import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from '../lanes/lane.ts';
 import { whyCondemned, type DeactivationSettings, type Why } from '../policy/deactivation.ts';
+import type { Tell } from './notice.ts';
 import { holdShard, hurry } from './queries.ts';
 
 /** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
@@ -25,6 +26,8 @@ type Deps = {
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
   switchOff: SwitchOff;
+  /** Hears of each that was switched off, after the commit. */
+  tell: Tell;
   /** Its settings have to be read again. */
   onDone: (lane: Lane) => void;
 };
@@ -50,8 +53,6 @@ export class SwitchOffs {
     this.#underWay.add(lane);
     void this.#do(lane, epoch, this.#whyOf(lane)).finally(() => {
       this.#underWay.delete(lane);
-      if (lane.isClosed) return;
-      lane.forgetTarget();
       this.#deps.onDone(lane);
     });
   }
@@ -65,7 +66,7 @@ export class SwitchOffs {
 
   /** Other processes need no word of it: who owns the shard is who sends. */
   async #do(lane: Lane, epoch: number, why: Why): Promise<void> {
-    const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, switchOff } = this.#deps;
+    const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, switchOff, tell } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);
     if (fence === undefined) return;
@@ -78,6 +79,7 @@ export class SwitchOffs {
       if (isDone === undefined) onLost(shard, fence);
       if (isDone !== true) return;
       metrics.deactivated(why);
+      tell({ shard, webhookId, epoch, about: why });
       log.warn({ webhook: webhookId, shard, why }, TOLD[why]);
     } catch (error) {
       const about = { err: error, webhook: webhookId };

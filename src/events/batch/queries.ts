@@ -42,6 +42,8 @@ export type Published = {
   deliveryId: number | null;
   webhookId: number | null;
   epoch: number | null;
+  /** A listener fetches it: no worker is told. Null where there is no delivery. */
+  isHeld: boolean | null;
 };
 
 export type Batch = {
@@ -174,14 +176,16 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   ), matched as (
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
     select i.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + i.shard, i.store_id, w.id,
-      w.epoch, i.event_id, ${now}
+      w.epoch, i.event_id, case when w.is_held then 'infinity' else ${now}::timestamptz end
     from input i
-    join webhook w on w.shard = i.shard and w.store_id = i.store_id and w.is_active and w.url is not null
+    join webhook w on w.shard = i.shard and w.store_id = i.store_id and w.is_active
+      and (w.url is not null or w.is_held)
       and (i.type || '/' || i.action) = any (w.events)
-    returning id, webhook_id, epoch, event_id
+    returning id, webhook_id, epoch, event_id, due_at
   )
   select w.id as "eventId", w.version, w.previous_id as "previousId", w.time_zone as "timeZone",
-    m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch
+    m.id as "deliveryId", m.webhook_id as "webhookId", m.epoch,
+    m.due_at = 'infinity' as "isHeld"
   from written w
   full join matched m on m.event_id = w.id
   where (select is_sound from checked)`;

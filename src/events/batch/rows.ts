@@ -12,6 +12,8 @@ export type Committed = {
   storeId: number;
   webhookId: number;
   epoch: number;
+  /** It waits for a listener, and is handed to nobody else. */
+  isHeld: boolean;
   /** When its first attempt became due: the time of the batch, which is when the last of its requests arrived. */
   dueAt: Date;
   event: FrozenEvent;
@@ -30,7 +32,7 @@ const createNonces = (): (() => number) => {
     return bytes.readUIntBE(at - 6, 6);
   };
 };
-const nextNonce = createNonces();
+export const nextNonce = createNonces();
 
 export const rowOf = (
   event: Row['event'],
@@ -49,12 +51,12 @@ export const toCommitted = (
   { baseUrl, now: dueAt }: { baseUrl: string; now: Date },
 ): Committed[] => {
   const byId = new Map(rows.map((row) => [row.eventId, row]));
-  return answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch }) => {
+  return answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
     const row = byId.get(eventId);
     if (row === undefined || deliveryId === null || webhookId === null || epoch === null) return [];
     const { shard, storeId, nonce } = row;
     const { type, resourceId, action, body } = row.event;
     const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, body };
-    return [{ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }];
+    return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld: isHeld === true, dueAt, event }];
   });
 };

@@ -149,6 +149,24 @@ export const pageOfResources = async (
 
 export type EventOnPage = { id: number; body: string | null };
 
+/**
+ * When what an event carries was published: what was sent again is as old as the version that it carries, which stands before it
+ * in the chain of its resource. One whose day was dropped is older than any erasure that is looked after.
+ */
+const publishedAt = (sql: Queryable, shard: number) => sql`
+  case when page.action <> 'refeed' then page.date_created else coalesce((
+    with recursive source as (
+      select page.action, page.version, page.date_created, page.previous_id
+      union all
+      select before.action, before.version, before.date_created, before.previous_id
+      from source cross join lateral (
+        select action, version, date_created, previous_id from event
+        where shard = ${shard} and id = source.previous_id limit 1
+      ) as before
+      where source.action = 'refeed' or source.version <> page.version
+    ) select max(s.date_created) from source s where s.action <> 'refeed' and s.version = page.version
+  ), '-infinity') end`;
+
 export const pageOfEvents = async (
   sql: Queryable,
   { shard, storeId, dateErased }: Hunt,
@@ -156,9 +174,10 @@ export const pageOfEvents = async (
   needles: readonly string[],
   limit: number,
 ): Promise<EventOnPage[]> => sql<EventOnPage[]>`
-  select page.id, case when page.date_created <= ${dateErased} and ${mentions(sql, needles)} then page.body end as body
+  select page.id,
+    case when ${mentions(sql, needles)} and ${publishedAt(sql, shard)} <= ${dateErased} then page.body end as body
   from (
-    select id, date_created, body from event where shard = ${shard} and store_id = ${storeId} and id < ${before}
+    select id, action, version, previous_id, date_created, body from event where shard = ${shard} and store_id = ${storeId} and id < ${before}
     order by id desc limit ${limit}
   ) as page
   order by page.id desc`;

@@ -4,7 +4,7 @@ import { keysOf } from './key.ts';
 
 const fingerprintsOf = (secret: number, header: string | undefined): string[] => {
   const event = { type: 'customer', action: 'created', resourceId: '7', modifiedAt: null, body: '{"id":7}' } as const;
-  const asked = { header, isArray: false, fingerprintKey: Buffer.alloc(32, secret) };
+  const asked = { header, isArray: false, fingerprintKeys: [Buffer.alloc(32, secret)] } as const;
   return keysOf([event], [header === undefined ? 'key' : undefined], asked).map(({ fingerprint }) =>
     fingerprint.toString('hex'),
   );

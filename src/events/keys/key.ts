@@ -5,11 +5,22 @@
  */
 import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from '#http/idempotency/key.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { Problem, type Fault } from '#kernel/problem.ts';
 import type { NewEvent } from '../request.ts';
 
-/** `from` and `to`: the events it stands for, as places in the request; `to` is the first that it does not. */
-export type Key = { name: string; fingerprint: Buffer; from: number; to: number; field: string };
+/**
+ * `from` and `to`: the events it stands for, as places in the request; `to` is the first that it does not. `fingerprint` is
+ * what is kept; while the secret key changes, `others` are what a process with the other one would have kept.
+ */
+export type Key = {
+  name: string;
+  fingerprint: Buffer;
+  others: readonly Buffer[];
+  from: number;
+  to: number;
+  field: string;
+};
 
 /**
  * What the events say; the order of members counts, because nobody but the sender can say what it means. An HMAC, because it
@@ -66,19 +77,26 @@ export const judgeKeys = (names: Names, asked: Asked, faults: Fault[]): void => 
 export const keysOf = (
   events: readonly NewEvent[],
   names: Names,
-  { fingerprintKey, ...asked }: Asked & { fingerprintKey: Buffer },
+  { fingerprintKeys: [first, ...rest], ...asked }: Asked & { fingerprintKeys: Keys },
 ): Key[] => {
-  const fingerprint = (from: number, to: number) => fingerprintOf(events.slice(from, to), fingerprintKey);
+  const fingerprints = (from: number, to: number) => {
+    const said = events.slice(from, to);
+    return { fingerprint: fingerprintOf(said, first), others: rest.map((other) => fingerprintOf(said, other)) };
+  };
   const { header } = asked;
   if (header !== undefined) {
     const to = events.length;
-    return [{ name: header, fingerprint: fingerprint(0, to), from: 0, to, field: 'Idempotency-Key' }];
+    return [{ name: header, ...fingerprints(0, to), from: 0, to, field: 'Idempotency-Key' }];
   }
   return names.flatMap((name, at) => {
     if (name === undefined) return [];
-    return [{ name, fingerprint: fingerprint(at, at + 1), from: at, to: at + 1, field: fieldOf(at, asked) }];
+    return [{ name, ...fingerprints(at, at + 1), from: at, to: at + 1, field: fieldOf(at, asked) }];
   });
 };
+
+/** Whether what was kept under the key says what it says now. */
+export const isSame = ({ fingerprint, others }: Key, kept: Buffer): boolean =>
+  [fingerprint, ...others].some((one) => one.equals(kept));
 
 /** 422: the key was used for something else. */
 export const reused = ({ field }: Key): Problem => {

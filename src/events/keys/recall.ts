@@ -4,7 +4,7 @@ import { IDEMPOTENCY_KEPT_MS } from '#http/idempotency/key.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Problem } from '#kernel/problem.ts';
 import type { Request } from '../publish.ts';
-import { reused, type Key } from './key.ts';
+import { isSame, reused, type Key } from './key.ts';
 import { findKeys, type KnownKey } from './queries.ts';
 
 /** A request that can be written now. */
@@ -35,7 +35,7 @@ const sortOut = (requests: readonly Request[], known: readonly KnownKey[]): Reca
       const name = nameOf(request.storeId, key.name);
       return { key, name, before: kept.get(name) };
     });
-    const other = units.find(({ key, before }) => before !== undefined && !before.fingerprint.equals(key.fingerprint));
+    const other = units.find(({ key, before }) => before !== undefined && !isSame(key, before.fingerprint));
     if (other !== undefined) {
       recalled.refused.push({ request, problem: reused(other.key) });
     } else if (!units.some(({ name, before }) => before === undefined && claimed.has(name))) {

@@ -7,3 +7,6 @@ export const IDEMPOTENCY_KEY_FORM = 'must be 1 to 255 printable ASCII characters
 
 /** So long is what came of a key remembered. */
 export const IDEMPOTENCY_KEPT_MS = 24 * 3_600_000;
+
+/** What an answer is sealed to: one that is copied to another key does not open there. */
+export const answerBoundTo = (scope: Buffer): string => `idempotency:${scope.toString('hex')}`;

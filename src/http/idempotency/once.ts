@@ -5,15 +5,16 @@
 import { createHash, createHmac } from 'node:crypto';
 import { transaction, type Sql } from '#database/pool.ts';
 import type { Sealer } from '#database/seal.ts';
+import type { Keys } from '#kernel/keys.ts';
 import type { Purge } from '#kernel/purge.ts';
 import { invalid, Problem } from '#kernel/problem.ts';
 import type { Principal } from '#kernel/principal.ts';
 import type { Made, Once } from '../operation.ts';
-import { IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
+import { answerBoundTo, IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
 import { claimKey, findAnswer, keepAnswer, purgeKeys, type Kept } from './queries.ts';
 
-/** `fingerprintKey`: bodies may hold secrets that can be guessed, so what is kept of them is an HMAC. */
-export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKey: Buffer };
+/** `fingerprintKeys`: bodies may hold secrets that can be guessed, so what is kept of them is an HMAC. */
+export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKeys: Keys };
 
 type Asked = {
   key: string | undefined;
@@ -58,22 +59,25 @@ const createTurns = () => {
   };
 };
 
-export const createOnce = ({ sql, sealer, fingerprintKey }: IdempotencyDeps) => {
+export const createOnce = ({ sql, sealer, fingerprintKeys }: IdempotencyDeps) => {
   const inTurn = createTurns();
   return (asked: Asked): Once => {
     const { key, now, contentType, bytes } = asked;
     if (key === undefined) return { before: async () => undefined, make: (make) => transaction(sql, make) };
     const scope = scopeOf(readKey(key), asked);
-    const boundTo = `idempotency:${scope.toString('hex')}`;
-    const bodyHash = createHmac('sha256', fingerprintKey)
-      .update(`${bareTypeOf(contentType)}\n`)
-      .update(bytes)
-      .digest();
+    const boundTo = answerBoundTo(scope);
+    const hashWith = (fingerprintKey: Buffer): Buffer =>
+      createHmac('sha256', fingerprintKey)
+        .update(`${bareTypeOf(contentType)}\n`)
+        .update(bytes)
+        .digest();
+    const bodyHash = hashWith(fingerprintKeys[0]);
     const staleAt = new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
 
     const again = (kept: Kept | undefined): Made | undefined => {
       if (kept === undefined) return undefined;
-      if (kept.bodyHash.equals(bodyHash)) return JSON.parse(sealer.open(kept.answer, boundTo)) as Made;
+      if (fingerprintKeys.some((one) => kept.bodyHash.equals(hashWith(one))))
+        return JSON.parse(sealer.open(kept.answer, boundTo)) as Made;
       const message = 'This Idempotency-Key was used for another body: take a new one for a new request';
       throw new Problem(422, { code: 'idempotency_key_reused', message, field: 'Idempotency-Key' });
     };

@@ -38,3 +38,38 @@ export const purgeKeys = async (sql: Queryable, limit: number, staleAt: Date): P
     )`;
   return count;
 };
+
+/** Rows whose answer is sealed with another key; its id stands behind the first byte of the envelope. */
+export const countSealedOtherwise = async (sql: Queryable, keyId: Buffer): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`
+    select count(*) as n from idempotency_key where substring(answer from 2 for 4) <> ${keyId}`;
+  return row?.n ?? 0;
+};
+
+export const listSealedOtherwise = async (
+  sql: Queryable,
+  { keyId, after, limitRows }: { keyId: Buffer; after: Buffer; limitRows: number },
+): Promise<{ scope: Buffer; answer: Buffer }[]> => sql<{ scope: Buffer; answer: Buffer }[]>`
+  select scope, answer from idempotency_key
+  where scope > ${after} and substring(answer from 2 for 4) <> ${keyId}
+  order by scope limit ${limitRows}`;
+
+type Renewed = { scope: Buffer; before: Buffer | null; after: Buffer | null };
+
+/** Where the answer is still the one that was read; a row that somebody holds is passed over. Answers what was written. */
+export const renewAnswers = async (sql: Queryable, rows: readonly Renewed[]): Promise<Buffer[]> => {
+  const written = await sql<{ scope: Buffer }[]>`
+    with free as (
+      select k.scope, r.after
+      from unnest(
+        ${rows.map(({ scope }) => scope)}::bytea[], ${rows.map(({ before }) => before)}::bytea[],
+        ${rows.map(({ after }) => after)}::bytea[]
+      ) as r (scope, before, after)
+      join idempotency_key k on k.scope = r.scope
+      where k.answer = r.before
+      for no key update of k skip locked
+    )
+    update idempotency_key k set answer = free.after from free where k.scope = free.scope
+    returning k.scope`;
+  return written.map(({ scope }) => scope);
+};

@@ -6,6 +6,11 @@ export const DONE = 'done';
 const SENTENCES = {
   created: 'It is made.',
   changed: 'Your changes are saved.',
+  done: 'It is done.',
+  sent: 'It was sent once. What came of it stands below.',
+  rotated:
+    'It is done. Give the next key, if one stands below, to whoever receives: both count until the rotation ends.',
+  begun: 'It has begun.',
   unchanged: 'Nothing was changed.',
   deleted: 'It is deleted.',
 } as const;

@@ -2,7 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#kernel/problem.ts';
-import { fieldsOf, type WithActions } from '../actions.ts';
+import { fieldsOf } from '../actions.ts';
+import { pathBehind, whereOf, type Behind } from '../behind.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
@@ -20,7 +21,7 @@ export type PostedForm = {
   route: Resource;
   runs: Partial<Record<Method, Run>>;
   allow: string;
-  withActions: WithActions;
+  behind: Behind;
 };
 
 /** What somebody can mend where they are: everything else is a page of its own. */
@@ -38,11 +39,18 @@ const goTo = (reply: FastifyReply, address: string, services: Services, done: Do
   return reply.headers({ 'Cache-Control': 'no-store' }).redirect(`${pathname}?${query.toString()}`, 303);
 };
 
-const goOn = (services: Services, { request, reply }: PostedForm, answer: Answer) => {
+const goOn = (services: Services, { request, reply, behind }: PostedForm, answer: Answer) => {
+  if ('open' in answer) throw new TypeError('A form cannot be answered with what goes on without end');
   switch (answer.status) {
     case 200:
+      return goTo(
+        reply,
+        answer.next ?? pathBehind(behind, request),
+        services,
+        answer.done ?? (behind.isAbove ? 'done' : 'changed'),
+      );
     case 202:
-      return goTo(reply, pathOf(request), services, 'changed');
+      return goTo(reply, answer.next ?? answer.location ?? pathBehind(behind, request), services, 'begun');
     case 204:
       return goTo(reply, answer.next ?? services.settings.home, services, 'deleted');
     case 201:
@@ -51,10 +59,17 @@ const goOn = (services: Services, { request, reply }: PostedForm, answer: Answer
 };
 
 /** The page that the form stood on; undefined where there is none. */
-const pageBehind = async (services: Services, { request, caller, runs, withActions }: PostedForm) => {
-  const answer = await runs.GET?.(request, caller);
-  if (answer === undefined || answer.status === 204) return undefined;
-  return withActions(answer.document, caller, addressOf(request, services));
+const pageBehind = async (services: Services, { request, caller, behind }: PostedForm) => {
+  const answer = await behind.read?.(request, caller);
+  if (answer === undefined || !('document' in answer)) return undefined;
+  const address = new URL(pathBehind(behind, request), services.naming.baseUrl).href;
+  return behind.withActions(answer.document, caller, whereOf(request, address));
+};
+
+/** The one that a form was for: at the address that it was sent to. */
+const actionOf = (services: Services, { request }: PostedForm, document: Document | undefined, post: FormPost) => {
+  const address = addressOf(request, services);
+  return document?.actions?.find(({ method, href }) => method === post.method && href === address);
 };
 
 /** What the machinery says to programs of tags and keys is not for people, who see neither. */
@@ -72,13 +87,14 @@ const forPeople: Readonly<Record<string, Fault>> = {
 
 const showAgain = (
   services: Services,
-  { request, reply, caller }: PostedForm,
+  form: PostedForm,
   { document, post, problem }: { document: Document; post: FormPost; problem: Problem },
 ) => {
-  const action = document.actions?.find(({ method }) => method === post.method)?.name ?? post.method;
+  const { request, reply, caller } = form;
+  const action = actionOf(services, form, document, post)?.name ?? post.method;
   const { values, version } = post;
   const faults = problem.faults.map((fault) => forPeople[fault.code] ?? fault);
-  const view = viewOf(services, caller.visitor, { refused: { action, values, version, faults } });
+  const view = viewOf(services, caller.visitor, document, { refused: { action, values, version, faults } });
   const { naming } = services;
   const { status } = problem;
   return sendDocument(reply, request, caller.representation, { status, document, naming, isSecret: false, view });
@@ -92,7 +108,7 @@ export const answerForm = async (services: Services, form: PostedForm) => {
   const input = route.operations[post.method]?.input;
   if (run === undefined) throw methodNotAllowed(request, allow);
   const document = await pageBehind(services, form);
-  const action = document?.actions?.find(({ method }) => method === post.method);
+  const action = actionOf(services, form, document, post);
   const body = bodyOf(post, { fields: action?.fields ?? fieldsOf(input) });
   if (post.method === 'PATCH' && Object.keys(body).length === 0) {
     return goTo(reply, pathOf(request), services, 'unchanged');

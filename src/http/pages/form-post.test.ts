@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { html } from '#hypermedia/markup.ts';
 import type { Field, Kind, Value } from '#hypermedia/document.ts';
 import { bodyOf, readFormPost } from './form-post.ts';
 
@@ -22,6 +23,7 @@ const visitor = {
     owned: [],
   },
   nonceOf: () => '',
+  nav: () => html``,
   isNonce: (given: string | null, [method, path]: readonly string[]) => given === `${method} ${path}`,
 } as const;
 

@@ -3,6 +3,7 @@ import type { Document, Embedded, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { several } from './content.ts';
 import { hrefOf, linkTo } from './links.ts';
+import { askedOf, searchPart } from './search.ts';
 import { inSentence } from './words.ts';
 
 /** A collection says how many items there are in all (the kind `count`), and embeds those of this page. */
@@ -47,23 +48,17 @@ const pager = (document: Document, collection: Collection, naming: Naming): Mark
   </nav>`;
 };
 
-/** Parameters that leave nothing out. */
-const SHAPES: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
-
-const isFiltered = (href: string): boolean => {
-  const at = href.indexOf('?');
-  return at !== -1 && [...new URLSearchParams(href.slice(at)).keys()].some((name) => !SHAPES.has(name));
-};
-
 /** Nothing, and how that changes. `canCreate` where a form below makes the first one. */
 const empty = (document: Document, { items: { rel } }: Collection, naming: Naming, canCreate: boolean): Markup => {
   const things = inSentence(rel);
-  const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
-  if (isFiltered(href)) {
-    return html`<div class="empty">
-      <p>No ${things} are as you asked for them.</p>
-      <p><a href="${href.split('?', 1)[0] ?? ''}">Show all</a></p>
-    </div>`;
+  const { path, filters } = askedOf(document, naming);
+  // Where there is nothing at all, nothing is to be searched.
+  if (filters.length > 0) {
+    return html`${searchPart(document, naming)}
+      <div class="empty">
+        <p>No ${things} are as you asked for them.</p>
+        <p><a href="${path}">Show all</a></p>
+      </div>`;
   }
   return html`<div class="empty">
     <p>There are no ${things} yet.</p>
@@ -71,7 +66,7 @@ const empty = (document: Document, { items: { rel } }: Collection, naming: Namin
   </div>`;
 };
 
-/** The items of a collection with their pager, or a word about there being none. */
+/** The items of a collection with their search and their pager, or a word about there being none. */
 export const collectionPage = (
   document: Document,
   collection: Collection,
@@ -80,5 +75,6 @@ export const collectionPage = (
 ): Markup => {
   if (collection.total === 0) return empty(document, collection, naming, canCreate);
   const { items } = collection;
-  return html`${items.documents.length > 0 && several(items, naming, label, 1)} ${pager(document, collection, naming)}`;
+  return html`${searchPart(document, naming)} ${items.documents.length > 0 && several(items, naming, label, 1)}
+  ${pager(document, collection, naming)}`;
 };

@@ -55,3 +55,36 @@ test('a value that only later rows have is a column of its own kind', () => {
     [['size', 'number']],
   );
 });
+
+test('the number of something else stands before nothing that is said of the row, even where much is left', () => {
+  const recovery = [
+    number('id', 7959),
+    number('webhook_id', 6423),
+    enumeration('state', 'finished'),
+    date('since', '2026-11-01T10:00:00+0000'),
+    number('events_total', 10),
+    number('events_seen', 10),
+    number('events_recovered', 3),
+    date('date_created', '2026-11-02T10:00:00+0000'),
+  ];
+  const columns = ['id', 'state', 'since', 'events_total', 'events_seen', 'events_recovered', 'date_created'];
+  assert.deepEqual(namesOf(recovery), columns);
+  const few = namesOf(recovery.slice(0, 4));
+  assert.deepEqual(few, ['id', 'state', 'since'], 'where others tell enough it is left out');
+  assert.deepEqual(namesOf(recovery.slice(0, 3)), ['id', 'state', 'webhook_id'], 'where they do not it is there');
+});
+
+test('why they fail is a column also where all of them fail for the same reason', () => {
+  const delivery = (id: number, ended: string | null) => [
+    number('id', id),
+    text('resource_id', `${id}`),
+    text('event', `transaction/${id}`),
+    enumeration('status', ended === null ? 'pending' : 'failed'),
+    text('reason', 'Your endpoint answered 500'),
+    number('attempts', 1),
+    date('date_next', `2026-11-0${id}T10:00:00+0000`),
+    date('date_created', `2026-11-0${id}T09:00:00+0000`),
+    date('date_ended', ended),
+  ];
+  assert.ok(namesOf(delivery(1, null), delivery(2, '2026-11-02T10:00:00+0000')).includes('reason'));
+});

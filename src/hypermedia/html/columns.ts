@@ -5,13 +5,27 @@ import { isState, isUnset, kindOf } from './values.ts';
 /** Beside what the rows are called: one more than usual where that is a mere number. */
 const BESIDE_NAME_MAX = 5;
 const BESIDE_ID_MAX = 6;
+const TELLING_ENOUGH = 2;
 
-type Group = 'state' | 'code' | 'flag' | 'word' | 'text' | 'money' | 'date' | 'url' | 'number' | 'last';
+type Group =
+  | 'state'
+  | 'code'
+  | 'trend'
+  | 'measure'
+  | 'flag'
+  | 'word'
+  | 'text'
+  | 'money'
+  | 'date'
+  | 'url'
+  | 'number'
+  | 'last';
 
-/** What is taken first, as far as there is any; then whatever is left. */
-const ORDER = 'state code money word date url word text flag number money text number date text text'.split(
-  ' ',
-) as Group[];
+/** What is taken first, as far as there is any; then whatever is left, and only where there is room still the `last`. */
+const ORDER =
+  'state code trend measure measure money word date url word text flag number money text number date text text'.split(
+    ' ',
+  ) as Group[];
 
 /** Kinds that are no columns have no group. */
 const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
@@ -23,6 +37,8 @@ const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
   url: 'url',
   number: 'number',
   count: 'number',
+  trend: 'trend',
+  progress: 'number',
 };
 
 /** What something else is about: our number of it says nothing to people, and its kind mostly stands in another column, too. */
@@ -34,7 +50,7 @@ const isReference = ({ name, kind }: Column): boolean =>
 const isCode = ({ name, kind }: Column): boolean => kind === 'number' && name.endsWith('_code');
 
 /** What a document is called, in its first cell. */
-const HEADS = ['name', 'title', 'id'];
+const HEADS = ['name', 'title', 'email', 'id'];
 
 /** `sample` is the first that has a value. */
 type Column = { name: string; sample: Property; kind: Kind; isConstant: boolean };
@@ -57,6 +73,10 @@ const read = (documents: readonly Document[]): Column[] => {
 const groupOf = (column: Column): Group => {
   if (isState(column.sample)) return 'state';
   if (isCode(column)) return 'code';
+  // Why they fail is asked of all of them at once most of all where it is the same.
+  if (column.name === 'reason') return 'text';
+  // Nobody looks at a measure for whether it tells rows apart.
+  if (column.kind === 'number' && column.sample.unit !== undefined) return 'measure';
   return column.isConstant || isReference(column) ? 'last' : (GROUPS[column.kind] ?? 'last');
 };
 
@@ -72,8 +92,15 @@ export const columnsOf = (documents: readonly Document[]): { name: string; kind:
   const others = columns.filter((column) => column !== head);
   const waiting = Map.groupBy(others, groupOf);
   const preferred = ORDER.flatMap((group) => waiting.get(group)?.shift() ?? []);
-  const room = head === undefined || head.name === 'id' ? BESIDE_ID_MAX : BESIDE_NAME_MAX;
-  const taken = [...new Set([...preferred, ...others])].slice(0, room);
+  // A trend is as narrow as a word.
+  const wide = columns.some(({ kind }) => kind === 'trend') ? 1 : 0;
+  const room = wide + (head === undefined || head.name === 'id' ? BESIDE_ID_MAX : BESIDE_NAME_MAX);
+  const telling = others.filter((column) => groupOf(column) !== 'last');
+  // A reference is a number more than the row is told by, where others tell enough.
+  const further = telling.length >= TELLING_ENOUGH ? others.filter((column) => !isReference(column)) : others;
+  const taken = [...new Set([...preferred, ...telling, ...further])]
+    .filter((one) => further.includes(one))
+    .slice(0, room);
   const states = ['state', 'code'].flatMap((group) => taken.filter((column) => groupOf(column) === group));
   const rest = others.filter((column) => taken.includes(column) && !states.includes(column));
   return [...(head === undefined ? [] : [head]), ...states, ...rest];

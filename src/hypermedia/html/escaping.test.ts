@@ -27,7 +27,7 @@ const value: fc.Arbitrary<Value> = fc.oneof(
   fc.array(fc.dictionary(evil, evil, { maxKeys: 2 }), { maxLength: 2 }),
 );
 const property: fc.Arbitrary<Property> = fc.record({ name: evil, value, kind, currency: evil });
-const link = fc.record({ rel: evil, href: evil, title: evil }, { requiredKeys: ['rel', 'href'] });
+const link = fc.record({ rel: evil, href: evil, title: evil, crumb: evil }, { requiredKeys: ['rel', 'href'] });
 const self = fc.record({ rel: fc.constantFrom('self', 'prev', 'next'), href: evil, title: evil });
 const field: fc.Arbitrary<Field> = fc.record(
   {
@@ -38,6 +38,7 @@ const field: fc.Arbitrary<Field> = fc.record(
     choices: fc.array(evil, { maxLength: 3 }),
     hint: evil,
     isGenerated: fc.constant(true as const),
+    isMinor: fc.constant(true as const),
     value,
   },
   { requiredKeys: ['name', 'kind', 'isRequired', 'isMultiple'] },
@@ -60,6 +61,10 @@ const documentOf = (embedded: fc.Arbitrary<Document['embedded']>): fc.Arbitrary<
       links: fc.array(fc.oneof(link, self), { maxLength: 3 }),
       embedded,
       actions: fc.array(action, { maxLength: 2 }),
+      search: fc.record({
+        fields: fc.array(field, { maxLength: 3 }),
+        timeZone: fc.constantFrom('UTC', 'Asia/Kolkata'),
+      }),
     },
     { requiredKeys: ['name', 'properties', 'links', 'embedded', 'actions'] },
   );
@@ -90,7 +95,7 @@ const viewOf = (
 const NAMES = new Set(
   (
     'html head meta title style body header span nav form button main p div h1 h2 h3 h4 h5 h6 a dl dt dd ul li code pre ' +
-    'details summary section table thead tbody tr th td time input select option textarea label fieldset legend footer br'
+    'details summary section table thead tbody tr th td time input select option textarea label fieldset legend footer br progress'
   ).split(' '),
 );
 const ATTRIBUTES = new Set(
@@ -150,7 +155,7 @@ test('a link of a document never runs a script', () => {
         };
         const page = renderHtml(made, { baseUrl: 'https://api.example.com', relationPrefix: 'svc' });
         const targets = [...page.matchAll(/href="([^"]*)"/g)].map(([, href]) => href);
-        assert.deepEqual(targets, ['/rels/thing', '/docs']);
+        assert.deepEqual(targets, ['#main', '/rels/thing', '/docs']);
       },
     ),
   );

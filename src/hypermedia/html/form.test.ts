@@ -200,6 +200,11 @@ test('a form says which deed it is, of which version, and by which session', () 
     ['nonce', 'nonce-create'],
     ['_key', 'once'],
   ]);
+  assert.deepEqual(hiddenIn(pageOf([actionOf('POST', [], 'rotate')])), [
+    ['nonce', 'nonce-rotate'],
+    ['_key', 'once'],
+    ['_version', '7'],
+  ]);
   assert.deepEqual(hiddenIn(pageOf([actionOf('DELETE', [], 'delete')])).slice(1, 2), [['_method', 'DELETE']]);
 });
 
@@ -211,4 +216,25 @@ test('what cannot be undone is said to be so, and replacing is left to programs'
 
 test('without a session there are no forms', () => {
   assert.doesNotMatch(pageOf([actionOf('PATCH', [base])], { ...owner, session: undefined }), /<form|nonce/);
+});
+
+test('what few want is folded up, unless something is wrong with it', () => {
+  const action = actionOf('POST', [{ ...base, name: 'rare', isMinor: true }, base], 'create');
+  const fold = (view?: View) =>
+    /(<details class="fold"[^>]*>) <summary>([^<]*)(.*?)<\/details>/.exec(pageOf([action], view));
+  const [, start, summary, rest = ''] = fold() ?? [];
+  assert.deepEqual([start, summary], ['<details class="fold">', 'More settings: rare']);
+  assert.match(rest, /name="rare"/);
+  assert.doesNotMatch(rest, /name="thing"/);
+  const refused = { action: 'create', values: {}, version: '', faults: [{ code: 'x', message: 'no', field: 'rare' }] };
+  assert.equal(fold({ ...owner, refused })?.[1], '<details class="fold" open>');
+});
+
+test('a form that makes something begins with what is suggested, and one that changes something with what stands there', () => {
+  const advice = { paragraphs: [html`Nothing arrives.`], suggested: { thing: 'since then' } };
+  const make = pageOf([actionOf('POST', [base])], { ...owner, advice });
+  assert.match(make, /<input type="text" id="form-0-0" name="thing" value="since then"/);
+  assert.match(make, /<div class="alert"> ?<p>Nothing arrives\.<\/p>/);
+  const change = pageOf([actionOf('PATCH', [base])], { ...owner, advice });
+  assert.match(change, /<input type="text" id="form-0-0" name="thing" value=""/);
 });

@@ -6,13 +6,18 @@ import { html, type Markup } from '../markup.ts';
 import type { Refused, View } from '../view.ts';
 import { formField, sentence, type Filled } from './field.ts';
 import { hrefOf } from './links.ts';
+import { inSentence } from './words.ts';
 
 type Context = { document: Document; naming: Naming; view: View };
 
 /** PUT is PATCH with more to lose: a form has all fields either way. */
 const isShown = ({ method }: Action): boolean => method !== 'PUT';
 
-const shownActions = ({ actions = [] }: Document): readonly Action[] => actions.filter(isShown);
+/** What ends it comes last. */
+const shownActions = ({ actions = [] }: Document): readonly Action[] => [
+  ...actions.filter((action) => isShown(action) && action.method !== 'DELETE'),
+  ...actions.filter(({ method }) => method === 'DELETE'),
+];
 
 const idOf = (action: number, field: number): string => `form-${action}-${field}`;
 
@@ -25,24 +30,41 @@ const listOf = (value: string | readonly string[] | undefined): readonly string[
 const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
   refused?.action === name ? refused : undefined;
 
-/** What was typed, where the form was refused; else what stands there, but a secret only where it was just made up. */
-const valuesOf = (field: Field, isNew: boolean, refused: Refused | undefined): readonly string[] => {
+type Begun = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
+
+/**
+ * What was typed, where the form was refused; else what stands there, but a secret only where it was just made up; else what is
+ * suggested.
+ */
+const valuesOf = (field: Field, isNew: boolean, { refused, suggested }: Begun): readonly string[] => {
   if (refused !== undefined)
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
+  if (isNew && field.value === undefined && Object.hasOwn(suggested, field.name)) return listOf(suggested[field.name]);
   return listOf(formValue(field.value));
 };
 
 const hidden = (name: string, value: string | number): Markup =>
   html`<input type="hidden" name="${name}" value="${value}" />`;
 
-const fields = (action: Action, index: number, refused: Refused | undefined): Markup[] => {
+/** What few want stands folded up below the rest, unless something is wrong with it. */
+const fields = (action: Action, index: number, begun: Begun): Markup => {
+  const { refused } = begun;
   const isNew = action.method === 'POST';
-  return action.fields.map((field, at): Markup => {
+  const all = action.fields.map((field, at): Filled => {
     const faults = refused?.faults.filter((fault) => isAbout(fault, field)) ?? [];
-    const filled: Filled = { id: idOf(index, at), field, values: valuesOf(field, isNew, refused), faults, isNew };
-    return formField(filled);
+    return { id: idOf(index, at), field, values: valuesOf(field, isNew, begun), faults, isNew };
   });
+  const minor = all.filter(({ field }) => field.isMinor === true);
+  const isOpen = minor.some(({ faults }) => faults.length > 0);
+  return html`${all.filter(({ field }) => field.isMinor !== true).map(formField)}
+  ${
+    minor.length > 0 &&
+    html`<details class="fold" ${isOpen && html`open`}>
+      <summary>More settings: ${minor.map(({ field }) => inSentence(field.name)).join(', ')}</summary>
+      ${minor.map(formField)}
+    </details>`
+  }`;
 };
 
 const form = (
@@ -51,39 +73,50 @@ const form = (
   { document, naming, view }: Context,
   { nonceOf, onceKey }: NonNullable<View['session']>,
 ): Markup => {
-  const { method, href, title } = action;
+  const { method, href, title, about } = action;
   const isDelete = method === 'DELETE';
   const refused = refusalOf(view, action);
   const version = refused?.version ?? document.version;
   return html`<form method="post" action="${hrefOf(href, naming) ?? ''}" autocomplete="off">
     ${hidden('nonce', nonceOf(action))} ${method === 'POST' ? hidden('_key', onceKey) : hidden('_method', method)}
-    ${method !== 'POST' && version !== undefined && hidden('_version', version)}
-    ${isDelete && html`<p>This cannot be undone.</p>`} ${fields(action, index, refused)}
+    ${action.name !== 'create' && version !== undefined && hidden('_version', version)}
+    ${isDelete && about !== undefined && html`<p>${sentence(about)}</p>`}
+    ${isDelete && html`<p>This cannot be undone.</p>`}
+    ${fields(action, index, { refused, suggested: view.advice?.suggested ?? {} })}
     <div class="buttons">
       <button type="submit" ${isDelete && html`class="danger"`}>${method === 'PATCH' ? 'Save' : title}</button>
     </div>
   </form>`;
 };
 
+/** Nothing to fill in, and nothing that is lost by it: a button, to be pressed without looking for it. */
+const isButton = ({ method, fields: { length } }: Action): boolean => method === 'POST' && length === 0;
+
+type Forms = Record<'refused' | 'buttons' | 'others', Markup[]>;
+
 /**
  * The forms of a document, none where the reader has no session: the one that was refused, which is to be mended before
- * anything else, and the others. `isFirst` where there is nothing yet but what one of them makes.
+ * anything else, those that are a button alone, and the others. `isFirst` where there is nothing yet but what one of them makes.
  */
-export const actionForms = (context: Context, isFirst: boolean): { refused: Markup[]; others: Markup[] } => {
+export const actionForms = (context: Context, isFirst: boolean): Forms => {
   const { document, view } = context;
   const { session } = view;
-  if (session === undefined) return { refused: [], others: [] };
-  const forms = shownActions(document).map((action, index) => {
+  const forms: Forms = { refused: [], buttons: [], others: [] };
+  if (session === undefined) return forms;
+  for (const [index, action] of shownActions(document).entries()) {
     const isRefused = refusalOf(view, action) !== undefined;
     const isOpen = isRefused || (isFirst && action.method === 'POST');
-    const markup = html`<details class="card" ${isOpen && html`open`}>
-      <summary>${action.title}</summary>
-      ${form(action, index, context, session)}
-    </details>`;
-    return { isRefused, markup };
-  });
-  const those = (isRefused: boolean) => forms.filter((one) => one.isRefused === isRefused).map(({ markup }) => markup);
-  return { refused: those(true), others: those(false) };
+    const markup = form(action, index, context, session);
+    if (isButton(action)) forms.buttons.push(markup);
+    else
+      forms[isRefused ? 'refused' : 'others'].push(
+        html`<details class="card" ${isOpen && html`open`}>
+          <summary>${action.title}</summary>
+          ${markup}
+        </details>`,
+      );
+  }
+  return forms;
 };
 
 /** Where on the page the field of a fault is; undefined where the form does not show it. */

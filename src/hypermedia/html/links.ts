@@ -1,7 +1,7 @@
 /** Links for people: as paths, with short titles. */
 import type { Document, Link, Naming } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import { harmless } from './harmless.ts';
+import { harmless, shortened } from './harmless.ts';
 import { labelOf, shortTitle } from './words.ts';
 
 const origins = new Map<string, string>();
@@ -51,14 +51,22 @@ export const anchor = (href: string, text: string): Markup =>
 type Way = { href: string; title: string; short: string; isForPrograms: boolean };
 
 /**
- * Where one can go on. Left out is what a browser cannot follow: templates, and what is done by a form of this page. A link
- * whose type is not HTML is for programs, and one that says so.
+ * Where one can go on. Left out is what a browser cannot follow (templates), what is done by a form of this page, and the way
+ * back, which stands above. A link whose type is not HTML is for programs, and one that says so.
  */
 const waysOf = (document: Document, naming: Naming): Way[] => {
-  const done = new Set(document.actions?.map(({ href }) => href));
-  return document.links.flatMap(({ rel, href, title, type, templated, isForPrograms = false }) => {
+  const done = new Set(document.actions?.flatMap(({ name, href }) => [name, href]));
+  return document.links.flatMap(({ rel, href, title, type, templated, crumb, isForPrograms = false }) => {
     const way = hrefOf(href, naming);
-    if (OWN.has(rel) || templated === true || way === undefined || done.has(href)) return [];
+    if (
+      OWN.has(rel) ||
+      crumb !== undefined ||
+      templated === true ||
+      way === undefined ||
+      done.has(href) ||
+      done.has(rel)
+    )
+      return [];
     const full = title ?? labelOf(rel);
     const isNoPage = type !== undefined && type !== 'text/html';
     return [{ href: way, title: full, short: shortTitle(full), isForPrograms: isForPrograms || isNoPage }];
@@ -78,6 +86,22 @@ export const linkRow = (document: Document, naming: Naming, label?: string): Mar
   return label === undefined
     ? html`<p class="ways">${anchors}</p>`
     : html`<nav class="ways" aria-label="${label}">${anchors}</nav>`;
+};
+
+const CRUMB_CHARACTERS = 40;
+
+/** The way from outside to this place, without the place itself, whose heading follows. */
+export const crumbs = ({ links }: Document, naming: Naming): Markup | false => {
+  const ways = links.flatMap(({ href, crumb }) => {
+    const way = crumb === undefined ? undefined : hrefOf(href, naming);
+    return way === undefined || crumb === undefined
+      ? []
+      : [{ way, text: harmless(shortened(crumb, CRUMB_CHARACTERS)) }];
+  });
+  if (ways.length === 0) return false;
+  return html`<nav class="crumbs" aria-label="The way here">
+    ${ways.map(({ way, text }) => html`<a href="${way}">${text}</a>`)}
+  </nav>`;
 };
 
 /** The addresses that programs use: to read, since a browser that followed them would find nothing to show. */

@@ -85,6 +85,15 @@ test('the items are rows that lead to their pages; numbers are aligned, states a
   assert.ok(page.includes(`<tr><th scope="row"><a href="/things/1">Thing 1</a></th>${cells}</tr>`), page);
 });
 
+test('a row is called by its title where that says more than its number', () => {
+  const row = (n: number, title: string): Document => ({ ...thing(n), title, properties: [number('id', n)] });
+  const rowsOf = (...documents: Document[]) => pageOf({ embedded: [{ rel: 'things', documents }] });
+  const told = rowsOf(row(7, 'Transaction 1001 created'), row(8, 'Transaction 1002 created'));
+  assert.match(told, /<th scope="col">Thing<\/th>.*<a href="\/things\/7">Transaction 1001 created<\/a>/);
+  const numbered = rowsOf(row(7, 'Thing 7'), row(8, 'Thing 8'));
+  assert.match(numbered, /<th scope="col">ID<\/th>.*<a href="\/things\/7">7<\/a>/);
+});
+
 test('what has no page of its own is unfolded below its row', () => {
   const part = (n: number): Document => ({
     name: 'part',
@@ -113,7 +122,8 @@ test('what is embedded is shown with what is embedded in it', () => {
   );
 });
 
-const create = { name: 'create', title: 'Create a thing', method: 'POST', href: path, fields: [] } as const;
+const called = { name: 'name', kind: 'text', isRequired: true, isMultiple: false } as const;
+const create = { name: 'create', title: 'Create a thing', method: 'POST', href: path, fields: [called] } as const;
 
 test('where there is nothing it is said what to do, with the form open', () => {
   const nothing = { ...collection(linksAt('', '', ''), 0, 0, 0), actions: [create] };
@@ -122,6 +132,14 @@ test('where there is nothing it is said what to do, with the form open', () => {
   assert.match(page, /<details class="card" open><summary>Create a thing/);
   assert.doesNotMatch(page, /<table/);
   assert.doesNotMatch(pageOf(nothing), /Create/);
+});
+
+test('what needs to be told nothing is a button beside what it is done to, and no form to be found and opened', () => {
+  const again = { name: 'again', title: 'Do it again', method: 'POST', href: `${path}/again`, fields: [] } as const;
+  const page = pageOf({ embedded: [], actions: [again] }, owner);
+  assert.match(page, /<form method="post" action="[^"]*\/again".*<button type="submit"\s*>Do it again<\/button>/);
+  assert.doesNotMatch(page, /<summary>Do it again/);
+  assert.doesNotMatch(pageOf({ embedded: [], actions: [again] }), /Do it again/);
 });
 
 test('where a filter leaves nothing there is a way to all of them', () => {
@@ -154,10 +172,42 @@ test('above what it is called stands what it is, unless that is the same', () =>
   assert.doesNotMatch(pageOf({ name: 'home', title: 'Home', links }), /class="kind"/);
 });
 
+test('the way from outside stands above the heading, and not among the ways on', () => {
+  const links = [
+    { rel: 'store', href: 'https://api.example.com/stores/1', title: 'The store', crumb: 'Shop <1>' },
+    { rel: 'things', href: path, title: 'The things', crumb: 'Things' },
+  ];
+  const [, way = ''] = /<nav class="crumbs"[^>]*>(.*?)<\/nav>/.exec(pageOf({ title: 'One', links })) ?? [];
+  assert.equal(way, '<a href="/stores/1">Shop &lt;1&gt;</a><a href="/things">Things</a>');
+  assert.doesNotMatch(pageOf({ title: 'One', links }), /class="ways"/);
+});
+
+test('how far something has come is a bar and its numbers', () => {
+  const seen = (value: number, of: number) =>
+    pageOf({ properties: [{ name: 'events_seen', value, kind: 'progress', of }] });
+  assert.match(
+    seen(1_204, 10_000),
+    /<progress value="1204" max="10000" aria-label="Events seen">1,204 of 10,000<\/progress>1,204 of 10,000/,
+  );
+  assert.doesNotMatch(seen(0, 0), /<progress/);
+});
+
+test('a page that looks again says so, and how to stop it', () => {
+  const refresh = { seconds: 3, isStopped: false, href: '/x?refresh=0' };
+  assert.match(
+    pageOf({}, { ...owner, refresh }),
+    /role="status">This page looks again every 3 seconds.<a href="\/x\?refresh=0">/,
+  );
+  assert.match(
+    pageOf({}, { ...owner, refresh: { ...refresh, isStopped: true, href: '/x' } }),
+    /stands still.<a href="\/x">/,
+  );
+});
+
 test('what was just done is said first', () => {
   assert.match(
     pageOf({}, { ...owner, done: 'It is <made>.' }),
-    /<main><p class="good" role="status">It is &lt;made&gt;\.<\/p>/,
+    /<main id="main" tabindex="-1"><p class="good" role="status">It is &lt;made&gt;\.<\/p>/,
   );
 });
 

@@ -1,14 +1,14 @@
 /** A Document as a page for people: pure, and knows no resource. Works without JavaScript. */
-import type { Document, Naming } from '../document.ts';
+import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { shell } from '../shell.ts';
 import type { View } from '../view.ts';
 import { chartsOf } from './chart/chart.ts';
 import { collectionOf, collectionPage, type Collection } from './collection.ts';
-import { propertyList, section } from './content.ts';
+import { part, propertyList } from './content.ts';
 import { actionForms, refusedAlert } from './form.ts';
 import { harmless } from './harmless.ts';
-import { linkRow, linkTo, ownPath, programList } from './links.ts';
+import { crumbs, linkRow, linkTo, ownPath, programList } from './links.ts';
 import { errorsIn, problemText } from './problem.ts';
 import { plainText } from './structured.ts';
 import { badge, isState, isTrue, stateBadge } from './values.ts';
@@ -30,13 +30,13 @@ const badges = ({ properties }: Document): Markup[] => {
 
 /** What it is, above what it is called. */
 const kindOf = (document: Document): Markup | false => {
-  const kind = labelOf(document.name);
+  const kind = document.called ?? labelOf(document.name);
   const isCalled = document.title !== undefined && document.title !== kind && linkTo(document, 'self') !== undefined;
   return isCalled && html`<p class="kind">${harmless(kind)}</p>`;
 };
 
-const heading = (document: Document): Markup =>
-  html`${kindOf(document)}
+const heading = (document: Document, naming: Naming): Markup =>
+  html`${crumbs(document, naming)} ${kindOf(document)}
     <div class="title">
       <h1>${titleOf(document)}</h1>
       ${badges(document)}
@@ -52,35 +52,65 @@ const footer = ({ name }: Document, naming: Naming): Markup =>
     </p>
   </footer>`;
 
-type Shown = { document: Document; naming: Naming; view: View; collection: Collection | undefined };
+const HEADINGS: ReadonlySet<string> = new Set(['name', 'title', 'email']);
 
-const content = ({ document, naming, view, collection }: Shown): Markup => {
+/** Whether the heading says it already. */
+const isHeading = (document: Document, property: Property): boolean =>
+  isState(property) || (HEADINGS.has(property.name) && property.value === document.title);
+
+/** Somebody who reads it with their ears has to know that it moves, and whoever reads slowly has to be able to stop it. */
+const refreshNote = ({ refresh }: View): Markup | false => {
+  if (refresh === undefined) return false;
+  const { seconds, isStopped, href } = refresh;
+  return isStopped
+    ? html`<p class="soft">This page stands still. <a href="${href}">Look again every ${seconds} seconds</a></p>`
+    : html`<p class="soft" role="status">
+        This page looks again every ${seconds} seconds. <a href="${href}">Stop that</a>
+      </p>`;
+};
+
+const adviceOf = ({ advice }: View): Markup | false =>
+  advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
+
+type Shown = {
+  document: Document;
+  naming: Naming;
+  view: View;
+  collection: Collection | undefined;
+  /** Forms without fields. */
+  buttons: readonly Markup[];
+};
+
+const content = ({ document, naming, view, collection, buttons }: Shown): Markup => {
   const title = titleOf(document);
   const links = html`${linkRow(document, naming, 'Where to go from here')}${chartsOf(view.charts)}`;
   if (collection !== undefined) {
     const canCreate =
       view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);
     return html`<div class="card">
-      ${heading(document)} ${links} ${collectionPage(document, collection, naming, { label: title, canCreate })}
+      ${heading(document, naming)} ${links} ${collectionPage(document, collection, naming, { label: title, canCreate })}
+      ${buttons}
     </div>`;
   }
   return html`<div class="card">
-      ${heading(document)} ${links} ${propertyList(document.properties)} ${programList(document, naming)}
+      ${heading(document, naming)}${adviceOf(view)} ${refreshNote(view)} ${links}
+      ${propertyList(document.properties.filter((property) => !isHeading(document, property)))}
+      ${programList(document, naming)} ${buttons}
     </div>
-    ${document.embedded.map((embedded) => html`<div class="card">${section(embedded, naming, 2)}</div>`)}`;
+    ${document.embedded.map((embedded) => html`<div class="card">${part(embedded, document, naming)}</div>`)}`;
 };
 
 const problem = (document: Document, errors: readonly Document[], naming: Naming): Markup =>
   html`<div class="card">
-    ${heading(document)} ${problemText(errors)} ${linkRow(document, naming, 'Where to go from here')}
+    ${heading(document, naming)} ${problemText(errors)} ${linkRow(document, naming, 'Where to go from here')}
   </div>`;
 
 const whole = (document: Document, naming: Naming, view: View): Markup => {
   const collection = collectionOf(document);
   const forms = actionForms({ document, naming, view }, collection?.total === 0);
   return html`${view.done !== undefined && html`<p class="good" role="status">${view.done}</p>`}
-  ${refusedAlert({ document, view })} ${forms.refused} ${content({ document, naming, view, collection })}
-  ${forms.others}`;
+  ${refusedAlert({ document, view })} ${forms.refused}
+  ${content({ document, naming, view, collection, buttons: forms.buttons })} ${forms.others}`;
 };
 
 /** The page of a document. `view` says who looks at it and what has just happened; without it there are no forms. */

@@ -14,6 +14,9 @@ const none = html`<span class="soft">None</span>`;
 // The line break after <pre> is not part of its text; without it, one that the text begins with would be lost.
 const block = (text: string): Markup => html`<pre>${'\n'}${text}</pre>`;
 
+/** Code where somebody has asked to see it: all of it. */
+export const shownCode = (code: string): Markup => block(harmless(code));
+
 /** Code: in the line where it is short, else in a block; folded up where it is long. */
 export const codeBlock = (code: string): Markup => {
   const text = harmless(code);

@@ -23,9 +23,16 @@ const selfOf = (document: Document, naming: Naming): string | undefined => {
 const textOf = (property: Property | undefined): string =>
   property === undefined || isUnset(property.value) ? '' : cellText(property.value);
 
+/** Whether its title says more than its number, which is often part of it. */
+const isTitled = (document: Document): boolean =>
+  !isBlank(document.title ?? '') && document.title?.endsWith(textOf(propertyOf(document, 'id'))) === false;
+
 /** What a document is called where it is one of many. */
 const calledBy = (document: Document, property: Property | undefined): string => {
-  const names = [textOf(property), harmless(document.title ?? ''), textOf(propertyOf(document, 'id'))];
+  const title = harmless(document.title ?? '');
+  const isNumbered = property?.name === 'id' && isTitled(document);
+  const called = isNumbered ? [title] : [textOf(property), title];
+  const names = [...called, textOf(propertyOf(document, 'id'))];
   return names.find((name) => !isBlank(name)) ?? harmless(linkTo(document, 'self')?.title ?? labelOf(document.name));
 };
 
@@ -33,6 +40,14 @@ const headCell = (document: Document, column: Column | undefined, self: string |
   const property = column && propertyOf(document, column.name);
   if (self !== undefined) return html`<th scope="row">${anchor(self, calledBy(document, property))}</th>`;
   return html`<th scope="row">${property === undefined ? calledBy(document, undefined) : cellValue(property)}</th>`;
+};
+
+/** The word above the first cells. */
+const headWord = (documents: readonly Document[], head: Column | undefined): string => {
+  if (head === undefined) return 'Name';
+  const [first] = documents;
+  const isOfTitles = head.name === 'id' && documents.every((one) => isTitled(one) && linkTo(one, 'self') !== undefined);
+  return harmless(isOfTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name));
 };
 
 const cell = (document: Document, column: Column): Markup => {
@@ -89,7 +104,7 @@ export const table = (
     <table>
       <thead>
         <tr>
-          <th scope="col">${head === undefined ? 'Name' : harmless(labelOf(head.name))}</th>
+          <th scope="col">${headWord(documents, head)}</th>
           ${others.map((column) =>
             isNumeric(column)
               ? html`<th scope="col" class="number">${harmless(labelOf(column.name))}</th>`

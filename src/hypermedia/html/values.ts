@@ -2,6 +2,7 @@
 import type { Kind, Property, Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
+import { sparkline, trendOf, trendWithWords } from './chart/trend.ts';
 import { harmless, shortened } from './harmless.ts';
 import { shownMoney } from './money.ts';
 import { codeBlock, plainText, shownJson } from './structured.ts';
@@ -14,7 +15,7 @@ const STATE_CHARACTERS_MAX = 40;
 
 /** The kind that a value really has: `json` may be a plain word, and any kind may turn out to be an object. */
 export const kindOf = ({ kind, value }: Property): Kind => {
-  if (kind === 'secret' || value === null) return kind;
+  if (kind === 'secret' || value === null || (kind === 'trend' && trendOf(value) !== undefined)) return kind;
   if (typeof value === 'object') return 'json';
   if (kind !== 'json') return kind;
   return typeof value === 'string' ? 'text' : typeof value === 'number' ? 'number' : 'boolean';
@@ -40,6 +41,16 @@ export const isTrue = (value: Value): boolean => TRUE.has(value);
 
 export const isUnset = (value: Value): boolean => value === null || value === '';
 
+const wholeNumber = new Intl.NumberFormat('en');
+
+/** A bar, and beside it the numbers it stands for; of nothing there is no part, and no bar. */
+const progress = ({ name, value, of = 0 }: Property): Markup | string => {
+  if (typeof value !== 'number' || of <= 0) return harmless(plainText(value));
+  const words = `${wholeNumber.format(value)} of ${wholeNumber.format(of)}`;
+  return html`<progress value="${value}" max="${of}" aria-label="${harmless(labelOf(name))}">${words}</progress>
+    ${words}`;
+};
+
 /** The same in both places: whatever is short by itself. */
 const shortValue = (property: Property, kind: Kind): Markup | string | undefined => {
   const { value, currency, unit } = property;
@@ -57,11 +68,14 @@ const shortValue = (property: Property, kind: Kind): Markup | string | undefined
     case 'number':
     case 'count':
       return harmless(unit === undefined ? text : `${text} ${unit}`);
+    case 'progress':
+      return progress(property);
     case 'text':
     case 'url':
     case 'code':
     case 'secret':
     case 'json':
+    case 'trend':
       return undefined;
   }
 };
@@ -87,6 +101,8 @@ export const shownValue = (property: Property): Markup | string => {
   const short = shortValue(property, kind);
   if (short !== undefined) return short;
   if (kind === 'secret') return reveal(plainText(value));
+  const trend = kind === 'trend' ? trendOf(value) : undefined;
+  if (trend !== undefined) return trendWithWords(property, trend);
   if (kind === 'json') return shownJson(value, labelOf(property.name));
   if (kind === 'code') return codeBlock(plainText(value));
   // Never a link: it is an endpoint for programs, and any app may write there whatever it likes; a click on a page of ours
@@ -103,6 +119,8 @@ export const cellValue = (property: Property): Markup | string => {
   const { value } = property;
   if (isUnset(value)) return html`<span class="soft">–</span>`;
   const kind = kindOf(property);
+  const trend = kind === 'trend' ? trendOf(value) : undefined;
+  if (trend !== undefined) return sparkline(property, trend);
   if (kind === 'url') return html`<code class="brief">${harmless(plainText(value))}</code>`;
   const short = kind === 'date' ? briefDateOf(plainText(value)) : shortValue(property, kind);
   return short ?? cellText(value);
@@ -111,4 +129,5 @@ export const cellValue = (property: Property): Markup | string => {
 /** Whether a cell says all of it. */
 export const fitsCell = ({ kind, value }: Property): boolean =>
   value === null ||
+  kind === 'trend' ||
   (typeof value !== 'object' && String(value).length <= (kind === 'url' ? URL_CHARACTERS : CELL_CHARACTERS));

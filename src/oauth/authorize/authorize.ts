@@ -9,6 +9,7 @@ import type { Sql } from '#database/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Keys } from '#kernel/keys.ts';
 import { rejections, type Fault } from '../errors.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
 import { recordApproval, recordDenial } from './approval.ts';
@@ -24,7 +25,7 @@ type Deps = {
   sessions: Sessions;
   issuer: string;
   codeLifetimeSeconds: number;
-  nonceKey: Buffer;
+  nonceKeys: Keys;
 };
 
 /** A sound request of a signed-in person. `stores` are those they may choose from; none where none is to be chosen. */
@@ -65,7 +66,7 @@ const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer>
   if (session === null) return redirectAnswer(signIn(deps, door.query));
   const { request } = reading;
   const stores = request.scope.scope === 'store_full_access' ? await storesOf(deps.sql, session.userId) : [];
-  return { request, session, stores, nonce: formNonce(deps.nonceKey, session, boundToRequest(request)) };
+  return { request, session, stores, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 };
 
 const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, alert?: string): DoorAnswer => {
@@ -93,9 +94,10 @@ const approve = async (
 };
 
 const decide = async (deps: Deps, visit: Visit, door: DoorRequest): Promise<DoorAnswer> => {
-  const { request, session, stores, nonce } = visit;
+  const { request, session, stores } = visit;
   const { query, form } = door;
-  if (!isFormNonce(form.get('nonce'), nonce)) return ask(deps, visit, query, 403, CHANGED);
+  const bound = boundToRequest(request);
+  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound })) return ask(deps, visit, query, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
     await recordDenial(deps.sql, { request, session, door });

@@ -4,6 +4,7 @@ import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
 import { grantChanges } from '../grant-changes.ts';
+import { COMMAND_LINE_CLIENT } from './command-line.ts';
 import { actorOfDoer, recordClientDeed, type Doer } from './deed.ts';
 import {
   markDeleted,
@@ -106,10 +107,12 @@ const recordDeletion = async (tx: Tx, changelog: Changelog, client: Known, doer:
   }
 };
 
+const BUILT_IN = 'The command line signs in as this client: every Halcyon has it, and it is not deleted';
+
 /**
  * Deletes a client. All its grants and tokens end with this commit in every process. Throws a 404 where there is no such
- * client, and whatever `unmodified` throws of its version. Until housekeeping is through with it, its client_id is not
- * given to another.
+ * client, a 409 `built_in` where it is the command line's, and whatever `unmodified` throws of its version. Until
+ * housekeeping is through with it, its client_id is not given to another.
  */
 export const removeClient = (
   { sql, changelog }: { sql: Sql; changelog: Changelog },
@@ -117,6 +120,7 @@ export const removeClient = (
   { unmodified, ...doer }: Doer & { unmodified?: (version: number) => void },
 ): Promise<void> =>
   transaction(sql, async (tx) => {
+    if (clientId === COMMAND_LINE_CLIENT) throw new Problem(409, { code: 'built_in', message: BUILT_IN });
     const client = await markDeleted(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));

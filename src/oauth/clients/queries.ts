@@ -165,3 +165,22 @@ export const storeGrantsOf = (
   where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
   order by id limit ${limit}
 `;
+
+/** Who lets a client in: people, the stores it may work in, and accounts that are open to it whole. */
+export type Reach = { people: number; stores: number; accounts: number; lastUsed: Date | null };
+
+/** More are not counted: a page must not wait for the grants of an app that everybody has. */
+export const GRANTS_COUNTED_MAX = 10_000;
+
+/** Of those that stand, `GRANTS_COUNTED_MAX` at most. */
+export const reachOf = async (sql: Queryable, client: number): Promise<Reach> => {
+  const [row] = await sql<Reach[]>`
+    select count(distinct user_id) as people, count(distinct store_id) as stores,
+      count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
+    from (
+      select user_id, store_id, date_used from access_grant
+      where client = ${client} and user_id is not null and date_revoked is null
+      limit ${GRANTS_COUNTED_MAX}
+    ) g`;
+  return row ?? { people: 0, stores: 0, accounts: 0, lastUsed: null };
+};

@@ -17,6 +17,10 @@ const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
 const reachOf = (row: ConnectedRow): string =>
   row.storeName === null || row.isMember ? placeOf(row) : `Nothing, since you are no longer in ${row.storeName}`;
 
+/** What an access of each reach is good for, as the consent page said it. */
+const MAY_STORE = 'See and change everything: customers, subscriptions, transactions and webhooks';
+const MAY_ACCOUNT = 'See your account, and work in all your stores as you can, also in those to come';
+
 const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
   html`<div role="listitem">
     <div class="who">
@@ -29,6 +33,8 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
     <dl>
       <dt>May work in</dt>
       <dd>${reachOf(row)}</dd>
+      <dt>May do there</dt>
+      <dd>${row.storeId === null ? MAY_ACCOUNT : MAY_STORE}</dd>
       <dt>Since</dt>
       <dd>${shownDate(row.since)}</dd>
       <dt>Last used</dt>
@@ -36,8 +42,8 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
     </dl>
     <form method="post" action="${root}/account/connected/${row.grantId}/revoke">
       <input type="hidden" name="nonce" value="${nonce}" />
-      <button type="submit" class="quiet danger" aria-label="Revoke the access of ${row.name} to ${placeOf(row)}">
-        Revoke
+      <button type="submit" class="quiet danger" aria-label="Disconnect ${row.name} from ${placeOf(row)}">
+        Disconnect
       </button>
     </form>
   </div>`;
@@ -52,7 +58,7 @@ export const connectedSection =
       ${rows.length === 0 && html`<p class="soft">You have let no app in.</p>`}
       ${
         rows.length > 0 &&
-        html`<p>What you revoke ends at once; the app can ask you again.</p>
+        html`<p>What you disconnect has no access any more, at once; the app can ask you again.</p>
           <div role="list" aria-labelledby="connected">
             ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.grantId))))}
           </div>`

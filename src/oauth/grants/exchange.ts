@@ -2,13 +2,14 @@
 import type { Origin } from '#accounts/audit/audit.ts';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
+import type { Keys } from '#kernel/keys.ts';
 import type { FindProven } from '../client-auth.ts';
 import type { TokenFault } from '../errors.ts';
 import type { Form } from '../form.ts';
 import type { Lifetimes, TokenAnswer } from '../issue.ts';
 
 /** How refresh tokens are rotated: what their successors are computed with, and how long the old ones are kept. */
-export type Rotation = { successorKey: Uint8Array; rotatedTokenKeptDays: number };
+export type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
 
 export type Exchange = {
   sql: Sql;

@@ -9,7 +9,7 @@ import { tokenErrors, TokenRefusal } from '../errors.ts';
 import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
 import { endGrant } from '../revocation/end-grant.ts';
 import { scopeEntries } from '../scope.ts';
-import { hashToken, looksLike, successorOf } from '../tokens.ts';
+import { hashToken, looksLike, successorsOf } from '../tokens.ts';
 import type { Exchange, Grant } from './exchange.ts';
 import { refreshGrant, type Refreshed } from './queries.ts';
 
@@ -44,13 +44,13 @@ export const refreshAccess: Grant = async (exchange) => {
   // A NUL cannot be in a scope that was granted, and PostgreSQL would refuse the text that holds it.
   if (scope.some((entry) => entry.includes('\0'))) return refuse(tokenErrors.invalidScope);
   const access = issueAccessToken(now, lifetimes);
-  const successor = successorOf(rotation.successorKey, presented);
+  const [successor, ...others] = successorsOf(rotation.successorKeys, presented);
   const idle = idleUntil(now, lifetimes);
   const wanted = {
     hash: hashToken(presented),
     scope,
     access: access.stored,
-    successor: { hash: successor.hash, expires: idle },
+    successor: { hash: successor.hash, expires: idle, others: others.map(({ hash }) => hash) },
     idleUntil: idle,
     rotatedUntil: new Date(now.getTime() + rotation.rotatedTokenKeptDays * DAY_MS),
     reusedSince: new Date(now.getTime() - RETRY_SECONDS * 1_000),
@@ -58,6 +58,7 @@ export const refreshAccess: Grant = async (exchange) => {
   };
   const refreshed = await authenticate((claim) => refreshGrant(sql, claim, wanted));
   if (refreshed.outcome !== 'issued') return refuseRefresh(refreshed, exchange);
-  const refresh = refreshed.rotates ? successor.value : presented;
+  const given = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
+  const refresh = refreshed.rotates ? given.value : presented;
   return tokenAnswer({ access: access.value, refresh }, refreshed, lifetimes);
 };

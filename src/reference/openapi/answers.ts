@@ -78,6 +78,13 @@ const success = (description: string, rels: readonly string[], headers: Json): J
   content: contentOf(rels),
 });
 
+/** Goes on without end, in the one form that is made for that. */
+const stream = (description: string): Json => ({
+  description,
+  headers: limits,
+  content: { 'text/event-stream': { schema: { type: 'string' } } },
+});
+
 /** Every error of every address. */
 export const errorAnswer: Json = {
   description: 'One entry for each fault',
@@ -90,7 +97,7 @@ type About = {
   path: string;
   relations: readonly Explained[];
   makes: Explained | undefined;
-  operation: Pick<Operation, 'input' | 'told' | 'isCreating' | 'takesKey'>;
+  operation: Pick<Operation, 'input' | 'told' | 'isCreating' | 'takesKey' | 'isStream'>;
 };
 
 const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About): string[] => [
@@ -112,7 +119,8 @@ const shownOf = (relations: readonly (Explained | undefined)[]): string[] =>
 const goodAnswers = (doing: Doing, { relations, makes, operation }: About): [status: string, answer: Json][] => {
   const etag = { ETag: refer('headers', 'etag') };
   if (doing.method === 'DELETE') return [['204', { description: 'It is gone', headers: limits }]];
-  const { isCreating, told } = operation;
+  const { isCreating, told, isStream } = operation;
+  if (isStream) return [['200', stream(doing.title)]];
   const location = { Location: refer('headers', 'location') };
   const one = success('What was made', shownOf([makes]), { ...etag, ...location });
   if (isCreating) return [['201', one]];
@@ -132,6 +140,7 @@ export const answersOf = (doing: Doing, about: About): Json => {
     status,
     { ...refer('responses', 'errors'), description: FAULTS[status] ?? '' },
   ]);
-  const unchanged: [string, Json][] = doing.method === 'GET' ? [['304', { description: 'You have it already' }]] : [];
+  const isKnowable = doing.method === 'GET' && !about.operation.isStream;
+  const unchanged: [string, Json][] = isKnowable ? [['304', { description: 'You have it already' }]] : [];
   return Object.fromEntries([...goodAnswers(doing, about), ...unchanged, ...faults]);
 };

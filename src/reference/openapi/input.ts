@@ -10,7 +10,7 @@ import { aboutModifier } from '../words.ts';
 export type Json = { readonly [name: string]: Value };
 
 /** What inputs.ts says beside JSON Schema's own words is for forms. */
-const HINTS: ReadonlySet<string> = new Set(['kind', 'isGenerated', 'isOfPlatform']);
+const HINTS: ReadonlySet<string> = new Set(['kind', 'isGenerated', 'isOfPlatform', 'isOtherName']);
 
 /** A schema as plain JSON, without what is not of JSON Schema. */
 export const plainSchema = (schema: TSchema): Json => {
@@ -28,8 +28,11 @@ export const bodySchema = ({ input, told }: Pick<Operation, 'input' | 'told'>): 
   return { anyOf: [item, { type: 'array', items: item, minItems: 1, maxItems: told.itemsMax }] };
 };
 
-export const requestBody = (schema: Json, mediaTypes: readonly string[] = bodyMediaTypes): Json => ({
-  required: true,
+export const requestBody = (
+  schema: Json,
+  { mediaTypes = bodyMediaTypes, required = true }: { mediaTypes?: readonly string[]; required?: boolean } = {},
+): Json => ({
+  required,
   content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
 });
 

@@ -2,7 +2,7 @@
 import { rootOf } from '#http/root.ts';
 import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
-import type { Operation } from '#http/operation.ts';
+import { goesWithoutBody, type Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
 import type { Setting } from '../setting.ts';
@@ -24,7 +24,7 @@ const operationId = (method: string, path: string): string =>
 
 const security = (access: Operation['access'], scopes: readonly string[]): Json[] => {
   if (access === 'anyone') return [{}, { bearer: [] }];
-  const sufficient = access === 'platform' ? ['platform'] : scopes;
+  const sufficient = access === 'platform' || access === 'owner' ? ['platform'] : scopes;
   return [...sufficient.map((scope): Json => ({ oauth2: [scope] })), { bearer: [] }];
 };
 
@@ -50,7 +50,10 @@ const resourceItem = (route: Resource, path: string, relations: readonly Explain
       security: security(doing.access, Object.keys(setting.scopes)),
       parameters: [...(route.isDocumentation ? [] : headersFor(method, takesKey)), ...queryParameters(doing)],
       ...(input !== undefined && {
-        requestBody: requestBody({ $ref: `#/components/schemas/${operationId(method, path)}` }),
+        requestBody: requestBody(
+          { $ref: `#/components/schemas/${operationId(method, path)}` },
+          { required: !goesWithoutBody(method, operation) },
+        ),
       }),
       responses: answersOf(doing, answered),
     };
@@ -91,7 +94,9 @@ const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [pa
     security: endpoint.rel === 'token' || takes?.in === 'form' ? [{ client: [] }, {}] : [{}],
     parameters: endpointParameters(takes),
     ...(takes !== undefined &&
-      takes.in !== 'query' && { requestBody: requestBody(plainSchema(takes.schema), [MEDIA_TYPES[takes.in]]) }),
+      takes.in !== 'query' && {
+        requestBody: requestBody(plainSchema(takes.schema), { mediaTypes: [MEDIA_TYPES[takes.in]] }),
+      }),
     responses: Object.fromEntries(responses) as Json,
   };
   return [path, { ...(!isOfApi && { servers: [{ url: origin }] }), [method.toLowerCase()]: operation }];

@@ -1,4 +1,7 @@
-/** The people of a store over the API: {base_url}/stores/<id>/members. Whoever reaches the store sees them, the platform says who they are. */
+/**
+ * The people of a store over the API: {base_url}/stores/<id>/members. Whoever reaches the store sees them; who they are say the
+ * platform and, in person, the owners, of whom one always stays.
+ */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { creating } from '#http/creating.ts';
@@ -14,6 +17,8 @@ import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.
 import {
   countMembers,
   findMember,
+  findUserId,
+  hasOtherOwner,
   holdStore,
   holdUser,
   insertMember,
@@ -40,11 +45,34 @@ const byOf = ({ changelog }: Deps, { principal, now }: Pick<ApiRequest, 'princip
 });
 
 /** The member of the address, locked; and the one that the caller means. */
-const lockedMember = async (tx: Tx, request: Asked & Pick<ApiRequest, 'unmodified'>): Promise<MemberRow> => {
-  const member = await lockMember(tx, memberKeyOf(request));
+const lockedMember = async (
+  tx: Tx,
+  request: Asked & Pick<ApiRequest, 'unmodified'>,
+  { staysOwner }: { staysOwner: boolean },
+): Promise<MemberRow> => {
+  const key = memberKeyOf(request);
+  // Before the member, in the order of all owners. The platform gives a store to others by taking it from all first.
+  const mayLeave = staysOwner || request.principal.scope === 'platform' || (await hasOtherOwner(tx, key));
+  const member = await lockMember(tx, key);
   if (member === undefined) throw notFound('member');
   request.unmodified(member.role);
+  if (member.role === 'owner' && !mayLeave) throw new Problem(409, { code: 'last_owner', message: LAST });
   return member;
+};
+
+const LAST = 'This is the only owner of the store: make somebody else an owner first';
+
+const WHO = 'Say whom to add: email or user, and not both';
+const UNKNOWN = 'Nobody signs in here with this address: ask whoever runs this service to make an account for them';
+
+/** Whom a body means. */
+const userOf = async (tx: Tx, { user, email }: { user?: number; email?: string }): Promise<number> => {
+  if ((user === undefined) === (email === undefined))
+    throw invalid({ code: email === undefined ? 'required' : 'invalid_value', message: WHO, field: 'email' });
+  if (email === undefined) return user ?? 0;
+  const found = await findUserId(tx, email.trim());
+  if (found === undefined) throw invalid({ code: 'invalid_value', message: UNKNOWN, field: 'email' });
+  return found;
 };
 
 const ALREADY = 'This person is a member of the store already: change what they are at their own address';
@@ -53,19 +81,25 @@ const ALREADY = 'This person is a member of the store already: change what they 
 const addition = (deps: Deps): Operation =>
   creating({
     title: 'Add a member',
-    summary: 'Makes a person a member of the store; needs the scope platform',
-    access: 'platform',
+    summary: 'Makes a person a member of the store; for its owners in person and the scope platform',
+    access: 'owner',
     input: newMember,
     admit: async (request) => void (await storeOf(deps.sql, request)),
     prepare: async () => {},
     make: async (tx, request) => {
-      const { user: userId, role } = request.body;
-      const key = { ...storeOfAddress(request), userId };
-      if (!(await holdStore(tx, key))) throw notFound('store');
+      const { role } = request.body;
+      const store = storeOfAddress(request);
+      if (!(await holdStore(tx, store))) throw notFound('store');
+      const userId = await userOf(tx, request.body);
+      const key = { ...store, userId };
       if (!(await holdUser(tx, userId)))
         throw invalid({ code: 'invalid_value', message: 'user must be the id of a user', field: 'user' });
       if (!(await insertMember(tx, { ...key, role, now: request.now })))
-        throw new Problem(409, { code: 'already_member', message: ALREADY, field: 'user' });
+        throw new Problem(409, {
+          code: 'already_member',
+          message: ALREADY,
+          field: request.body.email === undefined ? 'user' : 'email',
+        });
       const member = await findMember(tx, key);
       if (member === undefined) throw new Error('A member who was just made is not there');
       await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
@@ -77,12 +111,13 @@ const addition = (deps: Deps): Operation =>
 const removal = (deps: Deps): Operation =>
   guarded({
     title: 'Remove the member',
-    summary: 'Takes a person out of the store; the apps that they let into it stop at once; needs the scope platform',
-    access: 'platform',
+    summary:
+      'Takes a person out of the store: they no longer reach it, and the apps that they let into it stop at once; for its owners in person and the scope platform',
+    access: 'owner',
     handle: async (request) => {
       const key = memberKeyOf(request);
       await transaction(deps.sql, async (tx) => {
-        await lockedMember(tx, request);
+        await lockedMember(tx, request, { staysOwner: false });
         await letGo(tx, key, byOf(deps, request));
       });
       return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
@@ -105,7 +140,9 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
           countMembers(sql, key, request.listing),
         ]);
         const items = rows.map((row) => memberDocument(row, { ...request, baseUrl }));
-        const links = [{ rel: 'store', href: addressOfStore(key.storeId, baseUrl), title: 'The store' }];
+        const links = [
+          { rel: 'store', href: addressOfStore(key.storeId, baseUrl), title: 'The store', crumb: 'Store' },
+        ];
         return { path: addressOfMembers(key.storeId, baseUrl), items, total, links };
       },
     }),
@@ -120,13 +157,13 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
     }),
     patch: accepting({
       title: 'Change what they are',
-      summary: 'Makes an owner of a member, or a member of an owner; needs the scope platform',
-      access: 'platform',
+      summary: 'Makes an owner of a member, or a member of an owner; for its owners in person and the scope platform',
+      access: 'owner',
       input: changedMember,
       handle: async (request) => {
         const { role } = request.body;
         const member = await transaction(sql, async (tx) => {
-          const present = await lockedMember(tx, request);
+          const present = await lockedMember(tx, request, { staysOwner: role === 'owner' });
           await updateRole(tx, { ...memberKeyOf(request), role });
           await recordMember(tx, memberKeyOf(request), { before: present.role, after: role }, byOf(deps, request));
           return { ...present, role };

@@ -8,6 +8,7 @@ import type { MEMBER_PROPERTIES } from './document.ts';
 export type MemberRow = {
   storeId: number;
   userId: number;
+  email: string;
   role: Role;
   dateCreated: Date;
   /** The store's. */
@@ -18,9 +19,9 @@ type Store = { shard: number; storeId: number };
 type Key = Store & { userId: number };
 
 const members = (sql: Queryable, { shard, storeId }: Store) => sql`
-  select m.store_id as "storeId", m.user_id as "userId", m.role, m.date_created as "dateCreated",
+  select m.store_id as "storeId", m.user_id as "userId", u.email, m.role, m.date_created as "dateCreated",
     s.time_zone as "timeZone"
-  from membership m join store s on s.shard = m.shard and s.id = m.store_id
+  from membership m join store s on s.shard = m.shard and s.id = m.store_id join users u on u.id = m.user_id
   where m.shard = ${shard} and m.store_id = ${storeId}`;
 
 export const findMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
@@ -53,6 +54,23 @@ export const countMembers = async (
     select count(*) as total from membership m
     where m.shard = ${shard} and m.store_id = ${storeId}${narrowed(sql, filters, columns(sql))}`;
   return row?.total ?? 0;
+};
+
+/**
+ * Whether somebody else owns the store, too: all its owners are kept from other writers until the transaction ends, in one
+ * order, so that of two who take each other out one waits and is told.
+ */
+export const hasOtherOwner = async (sql: Queryable, { shard, storeId, userId }: Key): Promise<boolean> => {
+  const rows = await sql<{ userId: number }[]>`
+    select user_id as "userId" from membership
+    where shard = ${shard} and store_id = ${storeId} and role = 'owner' order by user_id for no key update`;
+  return rows.some((row) => row.userId !== userId);
+};
+
+/** The id of whoever signs in with this address. */
+export const findUserId = async (sql: Queryable, email: string): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`select id from users where lower(email) = lower(${email})`;
+  return row?.id;
 };
 
 /** Whether the store is there, and is not erased until the transaction ends. */

@@ -1,5 +1,6 @@
 /** What a body may say of a member. */
 import { Type } from 'typebox';
+import { EMAIL_LENGTH_MAX } from '#kernel/email.ts';
 import { readOnly } from '#http/inputs.ts';
 import type { Role } from '../queries.ts';
 
@@ -7,13 +8,24 @@ const ROLES = ['owner', 'member'] as const satisfies readonly Role[];
 
 const role = Type.Unsafe<Role>({
   enum: ROLES,
-  description: 'What they are to the store; only owners are shown the keys of its webhooks.',
+  description:
+    'Owners are shown the keys of its webhooks, and say who belongs to the store; members do everything else.',
 });
-const user = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The id of the person.' });
+const user = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    isMinor: true,
+    description: 'The id of the person, in place of their e-mail address.',
+  }),
+);
+const email = Type.Optional(
+  Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'Whom to add: the address that they sign in with.' }),
+);
 
-export const newMember = Type.Object({ user, role }, { additionalProperties: false });
+export const newMember = Type.Object({ email, role, user }, { additionalProperties: false });
 
 export const changedMember = Type.Object(
-  { role, user_id: readOnly(), date_created: readOnly() },
+  { role, user_id: readOnly(), email: readOnly(), date_created: readOnly() },
   { additionalProperties: false },
 );

@@ -1,56 +1,70 @@
 /** What became of a webhook's events: its deliveries (`statuses`) and the attempts at them (`logs`), newest first. */
+import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
 import type { Tx } from '#database/pool.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { shardOf } from '#kernel/ids.ts';
 import type { Comparisons, Listing } from '#kernel/listing.ts';
 import { webhookOf, type WebhookDeps } from '../access.ts';
-import { addressOfWebhook } from '../document.ts';
+import { addressOfWebhook, linksAbove } from '../document.ts';
 import type { WebhookRow } from '../queries.ts';
-import { attemptDocument, deliveryDocument, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
+import { attemptDocument, deliveryDocument, DELIVERY_STATES, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
 import { countAttempts, countDeliveries, listAttempts, listDeliveries, type Owner } from './queries.ts';
+import { OUTCOME_LABELS } from './reason.ts';
+import { createReadDelivery, ownerOf } from './status/read.ts';
+import { createResend } from './status/resend.ts';
+
+const EVENTS = resourceTypes.flatMap(eventsOf);
 
 type History = {
   rel: 'statuses' | 'logs';
   title: string;
   properties: Comparisons;
+  searchedBy: Readonly<Record<string, readonly string[] | null>>;
   read: (tx: Tx, webhook: WebhookRow, owner: Owner, wanted: Listing) => Promise<{ items: Document[]; total: number }>;
 };
 
-const historyOf = ({ sql, search, baseUrl }: WebhookDeps, { rel, title, properties, read }: History): Operation =>
+const historyOf = (
+  { sql, search, baseUrl }: WebhookDeps,
+  { rel, title, properties, searchedBy, read }: History,
+): Operation =>
   listing({
     summary: `${title}, newest first, a page at a time`,
     rel,
     title,
     properties,
+    searchedBy,
     handle: async (request) => {
       const webhook = await webhookOf(sql, request);
-      const { id, storeId, epoch, heldUntil } = webhook;
-      const owner = { shard: shardOf(id), storeId, id, epoch, heldUntil };
+      const { id, storeId, timeZone } = webhook;
+      const owner = ownerOf(webhook);
       const found = await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing));
-      const back = addressOfWebhook(id, baseUrl);
-      return { path: `${back}/${rel}`, links: [{ rel: 'webhook', href: back, title: 'The webhook' }], ...found };
+      const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
+      return { path, links: linksAbove(webhook, baseUrl), timeZone, ...found };
     },
   });
 
-export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'logs', Operation> => {
+export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'status' | 'resend' | 'logs', Operation> => {
   const { baseUrl } = deps;
   return {
     statuses: historyOf(deps, {
       rel: 'statuses',
       title: 'The deliveries of this webhook',
       properties: STATUS_PROPERTIES,
+      searchedBy: { status: DELIVERY_STATES, event: EVENTS, resource_id: null, date_created: null },
       read: async (tx, webhook, owner, wanted) => {
         const rows = await listDeliveries(tx, owner, wanted);
         const total = await countDeliveries(tx, owner, wanted);
         return { items: rows.map((row) => deliveryDocument(row, webhook, baseUrl)), total };
       },
     }),
+    status: createReadDelivery(deps),
+    resend: createResend(deps),
     logs: historyOf(deps, {
       rel: 'logs',
       title: 'The attempts to deliver to this webhook',
       properties: LOG_PROPERTIES,
+      searchedBy: { outcome: OUTCOME_LABELS, response_code: null, event: EVENTS, date_created: null },
       read: async (tx, webhook, owner, wanted) => {
         const rows = await listAttempts(tx, owner, wanted);
         const total = await countAttempts(tx, owner, wanted);

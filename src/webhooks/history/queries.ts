@@ -26,14 +26,24 @@ export type DeliveryRow = About & {
   dateNext: Date | null;
   dateCreated: Date | null;
   dateEnded: Date | null;
+  /** Of the last attempt, where there was one. */
+  outcome: string | null;
+  responseCode: number | null;
 };
 
 const ownedBy = (sql: Queryable, { shard, storeId, id }: Owner) =>
   sql`d.shard = ${shard} and d.store_id = ${storeId} and d.webhook_id = ${id}`;
 
 /** Beside the row `d` of a delivery or an attempt, the event that it is about. */
-const withEvent = (sql: Queryable, { shard, storeId }: Owner) =>
+export const withEvent = (sql: Queryable, { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>) =>
   sql`left join event e on e.shard = ${shard} and e.id = d.event_id and e.store_id = ${storeId}`;
+
+/** Beside the row `d` of a delivery its last attempt `a`; `limit 1` for a look by its key, whatever the planner believes. */
+export const withLastAttempt = (sql: Queryable, { shard }: Pick<Owner, 'shard'>) => sql`
+  left join lateral (
+    select outcome, response_code from attempt
+    where shard = ${shard} and delivery_id = d.id and n = d.attempts limit 1
+  ) as a on true`;
 
 const eventColumns = (sql: Queryable) => ({
   resource_type: sql`e.resource_type`,
@@ -80,7 +90,9 @@ const halvesOf = (sql: Queryable, { epoch, heldUntil }: Owner) => [
     table: sql`delivery`,
     columns: deliveryColumns(sql, {
       status: sql`case when d.epoch < ${epoch} then 'failed' else 'pending' end`,
-      date_next: sql`case when d.epoch >= ${epoch} then greatest(d.due_at, ${heldUntil}::timestamptz) end`,
+      // What waits for a listener is due at infinity: nobody knows when that comes.
+      date_next: sql`case when d.epoch >= ${epoch} then
+        greatest(nullif(d.due_at, 'infinity'), ${heldUntil}::timestamptz) end`,
       date_ended: sql`null::timestamptz`,
     }),
   },
@@ -120,8 +132,9 @@ export const listDeliveries = async (sql: Queryable, owner: Owner, wanted: Listi
       select d.* from found d ${eventFor(sql, owner, STATUS_BY_EVENT, order)} ${sorted} ${paged(sql, wanted)}
     )
     select d.id, d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
-      e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated"
-    from page d ${withEvent(sql, owner)} ${sorted}`;
+      e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
+      a.response_code as "responseCode"
+    from page d ${withEvent(sql, owner)} ${withLastAttempt(sql, owner)} ${sorted}`;
 };
 
 export const countDeliveries = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {
@@ -146,6 +159,12 @@ export type AttemptRow = About & {
   responseBody: string | null;
 };
 
+/** The row of an attempt `d` with its event `e`. */
+export const attemptTold = (sql: Queryable) => sql`
+  d.delivery_id as "deliveryId", d.n, d.event_id as "eventId", d.date_started as "dateStarted",
+  d.duration_ms as "durationMs", d.outcome, d.response_code as "responseCode", d.response_headers as "responseHeaders",
+  d.response_body as "responseBody", e.resource_type as type, e.resource_id as "resourceId", e.action`;
+
 const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
   id: sql`d.delivery_id || '-' || d.n`,
   webhook_id: sql`d.webhook_id`,
@@ -168,10 +187,7 @@ export const listAttempts = async (sql: Queryable, owner: Owner, wanted: Listing
       where ${ownedBy(sql, owner)} ${narrowed(sql, wanted.filters, columns)}
       ${sorted} ${paged(sql, wanted)}
     )
-    select d.delivery_id as "deliveryId", d.n, d.event_id as "eventId", d.date_started as "dateStarted",
-      d.duration_ms as "durationMs", d.outcome, d.response_code as "responseCode",
-      d.response_headers as "responseHeaders", d.response_body as "responseBody",
-      e.resource_type as type, e.resource_id as "resourceId", e.action
+    select ${attemptTold(sql)}
     from page p join attempt d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
       ${withEvent(sql, owner)} ${sorted}`;
 };

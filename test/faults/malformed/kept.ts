@@ -11,6 +11,7 @@ const TABLES = {
   client_logo: ['client'],
   access_grant: ['id'],
   webhook: ['id'],
+  recovery: ['id'],
   resource: ['store_id', 'type', 'id'],
   event: ['resource_type', 'id'],
 } as const;

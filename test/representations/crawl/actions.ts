@@ -1,4 +1,5 @@
 /** What can be done, as Siren tells it, with values made up for each field. */
+import { randomUUID } from 'node:crypto';
 import type { Values } from './readers.ts';
 
 export type SirenField = {
@@ -20,13 +21,19 @@ const byName: Readonly<Record<string, string>> = {
   time_zone: 'Europe/Berlin',
   query: 'fields=id',
   url: 'https://crawler.example.com/hook',
+  // With it, there could be no url.
+  is_held: '0',
   redirect_uris: 'https://crawler.example.com/callback',
   headers: '',
+  since: '2026-06-30T00:00:00+0000',
+  webhooks: '',
 };
 
 const made = ({ name, type, min, value }: SirenField): string => {
   const named = byName[name];
   if (named !== undefined) return named;
+  // A new one, each time.
+  if (name === 'encryption_key') return `made up by a crawler: ${randomUUID()}`;
   if (Array.isArray(value)) {
     const choices = value as readonly { value: string | number; selected?: boolean }[];
     return String((choices.find(({ selected }) => selected === true) ?? choices[0])?.value ?? '');
@@ -37,9 +44,14 @@ const made = ({ name, type, min, value }: SirenField): string => {
 
 /** A value for each field (`all`), or for those that are required. Fields that depend on each other are left to one. */
 export const fill = ({ fields = [] }: SirenAction, all: boolean): Values => {
-  const wanted = fields.filter(
-    (field) => (all || field.class.includes('required')) && field.name !== 'events' && byName[field.name] !== '',
-  );
+  // It ends what the others begin.
+  if (all && fields.some(({ name }) => name === 'finish')) return { finish: '1' };
+  const wanted = fields.filter((field) => {
+    const isRequired = field.class.includes('required');
+    // Whoever may be sent something again need not be told of which event.
+    const isNarrowing = field.name === 'event' && !isRequired;
+    return (all || isRequired) && field.name !== 'events' && !isNarrowing && byName[field.name] !== '';
+  });
   // What a format needs is no property of its schema.
   const needed = fields.filter(({ name }) => name === 'encryption_key');
   return Object.fromEntries(

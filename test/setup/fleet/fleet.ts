@@ -16,7 +16,7 @@ import { freePort } from '../free-port.ts';
 import { until } from '../until.ts';
 import { auditCounts, recordedAttempts, startAudit, strangeArrivals, strangeWrites } from './audit.ts';
 import { Ledger, suspensionsIn } from './ledger.ts';
-import { startLoad, type Load } from './load.ts';
+import { LOAD, startLoad, type Load } from './load.ts';
 import { startProgram, type Program, type Ready } from './program.ts';
 import { populate, type Populated } from './population.ts';
 import { receiveInto } from './receiver.ts';
@@ -39,12 +39,16 @@ export type Fleet = {
   sql: Sql;
   ledger: Ledger;
   load: Load;
+  /** With which the keys of the webhooks are sealed, and which every process has unless it is given another. */
+  secretKey: Buffer;
   /** Starts a worker, of the tree at `root` where another is given. */
   startWorker: (given?: { root?: string; env?: Settings }) => Promise<Life>;
   /** Starts a `serve --no-deliver` to publish through. */
   startPublisher: (given?: { root?: string; env?: Settings }) => Promise<Program>;
-  /** Publishing begins; it needs a publisher. */
-  startLoad: () => Promise<void>;
+  /** Where publishers answer that are up. */
+  origins: () => readonly string[];
+  /** Publishing begins; it needs a publisher. `also`: what is published with each array, to which no webhook listens. */
+  startLoad: (also?: readonly object[]) => Promise<void>;
   /** Ends the load and demands all that always holds. */
   settle: (t: TestContext) => Promise<void>;
 };
@@ -101,6 +105,7 @@ const assertSettled = async (
   assert.deepEqual(missing(), [], 'whatever was accepted arrives');
   const all = ledger.delivered;
   assert.deepEqual(recorded, { successful: all, failed: 0, pending: 0 }, 'whatever arrived is recorded, once');
+  assert.deepEqual(ledger.missigned.slice(0, 5), [], 'whatever arrives is signed with the key of its webhook');
   assert.deepEqual(ledger.strangeHangUps().slice(0, 5), [], 'who hangs up was hurt, or says why');
   assert.deepEqual(unexplained.slice(0, 5), [], 'only what was in flight or unrecorded at a fault comes twice');
   assert.deepEqual((await strangeWrites(sql)).slice(0, 5), [], 'nobody writes for a shard that is not theirs');
@@ -162,6 +167,7 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
     server,
     sql,
     ledger,
+    secretKey,
     get load() {
       return loadOf();
     },
@@ -180,11 +186,12 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
       publishers.set(program, origin);
       return program;
     },
-    startLoad: async () => {
+    origins: originsUp,
+    startLoad: async (also = []) => {
       const { places } = population;
       const token = await population.platformToken(originsUp()[0] ?? '');
-      const full = (accepted: number) => accepted - ledger.delivered > UNDER_WAY;
-      load = startLoad({ places, token, origins: originsUp, full });
+      const full = (accepted: number) => accepted - ledger.deliveredOf(LOAD) > UNDER_WAY;
+      load = startLoad({ places, token, origins: originsUp, full, also });
     },
     settle: async (t) => {
       await loadOf().stop();

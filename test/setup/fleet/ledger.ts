@@ -53,20 +53,30 @@ export const nameOf = ({ life, delivery, attempt }: Pick<Arrival, 'life' | 'deli
 
 export class Ledger {
   readonly arrivals: Arrival[] = [];
+  /** Arrivals whose signature is not that of the webhook's key. */
+  readonly missigned: string[] = [];
   readonly faults: Fault[] = [];
   readonly #byDelivery = new Map<string, Arrival[]>();
   readonly #byLife = new Map<string, Arrival[]>();
   #delivered = 0;
+  /** Of each load, by its name. */
+  readonly #deliveredOf = new Map<string, number>();
   #said: () => Fault[] = () => [];
 
   add(arrival: Arrival): void {
     this.arrivals.push(arrival);
     const same = this.#byDelivery.get(arrival.delivery) ?? [];
-    if (arrival.status === 200 && !same.some(({ status }) => status === 200)) this.#delivered += 1;
+    if (arrival.status === 200 && !same.some(({ status }) => status === 200)) this.#count(arrival);
     this.#byDelivery.set(arrival.delivery, [...same, arrival]);
     const sent = this.#byLife.get(arrival.life);
     if (sent === undefined) this.#byLife.set(arrival.life, [arrival]);
     else sent.push(arrival);
+  }
+
+  #count({ delivery }: Arrival): void {
+    this.#delivered += 1;
+    const [, load = ''] = / ([^-]*)-/.exec(delivery) ?? [];
+    this.#deliveredOf.set(load, (this.#deliveredOf.get(load) ?? 0) + 1);
   }
 
   /** What the workers say of themselves. */
@@ -81,6 +91,11 @@ export class Ledger {
   /** Deliveries that arrived and were not refused by us, each counted once. */
   get delivered(): number {
     return this.#delivered;
+  }
+
+  /** The same, of the load with this name alone. */
+  deliveredOf(load: string): number {
+    return this.#deliveredOf.get(load) ?? 0;
   }
 
   wasDelivered(delivery: string): boolean {

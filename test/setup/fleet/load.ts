@@ -5,6 +5,8 @@ const CONNECTIONS = 4;
 const EVENTS_AT_ONCE = 10;
 const ASK_AGAIN_MS = 50;
 const FULL_MS = 10;
+/** What a load is called, if nothing else. */
+export const LOAD = 'fleet';
 /** What an answer may be that says: later. Everything else that is no success is a fault. */
 const LATER: ReadonlySet<number> = new Set([429, 503]);
 
@@ -29,8 +31,12 @@ export const startLoad = (given: {
   token: string;
   origins: () => readonly string[];
   full: (accepted: number) => boolean;
+  /** What is published in each array besides, to which no webhook listens. */
+  also?: readonly object[];
+  /** Of what is published, so that no other load publishes the same. */
+  name?: string;
 }): Load => {
-  const { places, token, origins, full } = given;
+  const { places, token, origins, full, also = [], name = LOAD } = given;
   const stopping = new AbortController();
   let isAbandoned = false;
   let published = 0;
@@ -56,11 +62,10 @@ export const startLoad = (given: {
   /** One array for one place, until it is accepted. */
   const publish = async ({ storeId, paths }: Place): Promise<void> => {
     published += 1;
-    const ids = Array.from({ length: EVENTS_AT_ONCE }, (_, at) => `${published}-${at}`);
-    const key = `fleet-${published}`;
-    const body = JSON.stringify(
-      ids.map((id) => ({ event: 'transaction/created', resource: { id, total_order: 9.5 } })),
-    );
+    const ids = Array.from({ length: EVENTS_AT_ONCE }, (_, at) => `${name}-${published}-${at}`);
+    const key = `${name}-${published}`;
+    const own = ids.map((id) => ({ event: 'transaction/created', resource: { id, total_order: 9.5 } }));
+    const body = JSON.stringify([...own, ...also]);
     for (let tries = published; ; tries += 1) {
       const servers = origins();
       const origin = servers[tries % servers.length];

@@ -1,4 +1,7 @@
 /** The receiver of a fleet: takes 200 ms for each answer, refuses some first attempts, and writes all down. */
+import { createHmac } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { KEY } from '../engine.ts';
 import { startReceiver } from '../receiver.ts';
 import type { Endings } from '../endings.ts';
 import { lifeIn, type Arrival, type Ledger } from './ledger.ts';
@@ -17,6 +20,10 @@ const statusOf = (attempt: number): number => {
   return percent < RESET_PERCENT + REFUSED_PERCENT ? 500 : 200;
 };
 
+/** Every life has a prefix of its own for its headers. */
+const isSigned = (life: string, headers: IncomingHttpHeaders, body: Buffer): boolean =>
+  headers[`${life}-webhook-signature`] === createHmac('sha256', KEY).update(body).digest('hex');
+
 const receiveAt = async (ledger: Ledger, ends: Endings): Promise<string> => {
   const receiver = await startReceiver(ends);
   receiver.answer(({ path, headers, body, atMs }, response) => {
@@ -34,6 +41,7 @@ const receiveAt = async (ledger: Ledger, ends: Endings): Promise<string> => {
       status: statusOf(attempt),
     };
     ledger.add(arrival);
+    if (!isSigned(life, headers, body)) ledger.missigned.push(`${life} ${arrival.delivery}`);
     response.once('close', () => {
       if (arrival.answeredMs === Number.POSITIVE_INFINITY) arrival.hungUpMs = performance.now();
     });

@@ -25,11 +25,31 @@ export type Holders = {
 
 export type ChainDeps = { sql: Sql; holders: Holders };
 
-/** At most `limit` events and steps together; `ids` are theirs, `rest` is what is left. */
+type Batch = { limit: number; now: Date };
+
+/** The steps' resources, and the events by which some of them were sent again: of each at most `limit`, the others later. */
+const endSteps = async (
+  tx: Queryable,
+  rest: Rest,
+  steps: readonly number[],
+  { limit, now }: Batch,
+): Promise<number[]> => {
+  const { shard, storeId } = rest;
+  const ids: number[] = [];
+  for (const headId of steps.length === 0 ? [] : await deleteSteps(tx, rest, steps)) {
+    const events = await chainOf(tx, shard, headId, limit + 1);
+    ids.push(...events.slice(0, limit));
+    const eventId = events[limit];
+    if (eventId !== undefined) await keepRest(tx, { shard, storeId, eventId, stepId: null, id: eventId }, now);
+  }
+  return ids;
+};
+
+/** At most `limit` events and steps together, and what the steps were sent again by; `ids` are theirs, `rest` is what is left. */
 export const eraseSome = async (
   tx: Queryable,
   rest: Rest,
-  { holders, limit, now }: { holders: Holders; limit: number; now: Date },
+  { holders, limit, now }: Batch & { holders: Holders },
 ): Promise<{ ids: number[]; rest: Rest }> => {
   const { shard, eventId, stepId } = rest;
   // One more than there is room for: that is where it goes on.
@@ -37,8 +57,8 @@ export const eraseSome = async (
   const room = limit - Math.min(events.length, limit);
   const steps = stepId === null || room === 0 ? [] : await stepsOf(tx, rest, stepId, room + 1);
   const gone = steps.slice(0, room);
-  const ids = [...events.slice(0, limit), ...gone];
-  if (gone.length > 0) await deleteSteps(tx, rest, gone);
+  const again = await endSteps(tx, rest, gone, { limit, now });
+  const ids = [...new Set([...events.slice(0, limit), ...gone, ...again])];
   await lockEvents(tx, shard, ids);
   await emptyEvents(tx, shard, ids);
   await noteEvents(tx, rest, ids, now);
@@ -53,7 +73,7 @@ export const isDone = ({ eventId, stepId }: Rest): boolean => eventId === null &
 export const eraseRest = async (
   { sql, holders }: ChainDeps,
   of: Left | 'any',
-  { limit, now }: { limit: number; now: Date },
+  { limit, now }: Batch,
 ): Promise<number | undefined> => {
   const done = await transaction(sql, async (tx) => {
     const left = of === 'any' ? await nextRest(tx) : await takeRest(tx, of);

@@ -46,14 +46,26 @@ export const stepsOf = async (
   return rows.map(({ id }) => id);
 };
 
-/** A step's id is never used again, so no version is kept of it. */
-export const deleteSteps = async (sql: Queryable, { shard, storeId }: Rest, ids: readonly number[]): Promise<void> => {
-  await sql`
-    delete from resource where ctid = any(array(
-      select ctid from resource
-      where shard = ${shard} and store_id = ${storeId} and type = 'subscription_event' and id = any(${ids.map(String)}::text[])
-      order by id for update
-    ))`;
+/**
+ * A step's id is never used again, so no version is kept of it. Answers the newest event of each that has more than the one
+ * that it is: it was sent again.
+ */
+export const deleteSteps = async (
+  sql: Queryable,
+  { shard, storeId }: Rest,
+  ids: readonly number[],
+): Promise<number[]> => {
+  const rows = await sql<{ headId: number }[]>`
+    with gone as (
+      delete from resource where ctid = any(array(
+        select ctid from resource
+        where shard = ${shard} and store_id = ${storeId} and type = 'subscription_event' and id = any(${ids.map(String)}::text[])
+        order by id for update
+      ))
+      returning event_id, head_event_id
+    )
+    select head_event_id as "headId" from gone where head_event_id <> event_id`;
+  return rows.map(({ headId }) => headId);
 };
 
 /** Until the transaction ends; everybody takes them in this order, so that nobody waits in a circle. */

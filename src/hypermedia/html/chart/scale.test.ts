@@ -15,6 +15,12 @@ const table: readonly (readonly [what: string, values: readonly number[], ticks:
   ['huge values', [1e300, 2.5e300], [0, 1e300, 2e300, 3e300]],
 ];
 
+test('what there are no halves of has no lines for them', () => {
+  assert.deepEqual(scaleOf([1], 1).ticks, [0, 1]);
+  assert.deepEqual(scaleOf([7], 1).ticks, [0, 5, 10]);
+  assert.deepEqual(scaleOf([70], 1).ticks, [0, 25, 50, 75]);
+});
+
 for (const [what, values, ticks] of table) {
   test(`the lines across ${what} have round numbers and reach around all of it`, () => {
     const scale = scaleOf(values);

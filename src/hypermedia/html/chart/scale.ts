@@ -6,20 +6,25 @@ export type Scale = { ticks: readonly number[]; shareOf: (value: number) => numb
 const STEPS = 3;
 
 /** 1, 2, 2.5 or 5 times a power of ten: what people count in. */
-const roundStep = (least: number): number => {
+const roundStep = (least: number, leastStep: number): number => {
   const power = 10 ** Math.floor(Math.log10(least));
-  const factor = [1, 2, 2.5, 5].find((candidate) => candidate * power >= least * (1 - 1e-9)) ?? 10;
+  // There is no half of an attempt: 2.5 of them are no step, 25 are.
+  const factors = leastStep === 1 && power === 1 ? [1, 2, 5] : [1, 2, 2.5, 5];
+  const factor = factors.find((candidate) => candidate * power >= least * (1 - 1e-9)) ?? 10;
   return factor * power;
 };
 
-/** Begins at zero, so that what looks twice as high is twice as much. Nothing but zeros is at the bottom of one step. */
-export const scaleOf = (values: readonly number[]): Scale => {
+/**
+ * Begins at zero, so that what looks twice as high is twice as much. Nothing but zeros is at the bottom of one step. `leastStep`:
+ * 1 for what there are no halves of.
+ */
+export const scaleOf = (values: readonly number[], leastStep = 0): Scale => {
   const low = values.reduce((least, value) => Math.min(least, value), 0);
   const high = values.reduce((most, value) => Math.max(most, value), 0);
   const span = high - low;
   // Beyond what a number holds there is no scale, and all of it lies on the ground.
   if (!Number.isFinite(span)) return { ticks: [0, 1], shareOf: () => 0 };
-  const step = span > 0 ? roundStep(span / STEPS) : 1;
+  const step = span > 0 ? Math.max(roundStep(span / STEPS, leastStep), leastStep) : 1;
   const first = Math.floor(low / step);
   const last = Math.max(first + 1, Math.ceil(high / step - 1e-9));
   // Each from its number and not from the one before: added up they would be 0.30000000000000004.

@@ -1,4 +1,4 @@
-/** Amounts and days beside a curve, in few letters. */
+/** Amounts, numbers and days beside a chart, in few letters. */
 import { isCurrency, roundedMoney } from '../money.ts';
 
 /** `€1.25K`. Beyond a thousand million million there are no words that anybody reads: `1.2E18`. */
@@ -20,3 +20,12 @@ export const shortDay = (written: string): string => {
   const [year = '', month, day] = written.split('-');
   return `${Number(day)} ${MONTHS[Number(month) - 1] ?? ''} ${year}`;
 };
+
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+const brief = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
+
+/** `12,500`. */
+export const wholeNumber = (value = 0): string => whole.format(value);
+
+/** `12.5K`. */
+export const briefNumber = (value: number): string => brief.format(value);

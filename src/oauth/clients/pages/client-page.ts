@@ -4,7 +4,7 @@ import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#kernel/problem.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import { settingsMark } from '../change.ts';
-import type { Client } from '../queries.ts';
+import { GRANTS_COUNTED_MAX, type Client, type Reach } from '../queries.ts';
 import type { Secret } from '../secrets/secrets.ts';
 import { detailFields, refusedAlert, rotationField, type Typed } from './form.ts';
 import { appsPage, nonceField, pathOf } from './visit.ts';
@@ -13,6 +13,7 @@ export type ClientView = {
   root: string;
   client: Client;
   secrets: readonly Secret[];
+  reach: Reach;
   overlapHours: number;
   typed: Typed;
   /** Which settings were seen by whoever typed these; the present ones where absent. */
@@ -105,7 +106,22 @@ const logo = ({ root, client, faults, nonce }: ClientView): Markup => {
   </div>`;
 };
 
-const heading = ({ root, client, alert, good }: ClientView): Markup =>
+const several = (count: number, one: string, more: string): string => {
+  if (count === 1) return `1 ${one}`;
+  return count >= GRANTS_COUNTED_MAX ? `${GRANTS_COUNTED_MAX} ${more} or more` : `${count} ${more}`;
+};
+
+/** Who has let it in: numbers, as who they are is theirs. */
+const reachText = ({ people, stores, accounts }: Reach): string => {
+  if (people === 0) return 'Nobody yet';
+  const places = [
+    ...(stores > 0 ? [several(stores, 'store', 'stores')] : []),
+    ...(accounts > 0 ? [several(accounts, 'whole account', 'whole accounts')] : []),
+  ];
+  return `${several(people, 'person', 'people')}, to work in ${places.join(' and ')}`;
+};
+
+const heading = ({ root, client, reach, alert, good }: ClientView): Markup =>
   html`<div class="card">
     ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`}
     ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
@@ -125,6 +141,10 @@ const heading = ({ root, client, alert, good }: ClientView): Markup =>
       <dd>${client.isPublic ? 'Public: it has no secret' : 'Confidential: it has a secret'}</dd>
       <dt>Made</dt>
       <dd>${shownDate(client.dateCreated)}</dd>
+      <dt>Let in by</dt>
+      <dd>${reachText(reach)}</dd>
+      <dt>Last used</dt>
+      <dd>${reach.lastUsed === null ? 'Never' : shownDate(reach.lastUsed)}</dd>
     </dl>
   </div>`;
 

@@ -3,7 +3,7 @@ import type { Session } from '#accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
 import type { Fault } from '#kernel/problem.ts';
-import type { Client } from '../queries.ts';
+import { reachOf, type Client } from '../queries.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { clientPage } from './client-page.ts';
 import { typedOf, type Typed } from './form.ts';
@@ -37,11 +37,11 @@ export const createOwnClient = (deps: PagesDeps) => {
     /** The app's page; `typed` stands in its settings instead of what is stored. */
     answer: async (request: DoorRequest, session: Session, client: Client, shown: Shown): Promise<DoorAnswer> => {
       const { status, typed = typedOf(client), saw, faults = [], alert } = shown;
-      const secrets = await secretsOf(sql, client.id, request.now);
+      const [secrets, reach] = await Promise.all([secretsOf(sql, client.id, request.now), reachOf(sql, client.id)]);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
-      const view = { root, client, secrets, overlapHours, typed, saw, faults, alert, good, nonce };
+      const view = { root, client, secrets, reach, overlapHours, typed, saw, faults, alert, good, nonce };
       return htmlAnswer(status, clientPage(view));
     },
 

@@ -4,7 +4,7 @@ import type { Queryable } from '#database/pool.ts';
 import type { Listing } from '#kernel/listing.ts';
 import { firstIdOfDay, dayOfId } from '#kernel/ids.ts';
 import type { STATUS_PROPERTIES } from '../document.ts';
-import type { DeliveryRow } from '../queries.ts';
+import { withLastAttempt, type DeliveryRow } from '../queries.ts';
 
 export type EventKey = { shard: number; storeId: number; eventId: number };
 
@@ -46,7 +46,7 @@ export const listDeliveriesOfEvent = async (
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (
       select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_dead, null as state, d.attempts,
-        greatest(d.due_at, t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
+        greatest(nullif(d.due_at, 'infinity'), t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
       from delivery d ${ofEvent(sql, key)}
       union all
       select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, w.id is null
@@ -62,10 +62,12 @@ export const listDeliveriesOfEvent = async (
     )
     select s.time_zone as "timeZone", (select count(*) from found) as total, d.id, d.webhook_id as "webhookId",
       d.is_gone as "isWebhookGone", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
-      e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated"
+      e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated",
+      a.outcome, a.response_code as "responseCode"
     from event e
     join store s on s.shard = e.shard and s.id = e.store_id
     left join lateral (select d.* from found d ${sorted} ${paged(sql, wanted)}) d on true
+    ${withLastAttempt(sql, key)}
     where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
     ${sorted}`;
   const [first] = rows;

@@ -1,13 +1,26 @@
 /** What became of one event: its deliveries over all webhooks of the store. */
 import type { Search } from '#database/search.ts';
-import { addressOfEvent } from '#events/document.ts';
+import { addressOfEvent, addressOfEvents } from '#events/document.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
+import type { Link } from '#hypermedia/document.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
-import { deliveryDocument, STATUS_PROPERTIES } from '../document.ts';
+import { addressOfStore } from '../../document.ts';
+import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from '../document.ts';
 import { listDeliveriesOfEvent } from './queries.ts';
+
+const linksAbove = (eventId: number, storeId: number, baseUrl: string): Link[] => [
+  { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
+  { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
+  {
+    rel: 'event',
+    href: addressOfEvent({ id: eventId }, baseUrl, storeId),
+    title: 'The event',
+    crumb: `Event ${eventId}`,
+  },
+];
 
 export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseUrl: string }): Operation =>
   listing({
@@ -15,6 +28,7 @@ export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseU
     title: 'The deliveries of this event',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,
+    searchedBy: { status: DELIVERY_STATES },
     handle: async (request) => {
       const { shard, storeId } = storeOfAddress(request);
       const eventId = parseId(request.params['event_id'] ?? '');
@@ -27,6 +41,6 @@ export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseU
       const items = rows.map((row) =>
         deliveryDocument(row, { id: row.webhookId, storeId, timeZone, isGone: row.isWebhookGone }, baseUrl),
       );
-      return { path: `${back}/statuses`, items, total, links: [{ rel: 'event', href: back, title: 'The event' }] };
+      return { path: `${back}/statuses`, items, total, timeZone, links: linksAbove(eventId, storeId, baseUrl) };
     },
   });

@@ -1,0 +1,47 @@
+/** The two signatures of a delivery, both HMAC-SHA256. */
+import { fromBase64, fromHex, utf8, type Bytes } from './bytes.ts';
+import { WebhookError } from './error.ts';
+
+const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
+const SECRET_PREFIX = 'whsec_';
+/** During a rotation there are two. Each costs a hash of the body, so a header full of them would cost whoever sends it nothing. */
+const SIGNATURES_READ = 8;
+
+/** Standard Webhooks 1.0, "Signature scheme": the decoded bytes of `whsec_` + base64; any other key is its own UTF-8 bytes. */
+export const standardKey = (key: string): Bytes => {
+  const encoded = key.startsWith(SECRET_PREFIX) ? key.slice(SECRET_PREFIX.length) : '';
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(encoded)) return utf8(key);
+  try {
+    const bytes = fromBase64(encoded);
+    if (bytes.length > 0) return bytes;
+  } catch {
+    // Said below, without the key.
+  }
+  throw new WebhookError('no_key', 'A key begins with whsec_ and goes on as no base64 does. Was it cut off?');
+};
+
+/**
+ * The signatures of the header, which are separated by blanks; those of other versions than `v1` are passed over. The last
+ * digit may be only one whose unused bits are zero: there is one way to write each signature, and no other is taken.
+ */
+export const standardSignatures = (header: string): Bytes[] =>
+  header
+    .split(' ')
+    .slice(0, SIGNATURES_READ)
+    .flatMap((part) => /^v1,([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)$/.exec(part)?.[1] ?? [])
+    .map(fromBase64);
+
+/** One header, one signature: 64 lower-case digits, or none. */
+export const hexSignatures = (header: string | undefined): Bytes[] =>
+  header !== undefined && /^[0-9a-f]{64}$/.test(header) ? [fromHex(header)] : [];
+
+/** Whether one of the signatures was made with one of the keys. `verify` of WebCrypto compares in constant time. */
+export const isSigned = async (text: Bytes, keys: readonly Bytes[], signatures: readonly Bytes[]): Promise<boolean> => {
+  for (const key of keys) {
+    const imported = await crypto.subtle.importKey('raw', key, HMAC, false, ['verify']);
+    for (const signature of signatures) {
+      if (await crypto.subtle.verify('HMAC', imported, signature, text)) return true;
+    }
+  }
+  return false;
+};

@@ -1,0 +1,25 @@
+/** Writes the tables of settings into docs/operating.md, as src/settings/ describes them: `node scripts/settings-table.ts`. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SETTING_GROUPS } from '#settings/settings.ts';
+
+export const HANDBOOK = join(import.meta.dirname, '../docs/operating.md');
+const MARKS = /(?<=<!-- settings\b[^>]*-->\n).*?(?=<!-- end of settings -->)/s;
+const HEAD = '| variable | unless set | may be | meaning |\n|---|---|---|---|\n';
+
+const tables = (): string =>
+  SETTING_GROUPS.map(([title, settings]) => {
+    const rows = Object.entries(settings).map(
+      ([name, { standard, allowed, meaning }]) => `| \`${name}\` | ${standard} | ${allowed} | ${meaning} |\n`,
+    );
+    return `\n**${title}**\n\n${HEAD}${rows.join('')}`;
+  }).join('');
+
+/** The page with the tables as they have to be; everything else as it is. */
+export const withSettings = (page: string): string => {
+  if (!MARKS.test(page))
+    throw new Error('docs/operating.md has lost its marks <!-- settings --> <!-- end of settings -->');
+  return page.replace(MARKS, () => `${tables()}\n`);
+};
+
+if (import.meta.main) await writeFile(HANDBOOK, withSettings(await readFile(HANDBOOK, 'utf8')));

@@ -1,0 +1,78 @@
+/** `halcyon backup`: everything that is in the database, in one file. */
+import { stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { findRunning } from '#database/embedded.ts';
+import { checkServer, openPool, type DatabaseAddress } from '#database/pool.ts';
+import { readConfig, type Config } from '#config.ts';
+import { examples } from '../command.ts';
+import { UserError } from '../explain.ts';
+import type { Terminal } from '../terminal.ts';
+import { copyCluster } from './copy.ts';
+import { dump } from './dump.ts';
+import { writeWhole } from './file.ts';
+
+const MIB = 1024 ** 2;
+
+type Source = { kind: 'dump'; address: DatabaseAddress; major: number } | { kind: 'copy' };
+
+const majorOf = async (address: DatabaseAddress): Promise<number> => {
+  const sql = openPool(address, { connections: 1, applicationName: 'halcyon', isShared: true });
+  try {
+    return Math.floor((await checkServer(sql)) / 10_000);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+};
+
+const sourceOf = async ({ database, dataDir }: Config): Promise<Source> => {
+  // A pooler that gives each transaction another session would lose what pg_dump sets in its own.
+  const url = database.directUrl ?? database.url;
+  const address = url === undefined ? await findRunning(dataDir) : ({ kind: 'url', url } as const);
+  if (address !== undefined) return { kind: 'dump', address, major: await majorOf(address) };
+  const there = await stat(join(dataDir, 'postgres', 'data')).catch(() => undefined);
+  if (there === undefined)
+    throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
+  return { kind: 'copy' };
+};
+
+/** Without colons and with its digits in order, so that names sort by time. */
+const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').replaceAll(/[-:]/g, '').replace('T', '-');
+
+const restoring = (source: Source): string =>
+  source.kind === 'dump' ? 'a dump for pg_restore' : 'a copy of the stopped database, for tar';
+
+const backup = async (terminal: Terminal, to: string | undefined): Promise<void> => {
+  const config = readConfig(terminal.env, terminal.cwd);
+  const source = await sourceOf(config);
+  const ending = source.kind === 'dump' ? 'dump' : 'tar';
+  const file = resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}.${ending}`);
+  const startedMs = performance.now();
+  const bytes = await writeWhole(file, (part) =>
+    source.kind === 'dump' ? dump(terminal, source, part) : copyCluster(terminal, config.dataDir, part),
+  );
+  const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
+  const key = config.secretKeys === undefined ? join(config.dataDir, 'secret-key') : 'HALCYON_SECRET_KEY';
+  if (terminal.isJson === true) {
+    terminal.print(JSON.stringify({ file, kind: source.kind, bytes, seconds, secret_key: key }));
+    return;
+  }
+  terminal.print(`${file}: ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, ${restoring(source)}`);
+  terminal.print(
+    `Keep ${key} as well, in another place: it is not in the file, and without it nobody can read its secrets.`,
+  );
+  terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
+};
+
+const HELP = `
+With DATABASE_URL, or beside a running Halcyon, it is a dump of one moment by the pg_dump of this machine, which has to be as new
+as the server; nothing has to stop for it. Of an embedded database that is stopped it is a copy of its folder. The file is
+readable by you alone, is not there before it is whole, and replaces none.`;
+
+export const createBackupCommand = (terminal: Terminal): Command =>
+  new Command('backup')
+    .description('write everything that is in the database to one file')
+    .option('--to <file>', 'the file; otherwise one with the time in its name, here')
+    .addHelpText('after', HELP)
+    .addHelpText('after', examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json'))
+    .action((options: { to?: string }) => backup(terminal, options.to));

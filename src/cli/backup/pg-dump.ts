@@ -1,0 +1,39 @@
+/** The pg_dump of this machine that is new enough: it reads servers as old as one likes, and none that is newer than itself. */
+import { execFile } from 'node:child_process';
+import { readdir } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Env } from '#env.ts';
+
+/** Where packages put one version beside another: Debian's and Ubuntu's, Red Hat's, Homebrew's. */
+const FOLDERS = ['/usr/lib/postgresql', '/usr', '/opt/homebrew/opt', '/usr/local/opt'];
+const VERSIONED = /^(?:[0-9]+|pgsql-[0-9]+|postgresql@[0-9]+|libpq)$/;
+
+const foldersOf = async (env: Env): Promise<string[]> => {
+  const beside = await Promise.all(
+    FOLDERS.map(async (folder) => {
+      const names = await readdir(folder).catch(() => []);
+      return names.filter((name) => VERSIONED.test(name)).map((name) => join(folder, name, 'bin'));
+    }),
+  );
+  return [...(env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== ''), ...beside.flat()];
+};
+
+export type PgDump = { path: string; major: number };
+
+const versionOf = async (path: string): Promise<PgDump[]> => {
+  try {
+    const { stdout } = await promisify(execFile)(path, ['--version'], { timeout: 5_000 });
+    const major = Number(/ ([0-9]+)[.a-z0-9]* ?/.exec(stdout)?.[1]);
+    return Number.isInteger(major) ? [{ path, major }] : [];
+  } catch {
+    return [];
+  }
+};
+
+/** All that there are, the oldest first. */
+export const findPgDumps = async (env: Env): Promise<PgDump[]> => {
+  const paths = (await foldersOf(env)).map((folder) => join(folder, 'pg_dump'));
+  const found = await Promise.all([...new Set(paths)].map(versionOf));
+  return found.flat().toSorted((a, b) => a.major - b.major);
+};

@@ -1,0 +1,102 @@
+/** Ports of this machine, the addresses that clients are told, and the mail server. */
+import { createServer, isIPv6 } from 'node:net';
+import { rootOf } from '#http/root.ts';
+import { tryMailServer } from '#mail/mailer.ts';
+import type { Config } from '#config.ts';
+import { adviceOnPort } from '../../port.ts';
+import { fail, ok, warn, type Finding } from '../finding.ts';
+
+const ANSWER_MS = 3_000;
+const ELSE = 'something else';
+const LOOPBACK = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])$/;
+
+/** Whether a Halcyon answers at this address; otherwise why not. */
+const isHalcyon = async (address: string): Promise<true | string> => {
+  try {
+    const response = await fetch(`${address}/health/live`, {
+      redirect: 'manual',
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
+    const text = await response.text();
+    if (response.ok && /"status":\s*"live"/.test(text)) return true;
+    return `${ELSE} answers there, with ${response.status}`;
+  } catch (error) {
+    const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
+    return cause?.code ?? cause?.message ?? message;
+  }
+};
+
+const listenOn = async (host: string, port: number): Promise<string | undefined> => {
+  const server = createServer();
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  server.listen(port, host, () => server.close(() => resolve(undefined)));
+  return promise;
+};
+
+const checkPort = async (
+  host: string,
+  port: number,
+  setting: 'PORT' | 'METRICS_PORT',
+  root: string,
+): Promise<Finding> => {
+  const local = `http://${isIPv6(host) ? `[${host}]` : host}:${port}${root}`;
+  if ((await isHalcyon(local)) === true) return ok('ports', `${setting}: a Halcyon answers at ${host}:${port}`);
+  const refused = await listenOn(host, port);
+  if (refused === undefined) return ok('ports', `${setting}: ${host}:${port} is free`);
+  if (refused === 'EADDRINUSE')
+    return fail(
+      'ports',
+      `${setting}: something else listens on ${host}:${port}`,
+      `Stop it, or set ${setting} to another`,
+    );
+  return fail('ports', `${setting}: nobody can listen on ${host}:${port} (${refused})`, adviceOnPort(refused, setting));
+};
+
+/** Ours, or free. */
+export const checkPorts = async ({ host, port, metricsPort, baseUrl }: Config): Promise<Finding[]> => {
+  const main = await checkPort(host, port, 'PORT', rootOf(baseUrl));
+  return metricsPort === 0 ? [main] : [main, await checkPort(host, metricsPort, 'METRICS_PORT', '')];
+};
+
+const checkAddress = async (setting: string, address: string): Promise<Finding> => {
+  const { protocol, hostname } = new URL(address);
+  const isLocal = LOOPBACK.test(hostname);
+  const reached = await isHalcyon(address);
+  if (reached !== true) {
+    if (isLocal && !reached.startsWith(ELSE))
+      return ok('addresses', `${setting} is ${address}, where nothing runs now (${reached})`);
+    const advice = `Start halcyon serve behind it, or see name, proxy and certificate: curl -i ${address}/health/live`;
+    return warn('addresses', `${setting} is ${address}, and no Halcyon answers there (${reached})`, advice);
+  }
+  if (protocol === 'https:' || isLocal) return ok('addresses', `${setting} is ${address}, and answers`);
+  return warn(
+    'addresses',
+    `${setting} is ${address}: tokens cross the network in clear`,
+    `Put a proxy with TLS before it, and set ${setting} to https://…`,
+  );
+};
+
+export const checkAddresses = async ({ baseUrl, authUrl }: Config): Promise<Finding[]> => {
+  const base = await checkAddress('BASE_URL', baseUrl);
+  return authUrl === baseUrl ? [base] : [base, await checkAddress('AUTH_URL', authUrl)];
+};
+
+export const checkMail = async ({ mail }: Config): Promise<Finding[]> => {
+  if (mail === undefined) return [ok('mail', 'none is set: links to a new password come from halcyon user reset-link')];
+  try {
+    await tryMailServer(mail.url);
+    return [ok('mail', `the server answers, and takes mails from ${mail.from}`)];
+  } catch (error) {
+    const { code, responseCode, message } = error as Error & { code?: string; responseCode?: number };
+    // A server's own words may quote what it was sent; its number does not.
+    const why = responseCode === undefined ? (code ?? message) : `${code ?? ''} ${responseCode}`.trim();
+    return [
+      fail(
+        'mail',
+        `the mail server of SMTP_URL cannot be used (${why})`,
+        'See its address, port and password; smtps: is TLS from the first byte',
+      ),
+    ];
+  }
+};

@@ -1,0 +1,74 @@
+/** The tables: as this code knows them, and with a place for what comes in the next days. */
+import { migrationsIn, MIGRATIONS } from '#database/migrate.ts';
+import { PARENTS, partitionsOf } from '#database/partitions.ts';
+import { dayOf } from '#kernel/ids.ts';
+import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
+import type { Place } from '../place.ts';
+import { briefly, listMigrations } from '../queries.ts';
+
+const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
+
+export const checkMigrations = async ({ direct }: Place): Promise<Finding[]> => {
+  const [known, applied] = await Promise.all([migrationsIn(MIGRATIONS), briefly(direct, listMigrations)]);
+  if (applied === undefined)
+    return [fail('migrations', 'the database has no tables of Halcyon', 'halcyon migrate makes them')];
+  const files = new Map(known.map((file) => [file.version, file]));
+  const newer = applied.filter(({ version }) => !files.has(version));
+  const edited = applied.filter(({ version, hash }) => files.has(version) && files.get(version)?.hash !== hash);
+  const there = new Set(applied.map(({ version }) => version));
+  const missing = known.filter(({ version }) => !there.has(version));
+  const found: Finding[] = [];
+  if (newer.length > 0)
+    found.push(
+      fail('migrations', `the database is newer than this code: it has ${names(newer)}`, 'Run the newer Halcyon'),
+    );
+  if (edited.length > 0) {
+    const message = `changed after they were applied: ${names(edited)}`;
+    found.push(fail('migrations', message, 'Restore the files, and put the change into a new one'));
+  }
+  if (missing.length > 0) {
+    const advice = 'halcyon migrate applies them; read "Upgrading" in docs/operating.md first';
+    found.push(fail('migrations', `not applied yet: ${names(missing)}`, advice));
+  }
+  return found.length > 0 ? found : [ok('migrations', `all ${known.length} are applied`)];
+};
+
+/** Every process makes three ahead, once an hour. */
+const DAYS_WANTED = 2;
+/** A day of grace, for one that was locked when its time had come. */
+const DAYS_OF_GRACE = 1;
+
+export const checkPartitions = async ({ direct, config, clock }: Place): Promise<Finding[]> => {
+  const partitions = await briefly(direct, partitionsOf);
+  const today = dayOf(clock.now());
+  const days = Array.from({ length: DAYS_WANTED + 1 }, (_, at) => today + at);
+  const lacks = (day: number): boolean =>
+    PARENTS.some(
+      (parent) => !partitions.some((one) => one.parent === parent && one.day === day && one.state === 'attached'),
+    );
+  const missing = days.filter(lacks);
+  const oldest = today - config.database.retentionDays - DAYS_OF_GRACE;
+  const old = partitions.filter(({ day }) => day < oldest);
+  const apart = partitions.filter(({ state, day }) => state !== 'attached' && day >= oldest);
+  const found: Finding[] = [];
+  const advice = 'Any process makes them when it starts and once an hour: see that one runs, and what its log says';
+  if (missing.includes(today))
+    found.push(fail('partitions', 'there is no table for today: nothing can be published', advice));
+  else if (missing.length > 0)
+    found.push(
+      warn('partitions', `of the next ${DAYS_WANTED} days ${countOf(missing.length, 'day')} has no tables`, advice),
+    );
+  if (old.length > 0) {
+    const message = `${countOf(old.length, 'table')} of days older than RETENTION_DAYS (${old[0]?.name} …)`;
+    const why =
+      'A day stays while a delivery of it is pending; otherwise a long transaction is in the way, and the log says so';
+    found.push(warn('partitions', message, why));
+  }
+  if (apart.length > 0) {
+    const message = `${countOf(apart.length, 'table')} half attached or detached (${apart[0]?.name} …)`;
+    found.push(
+      warn('partitions', message, 'The next run of any process finishes it; a long transaction may be in its way'),
+    );
+  }
+  return found.length > 0 ? found : [ok('partitions', `there are tables for today and ${DAYS_WANTED} days more`)];
+};

@@ -1,0 +1,43 @@
+/** `halcyon doctor`: looks at everything that a Halcyon stands on, and says what to do. */
+import { Command } from 'commander';
+import { systemClock } from '#kernel/clock.ts';
+import { answer, examples } from '../command.ts';
+import { EXIT, UserError } from '../explain.ts';
+import type { Terminal } from '../terminal.ts';
+import { examine } from './examine.ts';
+import { countOf, type Finding } from './finding.ts';
+
+const STATE_WIDTH = 6;
+const CHECK_WIDTH = 14;
+
+const lineOf = ({ state, check, message, advice }: Finding): string => {
+  const line = `${state.padEnd(STATE_WIDTH)}${check.padEnd(CHECK_WIDTH)}${message}`;
+  return advice === undefined ? line : `${line}\n${' '.repeat(STATE_WIDTH + CHECK_WIDTH)}→ ${advice}`;
+};
+
+const doctor = async (terminal: Terminal): Promise<void> => {
+  const isJson = terminal.isJson === true;
+  const { env, cwd, nodeVersion } = terminal;
+  const onFinding = (finding: Finding): void => {
+    if (!isJson) terminal.print(lineOf(finding));
+  };
+  const findings = await examine({ env, cwd, nodeVersion, clock: systemClock, onFinding });
+  const count = (state: Finding['state']): number => findings.filter((one) => one.state === state).length;
+  const failed = count('fail');
+  if (isJson) answer(terminal, { ok: failed === 0, findings });
+  else terminal.print(`\n${count('ok')} ok, ${countOf(count('warn'), 'warning')}, ${failed} failed`);
+  if (failed > 0) throw new UserError(`${countOf(failed, 'check')} failed: do what stands behind each →`, EXIT.failed);
+};
+
+const HELP = `
+Looks at settings, database, migrations, partitions, the secrets key, clocks, workers, what waits, disk, name servers, ports,
+addresses and the mail server, and changes nothing. Run it with the environment of your processes, beside them.
+
+"warn" works now and may not for long, "fail" does not work. Ends with 1 when something fails.`;
+
+export const createDoctorCommand = (terminal: Terminal): Command =>
+  new Command('doctor')
+    .description('look at everything a Halcyon stands on, and say what to do')
+    .addHelpText('after', HELP)
+    .addHelpText('after', examples('halcyon doctor', 'halcyon doctor --json'))
+    .action(() => doctor(terminal));

@@ -1,0 +1,121 @@
+/** All checks, in the order in which one is the ground of the next. What one cannot ask keeps no other from asking. */
+import { findRunning } from '#database/embedded.ts';
+import { UnusableError, openPool, type DatabaseAddress } from '#database/pool.ts';
+import type { Clock } from '#kernel/clock.ts';
+import type { Config } from '#config.ts';
+import type { Env } from '#env.ts';
+import { checkClocks } from './checks/clocks.ts';
+import { checkKey } from './checks/key.ts';
+import { checkLocks, checkTransactions } from './checks/locks.ts';
+import { checkDisk, checkFolder, checkNames, checkNode } from './checks/machine.ts';
+import { checkAddresses, checkMail, checkPorts } from './checks/network.ts';
+import { checkMigrations, checkPartitions } from './checks/schema.ts';
+import { checkDatabase, checkSessions } from './checks/server.ts';
+import { checkSettings } from './checks/settings.ts';
+import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers } from './checks/work.ts';
+import { fail, warn, type Finding } from './finding.ts';
+import type { Place } from './place.ts';
+
+const CHECK_MS = 20_000;
+
+/** What a check found; that it could not be made at all is a finding of its own. */
+const made = async (name: string, check: () => Promise<Finding[]>): Promise<Finding[]> => {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_MS / 1_000} s`)), CHECK_MS);
+  try {
+    return await Promise.race([check(), late]);
+  } catch (error) {
+    if (error instanceof UnusableError) return [fail(name, error.what, error.remedy)];
+    const message = error instanceof Error ? error.message : String(error);
+    return [fail(name, `could not be looked at: ${message}`, 'Run this again; what comes before it may be the reason')];
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
+/** Two are enough, and the least with which it is seen whether each has a session of its own. */
+const CONNECTIONS = 2;
+
+const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): Place => {
+  const { directUrl, silenceMs } = config.database;
+  const isShared = directUrl !== undefined;
+  const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs };
+  const sql = openPool(address, { ...options, isShared: true });
+  return { config, clock, sql, direct: isShared ? openPool({ kind: 'url', url: directUrl }, options) : sql };
+};
+
+const examineDatabase = async (config: Config, clock: Clock, address: DatabaseAddress): Promise<Finding[]> => {
+  const place = openPlace(config, clock, address);
+  try {
+    const server = await made('database', () => checkDatabase(place));
+    const isAway = !server.some(({ check }) => check === 'connections');
+    if (isAway) return server;
+    // Before anything else runs there: who asks beside it would get the session that tells.
+    const sessions = await made('sessions', () => checkSessions(place));
+    const schema = await made('migrations', () => checkMigrations(place));
+    const first = [...server, ...sessions, ...schema];
+    if (schema.some(({ state }) => state === 'fail')) return first;
+    const rest = [
+      await made('partitions', () => checkPartitions(place)),
+      await made('key', () => checkKey(place)),
+      await made('clocks', () => checkClocks(place)),
+      await made('transactions', () => checkTransactions(place)),
+      await made('locks', () => checkLocks(place)),
+      await made('workers', () => checkWorkers(place)),
+      await made('backlog', () => checkBacklog(place)),
+      await made('webhooks', () => checkWebhooks(place)),
+      await made('housekeeping', () => checkHousekeeping(place)),
+    ];
+    return [...first, ...rest.flat()];
+  } finally {
+    await Promise.all([place.sql.end({ timeout: 1 }), place.direct.end({ timeout: 1 })]);
+  }
+};
+
+/** Where the embedded database answers, if it does; otherwise what is known of its folder. */
+const lookAtFolder = async (dataDir: string): Promise<DatabaseAddress | Finding[]> => {
+  try {
+    const address = await findRunning(dataDir);
+    if (address !== undefined) return address;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const advice = 'Run this as the user that Halcyon runs as, or set HALCYON_DATA to a folder of your own';
+    return [fail('database', `${dataDir} cannot be looked at (${code ?? message})`, advice)];
+  }
+  const message = `no Halcyon runs on ${dataDir}, so its embedded database was not looked at`;
+  return [...(await checkFolder(dataDir)), warn('database', message, 'Start it (npm start), then run this again')];
+};
+
+/** Changes nothing: it starts no database, makes no table and no key. */
+export const examine = async (given: {
+  env: Env;
+  cwd: string;
+  nodeVersion: string;
+  clock: Clock;
+  /** Told of each finding as it is there. */
+  onFinding: (finding: Finding) => void;
+}): Promise<Finding[]> => {
+  const { env, cwd, clock, onFinding } = given;
+  const all: Finding[] = [];
+  const tell = (found: readonly Finding[]): void => {
+    all.push(...found);
+    found.forEach(onFinding);
+  };
+  tell(checkNode(given.nodeVersion));
+  const { config, findings } = checkSettings(env, cwd);
+  tell(findings);
+  if (config === undefined) return all;
+  const { database, dataDir } = config;
+  const address =
+    database.url === undefined ? await lookAtFolder(dataDir) : ({ kind: 'url', url: database.url } as const);
+  if (Array.isArray(address)) tell(address);
+  else {
+    if (database.url === undefined) tell(await made('disk', () => checkDisk(dataDir)));
+    tell(await examineDatabase(config, clock, address));
+  }
+  tell(await made('names', () => checkNames()));
+  tell(await made('ports', () => checkPorts(config)));
+  tell(await made('addresses', () => checkAddresses(config)));
+  tell(await made('mail', () => checkMail(config)));
+  return all;
+};

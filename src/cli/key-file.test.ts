@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { copyFile, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { openKeyFile, openNextKey, promoteNextKey } from './key-file.ts';
+
+const HOUR_MS = 3_600_000;
+
+const openFolder = async (t: TestContext) => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-keys-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const open = async (nowMs = Date.now()) => (await openKeyFile(folder, nowMs)).keys.map((key) => key.toString('hex'));
+  return { folder, open, path: join(folder, 'secret-key') };
+};
+
+test('the key is made once, for this user alone, and the next call finds it', async (t) => {
+  const { folder, open, path } = await openFolder(t);
+  const keys = await open();
+  assert.equal(keys.length, 1);
+  assert.deepEqual(await open(), keys);
+  assert.equal(await readFile(path, 'utf8'), `${keys[0]}\n`);
+  assert.equal((await stat(path)).mode & 0o777, 0o600);
+  assert.deepEqual(await readdir(folder), ['secret-key']);
+});
+
+test('of processes that make the key at once, as a start and a command beside it may, all have the same', async (t) => {
+  const { folder, open, path } = await openFolder(t);
+  const all = await Promise.all(Array.from({ length: 8 }, () => open()));
+  const kept = (await readFile(path, 'utf8')).trim();
+  assert.deepEqual(new Set(all.flat()), new Set([kept]));
+  assert.deepEqual(await readdir(folder), ['secret-key']);
+});
+
+test('wherever a change of the key is broken off, a start has both keys, and the next change goes on with the same', async (t) => {
+  const { folder, open, path } = await openFolder(t);
+  const [old] = await open();
+  const fresh = (await openNextKey(folder)).toString('hex');
+  assert.notEqual(fresh, old);
+  assert.deepEqual(await open(), [old, fresh], 'sealed with the old one until the change is through');
+  assert.equal((await openNextKey(folder)).toString('hex'), fresh);
+
+  // The old key was put aside, and then the machine lost its power.
+  await copyFile(path, `${path}.old`);
+  assert.deepEqual(new Set(await open()), new Set([old, fresh]));
+  assert.equal((await open())[0], old);
+  assert.equal((await openNextKey(folder)).toString('hex'), fresh);
+  // A half-written file of an earlier run is in nobody's way.
+  await writeFile(`${path}.next.new`, 'ab');
+  await writeFile(`${path}.old.new`, 'ab');
+
+  assert.equal(await promoteNextKey(folder), `${path}.old`);
+  assert.deepEqual(await open(), [fresh, old]);
+  assert.equal((await stat(`${path}.old`)).mode & 0o777, 0o600);
+  assert.ok(!(await readdir(folder)).includes('secret-key.next'));
+});
+
+test('the key before is kept for as long as repeats under idempotency keys are known, and then deleted', async (t) => {
+  const { folder, open } = await openFolder(t);
+  const [old] = await open();
+  await openNextKey(folder);
+  await promoteNextKey(folder);
+  const [fresh] = await open();
+  assert.deepEqual(await open(Date.now() + 24 * HOUR_MS), [fresh, old]);
+  assert.deepEqual(await open(Date.now() + 26 * HOUR_MS), [fresh]);
+  assert.deepEqual(await readdir(folder), ['secret-key']);
+});
+
+test('a key that is still needed is not overwritten by a second change', async (t) => {
+  const { folder, open, path } = await openFolder(t);
+  const [old] = await open();
+  await openNextKey(folder);
+  await promoteNextKey(folder);
+  const keys = await open();
+  await assert.rejects(openNextKey(folder), { name: 'Error', message: /secret-key\.old, .* change it again after 20/ });
+  assert.deepEqual(await open(), keys);
+  assert.equal(await readFile(`${path}.old`, 'utf8'), `${old}\n`);
+  await open(Date.now() + 26 * HOUR_MS);
+  assert.notEqual((await openNextKey(folder)).toString('hex'), keys[0]);
+});
+
+test('a file that holds no key is not replaced by another one', async (t) => {
+  const { open, path } = await openFolder(t);
+  await open();
+  await rename(path, `${path}.mine`);
+  await writeFile(path, 'ab\n');
+  await assert.rejects(open(), { name: 'DatabaseError', message: /secret-key is no secret key of 64 hex digits/ });
+  assert.equal(await readFile(path, 'utf8'), 'ab\n');
+});

@@ -1,0 +1,43 @@
+/** What a stream says of a delivery, and whether Halcyon sent it. */
+import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
+import type { Headers } from './forward.ts';
+
+export type Message = {
+  delivery_id: number;
+  event_id: number;
+  headers: Headers;
+  body: Uint8Array;
+  /** The address where its end is told. */
+  answer: string;
+};
+
+export const readMessage = (data: string): Message => {
+  const { body, ...rest } = JSON.parse(data) as Omit<Message, 'body'> & { body: string };
+  return { ...rest, body: Buffer.from(body, 'base64') };
+};
+
+const EVENT = /^(.+)-webhook-event$/i;
+
+/** The operator's prefix is where the headers have it. */
+const prefixOf = (headers: Headers): string | undefined =>
+  Object.keys(headers).flatMap((name) => EVENT.exec(name)?.[1] ?? [])[0];
+
+/** The name of the event, before anything is verified. */
+export const eventOf = ({ headers }: Message): string =>
+  Object.entries(headers).find(([name]) => EVENT.test(name))?.[1] ?? 'unknown';
+
+/** Opened, or the sentence that says what is wrong with it. */
+export const openMessage = async ({ headers, body }: Message, key: string): Promise<Delivery | string> => {
+  const headerPrefix = prefixOf(headers);
+  try {
+    return await verifyDelivery({
+      headers,
+      body,
+      keys: [key],
+      ...(headerPrefix === undefined ? {} : { headerPrefix }),
+    });
+  } catch (error) {
+    if (error instanceof WebhookError) return error.message;
+    throw error;
+  }
+};

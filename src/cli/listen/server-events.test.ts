@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventsIn } from './server-events.ts';
+
+const TEXT =
+  'retry: 1000\n\nid: 7\nevent: delivery\ndata: {"a":"ä"}\n\n: still here\n\nevent: goodbye\r\ndata: 1\r\ndata: 2\r\n\r\n';
+const EVENTS = [
+  { event: 'delivery', data: '{"a":"ä"}' },
+  { event: 'goodbye', data: '1\n2' },
+];
+
+const piecesOf = (size: number): Uint8Array<ArrayBuffer>[] => {
+  const bytes = new TextEncoder().encode(TEXT);
+  return Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) => bytes.slice(n * size, (n + 1) * size));
+};
+
+for (const size of [1, 7, 1000]) {
+  test(`events are the same however they come in: ${size} bytes at once`, async () => {
+    const body = ReadableStream.from<Uint8Array<ArrayBuffer>>(piecesOf(size));
+    assert.deepEqual(await Array.fromAsync(eventsIn(body, 5_000)), EVENTS);
+  });
+}
+
+test('a connection on which nothing is heard any more is given up', async () => {
+  let late: NodeJS.Timeout;
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start: (controller) => {
+      piecesOf(1000).forEach((piece) => controller.enqueue(piece));
+      late = setTimeout(() => piecesOf(1000).forEach((piece) => controller.enqueue(piece)), 1_000);
+    },
+    cancel: () => clearTimeout(late),
+  });
+  const events = eventsIn(body, 50);
+  assert.deepEqual([(await events.next()).value, (await events.next()).value], EVENTS);
+  await assert.rejects(events.next(), /nothing is heard any more/);
+});

@@ -1,0 +1,116 @@
+/** `halcyon verify`: whether a delivery that somebody kept in files came from Halcyon, and if not, what is wrong with it. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Command } from 'commander';
+import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
+import { examples } from '../command.ts';
+import { UsageError, UserError } from '../explain.ts';
+import type { Terminal } from '../terminal.ts';
+import { hintOf, matchesOf, type Found, type Matches } from './signatures.ts';
+
+type Options = { keyFile: string[]; headers: string; body: string; maxAge: string; decrypt?: true };
+
+const DEFAULT_SECONDS = '300';
+
+const secondsOf = (text: string): number => {
+  const seconds = Number(text);
+  if (text.trim() !== '' && Number.isSafeInteger(seconds) && seconds >= 0) return seconds;
+  throw new UsageError('--max-age must be a whole number of seconds');
+};
+
+const read = async (path: string, cwd: string, option: string): Promise<Buffer> => {
+  try {
+    return await readFile(resolve(cwd, path));
+  } catch (error) {
+    throw new UserError(`${option}: ${(error as Error).message}`);
+  }
+};
+
+const LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
+
+/** As `Name: value`, a line each; what `curl -D` writes before them, and an empty line at the end, are passed over. */
+const headersIn = (text: string): Record<string, string> => {
+  const lines = text.split(/\r?\n/).flatMap((line) => LINE.exec(line) ?? []);
+  const pairs = Array.from({ length: lines.length / 3 }, (_, n) => [lines[3 * n + 1], lines[3 * n + 2]] as const);
+  return Object.fromEntries(pairs.map(([name = '', value = '']) => [name.toLowerCase(), value]));
+};
+
+const PREFIX = /^(.+)-webhook-signature$/;
+
+/** The operator's, as the headers have it. */
+const prefixIn = (headers: Found['headers']): string =>
+  Object.keys(headers).flatMap((name) => PREFIX.exec(name)?.[1] ?? [])[0] ?? 'Service';
+
+const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
+
+const foundIn = async ({ keyFile, headers, body }: Options, { cwd }: Terminal): Promise<Found> => {
+  const keys = await Promise.all(keyFile.map((path) => read(path, cwd, '--key-file')));
+  const named = headersIn((await read(headers, cwd, '--headers')).toString());
+  if (Object.keys(named).length === 0)
+    throw new UserError(`--headers: ${headers} has no line such as webhook-id: msg_1; curl -D writes such a file`);
+  return {
+    keys: keys.map((key) => key.toString().trim()),
+    headers: named,
+    body: await read(body, cwd, '--body'),
+    headerPrefix: titled(prefixIn(named)),
+  };
+};
+
+type Verdict = { delivery: Delivery } | { why: string };
+
+const judge = async (found: Found, toleranceSeconds: number): Promise<Verdict> => {
+  try {
+    return { delivery: await verifyDelivery({ ...found, toleranceSeconds }) };
+  } catch (error) {
+    if (!(error instanceof WebhookError)) throw error;
+    if (error.code === 'bad_signature') return { why: `${hintOf(found)}.` };
+    const isAge = error.code === 'too_old' || error.code === 'too_new';
+    return { why: isAge ? `${error.message} The signatures are right; --max-age allows more.` : error.message };
+  }
+};
+
+const show = (matches: Matches): string =>
+  Object.entries(matches)
+    .map(([name, isOne]) => `  ${name.padEnd(32)} ${isOne ? 'matches' : 'DOES NOT MATCH'}`)
+    .join('\n');
+
+const told = (verdict: Verdict, matches: Matches): object => {
+  if ('why' in verdict) return { verified: false, reason: verdict.why, signatures: matches };
+  const { id, event, timestamp, storeId, contentType } = verdict.delivery;
+  return { verified: true, id, event, timestamp, store_id: storeId, content_type: contentType, signatures: matches };
+};
+
+const verify = async (options: Options, terminal: Terminal): Promise<void> => {
+  const seconds = secondsOf(options.maxAge);
+  const found = await foundIn(options, terminal);
+  const [verdict, matches] = [await judge(found, seconds), matchesOf(found)];
+  const isOpened = 'delivery' in verdict && options.decrypt === true;
+  // What was inside is for a pipe, and nothing else may stand beside it.
+  const say = isOpened ? terminal.warn : terminal.print;
+  if (terminal.isJson === true) say(JSON.stringify(told(verdict, matches)));
+  else {
+    const title =
+      'delivery' in verdict ? `Verified: ${verdict.delivery.event}, ${verdict.delivery.id}` : 'Not verified';
+    say(`${title}\n${show(matches)}`);
+  }
+  if ('why' in verdict) throw new UserError(verdict.why);
+  if (isOpened) terminal.print(Buffer.from(verdict.delivery.body).toString());
+};
+
+export const createVerifyCommand = (terminal: Terminal): Command =>
+  new Command('verify')
+    .description('check the signatures of a delivery that you kept in files; needs no server')
+    .requiredOption(
+      '--key-file <file>',
+      'the encryption_key of the webhook; may be repeated, as while a key is rotated',
+      (file: string, all: string[] | undefined) => [...(all ?? []), file],
+    )
+    .requiredOption('--headers <file>', 'a line each, Name: value, as curl -D writes them')
+    .requiredOption('--body <file>', 'the bytes as they came')
+    .option('--max-age <seconds>', 'how long ago it may have been sent', DEFAULT_SECONDS)
+    .option('--decrypt', 'print what is inside, once it is verified')
+    .addHelpText(
+      'after',
+      examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600'),
+    )
+    .action((options: Options) => verify(options, terminal));

@@ -1,0 +1,82 @@
+/** Which of the two signatures of a delivery is right, and what may have made it wrong: for a person, who looks for the mistake. */
+import { createHmac } from 'node:crypto';
+
+export type Found = {
+  headers: Readonly<Record<string, string>>;
+  body: Buffer;
+  keys: readonly string[];
+  headerPrefix: string;
+};
+
+/** By the name of its header. */
+export type Matches = Readonly<Record<string, boolean>>;
+
+const SECRET_PREFIX = 'whsec_';
+
+const bytesOf = (key: string): Buffer =>
+  key.startsWith(SECRET_PREFIX) ? Buffer.from(key.slice(SECRET_PREFIX.length), 'base64') : Buffer.from(key);
+
+const hexOf = (key: string, body: Buffer): string => createHmac('sha256', key).update(body).digest('hex');
+
+const standardOf = (key: string, signed: string, body: Buffer): string =>
+  `v1,${createHmac('sha256', bytesOf(key)).update(signed).update(body).digest('base64')}`;
+
+/** Nobody waits for the answer who could learn from how long it takes, as at an endpoint: whoever asks has the key. */
+export const matchesOf = ({ headers, body, keys, headerPrefix }: Found): Matches => {
+  const header = (name: string): string => headers[name.toLowerCase()] ?? '';
+  const hex = [`${headerPrefix}-Webhook-Signature`, `${headerPrefix}-Webhook-Signature-Next`];
+  const signed = `${header('webhook-id')}.${header('webhook-timestamp')}.`;
+  const standard = header('webhook-signature').split(' ');
+  const entries = hex
+    .filter((name) => header(name) !== '')
+    .map((name) => [name, keys.some((key) => hexOf(key, body) === header(name))] as const);
+  const isStandard = keys.some((key) => standard.includes(standardOf(key, signed, body)));
+  return Object.fromEntries([...entries, ['webhook-signature', isStandard] as const]);
+};
+
+const isRight = (found: Found): boolean => Object.values(matchesOf(found)).includes(true);
+
+const BODIES: readonly (readonly [change: (body: Buffer) => Buffer, hint: string])[] = [
+  [
+    (body) => (body.at(-1) === 0x0a ? body.subarray(0, body.at(-2) === 0x0d ? -2 : -1) : body),
+    'The body has a line end at its end that was not sent: write the file without it',
+  ],
+  [
+    (body) => Buffer.from(body.toString('latin1').replaceAll('\r\n', '\n'), 'latin1'),
+    'The line ends of the body were changed: keep the bytes as they came',
+  ],
+  [
+    (body) => {
+      try {
+        return Buffer.from(JSON.stringify(JSON.parse(body.toString())));
+      } catch {
+        return body;
+      }
+    },
+    'The body was parsed and written again: keep the bytes as they came',
+  ],
+];
+
+const KEYS: readonly (readonly [change: (key: string) => string, hint: string])[] = [
+  [(key) => SECRET_PREFIX + key, 'The key lacks the whsec_ that it begins with'],
+  [(key) => key.replace(/^whsec_/, ''), 'The key has a whsec_ before it that is not part of it'],
+];
+
+/** The first mistake that explains it; undefined where none of them does. */
+const mistakeIn = (found: Found): string | undefined => {
+  const body = BODIES.find(([change]) => isRight({ ...found, body: change(found.body) }));
+  const key = KEYS.find(([change]) => isRight({ ...found, keys: found.keys.map(change) }));
+  return (body ?? key)?.[1];
+};
+
+/** What to look at where a signature is wrong. */
+export const hintOf = (found: Found): string => {
+  const matches = Object.entries(matchesOf(found));
+  const [wrong] = matches.find(([, isOne]) => !isOne) ?? [];
+  if (matches.some(([, isOne]) => isOne)) {
+    return wrong === 'webhook-signature'
+      ? 'The body and the key are right: webhook-id or webhook-timestamp were changed'
+      : `The body and the key are right: ${wrong} was changed`;
+  }
+  return mistakeIn(found) ?? 'The key is another, or the body was changed: none of its bytes may differ from what came';
+};

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '#kernel/clock.ts';
+import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import type { Entry } from './entry.ts';
+import { warning, type Notice } from './notice.ts';
+import { createRecorder } from './record.ts';
+
+const WORKER = 77;
+const SHARD = 5;
+const now = new Date();
+const log = createLog('silent');
+
+const { sql } = await testDatabase();
+await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
+
+/** The outcome that takes webhook 517 half the way to being switched off, and who is told of it while it is recorded. */
+const start = async (fence: number) => {
+  const id = dailyIdOf(dayOf(now), fence, SHARD);
+  const delivery = { id, storeId: 261, webhookId: 517, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    values (${SHARD}, ${id}, 261, 517, 0, ${id}, ${now})`;
+  const health = { consecutiveFailures: 6, firstFailureAt: now, isWarned: true };
+  const entry: Entry = {
+    shard: SHARD,
+    fence,
+    delivery,
+    attempt: { startedAt: now, durationMs: 12, outcome: { kind: 'timed_out', phase: 'answer', reply: null } },
+    attempts: 1,
+    faults: 0,
+    next: { state: 'failed' },
+    webhook: { ...health, pausedUntil: null, probeAt: null, isCondemned: false },
+    isWarning: true,
+  };
+  let current: number | undefined = fence;
+  const recorder = createRecorder({
+    sql,
+    clock: systemClock,
+    log,
+    workerId: WORKER,
+    isNoted: () => false,
+    fenceOf: () => current,
+    onLost: () => (current = undefined),
+  });
+  const told: Notice[] = [];
+  const { record } = warning(recorder, { log, tell: (notice) => told.push(notice) });
+  return { told, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
+};
+
+test('a store is warned when it is written down that it was, and not before', async () => {
+  const { told, record } = await start(3);
+  const holder = await sql.reserve();
+  await holder`begin`;
+  await holder`select from shard_lease where shard = ${SHARD} for update`;
+  const recorded = record();
+  const waiting = () => sql`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  await until(waiting, (rows) => rows.length === 1);
+  const toldBefore = told.length;
+  await holder`commit`;
+  holder.release();
+  assert.equal(await recorded, true);
+  assert.equal(toldBefore, 0);
+  assert.deepEqual(told, [{ shard: SHARD, webhookId: 517, epoch: 0, about: 'warning' }]);
+  const states = await sql`select is_warned from webhook_state where webhook_id = 517`;
+  assert.deepEqual([...states], [{ is_warned: true }]);
+});
+
+test('who has lost the shard warns nobody: the next owner will', async () => {
+  const { told, record } = await start(2);
+  assert.equal(await record(), false);
+  assert.deepEqual(told, []);
+});

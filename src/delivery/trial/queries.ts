@@ -1,0 +1,37 @@
+/** What is written of a delivery that went beside the lanes. */
+import type { Queryable } from '#database/pool.ts';
+
+export type TrialRow = {
+  shard: number;
+  day: number;
+  storeId: number;
+  webhookId: number;
+  eventId: number;
+  state: 'successful' | 'failed';
+  startedAt: Date;
+  durationMs: number;
+  outcome: string;
+  responseCode: number | null;
+  responseHeaders: string | null;
+  responseBody: string | null;
+  now: Date;
+};
+
+/** The end of the delivery and its one attempt; answers the delivery's id. It was never pending, so nobody else sends it. */
+export const insertTrial = async (sql: Queryable, row: TrialRow): Promise<number> => {
+  const [written] = await sql<{ id: number }[]>`
+    with minted as materialized (
+      select (${row.day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + ${row.shard}::bigint as id
+    ), done as (
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now} from minted
+    )
+    insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
+      response_code, response_headers, response_body)
+    select ${row.shard}, id, 1, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.startedAt}, ${row.durationMs},
+      ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
+    from minted
+    returning delivery_id as id`;
+  if (written === undefined) throw new Error('An attempt that was inserted did not come back');
+  return written.id;
+};

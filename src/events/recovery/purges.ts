@@ -1,0 +1,16 @@
+/** Recoveries that have had their time. */
+import type { Sql } from '#database/pool.ts';
+import type { Purge } from '#kernel/purge.ts';
+import { purgeRecoveries } from './queries.ts';
+
+const DAY_MS = 86_400_000;
+
+/**
+ * They are kept a day longer than deliveries, which go by whole days: where deliveries of a recovery may stand is looked up in it
+ * (missed/).
+ */
+export const createRecoveryPurges = (deps: { sql: Sql; retentionDays: number }): readonly Purge[] => {
+  const { sql, retentionDays } = deps;
+  const keptMs = (retentionDays + 1) * DAY_MS;
+  return [{ name: 'recoveries', purge: (limit, now) => purgeRecoveries(sql, limit, new Date(now.getTime() - keptMs)) }];
+};

@@ -1,0 +1,76 @@
+/** Money, day by day. */
+import type { Curve } from '../../chart.ts';
+import { html, type Markup } from '../../markup.ts';
+import { figure, heightOf, rounded, WIDTH } from './frame.ts';
+import { dayNumberOf, dayOfNumber, scaleOf } from './scale.ts';
+import { amount, briefAmount, shortDay } from './words.ts';
+
+const LABELLED_MIDDLE_DAYS = 30;
+
+type Place = { x: number; y: number };
+
+/** A single day stands in the middle. */
+const placesOf = ({ points }: Curve, shareOf: (value: number) => number): Place[] => {
+  const days = points.map(({ day }) => dayNumberOf(day));
+  const first = days[0] ?? 0;
+  const span = (days.at(-1) ?? 0) - first;
+  return points.map(({ value }, n) => ({
+    x: rounded(span === 0 ? WIDTH / 2 : (((days[n] ?? 0) - first) / span) * WIDTH),
+    y: heightOf(shareOf(value)),
+  }));
+};
+
+const drawing = (curve: Curve, shareOf: (value: number) => number): Markup => {
+  const places = placesOf(curve, shareOf);
+  const [first, last] = [places[0], places.at(-1)];
+  if (first === undefined || last === undefined) return html``;
+  const line = `M${places.map(({ x, y }) => `${x} ${y}`).join('L')}`;
+  return html`<path class="area" d="${line}V${heightOf(shareOf(0))}H${first.x}Z" />
+    <path class="curve" d="${line}" />
+    <path class="curve dot" d="M${last.x} ${last.y}h0" />`;
+};
+
+const summaryOf = ({ points, currency }: Curve): string => {
+  const [first, last] = [points[0], points.at(-1)];
+  if (first === undefined || last === undefined) return '';
+  const now = `${amount(last.value, currency)} on ${shortDay(last.day)}`;
+  if (points.length === 1) return now;
+  const change = last.value - first.value;
+  const since = `on ${shortDay(first.day)}`;
+  if (change === 0) return `${now}, as much as ${since}`;
+  // The difference of two sums of money has no digits that neither of them has.
+  const much = amount(Number(Math.abs(change).toFixed(6)), currency);
+  return `${now}, ${much} ${change > 0 ? 'more' : 'less'} than ${since}`;
+};
+
+const daysOf = ({ points }: Curve): Markup => {
+  const [first, last] = [points[0], points.at(-1)];
+  if (first === undefined || last === undefined || first === last)
+    return html`<span>${shortDay(last?.day ?? '')}</span>`;
+  const span = dayNumberOf(last.day) - dayNumberOf(first.day);
+  // Between few days a label would stand beside its day.
+  const middle = span >= LABELLED_MIDDLE_DAYS && dayOfNumber(dayNumberOf(first.day) + Math.round(span / 2));
+  return html`<span>${shortDay(first.day)}</span>${
+      middle !== false && html`<span class="middle">${shortDay(middle)}</span>`
+    }<span>${shortDay(last.day)}</span>`;
+};
+
+export const curveFigure = (curve: Curve, id: string): Markup => {
+  const { title, currency, points } = curve;
+  const { ticks, shareOf } = scaleOf(points.map(({ value }) => value));
+  return figure({
+    id,
+    title,
+    summary: summaryOf(curve),
+    ticks: ticks.map((tick) => briefAmount(tick, currency)),
+    axis: daysOf(curve),
+    drawing: drawing(curve, shareOf),
+    columns: [
+      { name: 'Day', isNumber: false },
+      { name: 'Amount', isNumber: true },
+    ],
+    rows: points
+      .toReversed()
+      .map(({ day, value }) => [html`<time datetime="${day}">${shortDay(day)}</time>`, amount(value, currency)]),
+  });
+};

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { code, date, number, text, type Document } from '../document.ts';
+import { renderHtml } from './page.ts';
+
+const naming = { baseUrl: 'http://localhost', relationPrefix: 'svc' };
+const SENTENCE =
+  'It was not taken, because the shelf was full for most of that day: make room, and have it sent again.';
+const WHEN = '2026-07-01T10:00:00+0000';
+
+const step = (n: number): Document => ({
+  name: 'step',
+  links: [
+    { rel: 'order', href: 'http://localhost/orders/7', title: 'The order' },
+    { rel: 'note', href: `http://localhost/notes/${n}`, title: `Note ${n}` },
+  ],
+  embedded: [],
+  properties: [
+    text('id', `7-${n}`),
+    text('resource', 'order 7'),
+    text('reason', SENTENCE),
+    text('comment', null),
+    text('outcome', 'refused'),
+    { ...number('duration', 12), unit: 'ms' },
+    number('step', n),
+    date('date_created', WHEN),
+    code('answer', `<b>line ${n}</b>\n\n`),
+  ],
+});
+const order: Document = {
+  name: 'order',
+  links: [{ rel: 'customer', href: 'http://localhost/orders/7', title: 'Myself' }],
+  properties: [text('resource', 'order 7'), text('reason', SENTENCE), date('date_created', WHEN)],
+  embedded: [{ rel: 'steps', title: 'What was done', documents: [step(1), step(2)], isTimeline: true }],
+};
+
+const timelineOf = (document: Document): string => renderHtml(document, naming).split('<ol class="timeline">')[1] ?? '';
+const words = (page: string): string => page.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+
+test('each is told in its order: how it went and when in one line, the sentence, and what came along folded up', () => {
+  const page = renderHtml(order, naming);
+  assert.match(page, /<h2>What was done<\/h2>\s*<ol class="timeline">/);
+  const [, first = '', second = ''] = timelineOf(order).split('<li>');
+  assert.match(words(first), /^ Refused 1 July 2026 at 10:00 UTC 12 ms Step 1 It was not taken, .* Answer /);
+  assert.match(words(second), /Step 2 /);
+  assert.ok(first.includes('<pre>\n&lt;b&gt;line 1&lt;/b&gt;\n\n</pre>'), 'to be copied as it is');
+});
+
+test('what stands above of all of them, what is unset, and where it leads as well are not said again', () => {
+  const steps = timelineOf(order);
+  for (const absent of ['order 7', '7-1', 'Comment', 'The order']) assert.ok(!words(steps).includes(absent), absent);
+  assert.ok(steps.includes('href="/notes/2"'));
+  assert.ok(
+    renderHtml({ ...order, embedded: [{ rel: 'steps', documents: [], isTimeline: true }] }, naming).includes('None'),
+  );
+});

@@ -1,0 +1,38 @@
+/** Durations in few numbers, which add up however they were counted apart: how many took up to which of some bounds. */
+
+/** Milliseconds. Rows in the database were counted by them: another table of bounds is another column there. */
+export const BOUNDS_MS: readonly number[] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
+
+/** A count for each bound, of what took no longer and longer than the one before; the last is of what took longer than all. */
+export type Histogram = readonly number[];
+
+export const emptyHistogram = (): number[] => Array.from({ length: BOUNDS_MS.length + 1 }, () => 0);
+
+/** The place in a histogram of what took so long. */
+export const bucketOf = (durationMs: number): number => {
+  const at = BOUNDS_MS.findIndex((boundMs) => durationMs <= boundMs);
+  return at === -1 ? BOUNDS_MS.length : at;
+};
+
+export const added = (a: Histogram, b: Histogram): number[] =>
+  emptyHistogram().map((_, bucket) => (a[bucket] ?? 0) + (b[bucket] ?? 0));
+
+/**
+ * Milliseconds that the given share (0–1) took at most, null of nothing. Within a bucket it is as if they lay evenly, so it is off
+ * by no more than the width of one; what took longer than all bounds is told as the last of them, which is all that is known.
+ */
+export const quantileMs = (histogram: Histogram, share: number): number | null => {
+  const total = histogram.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  const rank = share * total;
+  let before = 0;
+  for (const [bucket, count] of histogram.entries()) {
+    if (count > 0 && before + count >= rank) {
+      const low = BOUNDS_MS[bucket - 1] ?? 0;
+      const high = BOUNDS_MS[bucket] ?? low;
+      return Math.round(low + (high - low) * Math.max(0, (rank - before) / count));
+    }
+    before += count;
+  }
+  return BOUNDS_MS.at(-1) ?? null;
+};

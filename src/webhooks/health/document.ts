@@ -1,0 +1,189 @@
+/** How a webhook fares, and how all of a store do, as the API shows it. */
+import { formatDate } from '#hypermedia/date.ts';
+import {
+  boolean,
+  date,
+  enumeration,
+  number,
+  text,
+  type Document,
+  type Link,
+  type Property,
+} from '#hypermedia/document.ts';
+import {
+  addressOfStore,
+  addressOfWebhook,
+  addressOfWebhooks,
+  linksAbove,
+  stateOf,
+  type WebhookState,
+} from '../document.ts';
+import { reasonOf } from '../history/reason.ts';
+import { p50, p95, successRate, type Failure, type Figures } from './figures.ts';
+import type { Health, Healths } from './read.ts';
+
+type Shown = { baseUrl: string; now: Date };
+
+const addressOfHealth = (id: number, baseUrl: string): string => `${addressOfWebhook(id, baseUrl)}/health`;
+const addressOfOverview = (storeId: number, baseUrl: string): string => `${addressOfStore(storeId, baseUrl)}/overview`;
+
+const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =>
+  date(name, at && formatDate(at, timeZone));
+
+/** When the hour began by the clocks of the store. */
+export const hourLabel = (at: Date, timeZone: string): string => formatDate(at, timeZone).slice(11, 16);
+
+const trend = (
+  name: string,
+  unit: string,
+  values: readonly (number | null)[],
+  labels: readonly string[],
+): Property => ({
+  name,
+  kind: 'trend',
+  value: values,
+  unit,
+  labels,
+});
+
+const counted = (figures: Figures): Property[] => [
+  number('attempts', figures.attempts),
+  number('delivered', figures.delivered),
+  { ...number('success_rate', successRate(figures)), unit: '%' },
+];
+
+const measured = (figures: Figures, timeZone: string): Property[] => {
+  const { hours } = figures;
+  const labels = hours.map(({ at }) => hourLabel(at, timeZone));
+  return [
+    ...counted(figures),
+    trend('success_trend', '%', hours.map(successRate), labels),
+    { ...number('duration_p50', p50(figures)), unit: 'ms' },
+    { ...number('duration_p95', p95(figures)), unit: 'ms' },
+    trend('duration_trend', 'ms', hours.map(p95), labels),
+  ];
+};
+
+const failureDocument = ({ outcome, attempts, hour }: Failure, { row, last }: Health, baseUrl: string): Document => {
+  const found = last.get(outcome);
+  const responseCode = found?.responseCode ?? null;
+  const logs = `${addressOfWebhook(row.id, baseUrl)}/logs?outcome=${encodeURIComponent(outcome)}`;
+  return {
+    name: 'failure',
+    links: [{ rel: 'logs', href: logs, title: 'The attempts that ended so' }],
+    embedded: [],
+    properties: [
+      text('outcome', outcome),
+      number('response_code', responseCode),
+      text('reason', reasonOf({ outcome, responseCode })),
+      number('attempts', attempts),
+      date('date_last', formatDate(found?.at ?? hour, row.timeZone)),
+    ],
+  };
+};
+
+/** What is wrong now, while something is: why the last attempt failed that did. */
+const reasonNow = ({ row, figures, last }: Health): string | null => {
+  const [latest] = figures.failures;
+  if (latest === undefined || row.consecutiveFailures === 0) return null;
+  return reasonOf({ outcome: latest.outcome, responseCode: last.get(latest.outcome)?.responseCode ?? null });
+};
+
+const linksOf = (row: Health['row'], baseUrl: string): Link[] => {
+  const webhook = addressOfWebhook(row.id, baseUrl);
+  return [
+    { rel: 'self', href: addressOfHealth(row.id, baseUrl), title: 'The health of this webhook' },
+    ...linksAbove(row, baseUrl),
+    {
+      rel: 'overview',
+      href: addressOfOverview(row.storeId, baseUrl),
+      title: 'The overview of the store',
+    },
+    { rel: 'statuses', href: `${webhook}/statuses`, title: 'The deliveries of this webhook' },
+    { rel: 'logs', href: `${webhook}/logs`, title: 'The attempts to deliver to this webhook' },
+  ];
+};
+
+export const healthDocument = (health: Health, { baseUrl, now }: Shown): Document => {
+  const { row, figures, pending } = health;
+  const { timeZone, probeAt } = row;
+  return {
+    name: 'health',
+    title: row.name,
+    links: linksOf(row, baseUrl),
+    embedded: [
+      {
+        rel: 'failures',
+        isTimeline: true,
+        documents: figures.failures.map((failure) => failureDocument(failure, health, baseUrl)),
+      },
+    ],
+    properties: [
+      number('webhook_id', row.id),
+      text('name', row.name),
+      enumeration('state', stateOf(row, now)),
+      // As the webhook itself has it.
+      boolean('is_active', row.isActive ? '1' : '0'),
+      number('consecutive_failures', row.consecutiveFailures),
+      text('reason', reasonNow(health)),
+      dateOrNull('paused_until', row.pausedUntil !== null && row.pausedUntil > now ? row.pausedUntil : null, timeZone),
+      enumeration('breaker', probeAt === null ? 'closed' : 'open'),
+      dateOrNull('date_next_probe', probeAt, timeZone),
+      ...measured(figures, timeZone),
+      number('pending', pending.pending),
+      dateOrNull('oldest_pending', pending.oldestAt, timeZone),
+    ],
+  };
+};
+
+/** What needs somebody comes first, and of the same state what delivers least. */
+const ORDER: readonly WebhookState[] = ['failing', 'paused', 'inactive', 'ok'];
+/** Nothing was tried: nothing is known to be wrong. */
+const UNTRIED = 101;
+
+const worstFirst = (healths: readonly Health[], now: Date): Health[] =>
+  healths.toSorted(
+    (a, b) =>
+      ORDER.indexOf(stateOf(a.row, now)) - ORDER.indexOf(stateOf(b.row, now)) ||
+      (successRate(a.figures) ?? UNTRIED) - (successRate(b.figures) ?? UNTRIED) ||
+      a.row.id - b.row.id,
+  );
+
+export const overviewDocument = (
+  { healths, together }: Healths,
+  { storeId }: { storeId: number },
+  shown: Shown,
+): Document => {
+  const { baseUrl, now } = shown;
+  const states = healths.map(({ row }) => stateOf(row, now));
+  const inState = (state: WebhookState): Property => number(state, states.filter((one) => one === state).length);
+  return {
+    name: 'overview',
+    title: 'How the webhooks fare',
+    links: [
+      {
+        rel: 'self',
+        href: addressOfOverview(storeId, baseUrl),
+        title: 'The overview of this store',
+      },
+      { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
+      { rel: 'webhooks', href: addressOfWebhooks(storeId, baseUrl), title: 'All webhooks of the store' },
+    ],
+    embedded: [
+      {
+        rel: 'healths',
+        title: 'Webhook by webhook',
+        documents: worstFirst(healths, now).map((health) => healthDocument(health, shown)),
+      },
+    ],
+    properties: [
+      number('total', healths.length),
+      ...ORDER.map(inState),
+      ...counted(together),
+      number(
+        'pending',
+        healths.reduce((sum, { pending }) => sum + pending.pending, 0),
+      ),
+    ],
+  };
+};

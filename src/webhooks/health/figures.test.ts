@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { emptyHistogram } from '#kernel/histogram.ts';
+import { chartsOfFigures } from './charts.ts';
+import { figuresOf, p50, successRate } from './figures.ts';
+import type { HourRow } from './queries.ts';
+
+const now = new Date('2026-07-01T10:20:00Z');
+
+const row = (hoursAgo: number, outcome: string, attempts: number, bucket = 0): HourRow => {
+  const durations = emptyHistogram();
+  durations[bucket] = attempts;
+  return { webhookId: 1, hour: new Date(Date.UTC(2026, 6, 1, 10 - hoursAgo)), outcome, attempts, durations };
+};
+
+test('the last 24 hours are the one that runs and the 23 before it', () => {
+  const { hours, attempts } = figuresOf([row(0, 'delivered', 1), row(23, 'delivered', 2), row(24, 'refused', 4)], now);
+  assert.deepEqual([hours.length, hours[0]?.attempts, hours.at(-1)?.attempts, attempts], [24, 2, 1, 3]);
+  assert.equal(hours[0]?.at.toISOString(), '2026-06-30T11:00:00.000Z');
+});
+
+test('one that failed of very many is not "100 %", and of nothing there is no rate', () => {
+  assert.equal(successRate(figuresOf([row(0, 'delivered', 1_000_000), row(0, 'gone', 1)], now)), 99.9);
+  assert.equal(successRate(figuresOf([row(0, 'delivered', 7)], now)), 100);
+  assert.equal(successRate(figuresOf([], now)), null);
+});
+
+test('how long answers took says nothing of what was never answered', () => {
+  const figures = figuresOf(
+    [row(0, 'delivered', 1, 3), row(0, 'unreachable:dns', 99, 0), row(0, 'blocked', 9, 0)],
+    now,
+  );
+  assert.equal(p50(figures), 75);
+  assert.equal(p50(figuresOf([row(0, 'timed_out:answer', 9, 11)], now)), null);
+});
+
+test('each way to fail is told once, the latest first', () => {
+  const rows = [row(3, 'refused', 5), row(9, 'refused', 2), row(1, 'timed_out:answer', 1), row(1, 'delivered', 9)];
+  assert.deepEqual(
+    figuresOf(rows, now).failures.map(({ outcome, attempts, hour }) => [outcome, attempts, hour.getUTCHours()]),
+    [
+      ['timed_out:answer', 1, 9],
+      ['refused', 7, 7],
+    ],
+  );
+});
+
+test('a chart says what it shows by the clocks of the store', () => {
+  const summaryOf = (rows: readonly HourRow[]) =>
+    chartsOfFigures(figuresOf(rows, now), 'Asia/Kolkata').bars?.[0]?.summary;
+  assert.equal(
+    summaryOf([row(0, 'delivered', 1_500), row(1, 'refused', 10), row(2, 'refused', 2)]),
+    '1,500 delivered (99.2 %), 12 failed, 10 of them in the hour from 14:30',
+  );
+  assert.equal(summaryOf([row(0, 'delivered', 5)]), '5 delivered (100 %), none failed');
+  assert.deepEqual(chartsOfFigures(figuresOf([], now), 'UTC'), { note: 'Nothing was sent in the last 24 hours.' });
+});

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { maintainPartitions } from '#database/partitions.ts';
+import { openPool } from '#database/pool.ts';
+import { dailyIdOf, dayOf, idOf, shardOf } from '#kernel/ids.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { overviewDocument } from './document.ts';
+import { listHealths } from './queries.ts';
+import { readHealths } from './read.ts';
+
+const WEBHOOKS = 100;
+const now = new Date('2026-07-01T10:20:00Z');
+const database = await testDatabase();
+/** One connection, so that what it did is all that was done. */
+const sql = openPool(database.address, { connections: 1, applicationName: 'test-health' });
+await maintainPartitions(sql, { now, retentionDays: 30, daysAhead: 1 });
+
+let next = 1_000_000;
+
+const addStore = async () => {
+  const storeId = (next += 1);
+  const shard = shardOf(storeId);
+  await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (${shard}, ${storeId}, 'Store', 'store.example.com', '', 'Asia/Kolkata', ${now}, ${now})`;
+  return { shard, storeId };
+};
+type Store = Awaited<ReturnType<typeof addStore>>;
+
+const day = dayOf(now);
+const idsOf = (shard: number, count: number) => Array.from({ length: count }, () => dailyIdOf(day, (next += 1), shard));
+
+/** Webhooks of which each has had something delivered and something refused in each of so many hours. */
+const addWebhooks = async ({ shard, storeId }: Store, count: number): Promise<number[]> => {
+  const ids = Array.from({ length: count }, () => idOf((next += 1), shard));
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, events, is_active, headers, retry_profile,
+      date_created, date_modified)
+    select ${shard}, id, ${storeId}, 'hook ' || id, 'partner_automation', '2', '{}', true, '{}', 'hour', ${now}, ${now}
+    from unnest(${ids}::bigint[]) as id`;
+  await sql`
+    insert into webhook_hour (shard, webhook_id, hour, outcome, attempts, durations)
+    select ${shard}, id, date_trunc('hour', ${now}::timestamptz) - make_interval(hours => ago), outcome, 10,
+      array[10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    from unnest(${ids}::bigint[]) as id, generate_series(0, 30) as ago, unnest(array['delivered', 'refused']) as outcome`;
+  return ids;
+};
+
+const addEvents = (shard: number, storeId: number, ids: readonly number[]) => sql`
+  insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+    date_created, body)
+  select ${shard}, id, ${storeId}, 'transaction', 'T', 'created', 1, 1, 'UTC', '',
+    ${now}::timestamptz - make_interval(mins => ${ids.length}::int - n::int), '{}'
+  from unnest(${ids as number[]}::bigint[]) with ordinality as e (id, n)`;
+
+const addPending = ({ shard, storeId }: Store, webhook: number | undefined, ids: readonly number[], epoch = 0) => sql`
+  insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+  select ${shard}, id, ${storeId}, ${webhook ?? 0}, ${epoch}, id, ${now} from unnest(${ids as number[]}::bigint[]) as id`;
+
+/** `among`: how many pending deliveries are counted. */
+const read = async (store: Store, among = 10) => {
+  const rows = await listHealths(sql, store, WEBHOOKS);
+  return readHealths(sql, store.shard, rows, { now, pendingLimit: among });
+};
+
+/** Of the whole database, since it was made; the asking included. */
+const transactions = async (): Promise<number> => {
+  await sql`select pg_stat_force_next_flush()`;
+  const [row] = await sql<{ n: number }[]>`
+    select xact_commit as n from pg_stat_database where datname = current_database()`;
+  return row?.n ?? 0;
+};
+const countedOf = async (act: () => Promise<unknown>): Promise<number> => {
+  const before = await transactions();
+  await act();
+  return (await transactions()) - before;
+};
+
+test('the overview of a hundred webhooks takes the statements of one', async () => {
+  const [small, large] = [await addStore(), await addStore()];
+  await addWebhooks(small, 1);
+  await addWebhooks(large, WEBHOOKS);
+  const [idle, ofOne, ofAll] = [
+    await countedOf(async () => {}),
+    await countedOf(() => read(small)),
+    await countedOf(() => read(large)),
+  ];
+  assert.equal(ofAll - idle, 4);
+  assert.equal(ofOne, ofAll);
+  const { embedded, properties } = overviewDocument(await read(large), large, { baseUrl: '', now });
+  assert.equal(embedded[0]?.documents.length, WEBHOOKS);
+  const attempts = properties.find(({ name }) => name === 'attempts');
+  assert.equal(attempts?.value, WEBHOOKS * 24 * 2 * 10, 'the hours before the last 24 count for nothing');
+});
+
+test('what is pending is counted so far and no further, without what a switch-off has ended, and the oldest is told', async () => {
+  const store = await addStore();
+  const [many, few, none] = await addWebhooks(store, 3);
+  const [ofMany, ofFew, dead] = [idsOf(store.shard, 30), idsOf(store.shard, 3), idsOf(store.shard, 2)];
+  await addEvents(store.shard, store.storeId, [...ofFew, ...ofMany, ...dead]);
+  await addPending(store, many, ofMany);
+  await addPending(store, few, ofFew, 1);
+  await addPending(store, few, dead, 0);
+  await sql`update webhook set epoch = 1 where shard = ${store.shard} and id = ${few ?? 0}`;
+  const { healths } = await read(store);
+  assert.deepEqual(
+    healths.map(({ row, pending }) => [row.id, pending.pending, pending.oldestAt?.toISOString()]),
+    [
+      [many, 10, '2026-07-01T09:49:00.000Z'],
+      [few, 3, '2026-07-01T09:46:00.000Z'],
+      [none, 0, undefined],
+    ],
+  );
+});
+
+test('of each way to fail the last attempt is told, with what it was answered', async () => {
+  const store = await addStore();
+  const [webhook] = await addWebhooks(store, 1);
+  const ids = idsOf(store.shard, 3);
+  for (const [n, [code, minute]] of [[500, 1] as const, [503, 9] as const, [200, 15] as const].entries())
+    await sql`
+      insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
+        response_code)
+      values (${store.shard}, ${ids[n] ?? 0}, 1, ${store.storeId}, ${webhook ?? 0}, ${ids[n] ?? 0},
+        ${new Date(Date.UTC(2026, 6, 1, 10, minute))}, 5, ${code === 200 ? 'delivered' : 'refused'}, ${code})`;
+  const { healths } = await read(store);
+  const told = [...(healths[0]?.last.values() ?? [])].map(({ outcome, responseCode, at }) => {
+    return { outcome, responseCode, at: at.toISOString() };
+  });
+  assert.deepEqual(told, [{ outcome: 'refused', responseCode: 503, at: '2026-07-01T10:09:00.000Z' }]);
+  await sql.end();
+});

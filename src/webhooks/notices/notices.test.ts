@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '#kernel/clock.ts';
+import { shardOf } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import type { Mail } from '#mail/mail.ts';
+import { startEngine } from '../../../test/setup/engine.ts';
+import { createNotices, type Notice } from './notices.ts';
+
+const { sql, addWebhook, addStore } = await startEngine();
+
+/** A webhook that was warned of, and the mails that its store gets by the time a stop is over. */
+const start = async () => {
+  const storeId = await addStore();
+  const webhookId = await addWebhook('https://hooks.example.com/', { storeId });
+  const shard = shardOf(webhookId);
+  await sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, is_warned)
+    values (${shard}, ${webhookId}, 0, 6, now(), true)`;
+  const mails: Mail[] = [];
+  const notices = createNotices({
+    sql,
+    clock: systemClock,
+    log: createLog('silent'),
+    mailer: { send: (mail) => void mails.push(mail) },
+    baseUrl: 'https://api.example.com',
+    deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
+  });
+  const told = async (about: Notice['about']): Promise<number> => {
+    notices.tell({ shard, webhookId, epoch: 0, about });
+    await notices.stop();
+    return mails.length;
+  };
+  return { storeId, webhookId, told, ...notices };
+};
+
+test('a warning is mailed; what a stop finds waiting is, and what comes later is not', async () => {
+  const { told } = await start();
+  assert.equal(await told('warning'), 1);
+  assert.equal(await told('warning'), 1);
+});
+
+test('a success, a switch-off or another epoch takes a warning back; that a webhook was switched off is told', async () => {
+  const [recovered, off, renewed] = [await start(), await start(), await start()];
+  await sql`
+    update webhook_state set consecutive_failures = 0, first_failure_at = null, is_warned = false
+    where webhook_id = ${recovered.webhookId}`;
+  await sql`update webhook set is_active = false, epoch = 1 where id = ${off.webhookId}`;
+  await sql`update webhook set epoch = 2 where id = ${renewed.webhookId}`;
+  for (const { told } of [recovered, off, renewed]) assert.equal(await told('warning'), 0);
+  const switched = await start();
+  await sql`update webhook set is_active = false, epoch = 1 where id = ${switched.webhookId}`;
+  assert.equal(await switched.told('failures'), 1);
+});
+
+test('of a webhook that is gone, or whose store has no address, nobody is told', async () => {
+  const [deleted, silent] = [await start(), await start()];
+  await sql`delete from webhook where id = ${deleted.webhookId}`;
+  await sql`update store set email = '' where id = ${silent.storeId}`;
+  for (const { told } of [deleted, silent]) assert.equal(await told('gone'), 0);
+});

@@ -1,0 +1,70 @@
+/** A recovery as the API shows it. */
+import { formatDate } from '#hypermedia/date.ts';
+import { date, enumeration, number, type Document } from '#hypermedia/document.ts';
+import type { Comparisons } from '#kernel/listing.ts';
+import { addressOfWebhook, linksAbove } from '../document.ts';
+import type { WebhookRow } from '../queries.ts';
+import type { RecoveryRow } from './queries.ts';
+
+/** How each property of a recovery is compared. */
+export const RECOVERY_PROPERTIES = {
+  id: 'number',
+  webhook_id: 'number',
+  state: 'text',
+  since: 'date',
+  events_total: 'number',
+  events_seen: 'number',
+  events_recovered: 'number',
+  date_created: 'date',
+  date_modified: 'date',
+  date_ended: 'date',
+} as const satisfies Comparisons;
+
+/** How often the page of one that is open asks how far it is. */
+const REFRESH_SECONDS = 3;
+
+export const addressOfRecoveries = (webhookId: number, baseUrl: string): string =>
+  `${addressOfWebhook(webhookId, baseUrl)}/recoveries`;
+
+export const addressOfRecovery = ({ id, webhookId }: Pick<RecoveryRow, 'id' | 'webhookId'>, baseUrl: string): string =>
+  `${addressOfRecoveries(webhookId, baseUrl)}/${id}`;
+
+export const isOpen = ({ state }: Pick<RecoveryRow, 'state'>): boolean => state === 'waiting' || state === 'running';
+
+/** What a cancellation is compared with: that it goes on is no change to who wants it to end. */
+export const versionOf = (row: Pick<RecoveryRow, 'state'>): string => (isOpen(row) ? 'open' : row.state);
+
+type Whose = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
+
+export const recoveryDocument = (row: RecoveryRow, { timeZone, ...webhook }: Whose, baseUrl: string): Document => ({
+  name: 'recovery',
+  title: `Recovery ${row.id}`,
+  version: versionOf(row),
+  links: [
+    { rel: 'self', href: addressOfRecovery(row, baseUrl), title: 'This recovery' },
+    ...linksAbove(webhook, baseUrl),
+    {
+      rel: 'recoveries',
+      href: addressOfRecoveries(row.webhookId, baseUrl),
+      title: 'All recoveries of the webhook',
+      crumb: 'Recoveries',
+    },
+    ...(isOpen(row)
+      ? [{ rel: 'cancel', href: `${addressOfRecovery(row, baseUrl)}/cancel`, title: 'Cancel this recovery' }]
+      : []),
+  ],
+  embedded: [],
+  ...(isOpen(row) && { refreshSeconds: REFRESH_SECONDS }),
+  properties: [
+    number('id', row.id),
+    number('webhook_id', row.webhookId),
+    enumeration('state', row.state),
+    date('since', formatDate(row.since, timeZone)),
+    number('events_total', row.eventsTotal),
+    { name: 'events_seen', value: row.eventsSeen, kind: 'progress', of: row.eventsTotal },
+    number('events_recovered', row.eventsRecovered),
+    date('date_created', formatDate(row.dateCreated, timeZone)),
+    date('date_modified', formatDate(row.dateModified, timeZone)),
+    date('date_ended', row.dateEnded === null ? null : formatDate(row.dateEnded, timeZone)),
+  ],
+});

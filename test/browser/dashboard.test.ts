@@ -1,0 +1,207 @@
+/** The pages of a store as one whole: found by clicking, searched, and used by the keyboard alone. No JavaScript. */
+import assert from 'node:assert/strict';
+import { after, test, type TestContext } from 'node:test';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { PASSWORD } from '../security/oauth-server.ts';
+import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { inhabit } from '../setup/inhabited.ts';
+import { assertAccessible, looks } from './looks.ts';
+
+const house = await inhabit({ isResolvable: true });
+const browser = 'skip' in needsChromium ? undefined : await openBrowser();
+after(() => browser?.close());
+const [orders, warehouse] = house.webhooks;
+const store = `/stores/${house.alpha}`;
+const cookies = [...house.browser.jar].map(([name, value]) => ({ name, value, url: house.origin }));
+
+const open = async (t: TestContext, options: BrowserContextOptions = {}): Promise<Page> => {
+  assert.ok(browser !== undefined);
+  const context = await browser.newContext({ javaScriptEnabled: false, baseURL: house.origin, ...options });
+  t.after(() => context.close());
+  return context.newPage();
+};
+const enter = async (t: TestContext, options: BrowserContextOptions = {}): Promise<Page> => {
+  const page = await open(t, options);
+  await page.context().addCookies(cookies);
+  return page;
+};
+
+const crumbs = (page: Page): Promise<string[]> => page.locator('.crumbs a').allInnerTexts();
+const currentTab = (page: Page): Promise<string> => page.locator('.tabs [aria-current]').innerText();
+
+test('from a delivery a person gets back to its webhook and its store, step by step', needsChromium, async (t) => {
+  const page = await enter(t);
+  await page.goto(`/webhooks/${warehouse}/statuses`);
+  await page.getByRole('rowheader').getByRole('link').first().click();
+  assert.deepEqual(await crumbs(page), ['Store', 'Webhooks', 'Warehouse', 'Deliveries']);
+  for (const [step, left] of [
+    ['Deliveries', ['Store', 'Webhooks', 'Warehouse']],
+    ['Warehouse', ['Store', 'Webhooks']],
+    ['Webhooks', ['Store']],
+    ['Store', []],
+  ] as const) {
+    assert.equal(await page.locator('.tabs strong').innerText(), 'Alpha');
+    assert.equal(await currentTab(page), 'Webhooks');
+    await page.locator('.crumbs').getByRole('link', { name: step, exact: true }).click();
+    assert.deepEqual(await crumbs(page), left);
+  }
+  for (const place of ['Overview', 'Webhooks', 'Events', 'Members', 'Store']) {
+    await page.locator('.tabs').getByRole('link', { name: place, exact: true }).click();
+    assert.equal(await currentTab(page), place);
+  }
+});
+
+test(
+  'a search says what it found, keeps what was asked for, and drops one thing after the other',
+  needsChromium,
+  async (t) => {
+    await house.sql`update store set time_zone = 'Europe/Berlin' where id = ${house.alpha}`;
+    t.after(() => house.sql`update store set time_zone = 'UTC' where id = ${house.alpha}`);
+    const page = await enter(t);
+    await page.goto(`${store}/events`);
+    await page.locator('.search > summary').click();
+    await page.getByLabel('Resource type').selectOption('transaction');
+    await page.getByLabel('Date created after').fill('2026-07-01T11:59');
+    await page.getByRole('button', { name: 'Search' }).click();
+    const asked = new URL(page.url()).searchParams;
+    assert.deepEqual(
+      [...asked],
+      [
+        ['resource_type', 'transaction'],
+        ['date_created:greaterthan', '2026-07-01T11:59:00+0200'],
+      ],
+    );
+    assert.equal(await page.getByRole('row').count(), 2, 'one event, and the heads of the columns');
+    assert.equal(await page.getByLabel('Date created after').inputValue(), '2026-07-01T11:59');
+    await page.getByLabel('Date created after').fill('2026-07-01T12:01');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.getByText('No events are as you asked for them.').waitFor();
+    await page.locator('.filters').getByRole('link', { name: 'Date created after' }).click();
+    assert.deepEqual([...new URL(page.url()).searchParams.keys()], ['resource_type']);
+    assert.equal(await page.getByRole('row').count(), 2);
+  },
+);
+
+test('a store owner lets somebody in by their address, and takes them out again', needsChromium, async (t) => {
+  const page = await enter(t);
+  await page.goto(`${store}/members`);
+  await page.locator('summary', { hasText: 'Add a member' }).click();
+  await page.getByLabel('Email').fill('nobody@example.com');
+  await page.getByLabel('Role').selectOption('Member');
+  await page.getByRole('button', { name: 'Add a member' }).click();
+  await page.getByText('Nobody signs in here with this address').first().waitFor();
+  await page.getByLabel('Email').fill(house.bob);
+  await page.getByRole('button', { name: 'Add a member' }).click();
+  assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), house.bob);
+  await page.locator('summary', { hasText: 'Remove the member' }).click();
+  await page.getByText('the apps that they let into it stop at once').waitFor();
+  await page.getByRole('button', { name: 'Remove the member' }).click();
+  await page.getByText('It is deleted.').waitFor();
+  assert.equal(await page.getByRole('link', { name: house.bob }).count(), 0);
+});
+
+/** Goes on from link to field to button until one is called so. A person would give up sooner. */
+const TABS_MAX = 60;
+/** What has the focus, as it is called: by its label, or by what stands in it. */
+const FOCUSED = `(() => {
+  const { activeElement: at } = document;
+  const words = [...(at.labels ?? [])].map(({ textContent }) => textContent).join(' ');
+  return (words || at.getAttribute('aria-label') || at.textContent).replaceAll(/\\s+/g, ' ').trim();
+})()`;
+const tabTo = async (page: Page, name: RegExp): Promise<void> => {
+  const seen: string[] = [];
+  for (let tabs = 0; tabs < TABS_MAX; tabs += 1) {
+    await page.keyboard.press('Tab');
+    const called = await page.evaluate<string>(FOCUSED);
+    if (name.test(called)) return;
+    seen.push(called);
+  }
+  assert.fail(`nothing is called ${String(name)}: ${seen.join(' · ')}`);
+};
+const go = async (page: Page, name: RegExp): Promise<void> => {
+  await tabTo(page, name);
+  await Promise.all([page.waitForEvent('load'), page.keyboard.press('Enter')]);
+};
+
+test(
+  'by the keyboard alone: sign in, change a webhook, find out why a delivery failed, sign out',
+  needsChromium,
+  async (t) => {
+    const page = await open(t);
+    const { keyboard } = page;
+    await page.goto('/sign-in');
+    await keyboard.press('Tab');
+    assert.equal(await page.locator(':focus').innerText(), 'Skip to the content');
+    await tabTo(page, /^E-mail/);
+    await keyboard.type(house.ada);
+    await tabTo(page, /^Password/);
+    await keyboard.type(PASSWORD);
+    await keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Your stores' }).waitFor();
+    await go(page, /^Alpha$/);
+    await go(page, /^Webhooks$/);
+    await go(page, /^Warehouse$/);
+    await page.getByRole('heading', { level: 1, name: 'Warehouse' }).waitFor();
+
+    await tabTo(page, /^Change this webhook$/);
+    await keyboard.press('Space');
+    await tabTo(page, /^Name/);
+    await keyboard.press('End');
+    await keyboard.type(' of the south');
+    await tabTo(page, /^Active/);
+    await keyboard.press('ArrowDown');
+    await go(page, /^Save$/);
+    await page.getByText('Your changes are saved.').waitFor();
+    await page.getByRole('heading', { level: 1, name: 'Warehouse of the south' }).waitFor();
+
+    await go(page, /^Deliveries$/);
+    await tabTo(page, /^Search$/);
+    await keyboard.press('Enter');
+    await tabTo(page, /^Status/);
+    await keyboard.type('Fail');
+    await go(page, /^Search$/);
+    assert.equal(new URL(page.url()).search, '?status=failed');
+    await go(page, /^Transaction .+ \w+$/);
+    assert.match(await page.locator('main').innerText(), /Your endpoint answered 500/);
+    await go(page, /^Sign out$/);
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.goto(store);
+    assert.equal(new URL(page.url()).pathname, '/sign-in');
+  },
+);
+
+const PAGES: readonly (readonly [name: string, path: string])[] = [
+  ['home', '/'],
+  ['stores', '/stores'],
+  ['store', store],
+  ['webhooks', `${store}/webhooks`],
+  ['webhooks of a store that has none', `/stores/${house.beta}/webhooks`],
+  ['webhook', `/webhooks/${orders}`],
+  ['deliveries, searched', `/webhooks/${orders}/statuses?status=successful&date_created:greaterthan=2026-01-01`],
+  ['deliveries, none found', `/webhooks/${orders}/statuses?status=failed`],
+  ['attempts', `/webhooks/${orders}/logs`],
+  ['recoveries', `/webhooks/${orders}/recoveries`],
+  ['recovery', `/webhooks/${orders}/recoveries/${house.recovery}`],
+  ['events', `${store}/events`],
+  ['event', `${store}/events/${house.events[1]}`],
+  ['payload', `${store}/events/${house.events[1]}/payload`],
+  ['members', `${store}/members`],
+  ['member', `${store}/members/${house.adaId}`],
+  ['connected apps', `/users/${house.adaId}/grants`],
+  ['nothing', '/webhooks/9'],
+  ['a query that cannot be read', `${store}/events?x=1`],
+];
+
+for (const [look, rules, options] of looks) {
+  test(`axe finds nothing on any page of a store, ${look}`, needsChromium, async (t) => {
+    const page = await enter(t, { ...options, javaScriptEnabled: true });
+    for (const [name, path] of PAGES) {
+      await t.test(name, async () => {
+        if (options.viewport) await page.setViewportSize(options.viewport);
+        await page.goto(path);
+        await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
+        await assertAccessible(page, rules);
+      });
+    }
+  });
+}

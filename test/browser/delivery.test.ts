@@ -1,0 +1,98 @@
+/** A store owner who reads "failed" finds out why in two clicks, and sends it again with one: without JavaScript. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { PASSWORD } from '../security/oauth-server.ts';
+import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { inhabit } from '../setup/inhabited.ts';
+import { until } from '../setup/until.ts';
+import { assertAccessible, looks } from './looks.ts';
+
+const house = await inhabit({ isResolvable: true });
+const browser = 'skip' in needsChromium ? undefined : await openBrowser();
+after(() => browser?.close());
+const [, warehouse] = house.webhooks;
+
+/** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
+const PICTURES = process.env['PICTURES'];
+const picture = async (page: Page, name: string): Promise<void> => {
+  if (PICTURES !== undefined) await page.screenshot({ path: `${PICTURES}/${name}.png`, fullPage: true });
+};
+
+const open = async (page: Page, path: string): Promise<void> => {
+  await page.goto(`${house.origin}${path}`);
+  await page.getByRole('heading', { level: 1 }).waitFor();
+};
+const signIn = async (page: Page): Promise<void> => {
+  await open(page, '/sign-in');
+  await page.getByLabel('E-mail').fill(house.ada);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.waitForLoadState();
+};
+const textOf = async (page: Page): Promise<string> => (await page.locator('main').innerText()).replaceAll(/\s+/g, ' ');
+const setActive = async (is_active: '0' | '1'): Promise<void> => {
+  assert.equal((await house.call('PATCH', `/webhooks/${warehouse}`, { body: { is_active } })).status, 200);
+};
+
+test('a delivery’s page says why it failed and what was sent, and sends it again', needsChromium, async (t) => {
+  assert.ok(browser !== undefined);
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  t.after(() => context.close());
+  const page = await context.newPage();
+  await signIn(page);
+  await open(page, `/webhooks/${warehouse}`);
+  await page.getByRole('link', { name: 'Deliveries', exact: true }).first().click();
+  await page.getByRole('rowheader').getByRole('link').first().click();
+  assert.match(await textOf(page), /Your endpoint answered 500: something failed in it\. Look into its log/);
+  await picture(page, 'delivery-pending');
+  assert.equal(await page.getByRole('button', { name: 'Send it again' }).count(), 0, 'it is tried again anyway');
+
+  const attempts = page.getByRole('heading', { name: 'Attempts' }).locator('..').getByRole('listitem');
+  assert.equal(await attempts.count(), 1);
+  const attempt = attempts.first();
+  assert.match(await attempt.innerText(), /^Refused\s[^]*2026[^]*\d+ ms\s[^]*Response code\s+500/);
+  const answer = attempt.getByText('The shelf is full');
+  assert.equal(await answer.isVisible(), false, 'what came back is folded up');
+  await attempt.locator('summary', { hasText: 'Response body' }).click();
+  await answer.waitFor();
+  const request = page.getByRole('heading', { name: 'Request' }).locator('..');
+  assert.match(await request.innerText(), /As sent\s+Yes/);
+  const signed = /webhook-signature: (v1,\S+)/.exec(await request.innerText())?.[1];
+  assert.equal(signed, house.receiver.got.find(({ path }) => path === '/fails')?.headers['webhook-signature']);
+
+  await setActive('0');
+  await setActive('1');
+  house.receiver.answer((_got, response) => void response.writeHead(200).end('Thank you'));
+  await page.reload();
+  await picture(page, 'delivery-failed');
+  const before = page.url();
+  await page.getByRole('button', { name: 'Send it again' }).click();
+  await page.getByText('It has begun.').waitFor();
+  assert.notEqual(new URL(page.url()).pathname, new URL(before).pathname, 'one lands on what came of it');
+  await until(
+    async () => {
+      await page.reload();
+      return textOf(page);
+    },
+    (text) => text.includes('Successful'),
+  );
+  assert.match(await page.getByRole('listitem').filter({ hasText: ' ms' }).innerText(), /Delivered/);
+  await picture(page, 'delivery-successful');
+});
+
+for (const [look, rules, options] of looks) {
+  test(`axe finds nothing on it, ${look}`, needsChromium, async (t) => {
+    assert.ok(browser !== undefined);
+    const [row] = await house.sql<{ id: number }[]>`
+      select delivery_id as id from attempt where webhook_id = ${warehouse ?? 0} and outcome = 'refused' limit 1`;
+    const context = await browser.newContext(options);
+    t.after(() => context.close());
+    const page = await context.newPage();
+    await signIn(page);
+    await open(page, `/webhooks/${warehouse}/statuses/${row?.id}`);
+    for (const summary of await page.locator('.timeline summary').all()) await summary.click();
+    await picture(page, `delivery-${look}`);
+    await assertAccessible(page, rules);
+  });
+}

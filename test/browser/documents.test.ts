@@ -1,0 +1,53 @@
+/** Every command in the documents, run as it stands there: in bash, in a fresh copy, with a person in Chromium. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { needsChromium } from '../setup/chromium.ts';
+import { installedCopy } from '../docs/installed.ts';
+import { readPages, type Page } from '../docs/page.ts';
+import { readWithShell, whyNotRun } from '../docs/reader.ts';
+import { startShell, type Running } from '../docs/shell.ts';
+
+/** A page that cannot be tried is a page that nobody has tried. */
+const NOT_RUN_MAX = 12;
+const isRead = ({ path }: Page): boolean => path === 'README.md' || path.startsWith('docs/');
+/** The README comes first: it starts the server that all others ask. */
+const rank = ({ path }: Page): string => (path === 'README.md' ? '' : path);
+
+const pages = readPages()
+  .filter(isRead)
+  .filter(({ blocks }) => blocks.some(({ language }) => language === 'sh'))
+  .toSorted((a, b) => rank(a).localeCompare(rank(b)));
+
+test('few commands of the documents are not run, each for a reason', (t) => {
+  const notRun = pages.flatMap(({ path, blocks }) =>
+    blocks.flatMap((block) => {
+      const why = whyNotRun(block);
+      return why === undefined ? [] : [`${path}:${block.line}: ${why}`];
+    }),
+  );
+  for (const line of notRun) t.diagnostic(`not run: ${line}`);
+  assert.ok(notRun.length <= NOT_RUN_MAX, notRun.join('\n'));
+});
+
+test('every command of the documents does what its page says', needsChromium, async (t) => {
+  const place = await installedCopy();
+  t.after(() => place.remove());
+  const running: Running[] = [];
+  t.after(async () => {
+    for (const { end } of running.toReversed()) await end();
+  });
+  const read = async (page: Page): Promise<void> => {
+    const shell = await startShell(place.path, join(place.path, '.notes', page.path), place.env);
+    try {
+      await readWithShell(page, shell, place, running);
+    } finally {
+      await shell.close();
+    }
+  };
+  const [readme, ...others] = pages;
+  assert.equal(readme?.path, 'README.md');
+  // Without its server none of the others could be tried.
+  await read(readme);
+  for (const page of others) await t.test(page.path, () => read(page));
+});

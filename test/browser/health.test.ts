@@ -1,0 +1,51 @@
+/** How webhooks fare, as a store owner sees it: in light and dark and on a phone. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { needsChromium, openBrowser } from '../setup/chromium.ts';
+import { inhabit } from '../setup/inhabited.ts';
+import { passDay } from '../setup/passed-day.ts';
+import { assertAccessible, looks } from './looks.ts';
+
+const house = await inhabit({ isResolvable: true });
+const browser = 'skip' in needsChromium ? undefined : await openBrowser();
+after(() => browser?.close());
+
+/** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
+const PICTURES = process.env['PICTURES'];
+
+await passDay(house);
+
+const pages = [
+  { name: 'overview', path: `/stores/${house.alpha}/overview`, of: 'Success trend' },
+  { name: 'health', path: `/webhooks/${house.webhooks[1]}/health`, of: 'Success trend' },
+  { name: 'webhook', path: `/webhooks/${house.webhooks[1]}` },
+  { name: 'store', path: `/stores/${house.alpha}` },
+] as const;
+
+for (const [look, rules, options] of looks) {
+  test(`the charts of webhooks are seen and heard ${look}`, needsChromium, async (t) => {
+    assert.ok(browser !== undefined);
+    const context = await browser.newContext(options);
+    t.after(() => context.close());
+    await context.addCookies([...house.browser.jar].map(([name, value]) => ({ name, value, url: house.origin })));
+    const page = await context.newPage();
+    for (const { name: called, path, ...trend } of pages) {
+      await page.goto(house.origin + path);
+      const chart = page.getByRole('img', { name: 'Attempts in the last 24 hours' });
+      assert.equal(await chart.count(), 1, called);
+      assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: what failed is drawn`);
+      assert.match((await chart.locator('desc').textContent()) ?? '', /failed, \d+ of them in the hour from/);
+      if ('of' in trend) {
+        const line = page.getByRole('img', { name: `${trend.of}: From 0 % (` }).first();
+        assert.ok((await line.boundingBox())?.width, `${called}: the trend is drawn`);
+      }
+      if (PICTURES !== undefined)
+        await page.screenshot({ path: `${PICTURES}/${called}-${look.replaceAll(' ', '-')}.png`, fullPage: true });
+    }
+    for (const { path } of pages) {
+      await page.goto(house.origin + path);
+      await assertAccessible(page, rules);
+      if (options.viewport) await page.setViewportSize(options.viewport);
+    }
+  });
+}

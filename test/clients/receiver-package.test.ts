@@ -1,0 +1,164 @@
+/** packages/receiver as it is published, and its examples as processes that the engine delivers to. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import type * as receiver from '#receiver';
+import { VERSION } from '#version.ts';
+import { endings } from '../setup/endings.ts';
+import { KEY, startEngine } from '../setup/engine.ts';
+import { resolverOf, startNameServer } from '../setup/name-server.ts';
+import { startReceiver, type Got } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+import { compile, installPacked, PACKAGE } from './receiver/packed.ts';
+import { NOW, sent } from './receiver/sent.ts';
+
+const EXAMPLES = ['node', 'express', 'fastify', 'hono'];
+const PACKED_BYTES = 10_000;
+
+const ends = endings();
+const { folder, packed } = await installPacked(ends);
+
+test('the package has no dependencies, the version of the project, JavaScript with types, and stays small', async (t) => {
+  const manifest = JSON.parse(await readFile(join(PACKAGE, 'package.json'), 'utf8')) as Record<string, unknown>;
+  assert.deepEqual(
+    Object.keys(manifest).filter((name) => /dependencies/i.test(name)),
+    [],
+  );
+  assert.equal(manifest['version'], VERSION);
+  const paths = packed.files.map(({ path }) => path).toSorted();
+  const modules = paths.flatMap((path) => /^dist\/(.+)\.js$/.exec(path)?.[1] ?? []);
+  assert.ok(modules.includes('receiver'));
+  const emitted = modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]);
+  assert.deepEqual(paths, ['LICENSE', 'README.md', ...emitted, 'package.json'].toSorted());
+  for (const name of modules) {
+    const code = await readFile(join(folder, 'node_modules/@halcyon/receiver/dist', `${name}.js`), 'utf8');
+    for (const [, from = ''] of code.matchAll(/\bfrom '([^']+)'/g)) assert.match(from, /^\.\/\w+\.js$/);
+  }
+  t.diagnostic(`${packed.size} bytes packed, ${packed.unpackedSize} unpacked`);
+  assert.ok(packed.size < PACKED_BYTES, `${packed.size} bytes packed`);
+});
+
+test('what was packed verifies and decrypts as JavaScript', async () => {
+  const entry = pathToFileURL(join(folder, 'node_modules/@halcyon/receiver/dist/receiver.js'));
+  const { verifyDelivery } = (await import(entry.href)) as Pick<typeof receiver, 'verifyDelivery'>;
+  const now = () => NOW;
+  const delivery = await verifyDelivery({ ...sent({ isEncrypted: true }), keys: [KEY], now });
+  assert.deepEqual(delivery.json(), { id: 70012, name: 'Zoë' });
+  await assert.rejects(verifyDelivery({ ...sent(), body: '{}', keys: [KEY], now }), { code: 'bad_signature' });
+});
+
+test('its types are taken with the module resolution of Node and of bundlers, with and without a DOM', async () => {
+  const use = `import { verifyDelivery, WebhookError, type Delivery } from '@halcyon/receiver';
+    export const take = async (headers: Record<string, string | string[] | undefined>, body: Uint8Array): Promise<Delivery> =>
+      verifyDelivery({ headers, body, keys: [undefined, 'key'], headerPrefix: undefined });
+    export const status = (error: unknown): number => (error instanceof WebhookError ? error.status : 500);\n`;
+  await writeFile(join(folder, 'consumer.ts'), use);
+  const node = { module: 'nodenext', lib: ['es2022'], types: [] };
+  const bundler = { module: 'esnext', moduleResolution: 'bundler', lib: ['es2022', 'dom'], types: [] };
+  for (const settings of [node, bundler]) assert.equal(await compile(folder, settings, ['consumer.ts']), '');
+  await writeFile(join(folder, 'wrong.ts'), use.replace('status : 500', 'code : 500'));
+  assert.match(await compile(folder, node, ['wrong.ts']), /wrong\.ts.*is not assignable to type 'number'/);
+  const all = { module: 'nodenext', types: ['node'], skipLibCheck: true };
+  assert.equal(await compile(folder, all, ['examples']), '');
+});
+
+test('the receiver that the documents begin with takes what is genuine, once, and says what is wrong', async () => {
+  const pages = [join(PACKAGE, 'README.md'), join(PACKAGE, '../../docs/webhooks.md')];
+  const [code, shown] = await Promise.all(
+    pages.map(async (page) => /```js\n(.*?)```/s.exec(await readFile(page, 'utf8'))?.[1] ?? ''),
+  );
+  assert.equal(code, shown);
+  const queued: unknown[] = [];
+  Object.assign(globalThis, { queue: { add: (...given: unknown[]) => queued.push(given) } });
+  process.env['WEBHOOK_KEY'] = KEY;
+  await writeFile(join(folder, 'hook.js'), code ?? '');
+  const { default: hook } = (await import(pathToFileURL(join(folder, 'hook.js')).href)) as {
+    default: (request: Request) => Promise<Response>;
+  };
+  const { headers, body } = sent({ now: new Date() });
+  const post = async (content: string) =>
+    (await hook(new Request('http://localhost/hook', { method: 'POST', headers, body: content }))).status;
+  const genuine = Buffer.from(body).toString();
+  assert.deepEqual([await post(genuine), await post(genuine), await post(`${genuine} `)], [204, 204, 401]);
+  assert.deepEqual(queued, [['transaction/created', { id: 70012, name: 'Zoë' }]]);
+});
+
+/** An example as a process of its own, on any free port. */
+const startExample = async (name: string) => {
+  const child = spawn(process.execPath, [join(folder, 'examples', `${name}.ts`)], {
+    env: { PATH: process.env['PATH'] ?? '', WEBHOOK_KEY: KEY, PORT: '0' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [complaints, closed] = [text(child.stderr), once(child, 'close')];
+  ends.after(async () => {
+    child.kill('SIGKILL');
+    await closed;
+  });
+  const lines: string[] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  const port = await until(
+    async () => /port: (\d+)/.exec(lines.join(' '))?.[1],
+    (found) => found !== undefined || child.exitCode !== null,
+  );
+  if (port === undefined) throw new Error(`${name} ended: ${await complaints}`);
+  return { name, port, events: () => lines.filter((line) => line.startsWith('transaction/')) };
+};
+
+/** The same once more, or changed; `fetch` counts and connects by itself. */
+const post = async (port: string, { headers, body }: Got): Promise<number> => {
+  const {
+    host: _host,
+    connection: _connection,
+    'content-length': _length,
+    ...rest
+  } = headers as Record<string, string>;
+  const init = { method: 'POST', headers: rest, body: new Uint8Array(body) };
+  return (await fetch(`http://127.0.0.1:${port}/hook`, init)).status;
+};
+
+test('each example takes what the engine delivers, plain and encrypted, once; what was changed is answered 401', async () => {
+  const names = await startNameServer();
+  names.say(() => ({ addresses: ['127.0.0.1'] }));
+  const [engine, recorder] = [await startEngine({ resolve: resolverOf(names) }), await startReceiver()];
+  const examples = await Promise.all(EXAMPLES.map(startExample));
+  const urls = examples.flatMap(({ port }) => [
+    `http://127.0.0.1:${port}/hook`,
+    `http://shop.example.com:${port}/hook`,
+  ]);
+  for (const url of [...urls, recorder.url]) await engine.addWebhook(url);
+  const worker = await engine.startWorker();
+  await engine.publish([70012], worker);
+  await recorder.until(1);
+  const [got] = recorder.got;
+  assert.ok(got !== undefined);
+  for (const { name, port, events } of examples) {
+    const two = await until(
+      async () => events().length,
+      (count) => count >= 2,
+    );
+    assert.equal(two, 2, name);
+    assert.deepEqual([await post(port, got), await post(port, got)], [204, 204], name);
+    assert.equal(await post(port, { ...got, body: Buffer.concat([got.body, Buffer.from(' ')]) }), 401, name);
+    // What it prints it prints before it answers, and to a pipe, which is written to at once.
+    assert.equal(
+      await until(
+        async () => events().length,
+        (count) => count >= 3,
+      ),
+      3,
+      `${name} dropped the duplicate`,
+    );
+    for (const line of events()) assert.match(line, /^transaction\/created \{/);
+  }
+  const ended = await until(
+    () => engine.sql<{ state: string }[]>`select state from delivery_done`,
+    (rows) => rows.length === urls.length + 1,
+  );
+  assert.deepEqual(new Set(ended.map(({ state }) => state)), new Set(['successful']));
+});

@@ -1,0 +1,151 @@
+/** What packages/receiver takes and refuses, beside other people's packages. */
+import assert from 'node:assert/strict';
+import { createCipheriv, createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { compactDecrypt, CompactEncrypt } from 'jose';
+import { Webhook as Standard } from 'standardwebhooks';
+import { Webhook as Svix } from 'svix';
+import { rememberIds, verifyDelivery, WebhookError, type Arrival } from '#receiver';
+import { KEY, NOW, OTHER, sent, TYPE, type Sent } from './receiver/sent.ts';
+
+const PACKAGE = join(import.meta.dirname, '../../packages/receiver');
+const ENCRYPTED = 'application/jose';
+const now = () => NOW;
+const verify = (delivery: Sent, keys: Arrival['keys'] = [KEY]) => verifyDelivery({ ...delivery, keys, now });
+const cipherKey = (key: string): Buffer => createHash('sha256').update(key).digest();
+const without = ({ headers, body }: Sent, name: string): Sent => {
+  const { [name]: _left, ...rest } = headers;
+  return { headers: rest, body };
+};
+const refuses = (found: Promise<unknown>, code: string, message: RegExp) =>
+  assert.rejects(found, (error) => {
+    assert.ok(error instanceof WebhookError, String(error));
+    assert.equal(error.code, code);
+    assert.equal(error.status, ['no_key', 'not_raw'].includes(code) ? 500 : 401);
+    assert.match(error.message, message);
+    return true;
+  });
+
+test('what standardwebhooks and svix sign is taken, and what they do not', async () => {
+  const delivery = sent();
+  const text = Buffer.from(delivery.body).toString();
+  const id = delivery.headers['webhook-id'] ?? '';
+  for (const signer of [new Standard(KEY), new Svix(KEY)]) {
+    const theirs = { ...delivery.headers, 'webhook-signature': signer.sign(id, NOW, text) };
+    await verify({ ...delivery, headers: theirs });
+    const late = { ...theirs, 'webhook-signature': signer.sign(id, new Date(NOW.getTime() + 1_000), text) };
+    await refuses(verify({ ...delivery, headers: late }), 'bad_signature', /raw/);
+  }
+});
+
+test('what jose encrypts is opened, and jose opens what the engine encrypts for us', async () => {
+  const plain = Buffer.from('{"id":1}');
+  const jwe = await new CompactEncrypt(plain)
+    .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', cty: 'hal+json' })
+    .encrypt(cipherKey(KEY));
+  const theirs = await verify(sent({ body: Buffer.from(jwe), contentType: `${ENCRYPTED}; charset=utf-8` }), [
+    OTHER,
+    KEY,
+  ]);
+  assert.deepEqual([theirs.contentType, theirs.json()], [TYPE, { id: 1 }]);
+  const ours = sent({ body: plain, isEncrypted: true });
+  assert.deepEqual(Buffer.from((await compactDecrypt(ours.body, cipherKey(KEY))).plaintext), plain);
+  assert.deepEqual((await verify(ours)).json(), { id: 1 });
+});
+
+test('both signatures are demanded: the hex one says nothing of the time, the other could be moved along the body', async () => {
+  const delivery = sent();
+  await refuses(verify(without(delivery, 'webhook-signature')), 'missing_header', /webhook-signature is missing/);
+  await refuses(verify(without(delivery, 'service-webhook-signature')), 'missing_header', /Service-Webhook-Signature/);
+  for (const name of ['webhook-signature', 'service-webhook-signature']) {
+    const foreign = { ...delivery.headers, [name]: sent({ key: OTHER }).headers[name] ?? '' };
+    await refuses(verify({ ...delivery, headers: foreign }), 'bad_signature', /^No key fits/);
+  }
+});
+
+test('of a header full of signatures the first eight are read, and versions that are not known are passed over', async () => {
+  const delivery = sent();
+  const right = delivery.headers['webhook-signature'] ?? '';
+  const wrong = sent({ key: OTHER }).headers['webhook-signature'] ?? '';
+  const among = (before: number) => {
+    const list = `${`${wrong} `.repeat(before)}${right} v1a,AAAA`;
+    return verify({ ...delivery, headers: { ...delivery.headers, 'webhook-signature': list } });
+  };
+  assert.equal((await among(7)).attempt, 2);
+  await refuses(among(8), 'bad_signature', /^No key fits/);
+});
+
+const sealed = (head: object, { nonceBytes = 12, wrapped = '' } = {}): Sent => {
+  const first = Buffer.from(JSON.stringify(head)).toString('base64url');
+  const nonce = Buffer.alloc(nonceBytes, 1);
+  const cipher = createCipheriv('aes-256-gcm', cipherKey(KEY), nonce).setAAD(Buffer.from(first));
+  const text = Buffer.concat([cipher.update('{}'), cipher.final()]);
+  const rest = [nonce, text, cipher.getAuthTag()].map((part) => part.toString('base64url'));
+  return sent({ body: Buffer.from([first, wrapped, ...rest].join('.')), contentType: ENCRYPTED });
+};
+const GOOD = { alg: 'dir', enc: 'A256GCM' };
+
+test('a JWE is refused for any other algorithm, compression, extension or shape, though all of it is signed', async () => {
+  assert.equal((await verify(sealed(GOOD))).contentType, 'application/octet-stream');
+  const wrong: readonly (readonly [Sent, RegExp])[] = [
+    [sealed({ ...GOOD, alg: 'A256KW' }), /only alg dir/],
+    [sealed({ ...GOOD, enc: 'A128GCM' }), /only alg dir/],
+    [sealed({ ...GOOD, zip: 'DEF' }), /zip and crit/],
+    [sealed({ ...GOOD, crit: ['exp'] }), /zip and crit/],
+    [sealed(GOOD, { wrapped: 'AAAA' }), /direct key/],
+    [sealed(GOOD, { nonceBytes: 16 }), /another length/],
+    [sent({ body: Buffer.from('a.b.c'), contentType: ENCRYPTED }), /compact JWE/],
+    [sent({ body: Buffer.from('bm8..AAAA.AAAA.AAAA'), contentType: ENCRYPTED }), /head is no JSON/],
+  ];
+  for (const [delivery, message] of wrong) await refuses(verify(delivery), 'not_decrypted', message);
+  const foreign = sent({
+    body: Buffer.from(await new CompactEncrypt(Buffer.from('{}')).setProtectedHeader(GOOD).encrypt(cipherKey(OTHER))),
+    contentType: ENCRYPTED,
+  });
+  await refuses(verify(foreign), 'not_decrypted', /none of the keys/);
+});
+
+test('headers may come as fetch has them, in any case and as lists; the body as bytes, a buffer or text', async () => {
+  const { headers, body } = sent();
+  const loud = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), [value]]));
+  const text = Buffer.from(body).toString();
+  for (const shape of [new Headers(headers), loud, headers])
+    for (const form of [body, Uint8Array.from(body).buffer, text]) {
+      const delivery = await verifyDelivery({ headers: shape, body: form, keys: [KEY], now });
+      assert.deepEqual(delivery.json(), { id: 70012, name: 'Zoë' });
+    }
+});
+
+test('what is wrong on the side of the receiver is told apart from what is wrong with the delivery', async () => {
+  const delivery = sent();
+  await refuses(verify(delivery, [undefined, '']), 'no_key', /encryption_key set/);
+  await refuses(verify(delivery, ['whsec_A']), 'no_key', /cut off/);
+  const parsed = { headers: delivery.headers, body: { id: 1 } } as unknown as Sent;
+  await refuses(verify(parsed), 'not_raw', /parsed already/);
+  await refuses(verify(without(delivery, 'service-webhook-event')), 'missing_header', /Service-Webhook-Event/);
+  const odd = { ...delivery, headers: { ...delivery.headers, 'service-store-id': '1e3' } };
+  await refuses(verify(odd), 'bad_header', /Service-Store-ID is not a whole number/);
+});
+
+test('what is verified is what is returned, though the buffer is used for something else meanwhile', async () => {
+  const delivery = sent();
+  const found = verify(delivery);
+  delivery.body.fill(0);
+  assert.deepEqual((await found).json(), { id: 70012, name: 'Zoë' });
+});
+
+test('an id that comes again is known, until as many others as are remembered have come', () => {
+  const isNew = rememberIds(2);
+  assert.deepEqual(['a', 'b', 'a', 'c', 'a', 'c'].map(isNew), [true, true, false, true, true, false]);
+});
+
+test('no signature is made or compared by the package itself: WebCrypto verifies, in constant time', async () => {
+  const folder = join(PACKAGE, 'src');
+  const files = await readdir(folder);
+  const sources = await Promise.all(files.map((name) => readFile(join(folder, name), 'utf8')));
+  const code = sources.join('\n');
+  assert.equal(code.match(/subtle\.verify\('HMAC'/g)?.length, 1);
+  assert.doesNotMatch(code, /subtle\.sign|createHmac|'sign'/);
+});

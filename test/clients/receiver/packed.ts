@@ -1,0 +1,51 @@
+/** The package as npm would publish it, in a project of somebody who installed it. */
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Endings } from '../../setup/endings.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '../../..');
+export const PACKAGE = join(ROOT, 'packages/receiver');
+/** What the examples and their types are written for. */
+const BESIDE = ['express', 'fastify', 'hono', '@hono/node-server', '@types/express', '@types/node'];
+
+export type Packed = { size: number; unpackedSize: number; files: { path: string; size: number }[] };
+
+/** Packs by npm, and answers a folder that has the package installed, the examples, and the frameworks of these. */
+export const installPacked = async (ends: Endings): Promise<{ folder: string; packed: Packed }> => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-receiver-'));
+  ends.after(() => rm(folder, { recursive: true, force: true }));
+  const npm = process.env['npm_execpath'];
+  const [command, first] = npm === undefined ? ['npm', []] : [process.execPath, [npm]];
+  const { stdout } = await run(command, [...first, 'pack', '--json', '--pack-destination', folder], { cwd: PACKAGE });
+  const packed = (JSON.parse(stdout) as (Packed & { filename: string })[])[0];
+  if (packed === undefined) throw new Error(`npm packed nothing: ${stdout}`);
+  const installed = join(folder, 'node_modules/@halcyon/receiver');
+  await mkdir(installed, { recursive: true });
+  await run('tar', ['-xzf', join(folder, packed.filename), '--strip-components=1', '-C', installed]);
+  for (const name of BESIDE) {
+    await mkdir(dirname(join(folder, 'node_modules', name)), { recursive: true });
+    await symlink(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
+  }
+  await cp(join(PACKAGE, 'examples'), join(folder, 'examples'), { recursive: true });
+  await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
+  return { folder, packed };
+};
+
+/** Whether TypeScript takes the files of the folder; answers what it says. */
+export const compile = async (
+  folder: string,
+  settings: Record<string, unknown>,
+  include: string[],
+): Promise<string> => {
+  const compilerOptions = { target: 'es2022', strict: true, noEmit: true, ...settings };
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include }));
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  return run(process.execPath, [tsc, '--project', folder], { cwd: folder }).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout,
+  );
+};

@@ -1,0 +1,56 @@
+/** A delivery as the engine's own code makes it: signed, and encrypted where it is told to. */
+import { encrypted, ENCRYPTED_TYPE } from '#delivery/message/encrypt.ts';
+import { headersOf } from '#delivery/message/request.ts';
+
+export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
+export const OTHER = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+export const NOW = new Date('2026-11-20T16:05:03Z');
+export const TYPE = 'application/hal+json';
+
+export type Sent = { headers: Record<string, string>; body: Uint8Array };
+type Wish = {
+  body?: Uint8Array;
+  key?: string;
+  next?: string | null;
+  headerPrefix?: string;
+  isEncrypted?: boolean;
+  now?: Date;
+  /** In place of what the engine would encrypt: what an attacker who has the key might send. */
+  contentType?: string;
+};
+
+export const sent = (wish: Wish = {}): Sent => {
+  const { key = KEY, next = null, headerPrefix = 'Service', isEncrypted = false, now = NOW } = wish;
+  const plain = wish.body ?? Buffer.from('{"id":70012,"name":"Zoë"}');
+  const body = isEncrypted ? encrypted(plain, TYPE, key) : plain;
+  const list = headersOf({
+    event: {
+      id: 7,
+      nonce: 3,
+      storeId: 1001,
+      type: 'transaction',
+      action: 'created',
+      resourceId: '70012',
+      version: 4,
+      baseUrl: 'https://api.example.com',
+      body: '',
+    },
+    target: {
+      headers: {},
+      storeDomain: 'store.example.com',
+      format: 'json',
+      url: new URL('https://hooks.example.com/'),
+    },
+    keys: { current: key, next },
+    webhookId: 2281,
+    attempt: 2,
+    body,
+    contentType: wish.contentType ?? (isEncrypted ? ENCRYPTED_TYPE : TYPE),
+    now,
+    headerPrefix,
+    userAgent: 'Halcyon/test',
+  });
+  // As node:http shows them: in lower case.
+  const pairs = list.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), list[at + 1] ?? ''] as const] : []));
+  return { headers: Object.fromEntries(pairs), body };
+};

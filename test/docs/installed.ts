@@ -1,0 +1,48 @@
+/** The project as somebody has it who cloned it and has just installed: in a folder of its own, with an account of its own. */
+import { execFileSync } from 'node:child_process';
+import { chmod, cp, mkdir, mkdtemp, realpath, rm, utimes } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../setup/free-port.ts';
+import { filesOfProject, ROOT } from './page.ts';
+
+export type Installed = {
+  path: string;
+  /** For shells in it: nothing of the test's own is handed on. */
+  env: Record<string, string>;
+  port: number;
+  remove: () => Promise<void>;
+};
+
+/** By hard links, and never by one link to the folder: npm, if it came to run here, would empty what that leads to. */
+const linkInstalled = (path: string): void => {
+  try {
+    execFileSync('cp', ['-al', join(ROOT, 'node_modules'), path], { stdio: 'ignore' });
+  } catch {
+    // The folder for temporary files is on another disk.
+    execFileSync('cp', ['-a', join(ROOT, 'node_modules'), path]);
+  }
+};
+
+export const installedCopy = async (): Promise<Installed> => {
+  const path = await mkdtemp(join(tmpdir(), 'halcyon-docs-'));
+  // So that the user who runs PostgreSQL for root gets in, and nothing is put under /var/lib.
+  await chmod(path, 0o755);
+  for (const file of filesOfProject()) await cp(join(ROOT, file), join(path, file));
+  linkInstalled(path);
+  // What is installed is younger than what says so, or `npm start` would ask the network for it.
+  await utimes(join(path, 'package-lock.json'), 0, 0);
+  const home = join(path, '.home');
+  await mkdir(home);
+  const port = await freePort();
+  return {
+    path,
+    port,
+    env: { PATH: process.env['PATH'] ?? '', HOME: home, PORT: String(port), LANG: 'C.UTF-8', TERM: 'dumb' },
+    remove: async () => {
+      const cluster = await realpath(join(path, '.halcyon/postgres')).catch(() => path);
+      await rm(cluster, { recursive: true, force: true });
+      await rm(path, { recursive: true, force: true });
+    },
+  };
+};

@@ -1,0 +1,89 @@
+/** What a page of Markdown links to, names, and shows to be typed. No renderer: the pages keep to what is read here. */
+import { globSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+
+export const ROOT = join(import.meta.dirname, '../..');
+
+export type Block = {
+  language: string;
+  text: string;
+  /** Where its first and its last line stand in the page, from 1. */
+  line: number;
+  lastLine: number;
+  /** What the HTML comment right above it says, if there is one. */
+  remark: string | undefined;
+};
+
+export type Page = {
+  /** From the root of the project. */
+  path: string;
+  links: string[];
+  /** What `#…` of this page may be. */
+  anchors: ReadonlySet<string>;
+  /** What stands in backticks. */
+  names: string[];
+  blocks: Block[];
+};
+
+const FENCE = /(?:^<!-- (?<remark>[^>]*?) -->\n+)?^```(?<language>[a-z]*)\n(?<text>.*?)^```$/gms;
+const INDENTED = /(?<=\n\n)(?: {4}.*\n+)+/g;
+const LINK = /\[(?:[^[\]]|\[[^[\]]*\])*\]\((?<target>[^()\s]+)\)/g;
+const TICKED = /`(?<name>[^`\n]+)`/g;
+
+/** As GitHub makes them: https://github.com/Flet/github-slugger has the rules. */
+const slug = (heading: string): string =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+
+const anchorsOf = (prose: string): ReadonlySet<string> => {
+  const anchors = new Set<string>();
+  for (const [, heading = ''] of prose.matchAll(/^#{1,6} (.+)$/gm)) {
+    const base = slug(heading.replaceAll(LINK, (link) => link.slice(1, link.indexOf(']('))));
+    let anchor = base;
+    for (let again = 1; anchors.has(anchor); again += 1) anchor = `${base}-${again}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+};
+
+const blocksOf = (page: string): Block[] =>
+  Array.from(page.matchAll(FENCE), ({ groups, index, 0: whole }) => {
+    const text = groups?.['text'] ?? '';
+    const line = page.slice(0, index + whole.indexOf('```')).split('\n').length + 1;
+    return {
+      language: groups?.['language'] ?? '',
+      text,
+      line,
+      lastLine: line + text.split('\n').length - 2,
+      remark: groups?.['remark'],
+    };
+  });
+
+export const readPage = (path: string, text: string): Page => {
+  const prose = text.replaceAll(FENCE, '').replaceAll(INDENTED, '\n');
+  const named = (pattern: RegExp, group: string): string[] =>
+    Array.from(prose.matchAll(pattern), ({ groups }) => groups?.[group] ?? '');
+  return {
+    path,
+    links: named(LINK, 'target'),
+    anchors: anchorsOf(prose),
+    names: named(TICKED, 'name'),
+    blocks: blocksOf(text),
+  };
+};
+
+const IS_NO_PART = new Set(['node_modules', '.git', '.halcyon']);
+
+/** Every file of the project, as a way from its root. */
+export const filesOfProject = (): string[] =>
+  globSync('**', { cwd: ROOT, withFileTypes: true, exclude: ({ name }) => IS_NO_PART.has(name) })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
+
+export const readPages = (): Page[] =>
+  filesOfProject()
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => readPage(path, readFileSync(join(ROOT, path), 'utf8')));

@@ -1,0 +1,57 @@
+/**
+ * Reads a page as a newcomer would, with a terminal beside it: types every block of `sh`, compares what is printed with the
+ * block that stands right below, and goes to the browser when an address asks for it. What a remark above a block may say
+ * stands in CONTRIBUTING.md, "Documents".
+ */
+import { until } from '../setup/until.ts';
+import type { Block, Page } from './page.ts';
+import type { Running, Shell } from './shell.ts';
+import { isShown } from './shown.ts';
+import { addressToOpen, letAppIn } from './store-owner.ts';
+
+const NOT_RUN = /^not run: (?<why>.+)$/;
+const KEEPS_RUNNING = /^keeps running; says: (?<sign>.+)$/;
+const THERE = 'where it keeps running';
+/** What a page would not leave unsaid: an answer that refuses. */
+const REFUSAL = /svc:errors|"error"\s*:|^halcyon: /m;
+
+export const whyNotRun = ({ remark = '' }: Block): string | undefined => NOT_RUN.exec(remark)?.groups?.['why'];
+
+/** What stands right below, with nothing in between, is what a block prints. */
+const shownBelow = (block: Block, next: Block | undefined): Block | undefined =>
+  next !== undefined && next.language !== 'sh' && next.line - block.lastLine <= 4 ? next : undefined;
+
+export type Place = { path: string; port: number };
+
+export const readWithShell = async (page: Page, shell: Shell, place: Place, running: Running[]): Promise<void> => {
+  let typed = '';
+  const fault = (block: Block, what: string): Error => new Error(`${page.path}:${block.line}: ${what}\n${block.text}`);
+  const commandsOf = ({ text }: Block): string => text.replaceAll('localhost:8080', `localhost:${place.port}`);
+
+  const run = async (block: Block, below: Block | undefined): Promise<void> => {
+    let visit: Promise<string | undefined> | undefined;
+    const { output, failed } = await shell.run(commandsOf(block), typed, (said) => {
+      const address = addressToOpen(said);
+      if (address !== undefined) visit ??= letAppIn(address, place.path);
+    });
+    typed = `${(await visit) ?? ''}\n`;
+    if (failed.length > 0) throw fault(block, `${failed.join(', ')} failed: ${output}`);
+    if (below === undefined && REFUSAL.test(output))
+      throw fault(block, `the page does not say that it prints ${output}`);
+    if (below !== undefined && !isShown(below.text, output))
+      throw fault(below, `what is printed is ${output}\nshown is`);
+  };
+
+  for (const [index, block] of page.blocks.entries()) {
+    const sign = KEEPS_RUNNING.exec(block.remark ?? '')?.groups?.['sign'];
+    const last = running.at(-1);
+    if (block.remark === THERE) {
+      if (last === undefined) throw fault(block, 'nothing is running that could print');
+      await until(last.output, (said) => isShown(block.text, said)).catch((cause: unknown) => {
+        throw fault(block, String(cause));
+      });
+    } else if (block.language !== 'sh' || whyNotRun(block) !== undefined) continue;
+    else if (sign !== undefined) running.push(await shell.keepRunning(commandsOf(block), sign));
+    else await run(block, shownBelow(block, page.blocks[index + 1]));
+  }
+};

@@ -1,0 +1,109 @@
+/** A bash as somebody has it who reads a page beside it: told one block after another, and what each prints is kept. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { until } from '../setup/until.ts';
+
+const BLOCK_MS = 60_000;
+
+export type Said = {
+  /** What the block printed, on both of its outputs. */
+  output: string;
+  /** Commands that ended with another code than 0, as they were typed. */
+  failed: string[];
+};
+
+/** Something that keeps running in a terminal of its own. */
+export type Running = { output: () => Promise<string>; end: () => Promise<void> };
+
+export type Shell = {
+  /** `typed` answers what the block asks for; `onOutput` is told what it has said so far. */
+  run: (commands: string, typed: string, onOutput: (output: string) => void) => Promise<Said>;
+  /** Begins the block beside this shell, with its variables, and comes back when it has said `sign`. */
+  keepRunning: (commands: string, sign: string) => Promise<Running>;
+  close: () => Promise<void>;
+};
+
+const read = (path: string): Promise<string> => readFile(path, 'utf8').catch(() => '');
+/** Without the block itself, which fails with its last command. */
+const failedIn = (notes: string): string[] => notes.split('\n').filter((line) => line !== '' && !line.startsWith('. '));
+
+const isGone = async (pid: number): Promise<boolean> => {
+  try {
+    process.kill(-pid, 0);
+    return false;
+  } catch {
+    return true;
+  }
+};
+
+/** `folder` is where its notes may stand: blocks, what they print, and what failed. */
+export const startShell = async (cwd: string, folder: string, env: Record<string, string>): Promise<Shell> => {
+  await mkdir(folder, { recursive: true });
+  const bash = spawn('bash', { cwd, env, stdio: ['pipe', 'ignore', 'inherit'], detached: true });
+  const ended = once(bash, 'exit');
+  const giveUp = (): void => {
+    if (bash.pid !== undefined) process.kill(-bash.pid, 'SIGKILL');
+  };
+  const failures = join(folder, 'failed');
+  bash.stdin.write(`set -E\nexec 9>>'${failures}'\ntrap 'echo "$BASH_COMMAND" >&9' ERR\n`);
+  let count = 0;
+  const note = async (text: string, typed: string): Promise<string> => {
+    count += 1;
+    const path = join(folder, String(count));
+    await Promise.all([writeFile(path, text), writeFile(`${path}.in`, typed)]);
+    return path;
+  };
+  return {
+    run: async (commands, typed, onOutput) => {
+      const block = await note(commands, typed);
+      await writeFile(failures, '');
+      bash.stdin.write(`. '${block}' <'${block}.in' >'${block}.out' 2>&1; echo over >'${block}.end'\n`);
+      const isOver = async (): Promise<boolean> => {
+        onOutput(await read(`${block}.out`));
+        return (await read(`${block}.end`)) !== '';
+      };
+      await until(isOver, (over) => over, BLOCK_MS).catch(async () => {
+        giveUp();
+        throw new Error(`It did not end in ${BLOCK_MS} ms:\n${commands}\n${await read(`${block}.out`)}`);
+      });
+      return { output: await read(`${block}.out`), failed: failedIn(await read(failures)) };
+    },
+    keepRunning: async (commands, sign) => {
+      const block = await note(commands, '');
+      // With job control, so that it is a process group of its own and can be ended as ctrl-C ends it.
+      const job = `( . '${block}' ) </dev/null >'${block}.out' 2>&1 9>&- &`;
+      bash.stdin.write(`set -m; ${job} echo $! >'${block}.pid'; set +m\n`);
+      const output = () => read(`${block}.out`);
+      const pid = Number(
+        await until(
+          () => read(`${block}.pid`),
+          (text) => text.endsWith('\n'),
+        ),
+      );
+      const end = async (): Promise<void> => {
+        if (!(await isGone(pid))) process.kill(-pid, 'SIGINT');
+        await until(
+          () => isGone(pid),
+          (gone) => gone,
+          BLOCK_MS,
+        );
+      };
+      const isBegun = async (): Promise<boolean> => {
+        if ((await output()).includes(sign)) return true;
+        if (await isGone(pid)) throw new Error(`It ended before it said "${sign}"`);
+        return false;
+      };
+      await until(isBegun, (begun) => begun, BLOCK_MS).catch(async (cause: unknown) => {
+        await end();
+        throw new Error(`${String(cause)}:\n${commands}\n${await output()}`, { cause });
+      });
+      return { output, end };
+    },
+    close: async () => {
+      bash.stdin.end();
+      await ended;
+    },
+  };
+};

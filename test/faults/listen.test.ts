@@ -1,0 +1,135 @@
+/**
+ * `halcyon listen` through restarts of its server, which is killed in the middle of deliveries while others publish: what was
+ * accepted before, meanwhile and afterwards is forwarded, and nothing twice, because the listener knows what it has begun.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { provideCommandLineClient } from '#oauth/clients/command-line.ts';
+import { startTestApp } from '../setup/app.ts';
+import { testDatabase } from '../setup/database.ts';
+import { endings } from '../setup/endings.ts';
+import { freePort } from '../setup/free-port.ts';
+import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { serversOver } from '../setup/server-process.ts';
+import { until } from '../setup/until.ts';
+
+const KILLS = 4;
+/** Between two kills. */
+const FORWARDED_LEAST = 60;
+/** While nobody is there to fetch it. */
+const PUBLISHED_MEANWHILE_LEAST = 40;
+const EVENTS_AT_ONCE = 5;
+const BEHIND_MAX = 150;
+const APP_MS = 20;
+const PATIENCE_MS = 30_000;
+
+const ends = endings();
+const { sql, address } = await testDatabase(ends);
+const port = await freePort();
+const env = { BASE_URL: `http://127.0.0.1:${port}`, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8' };
+const start = serversOver(address, ends, env);
+// Another server over the same database takes what is published, also while the listener's is away.
+const publisher = await startTestApp({ sql, roles: ['serve'] });
+await provideCommandLineClient(sql, publisher.clock.now());
+
+test('what is published before, during and after a kill of the server is forwarded once', async (t) => {
+  const receiver = await startReceiver(ends);
+  receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), APP_MS));
+  let server = await start(port);
+  const person = await personAtTerminal(
+    server.origin,
+    { email: 'owner@example.com', password: 'a long password' },
+    ends,
+  );
+  assert.equal((await person.login()).code, 0);
+  const listener = person.startForLong('listen', '--forward', receiver.url);
+  const ended = once(listener, 'close');
+  await until(
+    async () => listener.said(),
+    (said) => said.includes('Listening at'),
+    PATIENCE_MS,
+  );
+
+  const published: number[] = [];
+  const over = new AbortController();
+  let behindMax = BEHIND_MAX;
+  const publishing = (async () => {
+    while (!over.signal.aborted) {
+      const ids = Array.from({ length: EVENTS_AT_ONCE }, (_, n) => published.length + n + 1);
+      const body = ids.map((id) => ({ event: 'transaction/created', resource: { id } }));
+      const path = `/stores/${publisher.storeId}/events`;
+      const response = await publisher.api('POST', path, { token: publisher.platformToken, body });
+      assert.equal(response.status, 200);
+      published.push(...ids);
+      // No faster than they are forwarded, or than somebody will have to catch up.
+      await until(
+        async () => published.length - receiver.got.length,
+        (behind) => behind < behindMax || over.signal.aborted,
+        PATIENCE_MS,
+      );
+    }
+  })();
+
+  const inFlight: number[] = [];
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const forwarded = receiver.got.length;
+    await until(
+      async () => receiver.got.length,
+      (count) => count > forwarded + FORWARDED_LEAST,
+      PATIENCE_MS,
+    );
+    await until(
+      async () => receiver.open(),
+      (open) => open > 0,
+      PATIENCE_MS,
+    );
+    inFlight.push(receiver.open());
+    await server.end('SIGKILL');
+    behindMax = BEHIND_MAX + 2 * PUBLISHED_MEANWHILE_LEAST;
+    const before = published.length;
+    await until(
+      async () => published.length,
+      (count) => count > before + PUBLISHED_MEANWHILE_LEAST,
+      PATIENCE_MS,
+    );
+    server = await start(port);
+    behindMax = BEHIND_MAX;
+  }
+  over.abort();
+  await publishing;
+  const idOf = (body: Buffer): number => (JSON.parse(body.toString()) as { id: number }).id;
+  const ids = () => receiver.got.map(({ body }) => idOf(body));
+  await until(
+    async () => new Set(ids()).size,
+    (count) => count === published.length,
+    PATIENCE_MS,
+  );
+  const states = () =>
+    sql<{ state: string; count: number }[]>`select state, count(*)::int from delivery_done group by 1`;
+  const done = await until(
+    states,
+    (rows) => rows.reduce((sum, { count }) => sum + count, 0) === published.length,
+    PATIENCE_MS,
+  );
+  listener.kill('SIGINT');
+  assert.deepEqual(await ended, [0, null], listener.said());
+
+  t.diagnostic(`${published.length} events, ${KILLS} kills, in flight at each: ${inFlight.join(' ')}`);
+  const counts = Map.groupBy(ids(), (id) => id);
+  assert.deepEqual(
+    published.filter((id) => counts.get(id)?.length !== 1),
+    [],
+    'each once',
+  );
+  assert.deepEqual(
+    done.map(({ state }) => state),
+    ['successful'],
+    'and the server knows of each',
+  );
+  // Of a cut that is over before the listener is through with what it had read, nobody needs to know.
+  const told = (words: RegExp): number => listener.said().match(words)?.length ?? 0;
+  assert.ok(told(/Not connected/g) >= 1 && told(/Not connected/g) <= KILLS, listener.said());
+  assert.equal(told(/Connected again/g), told(/Not connected/g));
+});

@@ -1,0 +1,268 @@
+/** `halcyon listen`: what happens in a store comes to an app on somebody's computer, that Halcyon cannot reach. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { verifyDelivery } from '#receiver';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#oauth/clients/command-line.ts';
+import { startTestApp } from '../setup/app.ts';
+import { endings } from '../setup/endings.ts';
+import { personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const USER = { email: 'owner@example.com', password: 'a long password' };
+
+const ends = endings();
+const app = await startTestApp();
+await provideCommandLineClient(app.sql, app.clock.now());
+const person = await personAtTerminal(app.baseUrl, USER, ends);
+assert.equal((await person.login()).code, 0);
+
+let nextId = 1;
+const publish = async (event: string, more: object = {}): Promise<number> => {
+  const id = nextId++;
+  const body = { event, resource: { id, ...more } };
+  const response = await app.api('POST', `/stores/${app.storeId}/events`, { token: app.platformToken, body });
+  assert.equal(response.status, 201, await response.clone().text());
+  return id;
+};
+const webhooks = async (): Promise<{ id: number; name: string; is_held: string; events: string[] }[]> => {
+  const page = (await (await app.api('GET', `/stores/${app.storeId}/webhooks`)).json()) as {
+    _embedded: Record<string, { id: number; name: string; is_held: string; events: string[] }[]>;
+  };
+  return Object.values(page._embedded).flat();
+};
+
+type Line = Readonly<Record<string, unknown>>;
+type Listener = ReturnType<PersonAtTerminal['start']> & {
+  lines: () => Line[];
+  ended: Promise<unknown[]>;
+};
+type Listening = { forward: string | null; encryption_key: string; webhooks: number[]; events: string[] };
+
+/** Started, and fulfilled when it listens. */
+const listen = async (...args: string[]): Promise<Listener & { listening: Listening }> => {
+  const child = person.start('listen', '--json', ...args);
+  const ended = once(child, 'close');
+  const lines = () =>
+    child
+      .said()
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Line);
+  const [first] = await until(
+    async () => lines(),
+    (said) => said.length > 0 || child.exitCode !== null,
+  );
+  assert.ok(first?.['listening'] !== undefined, child.said());
+  return Object.assign(child, { lines, ended, listening: first['listening'] as Listening });
+};
+const stop = async (listener: Listener): Promise<void> => {
+  listener.kill('SIGINT');
+  assert.deepEqual(await listener.ended, [0, null], listener.said());
+};
+
+test('what happens is forwarded as Halcyon would have sent it, answered, and told', async () => {
+  const receiver = await startReceiver(ends);
+  receiver.answer(
+    (_got, response) => void response.writeHead(receiver.got.length === 1 ? 201 : 500, { 'X-App': 'mine' }).end('seen'),
+  );
+  const listener = await listen('--forward', receiver.url, '--query', 'zoom=items');
+  assert.ok(
+    (await webhooks()).some(({ name, is_held: held }) => name.startsWith('halcyon listen on ') && held === '1'),
+  );
+  const id = await publish('transaction/created', {
+    total: 12.5,
+    _embedded: { 'svc:items': [{ id: 1, name: 'Tea' }] },
+  });
+  await receiver.until(1);
+  await publish('transaction/modified');
+  await receiver.until(2);
+  const [got] = receiver.got;
+  assert.ok(got !== undefined);
+  const delivery = await verifyDelivery({
+    headers: got.headers,
+    body: got.body,
+    keys: [listener.listening.encryption_key],
+  });
+  assert.equal(delivery.event, 'transaction/created');
+  const body = delivery.json() as { id: number; _embedded: object };
+  assert.deepEqual([body.id, Object.keys(body._embedded)], [id, ['svc:items']]);
+  assert.deepEqual([got.headers.host, got.headers.authorization], [new URL(receiver.url).host, undefined]);
+
+  const [, first, second] = await until(
+    async () => listener.lines(),
+    (lines) => lines.length > 2,
+  );
+  assert.deepEqual(
+    [first?.['event'], first?.['response_code'], first?.['verified']],
+    ['transaction/created', 201, true],
+  );
+  assert.deepEqual([second?.['event'], second?.['response_code']], ['transaction/modified', 500]);
+  const [webhook] = listener.listening.webhooks;
+  const logs = async () => {
+    const page = (await (await app.api('GET', `/webhooks/${webhook}/logs`, { token: app.platformToken })).json()) as {
+      _embedded: Record<string, { response_code: number; response_body: string; response_headers: string }[]>;
+    };
+    return Object.values(page._embedded).flat();
+  };
+  const kept = await until(logs, (all) => all.length === 2);
+  assert.deepEqual(new Set(kept.map(({ response_code: code }) => code)), new Set([201, 500]));
+  for (const { response_body: text, response_headers: headers } of kept)
+    assert.deepEqual([text, /^X-App: mine$/m.test(headers)], ['seen', true]);
+  await stop(listener);
+  assert.deepEqual(await webhooks(), [], 'it takes its webhook with it');
+});
+
+test('an app that is not there is told of', async () => {
+  const nobody = await startReceiver(ends);
+  await nobody.close();
+  const { port } = new URL(nobody.url);
+  const listener = await listen('--forward', `${port}/hook`);
+  assert.equal(listener.listening.forward, `http://localhost:${port}/hook`);
+  await publish('transaction/created');
+  const [, line] = await until(
+    async () => listener.lines(),
+    (lines) => lines.length > 1,
+  );
+  assert.deepEqual([line?.['response_code'], line?.['outcome']], [null, 'unreachable:connect']);
+  await stop(listener);
+});
+
+test('several resources, some events alone, and a key that stays', async () => {
+  const keyFile = join(person.folder, 'key');
+  const listener = await listen(
+    '--events',
+    'customer/created,transaction/refunded',
+    '--key-file',
+    keyFile,
+    '--print-body',
+  );
+  assert.deepEqual(listener.listening.events.toSorted(), ['customer/created', 'transaction/refunded']);
+  await publish('transaction/created');
+  await publish('transaction/refunded');
+  const id = await publish('customer/created', { first_name: 'Ada' });
+  const lines = await until(
+    async () => listener.lines().slice(1),
+    (all) => all.length === 2,
+  );
+  const customer = lines.find(({ event }) => event === 'customer/created');
+  assert.equal((customer?.['body'] as { id: number } | undefined)?.id, id);
+  await stop(listener);
+  const again = await listen('--key-file', keyFile);
+  assert.equal(again.listening.encryption_key, listener.listening.encryption_key);
+  await stop(again);
+});
+
+test('what a killed listener left behind is removed by the next, and what a running one has is not', async () => {
+  const killed = await listen();
+  killed.kill('SIGKILL');
+  await killed.ended;
+  const running = await listen();
+  const third = await listen();
+  const ids = (await webhooks()).map(({ id }) => id);
+  assert.deepEqual(new Set(ids), new Set([...running.listening.webhooks, ...third.listening.webhooks]));
+  await stop(running);
+  await stop(third);
+  assert.deepEqual(await readdir(join(person.folder, 'listening')), []);
+});
+
+test('a token that has run out keeps nothing from arriving, and what is under way meanwhile is forwarded once', async () => {
+  const receiver = await startReceiver(ends);
+  const answered = Promise.withResolvers<void>();
+  // The app takes its time for the first, until the stream has brought it a second time.
+  receiver.answer((_got, response) => {
+    if (receiver.got.length > 1) response.writeHead(204).end();
+    else void answered.promise.then(() => response.writeHead(204).end());
+  });
+  const listener = await listen('--forward', receiver.url);
+  const ids = () => receiver.got.map(({ body }) => (JSON.parse(body.toString()) as { id: number }).id);
+  const arrived = (id: number) =>
+    until(
+      async () => ids(),
+      (all) => all.includes(id),
+    );
+  const first = await publish('transaction/created');
+  await arrived(first);
+  await app.sql`update access_token t set date_expires = ${app.clock.now()} from access_grant g join client c on c.id = g.client
+    where g.id = t.grant_id and c.client_id = ${COMMAND_LINE_CLIENT}`;
+  // The server ends the stream when it looks at the token again; what comes before that is answered with a new one.
+  await until(
+    async () => listener.said(),
+    (said) => said.includes('Connected again'),
+    30_000,
+  );
+  const second = await publish('transaction/created');
+  await arrived(second);
+  const third = await publish('transaction/created');
+  await arrived(third);
+  assert.deepEqual(ids(), [first, second, third], 'each once');
+  answered.resolve();
+  await until(
+    async () => listener.lines().length,
+    (count) => count === 4,
+  );
+  await stop(listener);
+});
+
+test('what cannot be listened to is said at once', async () => {
+  const unknown = await person.run('listen', '--events', 'transaction/exploded');
+  assert.deepEqual(
+    [unknown.code, /exploded.*possible: transaction\/created, /.test(unknown.err)],
+    [1, true],
+    unknown.err,
+  );
+  const both = await person.run('listen', '--events', 'a', '--resource', 'b', '--json');
+  assert.deepEqual([both.code, /"code":"usage"/.test(both.err)], [2, true], both.err);
+  await writeFile(join(person.folder, 'empty'), '');
+  const empty = await person.run('listen', '--key-file', join(person.folder, 'empty'));
+  assert.match(empty.err, /is empty/);
+});
+
+test('halcyon trigger sends a made-up event to whoever listens, and says what came back', async () => {
+  const nobody = await person.run('trigger', 'transaction/created');
+  assert.deepEqual([nobody.code, /Nobody listens to transaction\/created/.test(nobody.err)], [1, true], nobody.err);
+  const unknown = await person.run('trigger', 'transaction/exploded');
+  assert.deepEqual(
+    [unknown.code, /There are:\n(.*\n)* {2}customer\/modified/.test(unknown.err)],
+    [2, true],
+    unknown.err,
+  );
+
+  const receiver = await startReceiver(ends);
+  receiver.answer((_got, response) => void response.writeHead(202).end());
+  const listener = await listen('--forward', receiver.url);
+  const done = await person.run('trigger', 'transaction/created');
+  assert.deepEqual([done.code, /your app answered 202/.test(done.out)], [0, true], done.err);
+  const [got] = receiver.got;
+  assert.equal(got?.headers['service-webhook-event'], 'transaction/created');
+  assert.equal((JSON.parse(got.body.toString()) as { is_sample?: boolean }).is_sample, true);
+
+  receiver.answer((_got, response) => void response.writeHead(500).end());
+  const failed = await person.run(
+    'trigger',
+    'transaction/voided',
+    '--webhook',
+    String(listener.listening.webhooks[0]),
+    '--json',
+  );
+  const [outcome] = JSON.parse(failed.out) as { status: string; response_code: number }[];
+  assert.deepEqual([failed.code, outcome?.status, outcome?.response_code], [1, 'failed', 500]);
+  await stop(listener);
+});
+
+test('a listener whose login is ended says so, and ends', async () => {
+  const other = await personAtTerminal(app.baseUrl, USER, ends);
+  assert.equal((await other.login()).code, 0);
+  const listener = other.start('listen');
+  const ended = once(listener, 'close');
+  await until(
+    async () => listener.said(),
+    (said) => said.includes('ctrl-C ends it'),
+  );
+  assert.equal((await other.run('logout')).code, 0);
+  assert.deepEqual(await ended, [1, null]);
+  assert.match(listener.said(), /You are not logged in/);
+});

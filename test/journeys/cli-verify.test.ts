@@ -1,0 +1,108 @@
+/** `halcyon verify`: a delivery of the real engine, kept in files, and every mistake that people make with one. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+import { runCommand } from '../setup/command.ts';
+import { endings } from '../setup/endings.ts';
+import { startReceiver } from '../setup/receiver.ts';
+
+const KEY = 'whsec_c2VjcmV0IGZvciB0aGUgdGVzdCBvZiB2ZXJpZnk=';
+
+const ends = endings();
+const app = await startTestApp();
+const receiver = await startReceiver(ends);
+const folder = await mkdtemp(join(tmpdir(), 'halcyon-verify-'));
+ends.after(() => rm(folder, { recursive: true }));
+
+const webhook = { name: 'w', format: 'json', url: receiver.url, event_resource: 'transaction', encryption_key: KEY };
+await app.api('POST', `/stores/${app.storeId}/webhooks`, { body: webhook });
+await app.api('POST', `/stores/${app.storeId}/events`, {
+  token: app.platformToken,
+  body: { event: 'transaction/created', resource: { id: 7, total: 1.5, note: 'ä\n' } },
+});
+await receiver.until(1);
+const [got] = receiver.got;
+assert.ok(got !== undefined);
+
+const file = async (name: string, content: string | Buffer): Promise<string> => {
+  await writeFile(join(folder, name), content);
+  return join(folder, name);
+};
+const linesOf = (changed: Record<string, string> = {}) =>
+  [
+    'HTTP/1.1 200 OK',
+    ...Object.entries({ ...got.headers, ...changed }).map(([name, value]) => `${name}: ${String(value)}`),
+    '',
+  ].join('\r\n');
+
+type Changes = { key?: string; headers?: string; body?: string | Buffer; args?: string[] };
+
+const verify = async ({ key = `${KEY}\n`, headers = linesOf(), body = got.body, args = [] }: Changes = {}) => {
+  const files = [await file('key', key), await file('headers', headers), await file('body', body)];
+  const options = ['--key-file', '--headers', '--body'].flatMap((option, n) => [option, files[n] ?? '']);
+  return runCommand(['verify', ...options, ...args], {});
+};
+
+test('what the engine has sent is verified, and opened', async () => {
+  const plain = await verify();
+  assert.deepEqual([plain.code, plain.err], [0, '']);
+  assert.match(
+    plain.out,
+    /^Verified: transaction\/created, \S+\n {2}Service-Webhook-Signature +matches\n {2}webhook-signature +matches\n$/,
+  );
+  const opened = await verify({ args: ['--decrypt'] });
+  assert.deepEqual(JSON.parse(opened.out), JSON.parse(got.body.toString()));
+  const { verified, signatures } = JSON.parse((await verify({ args: ['--json'] })).out) as Record<string, unknown>;
+  assert.deepEqual([verified, signatures], [true, { 'Service-Webhook-Signature': true, 'webhook-signature': true }]);
+});
+
+test('a terminal is told what stands in a header, and does not do it', async () => {
+  // Over plain http anybody on the way can write there: no signature covers it. C0, C1, and what turns the direction of text.
+  const event = 'a\u001b]0;b\u0007\u009b2J\u202ec';
+  const plain = await verify({ headers: linesOf({ 'service-webhook-event': event }) });
+  assert.match(plain.out, /^Verified: a\\u001b\]0;b\\u0007\\u009b2J\\u202ec, /);
+  const told = await verify({ headers: linesOf({ 'service-webhook-event': event }), args: ['--json'] });
+  assert.match(told.out, /\\u009b2J\\u202ec/);
+  assert.equal((JSON.parse(told.out) as { event: string }).event, event);
+});
+
+const long = (ago: number) => String(Math.floor(Date.now() / 1000) - ago);
+const changed = Buffer.from(got.body);
+changed[10] = 0x20;
+
+const mistakes: readonly (readonly [name: string, changes: Changes, why: RegExp])[] = [
+  ['another key', { key: 'whsec_b3RoZXI=' }, /The key is another, or the body was changed/],
+  ['one changed byte', { body: changed }, /The key is another, or the body was changed/],
+  ['a key without its beginning', { key: KEY.replace('whsec_', '') }, /lacks the whsec_/],
+  ['a line end at the end', { body: `${got.body.toString()}\n` }, /a line end at its end/],
+  [
+    'a body that was written anew',
+    { body: JSON.stringify(JSON.parse(got.body.toString()), null, 2) },
+    /parsed and written again/,
+  ],
+  [
+    'another time',
+    { headers: linesOf({ 'webhook-timestamp': long(0) + 1 }) },
+    /webhook-id or webhook-timestamp were changed/,
+  ],
+  ['a signature that is missing', { headers: 'webhook-id: 1' }, /header \S+ is missing/],
+  ['no headers', { headers: '{}' }, /has no line such as/],
+];
+
+for (const [name, changes, why] of mistakes) {
+  test(`it says what is wrong: ${name}`, async () => {
+    const { code, out, err } = await verify(changes);
+    assert.deepEqual([code, why.test(err), out.includes('Verified')], [1, true, false], err);
+    assert.ok(!`${out}${err}`.includes(KEY.slice(6)), 'the key is not said');
+  });
+}
+
+test('what is old is told from what is false, and --max-age allows it', async () => {
+  const old = await verify({ args: ['--max-age', '0'] });
+  assert.equal(old.code, 1);
+  assert.match(old.err, /It was sent \d+ seconds ago.*The signatures are right/);
+  assert.match(old.out, /webhook-signature +matches/);
+});

@@ -1,0 +1,234 @@
+/** The command line as its help tells of it: every command has an example, and every example does what it is there for. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import type { Command } from 'commander';
+import { EXIT_CODES, exitCodeOf, explain } from '../../src/cli/explain.ts';
+import { createProgram } from '../../src/cli/program.ts';
+import { startTestApp } from '../setup/app.ts';
+import { testDatabase } from '../setup/database.ts';
+import { databaseEnvOf } from '../setup/fleet/fleet.ts';
+import { freePort } from '../setup/free-port.ts';
+import { silentTerminal } from '../setup/silent-terminal.ts';
+
+/** These examples need a browser, a server to listen to, or a PostgreSQL with its own programs: they run in these tests. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  login: 'test/journeys/cli-login.test.ts',
+  whoami: 'test/journeys/cli-login.test.ts',
+  logout: 'test/journeys/cli-login.test.ts',
+  listen: 'test/journeys/cli-listen.test.ts',
+  trigger: 'test/journeys/cli-listen.test.ts',
+  verify: 'test/journeys/cli-verify.test.ts',
+  doctor: 'test/journeys/doctor.test.ts',
+  backup: 'test/faults/operator.test.ts',
+};
+
+const folder = await mkdtemp(join(tmpdir(), 'halcyon-commands-'));
+after(() => rm(folder, { recursive: true, force: true }));
+const { address, sql } = await testDatabase();
+assert.ok(address.kind === 'socket');
+// The driver takes host, user and password from the environment of its process.
+Object.assign(process.env, databaseEnvOf(address));
+const key = randomBytes(32).toString('hex');
+const common = {
+  ...databaseEnvOf(address),
+  HALCYON_SECRET_KEY: key,
+  HALCYON_DATA: folder,
+  LOG_LEVEL: 'silent',
+  PORT: String(await freePort()),
+};
+
+const leavesOf = (command: Command): Command[] =>
+  command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
+const nameOf = (command: Command): string =>
+  command.parent === null ? '' : `${nameOf(command.parent)} ${command.name()}`.trim();
+
+/** What a person reads, with what is added behind it. */
+const helpOf = (command: Command): string => {
+  let text = '';
+  command.configureOutput({ writeOut: (more) => void (text += more) }).outputHelp();
+  return text;
+};
+
+const leaves = leavesOf(createProgram(silentTerminal()));
+const examplesOf = (command: Command): string[] => {
+  const [, lines = ''] = /^Examples?:\n((?: {2}.+\n?)+)/m.exec(helpOf(command)) ?? [];
+  return lines.split('\n').flatMap((line) => (line === '' ? [] : [line.trim()]));
+};
+
+test('every command says what it is for, shows an example of itself, and takes --json where it prints something', () => {
+  assert.ok(leaves.length > 20);
+  for (const command of leaves) {
+    const name = nameOf(command);
+    assert.match(command.description(), /^[a-z].{15,}/, name);
+    const examples = examplesOf(command);
+    assert.ok(examples.length > 0, `${name} has no example`);
+    for (const example of examples) assert.ok(example.includes(`halcyon ${name}`), example);
+    const hasJson = command.options.some(({ long }) => long === '--json');
+    assert.equal(hasJson, !['serve', 'deliver'].includes(name), name);
+  }
+});
+
+test('the handbook has the exit codes that the help has', async () => {
+  const handbook = await readFile(join(import.meta.dirname, '../../docs/operating.md'), 'utf8');
+  const told = [...handbook.matchAll(/^\| (\d+) \| (.+) \|$/gm)].map(([, code, meaning]) => [Number(code), meaning]);
+  assert.deepEqual(told, EXIT_CODES);
+  let help = '';
+  const program = createProgram(silentTerminal()).configureOutput({ writeOut: (more) => void (help += more) });
+  program.outputHelp();
+  for (const [code, meaning] of EXIT_CODES) assert.ok(help.includes(`${String(code).padEnd(5)}${meaning}`), help);
+});
+
+type Ran = { code: number; out: string; err: string };
+
+const run = async (args: readonly string[], env: Record<string, string> = {}, input = ''): Promise<Ran> => {
+  const { promise: told, resolve } = Promise.withResolvers<string>();
+  const terminal = silentTerminal({
+    env: { ...common, ...env },
+    cwd: folder,
+    isJson: args.includes('--json'),
+    input: () => Readable.from([Buffer.from(input)]),
+    untilToldToStop: () => told,
+  });
+  const { warn } = terminal;
+  terminal.warn = (text) => {
+    warn(text);
+    if (/is (?:ready|delivering)\./.test(text)) resolve('SIGTERM');
+  };
+  const failure: unknown = await createProgram(terminal)
+    .parseAsync(['node', 'halcyon', ...args])
+    .then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+  const code = failure === undefined ? 0 : exitCodeOf(failure);
+  const said = failure === undefined ? undefined : explain(failure, terminal.isJson);
+  return { code, out: terminal.out.join('\n'), err: [...terminal.err, said ?? ''].join('\n').trim() };
+};
+
+/** What a shell makes of a line: the words, and what stands in the environment. */
+const readByShell = async (line: string): Promise<{ args: string[]; env: Record<string, string> }> => {
+  const names = ['PORT', 'HALCYON_SECRET_KEY', 'HALCYON_SECRET_KEY_OTHER'];
+  const print = `halcyon() { printf '%s\\0' ${names.map((name) => `"$${name}"`).join(' ')} "$@"; }; export-orders() { :; }`;
+  const { stdout } = await promisify(execFile)('bash', ['-c', `${print}\n${line}`], {
+    env: { NEW: key, OLD: randomBytes(32).toString('hex') },
+  });
+  const words = stdout.split('\0').slice(0, -1);
+  const set = names.flatMap((name, at) => (words[at] ? [[name, words[at]] as const] : []));
+  return { args: words.slice(names.length), env: Object.fromEntries(set) };
+};
+
+const ORDER = JSON.stringify({ event: 'transaction/created', resource: { id: 1001, total: 24.5 } });
+
+test('every example works', async () => {
+  const made = async (...args: string[]): Promise<Record<string, string>> => {
+    const { code, out, err } = await run(args);
+    assert.equal(code, 0, err);
+    return JSON.parse(out) as Record<string, string>;
+  };
+  const app = await startTestApp({ sql });
+  const platform = await made('client', 'create', '--name', 'Platform', '--trusted');
+  const { client_id: platformId = '' } = platform;
+  await writeFile(join(folder, 'orders.jsonl'), ORDER);
+  await writeFile(join(folder, 'platform.json'), JSON.stringify(platform));
+  const demo = { base_url: app.baseUrl, store_id: app.storeId, platform };
+  await writeFile(join(folder, 'demo.json'), JSON.stringify(demo));
+
+  const callback = 'https://one.example/callback';
+  const { client_id: clientId = '' } = await made('client', 'create', '--name', 'One', '--redirect-uri', callback);
+  const { id: invitation = '' } = await made('client', 'registration-token');
+  const { id: storeId } = await made(
+    'store',
+    'create',
+    '--name',
+    'A',
+    '--domain',
+    'a.example',
+    '--email',
+    'a@a.example',
+  );
+  const { id: userId } = await made('user', 'create', 'member@example.com');
+  const port = String(await freePort());
+
+  for (const [name, path] of Object.entries(ELSEWHERE)) {
+    const text = await readFile(join(import.meta.dirname, '../..', path), 'utf8');
+    assert.match(text, new RegExp(`'${name}'`), `${path} runs no ${name}`);
+  }
+  for (const command of leaves) {
+    const name = nameOf(command);
+    if (Object.hasOwn(ELSEWHERE, name)) continue;
+    for (const example of examplesOf(command)) {
+      const line = example
+        .replaceAll('5f0c1d9e8b7a6f5e4d3c2b1a', clientId)
+        .replaceAll('5f0c1d9e8b7a6f5e', invitation)
+        .replaceAll('5f0c1d9e ', `${platformId} `)
+        .replaceAll('4711', String(name === 'publish' ? app.storeId : storeId))
+        .replaceAll(' 42', ` ${userId}`)
+        .replaceAll('https://api.example.com', app.baseUrl)
+        .replace('8090', port);
+      const { args, env } = await readByShell(line);
+      const { code, out, err } = await run(args, env, ORDER);
+      assert.equal(code, 0, `${example}: ${err}`);
+      if (args.includes('--json')) assert.equal(typeof JSON.parse(out), 'object', example);
+    }
+  }
+});
+
+const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
+  [['sevre'], /unknown command 'sevre' \(Did you mean serve\?\): see halcyon --help/],
+  [['client', 'vreify', 'x'], /unknown command 'vreify' \(Did you mean verify\?\): see halcyon client --help/],
+  [['user', 'create', '--jsn'], /unknown option '--jsn' \(Did you mean --json\?\): see halcyon user create --help/],
+  [['store', 'create'], /required option '--name <name>' not specified: see halcyon store create --help/],
+  [['user', 'create'], /missing required argument 'email': see halcyon user create --help/],
+];
+
+test('who mistypes a command is told the nearest one, where its help is, and gets exit code 2', async () => {
+  for (const [args, told] of MISTYPED) {
+    const { code, out, err } = await run(args);
+    assert.deepEqual([code, out], [2, ''], err);
+    assert.match(err, told);
+  }
+});
+
+test('with --json an error is one object on stderr, and says by a code what it is', async () => {
+  const nowhere = { DATABASE_URL: 'postgres://u@127.0.0.1:1/x' };
+  const cases: readonly (readonly [args: string[], env: Record<string, string>, exit: number, code: string])[] = [
+    [['user', 'crate', '--json'], {}, 2, 'usage'],
+    [['client', 'verify', 'nobody', '--json'], {}, 1, 'not_found'],
+    [['migrate', '--json'], { PORT: 'http' }, 1, 'configuration'],
+    [['migrate', '--json'], nowhere, 3, 'unreachable'],
+    [['migrate', '--json'], { HALCYON_SECRET_KEY: 'ab'.repeat(32) }, 1, 'database'],
+  ];
+  for (const [args, env, exit, code] of cases) {
+    const ended = await run(args, env);
+    const { error } = JSON.parse(ended.err) as { error: { code: string; message: string } };
+    assert.deepEqual([ended.code, error.code, ended.out], [exit, code, ''], ended.err);
+    assert.ok(error.message.length > 10);
+  }
+});
+
+const errorOf = (code: string, message: string): Error => Object.assign(new Error(message), { code });
+
+test('what a machine or a database refuses is one line that says what to do', () => {
+  const cases: readonly (readonly [error: Error, exit: number, told: RegExp])[] = [
+    [errorOf('ENOSPC', 'no space left on device, write'), 1, /^halcyon: no space left.*: make room/],
+    [errorOf('EACCES', "permission denied, open '/x'"), 1, /^halcyon: permission denied.*: run it as the user/],
+    [errorOf('53100', 'could not extend file'), 1, /^halcyon: could not extend.*disk of the database is full/],
+    [errorOf('42501', 'permission denied for table users'), 1, /^halcyon: .*connect as the owner/],
+    [errorOf('57P01', 'terminating connection'), 3, /^halcyon: The database went away/],
+    [new Error('outer', { cause: errorOf('ENOSPC', 'inner') }), 1, /^halcyon: outer; the disk is full/],
+  ];
+  for (const [error, exit, told] of cases) {
+    const said = explain(error) ?? '';
+    assert.match(said, told);
+    assert.equal(said.includes('\n'), false);
+    assert.equal(exitCodeOf(error), exit);
+  }
+  assert.match(explain(new TypeError('x is not a function')) ?? '', /please report this:\nTypeError/);
+});

@@ -1,0 +1,181 @@
+/** The files of deploy/, held against what they are about: the metrics that there are, the settings and the commands. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { access, copyFile, cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { parse } from 'yaml';
+import { SETTING_GROUPS } from '#settings/settings.ts';
+import { VERSION } from '#version.ts';
+import { createProgram } from '../../src/cli/program.ts';
+import { readConfig } from '../../src/config.ts';
+import { startTestApp } from '../setup/app.ts';
+import { scrape } from '../setup/exposition.ts';
+import { silentTerminal } from '../setup/silent-terminal.ts';
+import { freePort } from '../setup/free-port.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8');
+
+type Rule = { alert: string; expr: string; annotations: { summary: string; description: string } };
+type Panel = { title: string; targets: { expr: string; legendFormat: string }[] };
+type Service = { command: string[]; env_file?: string; depends_on?: Record<string, unknown> };
+
+const alerts = parse(await read('deploy/alerts.yaml')) as { groups: { rules: Rule[] }[] };
+const rules = alerts.groups.flatMap((group) => group.rules);
+const dashboard = JSON.parse(await read('deploy/grafana-dashboard.json')) as { panels: Panel[] };
+const queries = [
+  ...rules.map(({ alert, expr }) => ({ name: alert, expr, legend: '' })),
+  ...dashboard.panels.flatMap(({ title, targets }) =>
+    targets.map(({ expr, legendFormat }) => ({ name: title, expr, legend: legendFormat })),
+  ),
+];
+
+/** Prometheus gives these to every series, and `le` to the buckets of a histogram. */
+const OF_PROMETHEUS: ReadonlySet<string> = new Set(['instance', 'job', 'le']);
+const USES = /\b((?:halcyon|nodejs|process)_[a-z0-9_]+)(?:\{([^}]*)\})?/g;
+const wordsIn = (text: string): string[] => text.split(',').map((word) => word.trim());
+
+/** The labels of each metric, as the handbook has them; metrics.test.ts holds its table against what is served. */
+const labelsIn = (handbook: string): Map<string, string[]> => {
+  const rows = handbook.matchAll(/^\| `(halcyon_\w+)(?:\{([\w,]+)\})?` \|/gm);
+  return new Map([...rows].map(([, name = '', labels = '']) => [name, labels === '' ? [] : labels.split(',')]));
+};
+
+test('dashboard and alerts name metrics that a process serves, and labels that these have', async () => {
+  const port = await freePort();
+  await startTestApp({ env: { METRICS_PORT: String(port) } });
+  const { types, samples } = await scrape(`http://127.0.0.1:${port}`);
+  const handbook = (await read('docs/operating.md')) + (await read('docs/delivery-states.md'));
+  const told = labelsIn(handbook);
+  for (const { name, labels } of samples) {
+    const base = types.has(name) ? name : name.replace(/_(?:bucket|sum|count)$/, '');
+    const served = Object.keys(labels).filter((label) => label !== 'le');
+    if (name.startsWith('halcyon_')) assert.deepEqual(served.toSorted(), told.get(base)?.toSorted(), name);
+  }
+  assert.ok(rules.length >= 10 && dashboard.panels.length >= 15, 'there is something to look at');
+  for (const { name, expr, legend } of queries) {
+    const uses = [...expr.matchAll(USES)].map(([, metric = '', selector = '']) => {
+      const base = types.has(metric) ? metric : metric.replace(/_(?:bucket|sum|count)$/, '');
+      assert.ok(types.has(base), `${name}: there is no ${metric}`);
+      return { metric, selector, own: told.get(base) ?? [] };
+    });
+    for (const { metric, selector, own } of uses) {
+      for (const [, label = '', how, value = ''] of selector.matchAll(/(\w+)(=~?)"([^"]*)"/g)) {
+        assert.ok(own.includes(label) || OF_PROMETHEUS.has(label), `${name}: ${metric} has no label ${label}`);
+        if (how === '=') assert.ok(handbook.includes(value), `${name}: nobody tells of ${label}="${value}"`);
+      }
+    }
+    const labels = new Set([...OF_PROMETHEUS, ...uses.flatMap(({ own }) => own)]);
+    const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = '']) => wordsIn(list));
+    const shown = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label);
+    for (const label of [...grouped, ...shown]) assert.ok(labels.has(label), `${name}: nothing here has ${label}`);
+    assert.ok(uses.length > 0 || /\bup\b/.test(expr), `${name} asks for nothing`);
+  }
+});
+
+test('every alert says what is the matter and what to do', () => {
+  for (const { alert, annotations } of rules) {
+    assert.ok(annotations.summary.length > 10, alert);
+    assert.ok(annotations.description.length > 20, alert);
+  }
+});
+
+const settings = new Set(SETTING_GROUPS.flatMap(([, group]) => Object.keys(group)));
+/** Node's own. */
+const OF_NODE: ReadonlySet<string> = new Set(['NODE_ENV', 'NODE_COMPILE_CACHE']);
+
+/** Throws where the program does not know it, without running anything. */
+const demandCommand = ([name = '', ...options]: readonly string[]): void => {
+  const command = createProgram(silentTerminal()).commands.find((one) => one.name() === name);
+  assert.ok(command, `there is no halcyon ${name}`);
+  for (const option of options)
+    assert.ok(
+      command.options.some(({ long }) => long === option),
+      `${name} ${option}`,
+    );
+};
+
+const demandSettings = (names: readonly string[], where: string): void => {
+  assert.ok(names.length > 0, where);
+  for (const name of names) assert.ok(settings.has(name) || OF_NODE.has(name), `${where} sets ${name}`);
+};
+
+test('the example of settings is read once the key is filled in, and has no other names', async () => {
+  const lines = (await read('deploy/halcyon.env.example')).matchAll(/^#?([A-Z_]+)=(.*)$/gm);
+  const env = Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value]));
+  demandSettings(Object.keys(env), 'halcyon.env.example');
+  assert.throws(() => readConfig(env, ROOT), /HALCYON_SECRET_KEY/);
+  const config = readConfig({ ...env, HALCYON_SECRET_KEY: 'ab'.repeat(32) }, ROOT);
+  assert.equal(config.baseUrl, 'https://api.example.com');
+});
+
+test('the compose file runs commands that there are, on files that there are', async () => {
+  const compose = parse(await read('deploy/compose.yaml'), { merge: true }) as { services: Record<string, Service> };
+  const { postgres, ...ours } = compose.services;
+  assert.ok(postgres);
+  assert.deepEqual(Object.keys(ours), ['migrate', 'server', 'worker']);
+  for (const { command, env_file: file, depends_on: before = {} } of Object.values(ours)) {
+    demandCommand(command);
+    await access(join(ROOT, 'deploy', `${file}.example`));
+    for (const name of Object.keys(before)) assert.ok(Object.hasOwn(compose.services, name), name);
+  }
+});
+
+test('the image has what runs, and starts a command that there is', async (t) => {
+  const text = await read('deploy/Containerfile');
+  const copied = [...text.matchAll(/^COPY (.+) \.\/?\S*$/gm)].flatMap(([, paths = '']) => paths.split(' '));
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-image-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  const ignored = await read('.dockerignore');
+  for (const path of copied) {
+    const filter = (from: string): boolean => !/\.test\.ts$|\/node_modules$/.test(from);
+    await cp(join(ROOT, path), join(folder, path), { recursive: true, filter });
+    assert.match(ignored, new RegExp(`^!${path.replaceAll('.', '\\.')}$`, 'm'));
+  }
+  const [, set = ''] = /^ENV (.+)$/m.exec(text) ?? [];
+  demandSettings(
+    [...set.matchAll(/([A-Z_]+)=/g)].map(([, name = '']) => name),
+    'Containerfile',
+  );
+  demandCommand(JSON.parse(/^CMD (\[.+\])$/m.exec(text)?.[1] ?? '[]') as string[]);
+  assert.match(text, /^USER node$/m);
+  // Loads every file that any command needs.
+  const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', '--version'], { cwd: folder });
+  assert.equal(stdout.trim(), VERSION);
+});
+
+const UNITS = ['halcyon.service', 'halcyon-worker@.service'];
+const hasSystemd = await access('/usr/bin/systemd-analyze').then(
+  () => true,
+  () => false,
+);
+
+test('the units run commands that there are, with settings that there are', async () => {
+  for (const unit of UNITS) {
+    const text = await read(`deploy/${unit}`);
+    demandCommand(/^ExecStart=\S+ src\/main\.ts (.+)$/m.exec(text)?.[1]?.split(' ') ?? []);
+    const [, set = ''] = /^Environment=(.+)$/m.exec(text) ?? [];
+    demandSettings(
+      set.split(' ').map((one) => one.split('=')[0] ?? ''),
+      unit,
+    );
+  }
+});
+
+test('systemd finds nothing wrong with the units', { skip: !hasSystemd && 'there is no systemd' }, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-units-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  for (const unit of UNITS) {
+    await copyFile(join(ROOT, 'deploy', unit), join(folder, unit));
+    // Where it is installed to there is nothing here; any program stands for it.
+    const text = (await read(`deploy/${unit}`)).replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true');
+    const path = join(folder, unit.replace('@.', '@1.'));
+    await writeFile(path, text);
+    const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', '--man=no', path]);
+    assert.equal(stderr.trim(), '', unit);
+  }
+});

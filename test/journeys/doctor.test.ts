@@ -1,0 +1,243 @@
+/** What `halcyon doctor` says of a Halcyon that is well, and of everything that can be wrong with one, made wrong for real. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { chmod } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
+import { keyIdOf } from '#database/seal.ts';
+import { beat } from '#delivery/shards/queries.ts';
+import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
+import { readConfig } from '#config.ts';
+import { checkClocks } from '../../src/cli/doctor/checks/clocks.ts';
+import { checkKey } from '../../src/cli/doctor/checks/key.ts';
+import { checkLocks, checkTransactions } from '../../src/cli/doctor/checks/locks.ts';
+import { checkMigrations, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
+import { checkDatabase, checkSessions } from '../../src/cli/doctor/checks/server.ts';
+import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
+import type { Finding } from '../../src/cli/doctor/finding.ts';
+import type { Place } from '../../src/cli/doctor/place.ts';
+import { testClock } from '../setup/clock.ts';
+import { runCommand } from '../setup/command.ts';
+import { testDatabase } from '../setup/database.ts';
+import { demandFinding } from '../setup/findings.ts';
+import { placeForHouse, startHouse } from '../setup/house.ts';
+import { until } from '../setup/until.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+type Changed = Place & { env: Record<string, string>; clock: ReturnType<typeof testClock>; address: DatabaseAddress };
+
+/** A migrated database of its own, which the test makes wrong. */
+const place = async (t: TestContext, env: Record<string, string> = {}): Promise<Changed> => {
+  const { sql, address } = await testDatabase(t);
+  const config = readConfig({ DELIVERY_LEASE_MS: '500', ...env }, tmpdir());
+  return { config, clock: testClock(), sql, direct: sql, env, address };
+};
+
+type Ran = { code: number | null; findings: Finding[]; err: string };
+
+test('beside a running Halcyon all is well; a key that others may read fails; without it that is said', async (t) => {
+  const house = await placeForHouse({ DELIVERY_LEASE_MS: '1500' });
+  t.after(() => house.remove());
+  const running = await startHouse(house);
+  t.after(() => running.end('SIGKILL'));
+  const doctor = async (): Promise<Ran> => {
+    const { code, out, err } = await runCommand(['doctor', '--json'], house.env);
+    return { code, err, ...(JSON.parse(out) as { findings: Finding[] }) };
+  };
+  const well = await doctor();
+  // Whether this machine has name servers is not Halcyon's to say.
+  const checked = well.findings.filter(({ check }) => check !== 'names');
+  assert.deepEqual(
+    checked.filter(({ state }) => state !== 'ok'),
+    [],
+  );
+  assert.deepEqual(
+    checked.map(({ check }) => check),
+    'node settings disk database connections sessions migrations partitions key clocks transactions locks workers backlog webhooks housekeeping ports addresses mail'.split(
+      ' ',
+    ),
+  );
+  assert.match(checked.find(({ check }) => check === 'workers')?.message ?? '', /^1 worker with 256 of 256 shards$/);
+
+  await chmod(join(house.dataDir, 'secret-key'), 0o644);
+  const readable = await doctor();
+  assert.equal(readable.code, 1);
+  demandFinding(readable.findings, /^fail others on this machine may read .*secret-key$/);
+  assert.match((JSON.parse(readable.err) as { error: { message: string } }).error.message, /checks? failed/);
+
+  assert.equal(await running.end('SIGTERM'), 0);
+  const { out } = await runCommand(['doctor'], house.env);
+  assert.match(out, /^warn {2}database +no Halcyon runs on .*\n +→ Start it/m);
+  const misplaced = await runCommand(['doctor'], { ...house.env, HALCYON_DATA: join(house.dataDir, 'secret-key') });
+  assert.match(misplaced.out, /^fail {2}disk +.*secret-key cannot be written \(ENOTDIR\)\n +→ .*HALCYON_DATA/m);
+  assert.match(misplaced.err, /^halcyon: \d checks? failed/);
+});
+
+test('a server that would lose what was accepted, or has no room', async (t) => {
+  const { sql, address, ...rest } = await place(t, { DATABASE_CONNECTIONS: '500' });
+  assert.ok(address.kind === 'socket');
+  const set = (name: string, value: string) =>
+    sql.unsafe(`alter database ${address.database} set ${name} = '${value}'`);
+  await set('synchronous_commit', 'off');
+  await set('default_transaction_isolation', 'serializable');
+  await set('work_mem', '64kB');
+  const fresh = openPool(address, { connections: 2, applicationName: 'test' });
+  t.after(() => fresh.end());
+  const findings = await checkDatabase({ ...rest, sql: fresh, direct: fresh });
+  // The cluster of the tests is one that may lose everything.
+  demandFinding(findings, /^fail fsync is off/);
+  demandFinding(findings, /^warn full_page_writes is off/);
+  demandFinding(findings, /^fail synchronous_commit is off/);
+  demandFinding(findings, /^fail default_transaction_isolation is "serializable"/);
+  demandFinding(findings, /^warn work_mem is 64 kB/);
+  demandFinding(findings, /^fail .* one process may take 505, more than there can be/);
+});
+
+test('two addresses that lead to two databases', async (t) => {
+  const [one, other] = [await place(t), await testDatabase(t)];
+  demandFinding(await checkSessions(one), /^ok /);
+  demandFinding(await checkSessions({ ...one, direct: other.sql }), /^fail .* lead to different databases/);
+});
+
+test('migrations that are missing, were changed, or are not known here', async (t) => {
+  const here = await place(t);
+  demandFinding(await checkMigrations(here), /^ok all \d+ are applied/);
+  await here.sql`update schema_migration set hash = 'other' where version = 1`;
+  await here.sql`delete from schema_migration where version = 2`;
+  await here.sql`insert into schema_migration values (9999, '9999-later.sql', '', now())`;
+  const findings = await checkMigrations(here);
+  demandFinding(findings, /^fail changed after they were applied: 0001/);
+  demandFinding(findings, /^fail not applied yet: 0002/);
+  demandFinding(findings, /^fail the database is newer than this code: it has 9999-later\.sql/);
+  await here.sql`drop table schema_migration`;
+  demandFinding(await checkMigrations(here), /^fail the database has no tables of Halcyon/);
+});
+
+test('days without tables, and days that should be gone', async (t) => {
+  const here = await place(t, { RETENTION_DAYS: '2' });
+  demandFinding(await checkPartitions(here), /^ok /);
+  const day = dayOf(here.clock.now());
+  await here.sql`alter table event detach partition ${here.sql(`event_d${day + 2}`)}`;
+  const apart = await checkPartitions(here);
+  demandFinding(apart, /^warn of the next 2 days 1 day has no tables/);
+  demandFinding(apart, /^warn 1 table half attached or detached/);
+  here.clock.advance(10 * DAY_MS);
+  const late = await checkPartitions(here);
+  demandFinding(late, /^fail there is no table for today/);
+  demandFinding(late, /^warn \d+ tables of days older than RETENTION_DAYS/);
+});
+
+const addStore = async (sql: Sql, id = 1_001): Promise<number> => {
+  await sql`
+    insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (${shardOf(id)}, ${id}, 'S', 's.example', 's@s.example', 'UTC', now(), now())`;
+  return id;
+};
+
+const addWebhook = async (sql: Sql, storeId: number, number: number, key: Buffer | null = null): Promise<number> => {
+  const id = storeId + 256 * number;
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, encryption_key, event_resource, events, is_active,
+      headers, retry_profile, date_created, date_modified)
+    values (${shardOf(id)}, ${id}, ${storeId}, 'W', 'partner_automation', '2', ${key}, 'transaction', '{created}', true,
+      '{}', 'hour', now(), now())`;
+  return id;
+};
+
+test('a key that is not the one, and a secret that it does not open', async (t) => {
+  const [key, other] = [randomBytes(32), randomBytes(32)];
+  const here = await place(t, { HALCYON_SECRET_KEY: key.toString('hex') });
+  await here.sql`insert into sealing_key (key_id) values (${keyIdOf(key)})`;
+  demandFinding(await checkKey(here), /^ok HALCYON_SECRET_KEY opens what is sealed/);
+  await addWebhook(here.sql, await addStore(here.sql), 1, randomBytes(64));
+  demandFinding(await checkKey(here), /^fail 1 secret cannot be opened \(webhook:/);
+  const config = readConfig({ HALCYON_SECRET_KEY: other.toString('hex') }, '/');
+  demandFinding(await checkKey({ ...here, config }), /^fail HALCYON_SECRET_KEY is another key than/);
+  const both = { HALCYON_SECRET_KEY: other.toString('hex'), HALCYON_SECRET_KEY_OTHER: key.toString('hex') };
+  demandFinding(
+    await checkKey({ ...here, config: readConfig(both, '/') }),
+    /^warn secrets are sealed with the other key/,
+  );
+});
+
+test('clocks that are apart', async (t) => {
+  const here = await place(t);
+  demandFinding(await checkClocks(here), /^ok /);
+  here.clock.advance(10_000);
+  demandFinding(await checkClocks(here), /^warn .* 10\.\d s apart/);
+  here.clock.advance(HOUR_MS);
+  demandFinding(await checkClocks(here), /^fail .* s apart/);
+});
+
+test('a transaction that nobody ends, and who waits for it', async (t) => {
+  const here = await place(t);
+  const storeId = await addStore(here.sql);
+  demandFinding(await checkTransactions(here, 0), /^ok /);
+  const holder = await here.sql.reserve();
+  await holder`begin`;
+  await holder`update store set name = 'held' where id = ${storeId}`;
+  const waiter = here.sql`update store set name = 'waits' where id = ${storeId}`.execute();
+  const waits = await until(
+    () => checkLocks(here, 0),
+    ([first]) => first?.state === 'warn',
+  );
+  const [session] = await holder<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  demandFinding(waits, new RegExp(`^warn "test" .* for what ${session?.pid} holds`));
+  demandFinding(await checkTransactions(here, 0), /^warn "test" .* has a transaction open and does nothing/);
+  await holder`rollback`;
+  holder.release();
+  await waiter;
+  demandFinding(await checkLocks(here, 0), /^ok /);
+});
+
+test('nobody delivers; somebody is silent; somebody has no shards', async (t) => {
+  const here = await place(t);
+  demandFinding(await checkWorkers(here), /^warn nobody delivers$/);
+  await beat(here.sql, 7, here.clock.now());
+  demandFinding(await checkWorkers(here), /^warn nobody delivers: 1 worker of which nothing is heard/);
+  const looking = checkWorkers(here);
+  const watch = { isOver: false };
+  void looking.finally(() => (watch.isOver = true));
+  while (!watch.isOver) await beat(here.sql, 8, here.clock.now());
+  demandFinding(await looking, /^warn 1 worker with 0 of 256 shards, and 1 other of which nothing is heard/);
+});
+
+const addDue = async (sql: Sql, webhookId: number, due: Date): Promise<void> => {
+  const [shard, id] = [shardOf(webhookId), dailyIdOf(dayOf(due), 1, shardOf(webhookId))];
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    values (${shard}, ${id}, 1001, ${webhookId}, 0, ${id}, ${due})`;
+};
+
+test('what waits for us, what waits for its endpoint, and endpoints that all fail', async (t) => {
+  const here = await place(t);
+  const storeId = await addStore(here.sql);
+  const [one, other] = [await addWebhook(here.sql, storeId, 1), await addWebhook(here.sql, storeId, 2)];
+  await addDue(here.sql, one, here.clock.now());
+  demandFinding(await checkBacklog(here), /^ok 1 delivery due/);
+  here.clock.advance(120_000);
+  demandFinding(await checkBacklog(here), /^warn 1 delivery due, the oldest for 2 minutes/);
+  here.clock.advance(HOUR_MS);
+  demandFinding(await checkBacklog(here), /^fail 1 delivery due/);
+  demandFinding(await checkWebhooks(here), /^ok 2 active, of which 0 fail/);
+  for (const id of [one, other]) {
+    await here.sql`
+      insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
+      values (${shardOf(id)}, ${id}, 0, 3, now())`;
+  }
+  demandFinding(await checkBacklog(here), /^ok 0 deliveries due; 1 wait for their endpoints/);
+  demandFinding(await checkWebhooks(here), /^warn 2 active, of which 2 fail/);
+});
+
+test('what nobody swept away', async (t) => {
+  const here = await place(t);
+  demandFinding(await checkHousekeeping(here), /^ok /);
+  await here.sql`
+    insert into idempotency_key (scope, body_hash, answer, date_created)
+    values (${randomBytes(32)}, ${randomBytes(32)}, null, now() - interval '5 days')`;
+  demandFinding(await checkHousekeeping(here), /^warn what ran out 5 days ago is not deleted yet/);
+});

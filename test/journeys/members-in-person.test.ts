@@ -1,0 +1,100 @@
+/** The people of a store as its owners see and say them, signed in: by the pages and their forms. */
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { createBrowser } from '../security/oauth-server.ts';
+import { startWithPeople } from '../security/people.ts';
+import { createFiller, filled } from '../setup/filler.ts';
+
+const people = await startWithPeople();
+const { call, sql, alpha, adaId, bobId, ada, bob, store, platformToken: platform } = people;
+const owner = createFiller(people.origin, people.browser);
+const bobsBrowser = createBrowser(people.origin);
+await bobsBrowser.signIn(bob);
+const stranger = createFiller(people.origin, bobsBrowser);
+const MEMBERS = `/stores/${alpha}/members`;
+
+const roleOf = async (userId: number): Promise<unknown> =>
+  (await call('GET', `${MEMBERS}/${userId}`, { token: platform })).body['role'];
+const add = async (changes: Record<string, string>) =>
+  owner.send(MEMBERS, filled(await owner.formFor(MEMBERS, 'POST'), changes));
+const takeOut = (userId: number) => call('DELETE', `${MEMBERS}/${userId}`, { token: platform });
+
+beforeEach(() => takeOut(bobId));
+
+test('an owner adds somebody by the address that they sign in with, and both see each other', async () => {
+  const added = await add({ email: ` ${bob.toUpperCase()}`, role: 'member' });
+  assert.equal(added.headers.get('location'), `${MEMBERS}/${bobId}?done=created`);
+  for (const reader of [owner, stranger]) {
+    const page = await (await reader.show(MEMBERS)).text();
+    for (const email of [ada, bob]) assert.match(page, new RegExp(`>\\s*${email}\\s*</a>`));
+  }
+  const [change] = await sql<{ body: string }[]>`
+    select body from event where store_id = ${alpha} and resource_type = 'changelog' order by id desc limit 1`;
+  assert.match(change?.body ?? '', new RegExp(`"user":${adaId},`), 'the changelog says who it was');
+});
+
+test('an app is told no address, and finds nobody by one', async () => {
+  const { body } = await call('GET', MEMBERS, { token: store });
+  assert.doesNotMatch(JSON.stringify(body), /@/);
+  assert.equal((await call('GET', `${MEMBERS}?email=${ada}`, { token: store })).status, 400);
+});
+
+for (const [what, changes, message] of [
+  ['nobody', {}, /Say whom to add: email or user, and not both/],
+  ['whom nobody knows', { email: 'nobody@example.com' }, /Nobody signs in here with this address/],
+  ['two at once', { email: 'ada@example.com', user: '1' }, /Say whom to add: email or user, and not both/],
+  ['who is there already', { email: ada }, /is a member of the store already/],
+] as const) {
+  test(`an owner who adds ${what} is told what to mend`, async () => {
+    const refused = await add({ role: 'member', ...changes });
+    assert.ok([400, 409].includes(refused.status), String(refused.status));
+    assert.match(await refused.text(), message);
+  });
+}
+
+test('an owner makes an owner of a member, and takes them out again', async () => {
+  await add({ email: bob, role: 'member' });
+  const path = `${MEMBERS}/${bobId}`;
+  await owner.send(path, filled(await owner.formFor(path, 'PATCH'), { role: 'owner' }));
+  assert.equal(await roleOf(bobId), 'owner');
+  assert.match(await (await owner.show(path)).text(), /the apps that they let into it stop at once/);
+  const gone = await owner.send(path, await owner.formFor(path, 'DELETE'));
+  assert.equal(gone.headers.get('location'), `${MEMBERS}?done=deleted`);
+  assert.equal(await roleOf(bobId), undefined);
+  assert.equal((await stranger.show(MEMBERS)).status, 404);
+});
+
+test('the only owner stays one', async () => {
+  await add({ email: bob, role: 'member' });
+  const path = `${MEMBERS}/${adaId}`;
+  for (const form of [
+    filled(await owner.formFor(path, 'PATCH'), { role: 'member' }),
+    await owner.formFor(path, 'DELETE'),
+  ]) {
+    const refused = await owner.send(path, form);
+    assert.equal(refused.status, 409);
+    assert.match(await refused.text(), /only owner of the store/);
+  }
+  assert.equal(await roleOf(adaId), 'owner');
+});
+
+test('of two owners who take each other out at once, one stays', async () => {
+  await add({ email: bob, role: 'owner' });
+  const [one, other] = [`${MEMBERS}/${adaId}`, `${MEMBERS}/${bobId}`];
+  const forms = [await stranger.formFor(one, 'DELETE'), await owner.formFor(other, 'DELETE')] as const;
+  await Promise.all([stranger.send(one, forms[0]), owner.send(other, forms[1])]);
+  const owners = await sql`select from membership where store_id = ${alpha} and role = 'owner'`;
+  assert.equal(owners.length, 1);
+  await call('POST', MEMBERS, { token: platform, body: { user: adaId, role: 'owner' } });
+});
+
+test('a member has no such forms, and what they send all the same is refused', async () => {
+  await add({ email: bob, role: 'owner' });
+  const kept = filled(await stranger.formFor(MEMBERS, 'POST'), { email: 'solo@example.com', role: 'owner' });
+  await call('PATCH', `${MEMBERS}/${bobId}`, { token: platform, body: { role: 'member' } });
+  const page = await (await stranger.show(MEMBERS)).text();
+  assert.doesNotMatch(page, /name="nonce"/);
+  const refused = await stranger.send(MEMBERS, kept);
+  assert.equal(refused.status, 403);
+  assert.match(await refused.text(), /Only an owner of the store can do this/);
+});

@@ -1,0 +1,75 @@
+/** What no delivery leads to and no word told of. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startEngine, type Engine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const webhookOf = async ({ sql }: Engine, id: number) => {
+  const [row] = await sql<{ isActive: boolean; epoch: number; entries: number }[]>`
+    select is_active as "isActive", epoch, (select count(*) from event where resource_type = 'changelog') as entries
+    from webhook where id = ${id}`;
+  return { ...row };
+};
+
+const deliveriesOf = async ({ sql }: Engine) => {
+  const [row] = await sql<{ pending: number; failed: number; successful: number }[]>`
+    select (select count(*) from delivery) as pending, count(*) filter (where state = 'failed') as failed,
+      count(*) filter (where state = 'successful') as successful
+    from delivery_done`;
+  return { ...row };
+};
+
+test('a webhook of which nothing is left to send is switched off by the next owner, where the one before did not live to do it', async () => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const receiver = await startReceiver();
+  receiver.answer((_got, response) => response.writeHead(410).end());
+  const webhookId = await engine.addWebhook(receiver.url);
+  const { promise: never } = Promise.withResolvers<boolean>();
+  const first = await engine.startWorker({}, { switchOff: () => never });
+  await engine.publish([1], first);
+  await until(
+    () => sql`select from webhook_state where is_condemned`,
+    ({ length }) => length === 1,
+  );
+  // It is frozen in the middle of its switch-off, and the database ends the transaction.
+  await first.stop();
+  assert.deepEqual(await deliveriesOf(engine), { pending: 0, failed: 1, successful: 0 });
+  assert.deepEqual(await webhookOf(engine, webhookId), { isActive: true, epoch: 0, entries: 0 });
+
+  const next = await engine.startWorker();
+  await until(
+    () => webhookOf(engine, webhookId),
+    ({ isActive }) => isActive === false,
+  );
+  next.rediscover();
+  await next.stop();
+  assert.deepEqual(await webhookOf(engine, webhookId), { isActive: false, epoch: 1, entries: 1 });
+  assert.equal(receiver.got.length, 1);
+});
+
+test('a busy lane hears of a switch-off whose word was lost when the table is looked at next', async () => {
+  const engine = await startEngine();
+  const receiver = await startReceiver();
+  const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+  receiver.answer((_got, response) => void answered.then(() => response.writeHead(204).end()));
+  const webhookId = await engine.addWebhook(receiver.url);
+  const worker = await engine.startWorker();
+  await engine.publish([1, 2, 3], worker);
+  await receiver.until(1);
+  await engine.sql`
+    update webhook set is_active = false, epoch = epoch + 1, revision = revision + 1 where id = ${webhookId}`;
+  worker.rediscover();
+  await until(
+    () => deliveriesOf(engine),
+    ({ pending }) => pending === 1,
+  );
+  answer();
+  await until(
+    () => deliveriesOf(engine),
+    ({ pending }) => pending === 0,
+  );
+  assert.deepEqual(await deliveriesOf(engine), { pending: 0, failed: 2, successful: 1 });
+  assert.equal(receiver.got.length, 1);
+});

@@ -1,0 +1,188 @@
+/** Which events a recovery brings, and when it may begin: the real API, and rounds of its owners one by one. */
+import assert from 'node:assert/strict';
+import { beforeEach, test } from 'node:test';
+import { createRecoveryPurges } from '#events/recovery/purges.ts';
+import { waitingForLocks } from '../setup/locks.ts';
+import { runOut as runOutOf, SETTINGS, startRecoveryHouse } from '../setup/recovery-house.ts';
+import { until } from '../setup/until.ts';
+
+const house = await startRecoveryHouse();
+const { sql, clock, ask, publish, addWebhook, change, stateOf, pending, finish, holdPublish, ownerOf } = house;
+const owner = ownerOf();
+const runOut = (one = owner): Promise<void> => runOutOf(one);
+
+/** What other tests have published is from before. */
+let begun = clock.now();
+beforeEach(() => void (begun = clock.now()));
+const recover = (webhook: number) => house.recover(webhook, begun);
+
+const turnOffAndOn = async (webhook: number): Promise<void> => {
+  await change(webhook, { is_active: '0' });
+  await change(webhook, { is_active: '1' });
+};
+
+test('what failed, what was lost with a switch-off and what came meanwhile is made again, once', async () => {
+  const webhook = await addWebhook();
+  const [arrived, failed, lost] = [await publish(), await publish(), await publish()];
+  await finish(webhook, arrived, 'successful');
+  await finish(webhook, failed, 'failed');
+  await change(webhook, { is_active: '0' });
+  const meanwhile = await publish();
+  await publish('transaction/modified');
+  await publish('customer/created');
+  await change(webhook, { is_active: '1' });
+  const waits = await publish();
+  const asked = await recover(webhook);
+  assert.equal(asked.body['state'], 'waiting');
+  await runOut();
+  assert.deepEqual(await pending(webhook), [failed, lost, meanwhile, waits]);
+  const { body } = await ask('GET', asked.location);
+  assert.deepEqual([body['state'], body['events_recovered']], ['finished', 3]);
+  assert.equal(body['events_seen'], body['events_total']);
+  assert.ok(Number(body['events_total']) >= 7);
+  assert.notEqual(body['date_ended'], null);
+
+  await recover(webhook);
+  await runOut();
+  assert.deepEqual(await pending(webhook), [failed, lost, meanwhile, waits]);
+});
+
+test('what an earlier recovery has brought is not brought again, on whichever day it was', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const missed = await publish();
+  await change(webhook, { is_active: '1' });
+  await recover(webhook);
+  // The owner works at it a day later.
+  clock.advance(86_400_000);
+  await runOut();
+  clock.advance(-86_400_000);
+  await finish(webhook, missed, 'successful');
+  await recover(webhook);
+  await runOut();
+  assert.deepEqual(await pending(webhook), []);
+});
+
+test('events from before the moment, and erased ones, are left out', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const [early, erased, kept] = [await publish(), await publish(), await publish()];
+  await sql`update event set date_created = ${begun}::timestamptz - interval '1 ms' where id = ${early}`;
+  await sql`update event set body = '' where id = ${erased}`;
+  await change(webhook, { is_active: '1' });
+  await recover(webhook);
+  await runOut();
+  assert.deepEqual(await pending(webhook), [kept]);
+});
+
+test('it begins when the publishes that did not know of the switch-on have ended, and brings what they wrote', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const held = await holdPublish('halcyon 7');
+  await change(webhook, { is_active: '1' });
+  const knows = await publish();
+  const asked = await recover(webhook);
+  for (let rounds = 0; rounds < 3; rounds += 1) assert.equal(await owner.round(), 1);
+  assert.equal(await stateOf(asked), 'waiting');
+  await held.commit();
+  await runOut();
+  assert.deepEqual(
+    await pending(webhook),
+    [knows, held.eventId].toSorted((a, b) => a - b),
+  );
+});
+
+test('it waits neither for transactions that began later nor for those of other programs', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const missed = await publish();
+  const dump = await holdPublish('pg_dump');
+  await change(webhook, { is_active: '1' });
+  const asked = await recover(webhook);
+  const later = await holdPublish('halcyon 8');
+  await runOut();
+  assert.deepEqual([await stateOf(asked), await pending(webhook)], ['finished', [missed]]);
+  await Promise.all([dump.commit(), later.commit()]);
+  // It knew that the webhook is on.
+  assert.ok((await pending(webhook)).includes(later.eventId));
+});
+
+test('of two owners who write the same page one is refused', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const missed = [await publish(), await publish()];
+  await change(webhook, { is_active: '1' });
+  const asked = await recover(webhook);
+  await owner.round();
+  // The other one has read the row, and waits for it, when the first commits.
+  const other = ownerOf();
+  let otherRound: Promise<number> | undefined;
+  const one = ownerOf({
+    announce: async () => {
+      otherRound = other.round();
+      await until(
+        () => waitingForLocks(sql),
+        (count) => count === 1,
+      );
+    },
+  });
+  await one.round();
+  await otherRound;
+  assert.deepEqual(await pending(webhook), missed);
+  await runOut();
+  assert.equal((await ask('GET', asked.location)).body['events_recovered'], 2);
+});
+
+test('while a webhook has enough to do nothing is made for it, and others have their turns', async () => {
+  const [busy, idle] = [await addWebhook({ is_active: '0' }), await addWebhook({ is_active: '0' })];
+  const missed = [await publish(), await publish()];
+  for (const webhook of [busy, idle]) await change(webhook, { is_active: '1' });
+  const live = [await publish(), await publish()];
+  for (const event of live) await finish(idle, event, 'successful');
+  const asked = [await recover(busy), await recover(idle)];
+  const one = ownerOf({ settings: { ...SETTINGS, dueDeliveriesMax: 3, pageDeliveriesMin: 2 } });
+  for (let rounds = 0; rounds < 4; rounds += 1) await one.round();
+  assert.deepEqual(await Promise.all(asked.map(stateOf)), ['running', 'finished']);
+  assert.deepEqual([await pending(busy), await pending(idle)], [live, missed]);
+  for (const event of live) await finish(busy, event, 'successful');
+  await runOut(one);
+  assert.deepEqual(await pending(busy), missed);
+});
+
+test('a switch-off stops it, an end to it is final, and after a switch-on another one can be asked for', async () => {
+  const webhook = await addWebhook({ is_active: '0' });
+  const missed = await publish();
+  await change(webhook, { is_active: '1' });
+  const first = await recover(webhook);
+  await turnOffAndOn(webhook);
+  assert.equal(await stateOf(first), 'stopped');
+  const second = await recover(webhook);
+  const third = await recover(await addWebhook());
+  await ask('POST', `${third.location}/cancel`);
+  await runOut();
+  const states = await Promise.all([first, second, third].map(stateOf));
+  assert.deepEqual(states, ['stopped', 'finished', 'cancelled']);
+  assert.deepEqual(await pending(webhook), [missed]);
+
+  await finish(webhook, missed, 'failed');
+  const last = await recover(webhook);
+  await owner.round();
+  await change(webhook, { is_active: '0' });
+  await runOut();
+  assert.deepEqual([await stateOf(last), await pending(webhook)], ['stopped', []]);
+
+  await change(webhook, { is_active: '1' });
+  const overlooked = await recover(webhook);
+  await owner.round();
+  // Off and on again before its owner looks.
+  await turnOffAndOn(webhook);
+  await runOut();
+  assert.deepEqual([await stateOf(overlooked), await pending(webhook)], ['stopped', []]);
+});
+
+test('what ended is kept as long as the deliveries it made, and a day more', async () => {
+  const count = async (): Promise<number> => (await sql`select from recovery where state = 'finished'`).length;
+  const there = await count();
+  assert.ok(there > 0);
+  const [purge] = createRecoveryPurges({ sql, retentionDays: 30 });
+  const in30Days = new Date(Date.now() + 30 * 86_400_000);
+  await purge?.purge(100, in30Days);
+  assert.equal(await count(), there);
+  await purge?.purge(100, new Date(in30Days.getTime() + 2 * 86_400_000));
+  assert.equal(await count(), 0);
+});

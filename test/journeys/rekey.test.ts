@@ -1,0 +1,190 @@
+/** `halcyon rekey`: what is sealed with one key is sealed with another, beside whoever reads and writes it. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import type { Sql } from '#database/pool.ts';
+import { createSealer, keyIdOf } from '#database/seal.ts';
+import { adoptSealingKey, checkSealingKey } from '#database/sealing-key.ts';
+import type { Keys } from '#kernel/keys.ts';
+import { createKeyVault } from '#webhooks/sealed/vault.ts';
+import { createStore } from '#stores/store.ts';
+import { sealAnew } from '#cli/seal-anew.ts';
+import { runCommand } from '../setup/command.ts';
+import { testDatabase } from '../setup/database.ts';
+import { databaseEnvOf } from '../setup/fleet/fleet.ts';
+import { keyOf, nextKeyOf, sealWebhooks } from '../setup/sealed.ts';
+
+type Row = { id: number; key: Buffer; next: Buffer; revision: number; modified: Date };
+type Context = { after: (fn: () => Promise<void>) => void };
+
+const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC' };
+const REFUSED = /is another key than the secrets in this database are sealed with/;
+
+/** A database that was in use with one key for long: webhooks in a rotation, and an answer that is kept. */
+const openSealed = async (t: Context, count: number) => {
+  const { sql, address } = await testDatabase(t);
+  const [old, fresh] = [randomBytes(32), randomBytes(32)];
+  const sealer = createSealer(old);
+  await adoptSealingKey(sql, old);
+  await checkSealingKey(sql, { keys: [old], from: 'the test' });
+  const { id: storeId } = await createStore(sql, { ...SHOP, now: new Date() });
+  const ids = await sealWebhooks(sql, sealer, { storeId, first: 1_000, count });
+  const scope = randomBytes(32);
+  const answer = sealer.seal('{"status":201}', `idempotency:${scope.toString('hex')}`);
+  await sql`insert into idempotency_key (scope, body_hash, answer, date_created)
+    values (${scope}, ${randomBytes(32)}, ${answer}, now())`;
+  const rows = async (): Promise<Row[]> => [
+    ...(await sql<Row[]>`
+      select id, encryption_key as key, next_encryption_key as next, revision, date_modified as modified
+      from webhook order by shard, id`),
+  ];
+  const openAnswer = async (key: Buffer): Promise<string> => {
+    const [row] = await sql<{ answer: Buffer }[]>`select answer from idempotency_key`;
+    return createSealer(key).open(row?.answer ?? Buffer.alloc(0), `idempotency:${scope.toString('hex')}`);
+  };
+  return { sql, address, old, fresh, storeId, ids, rows, openAnswer };
+};
+
+const openAll = (rows: readonly Row[], key: Buffer): string[] => {
+  const { open } = createSealer(key);
+  return rows.flatMap(({ id, key: one, next }) => [open(one, `webhook:${id}`), open(next, `webhook:${id}`)]);
+};
+
+/** What `halcyon rekey` does, with `between` in place of the pauses. */
+const renew = (sql: Sql, keys: Keys, between = async (): Promise<void> => {}, stopAfter = Number.POSITIVE_INFINITY) => {
+  let pages = 0;
+  return sealAnew(sql, keys, {
+    pause: between,
+    isStopped: () => pages >= stopAfter,
+    onProgress: () => void (pages += 1),
+  });
+};
+
+const startsWith = (sql: Sql, ...keys: Keys): Promise<boolean> => checkSealingKey(sql, { keys, from: 'this' });
+
+test('the command seals everything with the new key, which is then the one that processes need', async (t) => {
+  const { sql, address, old, fresh, ids, rows, openAnswer } = await openSealed(t, 450);
+  assert.ok(address.kind === 'socket');
+  const before = await rows();
+  const [KEY, OTHER] = ['HALCYON_SECRET_KEY', 'HALCYON_SECRET_KEY_OTHER'] as const;
+  const run = (args: string[], keys: Record<string, Buffer>) => {
+    const hex = Object.fromEntries(Object.entries(keys).map(([name, key]) => [name, key.toString('hex')]));
+    return runCommand(args, { ...databaseEnvOf(address), ...hex });
+  };
+  const alone = await run(['rekey'], { [KEY]: fresh });
+  assert.deepEqual([alone.code, REFUSED.test(alone.err)], [1, true], 'nobody starts with the new key alone yet');
+
+  const { code, out, err } = await run(['rekey', '--json'], { [KEY]: fresh, [OTHER]: old });
+  assert.deepEqual([code, err], [0, '']);
+  const { seconds, ...said } = JSON.parse(out) as Record<string, unknown>;
+  assert.equal(typeof seconds, 'number');
+  assert.deepEqual(said, { complete: true, adopted: true, webhooks: 450, answers: 1, unopened: [] });
+
+  const after = await rows();
+  assert.deepEqual(
+    openAll(after, fresh),
+    ids.flatMap((id) => [keyOf(id), nextKeyOf(id)]),
+  );
+  assert.equal(await openAnswer(fresh), '{"status":201}');
+  const untouched = ({ id, revision, modified }: Row) => ({ id, revision, modified });
+  assert.deepEqual(after.map(untouched), before.map(untouched), 'no webhook is another than it was');
+
+  const again = await run(['rekey'], { [KEY]: fresh, [OTHER]: old });
+  assert.match(again.out, /^0 webhooks and 0 kept answers sealed anew in .*\nNext: .*restart all of them without/);
+  assert.equal((await run(['migrate'], { [KEY]: fresh })).code, 0);
+  const refused = await run(['migrate'], { [KEY]: old });
+  assert.deepEqual([refused.code, REFUSED.test(refused.err)], [1, true]);
+  assert.deepEqual(await rows(), after);
+  const [key] = await sql<{ id: Buffer }[]>`select key_id as id from sealing_key`;
+  assert.deepEqual(key?.id, keyIdOf(fresh));
+});
+
+test('what changes under its hands stays as it was changed', async (t) => {
+  const { sql, old, fresh, ids, rows } = await openSealed(t, 3);
+  const vault = createKeyVault(sql);
+  const page = await vault.page({ keyId: keyIdOf(fresh), after: undefined, limitRows: 10 });
+  const [changed = 0, ...others] = ids;
+  const theirs = createSealer(fresh, old).seal('set meanwhile', `webhook:${changed}`);
+  await sql`update webhook set encryption_key = ${theirs} where id = ${changed}`;
+  const sealer = createSealer(fresh);
+  const replacements = page.map(({ id, boundTo, envelopes }) => {
+    return { id, boundTo, envelopes, renewed: envelopes.map(() => sealer.seal('what was read', boundTo)) };
+  });
+  assert.deepEqual(
+    (await vault.replace(replacements)).map(Number).toSorted((a, b) => a - b),
+    others,
+  );
+  const [first] = await rows();
+  assert.equal(sealer.open(first?.key ?? Buffer.alloc(0), `webhook:${changed}`), 'set meanwhile');
+});
+
+test('a row that somebody holds is waited for by nobody, and the key of the database changes after the last one', async (t) => {
+  const { sql, old, fresh, ids, rows } = await openSealed(t, 5);
+  const held = ids[2] ?? 0;
+  const done = await sql.begin(async (tx) => {
+    await tx`select from webhook where id = ${held} for update`;
+    return renew(sql, [fresh, old]);
+  });
+  assert.deepEqual([done.end, done.isAdopted, done.counts.get('webhooks'), done.late], ['left', false, 4, 0]);
+  assert.equal(await startsWith(sql, old), true);
+  await assert.rejects(startsWith(sql, fresh), REFUSED);
+  assert.equal(await startsWith(sql, fresh, old), false, 'with both it starts, and is told that rekey is to be run');
+
+  const rest = await renew(sql, [fresh, old]);
+  assert.deepEqual([rest.end, rest.isAdopted, rest.counts.get('webhooks')], ['done', true, 1]);
+  assert.equal(openAll(await rows(), fresh).length, 10);
+  assert.equal(await startsWith(sql, fresh), true);
+  await assert.rejects(startsWith(sql, old), REFUSED);
+});
+
+test('a run that was broken off is gone on with', async (t) => {
+  const { sql, old, fresh, rows } = await openSealed(t, 450);
+  const first = await renew(sql, [fresh, old], undefined, 1);
+  assert.deepEqual([first.end, first.isAdopted, first.counts.get('webhooks')], ['stopped', false, 200]);
+  const kept = (await rows()).slice(0, 200);
+  const second = await renew(sql, [fresh, old]);
+  assert.deepEqual([second.end, second.isAdopted, second.counts.get('webhooks')], ['done', true, 250]);
+  assert.deepEqual((await rows()).slice(0, 200), kept, 'what is done is not done again');
+});
+
+test('as long as a process seals with the old key, the database keeps it, and the operator is told', async (t) => {
+  const { sql, old, fresh, storeId } = await openSealed(t, 3);
+  let next = 5_000;
+  const late = () => sealWebhooks(sql, createSealer(old), { storeId, first: (next += 1), count: 1 }).then(() => {});
+  const held = await sql.begin(async (tx) => {
+    await tx`select from webhook order by id limit 1 for update`;
+    return renew(sql, [fresh, old], late);
+  });
+  assert.ok(held.late > 0, String(held.late));
+  assert.equal(held.isAdopted, false);
+  assert.equal(await startsWith(sql, old), true);
+});
+
+test('what neither key opens is named, left as it is, and keeps nothing else from being changed', async (t) => {
+  const { sql, address, old, fresh, ids, rows } = await openSealed(t, 3);
+  assert.ok(address.kind === 'socket');
+  const [first = 0, second = 0, third = 0] = ids;
+  const [source] = await rows();
+  // A key that was copied from another row, and one of a key that is lost.
+  await sql`update webhook set encryption_key = ${source?.key ?? null} where id = ${second}`;
+  const lost = createSealer(randomBytes(32)).seal('lost', `webhook:${third}`);
+  await sql`update webhook set encryption_key = ${lost} where id = ${third}`;
+  const before = await rows();
+  const env = { HALCYON_SECRET_KEY: fresh.toString('hex'), HALCYON_SECRET_KEY_OTHER: old.toString('hex') };
+  const { code, err, out } = await runCommand(['rekey'], { ...databaseEnvOf(address), ...env });
+  assert.equal(code, 2, err);
+  assert.match(
+    err,
+    new RegExp(`^webhook:${second} cannot be opened\\nwebhook:${third} cannot be opened\\nhalcyon: 2 secrets`),
+  );
+  assert.match(out, /^3 webhooks and 1 kept answer sealed anew/, 'their next keys open');
+  const after = await rows();
+  assert.deepEqual(
+    after.slice(1).map(({ key }) => key),
+    before.slice(1).map(({ key }) => key),
+  );
+  const { open } = createSealer(fresh);
+  assert.equal(open(after[0]?.key ?? Buffer.alloc(0), `webhook:${first}`), keyOf(first));
+  assert.equal(open(after[1]?.next ?? Buffer.alloc(0), `webhook:${second}`), nextKeyOf(second));
+  assert.equal(await startsWith(sql, fresh), true);
+});

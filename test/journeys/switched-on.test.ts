@@ -1,0 +1,56 @@
+/** A webhook is on again while much of what was pending before is still to be ended. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLog } from '#kernel/log.ts';
+import { dailyIdOf, shardOf } from '#kernel/ids.ts';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+/** More than memory holds of a webhook, and than one statement ends. */
+const DEAD = 2_500;
+
+test('what died with a switch-off takes no turns of what comes after the switch-on', async () => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const receiver = await startReceiver();
+  // One a second: as turns they would take forty minutes.
+  const webhookId = await engine.addWebhook(receiver.url, { ratePerSecond: 1 });
+  await engine.publish(Array.from({ length: DEAD }, (_, n) => n));
+  await sql`update webhook set epoch = epoch + 1 where shard = ${shardOf(webhookId)} and id = ${webhookId}`;
+  await engine.publish([DEAD]);
+  await engine.startWorker();
+  const pending = async () => (await sql`select from delivery where webhook_id = ${webhookId}`).length;
+  const left = await until(pending, (count) => count === 0).catch(pending);
+  assert.equal(left, 0);
+  assert.deepEqual(
+    receiver.got.map(({ body }) => (JSON.parse(body.toString()) as { id: number }).id),
+    [DEAD],
+  );
+  const ended = await sql<{ told: string }[]>`
+    select state || ' ' || attempts || ' ' || count(*) as told from delivery_done where webhook_id = ${webhookId}
+    group by state, attempts order by 1`;
+  assert.deepEqual(
+    ended.map(({ told }) => told),
+    [`failed 0 ${DEAD}`, 'successful 1 1'],
+  );
+});
+
+test('what is so old that its day is gone is ended as well, however much of it there is', async () => {
+  // Each of them is told in the log.
+  const engine = await startEngine({ log: createLog('silent') });
+  const { sql, storeId } = engine;
+  const receiver = await startReceiver();
+  const webhookId = await engine.addWebhook(receiver.url);
+  const shard = shardOf(webhookId);
+  const first = dailyIdOf(1, 0, shard);
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+    select ${shard}, ${first}::bigint + 256 * n, ${storeId}, ${webhookId}, -1, ${first}, 3, now() - interval '1 minute'
+    from generate_series(1, 200) as n`;
+  await engine.publish([1]);
+  await engine.startWorker();
+  const pending = async () => (await sql`select from delivery where webhook_id = ${webhookId}`).length;
+  await until(pending, (count) => count === 0);
+  assert.equal(receiver.got.length, 1);
+});

@@ -1,0 +1,58 @@
+/** Whoever opens the page of a webhook that does not work reads there why, and what to do next. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const app = await startTestApp();
+const receiver = await startReceiver();
+let status = 500;
+receiver.answer((_got, response) => response.writeHead(status).end());
+
+const make = async (): Promise<string> => {
+  const body = {
+    name: 'a',
+    url: receiver.url,
+    format: 'json',
+    encryption_key: 'k'.repeat(20),
+    event_resource: 'customer',
+  };
+  const made = await app.api('POST', `/stores/${app.storeId}/webhooks`, { body });
+  return `/webhooks/${String(((await made.json()) as { id: number }).id)}`;
+};
+const publish = async (id: number): Promise<void> => {
+  const body = { event: 'customer/created', resource: { id } };
+  const { status: answered } = await app.api('POST', `/stores/${app.storeId}/events`, {
+    body,
+    token: app.platformToken,
+  });
+  assert.equal(answered, 201);
+};
+const adviceAt = async (path: string): Promise<string> => {
+  const page = await (await app.api('GET', path, { headers: { Accept: 'text/html' } })).text();
+  const [, advice = ''] = /<div class="alert">(.*?)<\/div>/s.exec(page) ?? [];
+  return advice.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
+};
+const says = (path: string, words: RegExp) =>
+  until(
+    () => adviceAt(path),
+    (advice) => words.test(advice),
+  );
+const set = (path: string, is_active: '0' | '1') => app.api('PATCH', path, { body: { is_active } });
+
+test('the page of a webhook says why nothing arrives, that it was switched off, by whom, and how to go on', async () => {
+  const at = await make();
+  assert.equal(await adviceAt(at), '');
+  await publish(1);
+  await says(at, /^One attempt failed, the first on .* About the last one: Your endpoint answered 500: .*tried again/);
+  status = 410;
+  await publish(2);
+  const off = await says(at, /^Halcyon switched this webhook off by itself\. /);
+  assert.match(off, /answered 410.*Change this webhook.*Recover what was missed/);
+  assert.equal(await adviceAt(`${at}/health`), off);
+  await set(at, '1');
+  assert.match(await adviceAt(at), /^It is on again\. .*Recover what was missed/);
+  await set(at, '0');
+  assert.match(await adviceAt(at), /^This webhook is switched off: nothing is sent\./);
+});

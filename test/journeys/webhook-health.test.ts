@@ -1,0 +1,105 @@
+/** What a store owner reads of webhooks at one look is what happened: counted by a worker, told by the API. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestApp } from '../setup/app.ts';
+import { testDatabase } from '../setup/database.ts';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+type Resource = Record<string, unknown> & {
+  _links: Record<string, { href: string }>;
+  _embedded: Record<string, Resource[]>;
+};
+
+const [DELIVERED, FAILED] = [7, 3];
+
+test('after a stop the health of a webhook says exactly what was delivered and what failed, and why', async () => {
+  const { sql } = await testDatabase();
+  const app = await startTestApp({ roles: ['serve'], sql });
+  const engine = await startEngine({ sql });
+  const receiver = await startReceiver();
+  receiver.answer(({ path }, response) => void response.writeHead(path === '/fails' ? 503 : 204).end());
+  const worker = await engine.startWorker();
+  const add = (name: string) => engine.addWebhook(`${receiver.url}/${name}`, { storeId: app.storeId });
+  const publish = (count: number, from: number) =>
+    engine.publish(
+      Array.from({ length: count }, (_, n) => from + n),
+      worker,
+      app.storeId,
+    );
+  const works = await add('works');
+  await publish(DELIVERED - FAILED, 1);
+  const fails = await add('fails');
+  await publish(FAILED, 100);
+  await until(
+    () => sql`select outcome from attempt`,
+    (attempts) => attempts.length === DELIVERED + FAILED,
+  );
+  // The hours are added every few seconds; a worker that stops adds what it has at once.
+  await worker.stop();
+
+  const read = async (path: string): Promise<Resource> => {
+    const response = await app.api('GET', path);
+    assert.equal(response.status, 200);
+    return (await response.json()) as Resource;
+  };
+  const healthOf = (id: number) => read(`/webhooks/${id}/health`);
+  const told = ({ state, attempts, delivered, success_rate, pending, consecutive_failures }: Resource) => {
+    return { state, attempts, delivered, success_rate, pending, consecutive_failures };
+  };
+  assert.deepEqual(told(await healthOf(works)), {
+    state: 'ok',
+    attempts: DELIVERED,
+    delivered: DELIVERED,
+    success_rate: 100,
+    pending: 0,
+    consecutive_failures: 0,
+  });
+  const failing = await healthOf(fails);
+  assert.deepEqual(told(failing), {
+    state: 'failing',
+    attempts: FAILED,
+    delivered: 0,
+    success_rate: 0,
+    pending: FAILED,
+    consecutive_failures: FAILED,
+  });
+  assert.equal((failing['success_trend'] as unknown[]).length, 24);
+  assert.deepEqual(
+    failing._embedded['svc:failures']?.map(({ outcome, response_code, attempts }) => ({
+      outcome,
+      response_code,
+      attempts,
+    })),
+    [{ outcome: 'refused', response_code: 503, attempts: FAILED }],
+  );
+  assert.match(String(failing._embedded['svc:failures']?.[0]?.['reason']), /^Your endpoint answered 503: /);
+  const { total_items } = await read(String(failing._embedded['svc:failures']?.[0]?._links['svc:logs']?.href));
+  assert.equal(total_items, String(FAILED));
+
+  const overview = await read(`/stores/${app.storeId}/overview`);
+  assert.deepEqual(
+    overview._embedded['svc:healths']?.map(({ webhook_id }) => webhook_id),
+    [fails, works],
+    'worst first',
+  );
+  const { total, failing: failingCount, ok, attempts, delivered, pending } = overview;
+  assert.deepEqual(
+    { total, failing: failingCount, ok, attempts, delivered, pending },
+    { total: 2, failing: 1, ok: 1, attempts: DELIVERED + FAILED, delivered: DELIVERED, pending: FAILED },
+  );
+
+  const ofBoth = `${DELIVERED} delivered (70 %), ${FAILED} failed, `;
+  const pages = [
+    [`/webhooks/${fails}`, `0 delivered (0 %), ${FAILED} failed, `],
+    [`/webhooks/${fails}/health`, `0 delivered (0 %), ${FAILED} failed, `],
+    [`/stores/${app.storeId}`, ofBoth],
+    [`/stores/${app.storeId}/overview`, ofBoth],
+  ] as const;
+  for (const [path, words] of pages) {
+    const page = await (await app.api('GET', path, { headers: { Accept: 'text/html' } })).text();
+    const [, description = ''] = /<desc id="chart-1-desc">([^<]*)</.exec(page) ?? [];
+    assert.ok(description.startsWith(words), `${path}: ${description}`);
+  }
+});

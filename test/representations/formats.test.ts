@@ -1,0 +1,137 @@
+/**
+ * What arrives in each format, as it was looked at and found right: golden/delivered-*.golden. `UPDATE_GOLDEN=1` writes them
+ * anew, as in golden.test.ts.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFile, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
+import { createServer } from 'node:https';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { Webhook } from 'standardwebhooks';
+import { createAuthority } from '../setup/authority.ts';
+import { KEY, startEngine } from '../setup/engine.ts';
+import { portOf } from '../setup/exchanges.ts';
+import { until } from '../setup/until.ts';
+
+const FOLDER = join(import.meta.dirname, 'golden');
+const isUpdate = process.env['UPDATE_GOLDEN'] === '1';
+
+const authority = createAuthority();
+after(authority.remove);
+// As NODE_EXTRA_CA_CERTS does it when a process starts.
+setDefaultCACertificates([...getCACertificates('default'), authority.cert]);
+
+const got: { path: string; headers: IncomingHttpHeaders; body: string }[] = [];
+const server = createServer(authority.sign('IP:127.0.0.1'), (request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    got.push({ path: request.url ?? '', headers: request.headers, body: Buffer.concat(chunks).toString() });
+    response.writeHead(204).end();
+  });
+});
+server.listen(0, '127.0.0.1');
+await once(server, 'listening');
+after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+const transaction = {
+  7: 'a name that JavaScript would put first',
+  id: 70012,
+  status: 'captured',
+  name: 'Order of Ada',
+  event: 'summer sale',
+  total_order: 58.9,
+  is_test: false,
+  currency_code: 'EUR',
+  customer_email: 'ada@example.com',
+  note: null,
+  ip: { country: 'DE', location: { city: 'Köln' } },
+  tags: ['vip', 3],
+  _embedded: {
+    'svc:items': [
+      { name: 'Coffee beans', price: 26, _embedded: { 'svc:item_options': [{ name: 'grind', value: 'espresso' }] } },
+      { name: 'Cup', price: 6.9 },
+    ],
+    'svc:customer': { id: 5501, first_name: 'Ada', email: 'ada.m@example.com', is_anonymous: false },
+    'svc:payments': [{ type: 'card', amount: 58.9 }],
+  },
+};
+const ZOOM = 'zoom=items:item_options,customer';
+const hooks = {
+  automation: { format: 'partner_automation', query: ZOOM },
+  'automation-fields': { format: 'partner_automation', query: 'fields=total_order,ip' },
+  sitebuilder: { format: 'partner_sitebuilder', query: 'fields=total_order,currency_code,customer_email' },
+  'sitebuilder-whole': { format: 'partner_sitebuilder', query: ZOOM },
+} as const;
+
+const engine = await startEngine();
+for (const [name, { format, query }] of Object.entries(hooks)) {
+  const id = await engine.addWebhook(`https://127.0.0.1:${portOf(server)}/${name}`, { query });
+  await engine.sql`update webhook set format = ${format} where id = ${id}`;
+}
+const worker = await engine.startWorker();
+engine.handTo(worker);
+const publish = (resource: { id: number | string; name: string; slug?: string }, resourceId = String(resource.id)) =>
+  engine.publisher({
+    storeId: engine.storeId,
+    events: [{ type: 'transaction', action: 'created', resourceId, modifiedAt: null, body: JSON.stringify(resource) }],
+    now: engine.clock.now(),
+  });
+const arrived = async (count: number) => {
+  const all = await until(
+    async () => got,
+    ({ length }) => length >= count,
+  );
+  return Object.fromEntries(all.slice(count - Object.keys(hooks).length).map((one) => [one.path.slice(1), one]));
+};
+await publish(transaction);
+const first = await arrived(Object.keys(hooks).length);
+
+for (const name of Object.keys(hooks)) {
+  test(`${name} arrives as it was found right`, async () => {
+    const found = first[name];
+    assert.ok(found !== undefined);
+    // Member by member as it was sent: read and written again, names that are numbers would come first.
+    const answer = `${found.headers['content-type']}\n\n${found.body.replaceAll(/,(?=["{])/g, ',\n')}\n`;
+    const file = join(FOLDER, `delivered-${name}.golden`);
+    if (isUpdate) await writeFile(file, answer);
+    assert.equal(answer, await readFile(file, 'utf8'));
+    assert.ok(JSON.parse(found.body));
+  });
+}
+
+test('an automation platform gets its own object signed, and a site builder its token and no signature', () => {
+  const { automation, sitebuilder } = first;
+  assert.ok(automation !== undefined && sitebuilder !== undefined);
+  new Webhook(KEY).verify(automation.body, automation.headers as Record<string, string>);
+  assert.equal(automation.headers.authorization, undefined);
+  assert.equal(sitebuilder.headers.authorization, `Bearer ${KEY}`);
+  assert.deepEqual(
+    Object.keys(sitebuilder.headers).filter((name) => name.includes('signature')),
+    [],
+  );
+});
+
+test('an item of a site has a name and a slug of its own, also where the resource has none that can be', async () => {
+  await publish({ id: 'a/b', name: ' ', slug: 'no slug!' });
+  await publish({ id: 'a b', name: 'Sale', slug: 'sale_2' });
+  const { length } = Object.keys(hooks);
+  await arrived(3 * length);
+  const items = got
+    .slice(length)
+    .filter(({ path }) => path === '/sitebuilder')
+    .map(({ body }) => (JSON.parse(body) as { fieldData: Record<string, string> }).fieldData);
+  assert.deepEqual(
+    items.toSorted((a, b) => (String(a['name']) < String(b['name']) ? -1 : 1)),
+    [
+      { name: 'Sale', slug: 'sale_2' },
+      { name: 'Transaction a/b', slug: 'transaction-a-b-c14cddc0', 'name-2': ' ', 'slug-2': 'no slug!' },
+    ],
+  );
+});

@@ -1,0 +1,64 @@
+/** A program that listens to a held webhook, as any would: fetch, and the few lines of the EventSource framing that it needs. */
+import type { TestApp } from './app.ts';
+import { until } from './until.ts';
+
+export type Told = { id: string | null; event: string; data: Record<string, unknown> };
+
+export type Listener = {
+  response: Response;
+  /** All that came until now. */
+  told: Told[];
+  /** Resolves when there are so many deliveries. */
+  deliveries: (count: number) => Promise<Told[]>;
+  /** Resolves with the reason of the goodbye, or null where the stream ended without one. */
+  ended: Promise<string | null>;
+  hangUp: () => void;
+};
+
+const fieldOf = (block: string, name: string): string | null =>
+  new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1] ?? null;
+
+/** `path` is that of the webhook. Resolves when the head of the answer is there. */
+export const listen = async (
+  app: Pick<TestApp, 'api'>,
+  path: string,
+  { token, ...asked }: { token?: string; headers?: Record<string, string> } = {},
+): Promise<Listener> => {
+  const headers = { Accept: 'text/event-stream', ...asked.headers };
+  const response = await app.api('GET', `${path}/stream`, { headers, ...(token !== undefined && { token }) });
+  const told: Told[] = [];
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  const read = async (): Promise<string | null> => {
+    if (response.status !== 200) return null;
+    let text = '';
+    for (;;) {
+      const { done = true, value = '' } = (await reader?.read()) ?? {};
+      if (done) return told.findLast(({ event }) => event === 'goodbye')?.data['reason'] as string | null;
+      text += value;
+      const blocks = text.split('\n\n');
+      text = blocks.pop() ?? '';
+      for (const block of blocks) {
+        const event = fieldOf(block, 'event');
+        if (event === null) continue;
+        told.push({
+          id: fieldOf(block, 'id'),
+          event,
+          data: JSON.parse(fieldOf(block, 'data') ?? '{}') as Told['data'],
+        });
+      }
+    }
+  };
+  const ended = read().catch(() => null);
+  const found = () => told.filter(({ event }) => event === 'delivery');
+  return {
+    response,
+    told,
+    deliveries: (count) =>
+      until(
+        async () => found(),
+        (all) => all.length >= count,
+      ),
+    ended,
+    hangUp: () => void reader?.cancel().catch(() => {}),
+  };
+};

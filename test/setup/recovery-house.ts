@@ -1,0 +1,134 @@
+/** The real API without anybody who delivers, and the owners of its recoveries, whose rounds a test calls one by one. */
+import assert from 'node:assert/strict';
+import { after } from 'node:test';
+import { Registry } from 'prom-client';
+import { openPool, type Sql } from '#database/pool.ts';
+import { announceWork } from '#delivery/announce.ts';
+import { toColumns } from '#events/batch/columns.ts';
+import { publishBatch } from '#events/batch/queries.ts';
+import { rowOf } from '#events/batch/rows.ts';
+import { createRecoveryMetrics } from '#events/recovery/metrics.ts';
+import { Recoveries, type RecoveriesDeps } from '#events/recovery/recoveries.ts';
+import { dayOf, shardOf } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import { startTestApp } from './app.ts';
+import { testDatabase } from './database.ts';
+
+type Answer = { status: number; location: string; body: Record<string, unknown> };
+
+/** Room for as much as a test makes. */
+export const SETTINGS = {
+  everyMs: 1_000,
+  pauseMs: 1,
+  retryAfterMs: 30_000,
+  dueDeliveriesMax: 1_000,
+  pendingDeliveriesMax: 2_000,
+  pageDeliveriesMin: 1,
+};
+
+const ROUNDS_MAX = 100;
+
+/** Rounds until all has ended. */
+export const runOut = async (owner: Recoveries): Promise<void> => {
+  for (let rounds = 0; (await owner.round()) > 0; rounds += 1)
+    assert.ok(rounds < ROUNDS_MAX, 'a recovery does not end');
+};
+
+export const startRecoveryHouse = async () => {
+  const { sql, address } = await testDatabase();
+  const app = await startTestApp({ roles: ['serve'], sql });
+  const { storeId, api, clock } = app;
+  const shard = shardOf(storeId);
+  let resource = 0;
+
+  const ask = async (method: string, path: string, options: Parameters<typeof api>[2] = {}): Promise<Answer> => {
+    const response = await api(method, path, options);
+    const text = await response.text();
+    const body = JSON.parse(text === '' ? '{}' : text) as Record<string, unknown>;
+    return { status: response.status, location: response.headers.get('location') ?? '', body };
+  };
+
+  const write = async (event: string): Promise<number> => {
+    const body = { event, resource: { id: (resource += 1) } };
+    const { status, body: made } = await ask('POST', `/stores/${storeId}/events`, { token: app.platformToken, body });
+    assert.equal(status, 201);
+    return Number(made['id']);
+  };
+
+  /** A transaction of a publisher under this name, held open before its commit. */
+  const holdPublish = async (applicationName: string) => {
+    const publisher: Sql = openPool(address, { connections: 1, applicationName });
+    after(() => publisher.end({ timeout: 0 }));
+    const written = Promise.withResolvers<number>();
+    const released = Promise.withResolvers<void>();
+    const now = clock.now();
+    const committed = publisher.begin(async (tx) => {
+      const resourceId = `held-${(resource += 1)}`;
+      const event = { type: 'transaction' as const, action: 'created', resourceId, modifiedAt: null, body: '{}' };
+      const [block] = await tx<{ n: number }[]>`select nextval('event_n')::float8 as n`;
+      const row = rowOf(event, storeId, { n: block?.n ?? 0, at: 0, now });
+      const batch = { claims: null, terms: null, staleAt: now, day: dayOf(now), now, baseUrl: app.baseUrl };
+      await publishBatch(tx, { columns: toColumns([row], now), ...batch });
+      written.resolve(row.eventId);
+      await released.promise;
+    });
+    const eventId = await Promise.race([written.promise, committed.then(() => 0)]);
+    const commit = async (): Promise<void> => {
+      released.resolve();
+      await committed;
+    };
+    return { eventId, commit };
+  };
+
+  return {
+    sql,
+    clock,
+    storeId,
+    ask,
+    holdPublish,
+    publish: (event = 'transaction/created') => write(event),
+    ownerOf: (given: Partial<RecoveriesDeps> = {}): Recoveries =>
+      new Recoveries({
+        sql,
+        clock,
+        log: createLog('silent'),
+        metrics: createRecoveryMetrics(new Registry()),
+        announce: announceWork,
+        shards: () => [shard],
+        settings: SETTINGS,
+        ...given,
+      }),
+    addWebhook: async (more: Record<string, unknown> = {}): Promise<number> => {
+      const url = 'http://127.0.0.1:9/hook';
+      const events = ['transaction/created'];
+      const hook = { name: 'Orders', format: 'json', encryption_key: 'a key', url, events, ...more };
+      const { status, body } = await ask('POST', `/stores/${storeId}/webhooks`, { body: hook });
+      assert.equal(status, 201);
+      return Number(body['id']);
+    },
+    change: async (webhook: number, body: Record<string, unknown>): Promise<void> =>
+      assert.equal((await ask('PATCH', `/webhooks/${webhook}`, { body })).status, 200),
+    recover: async (webhook: number, since: Date): Promise<Answer> => {
+      const asked = await ask('POST', `/webhooks/${webhook}/recover`, { body: { since: since.toISOString() } });
+      assert.equal(asked.status, 202, JSON.stringify(asked.body));
+      return asked;
+    },
+    stateOf: async ({ location }: Answer): Promise<unknown> => (await ask('GET', location)).body['state'],
+    /** The events of which the webhook has a pending delivery that will be attempted. */
+    pending: async (webhook: number): Promise<number[]> => {
+      const rows = await sql<{ id: number }[]>`
+        select d.event_id as id from delivery d
+        join webhook w on w.id = d.webhook_id and w.epoch = d.epoch
+        where d.webhook_id = ${webhook} order by d.event_id`;
+      return rows.map(({ id }) => id);
+    },
+    /** What the delivery room does with a delivery at its end. */
+    finish: (webhook: number, event: number, state: 'successful' | 'failed') => sql`
+      with gone as (
+        delete from delivery where webhook_id = ${webhook} and event_id = ${event}
+        returning shard, id, store_id, webhook_id, event_id
+      )
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      select shard, id, store_id, webhook_id, event_id, ${state}, 1, now() from gone`,
+  };
+};

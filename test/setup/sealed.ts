@@ -1,0 +1,29 @@
+/** Webhooks as they stand in the table, with keys that a test has sealed itself. */
+import type { Sql } from '#database/pool.ts';
+import type { Sealer } from '#database/seal.ts';
+import { idOf, shardOf } from '#kernel/ids.ts';
+
+/** What the key of a webhook is, and the one that takes over from it. */
+export const keyOf = (id: number): string => `the key of ${id}`;
+export const nextKeyOf = (id: number): string => `the next key of ${id}`;
+
+/** Switched off, in the middle of a rotation; numbered from `first`. Answers their ids. */
+export const sealWebhooks = async (
+  sql: Sql,
+  sealer: Sealer,
+  { storeId, first, count }: { storeId: number; first: number; count: number },
+): Promise<number[]> => {
+  const shard = shardOf(storeId);
+  const ids = Array.from({ length: count }, (_, at) => idOf(first + at, shard));
+  const now = new Date();
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, encryption_key, next_encryption_key, rotation_ends_at,
+      events, is_active, headers, retry_profile, date_created, date_modified)
+    select ${shard}, id, ${storeId}, 'hook', 'json', '2', key, next, ${now}::timestamptz + interval '1 day', '{}', false,
+      '{}', 'long', ${now}, ${now}
+    from unnest(
+      ${ids}::bigint[], ${ids.map((id) => sealer.seal(keyOf(id), `webhook:${id}`))}::bytea[],
+      ${ids.map((id) => sealer.seal(nextKeyOf(id), `webhook:${id}`))}::bytea[]
+    ) as w (id, key, next)`;
+  return ids;
+};
