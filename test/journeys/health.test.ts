@@ -101,10 +101,13 @@ test('a process that only delivers is ready while the database answers and its l
     () => scrape(origin),
     (seen) => seen.value('halcyon_shards_held') === 256,
   );
-  assert.equal(await told(origin), READY);
+  await until(
+    () => told(origin),
+    (said) => said === READY,
+  );
 
-  proxy.silence();
   // Nobody closed anything: that it is away shows in nothing but that it does not answer.
+  proxy.vanish();
   await until(
     () => told(origin),
     (said) => said.startsWith('503') && said.includes('"database"'),

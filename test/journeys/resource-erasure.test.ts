@@ -149,6 +149,14 @@ test('a worker of another process does not send what it has in memory', async (t
   const holders = { announce: announceErased, forget: () => {} };
   const key = { shard: engine.storeId % 256, storeId: engine.storeId, type: 'transaction' as const, id: waiting };
   await eraseResource({ sql, holders }, key, { unmodified: () => {}, now: engine.clock.now() });
+  // On the line on which it hears of work it has heard of the erasure before.
+  const otherStoreId = await engine.addStore();
+  await engine.addWebhook(`${receiver.url}/heard`, { storeId: otherStoreId });
+  await engine.publish([3], undefined, otherStoreId);
+  await until(
+    async () => receiver.got.filter(({ path }) => path === '/heard'),
+    (heard) => heard.length === 1,
+  );
   engine.clock.advance(HOUR_MS);
   await until(pending, (deliveries) => deliveries.length === 0);
   assert.deepEqual(sent(), [first, first]);

@@ -22,6 +22,8 @@ export type Proxy = {
   cutUnanswered: (afterMs: number) => Promise<number>;
   /** Nothing passes any more through the connections there are, and nobody is told. */
   silence: () => void;
+  /** The same for those that are opened from now on, until all is reset: as where the machine is gone. */
+  vanish: () => void;
 };
 
 /** How the server says that it carried out a COMMIT: the tag of its CommandComplete. */
@@ -34,6 +36,7 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
   const pairs = new Set<readonly [Socket, Socket]>();
   /** Whether an answer gets through. */
   let passes = (_answer: Buffer): boolean => true;
+  let isGone = false;
   const server = createServer((client) => {
     const upstream = connect(path);
     const pair = [client, upstream] as const;
@@ -45,6 +48,7 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
         pairs.delete(pair);
       });
     }
+    if (isGone) return;
     client.pipe(upstream);
     const answers = new Transform({
       transform: (answer: Buffer, _encoding, done) => (passes(answer) ? done(null, answer) : done()),
@@ -54,12 +58,19 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const cut = (): number => {
+    isGone = false;
     const all = [...pairs];
     for (const [client, upstream] of all) {
       client.resetAndDestroy();
       upstream.destroy();
     }
     return all.length;
+  };
+  const silence = (): void => {
+    for (const [client, upstream] of pairs) {
+      client.unpipe(upstream);
+      upstream.unpipe();
+    }
   };
   ends.after(async () => {
     server.close();
@@ -87,11 +98,10 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
       }
       return commits;
     },
-    silence: () => {
-      for (const [client, upstream] of pairs) {
-        client.unpipe(upstream);
-        upstream.unpipe();
-      }
+    silence,
+    vanish: () => {
+      isGone = true;
+      silence();
     },
   };
 };
