@@ -29,7 +29,7 @@ export type ApiRequest<Body = unknown, Who = Principal> = {
   now: Date;
   /**
    * To be called with the version that is about to be changed, under its lock: throws a 412 where the caller wants to
-   * change another one (If-Match, RFC 9110 §13.1.1).
+   * change another one (If-Match, RFC 9110 §13.1.1). Only where the operation says that it `isConditional`.
    */
   unmodified: (version: number | string) => void;
 };
@@ -85,6 +85,8 @@ export type Operation = {
   isCreating: boolean;
   /** Looks for an Idempotency-Key. */
   takesKey: boolean;
+  /** Asks which version is about to be changed (`unmodified`): the reference tells of If-Match and 412. */
+  isConditional: boolean;
   /** What came under that key remembers the machinery (`Once`); else the operation does it by itself, if it takes one. */
   isRemembered: boolean;
   input: TSchema | undefined;
@@ -112,17 +114,19 @@ export type Described = {
   title?: string;
   access?: 'owner' | 'platform';
   bodyLimitBytes?: number;
+  isConditional?: true;
   modifiers?: readonly string[];
 };
 
 export const operation = (
-  { summary, title = summary, bodyLimitBytes, modifiers = [] }: Described,
+  { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: Described,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation => ({
   summary,
   title,
   bodyLimitBytes,
   modifiers,
+  isConditional: isConditional === true,
   isCreating: false,
   takesKey: false,
   isRemembered: false,

@@ -31,6 +31,11 @@ const refuseTwoKeys = ({ raw }: FastifyRequest): void => {
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
 };
 
+/** What asks without having said so would not be told of in the reference. */
+const undeclared = (): never => {
+  throw new TypeError('The operation asks for the version that is changed, and does not say that it isConditional');
+};
+
 /** `method` is what is done, which the POST of a form hides. */
 export const createRun = (services: Services, method: Method, operation: Operation): Run => {
   const { input, told } = operation;
@@ -56,7 +61,9 @@ export const createRun = (services: Services, method: Method, operation: Operati
       headers,
       address: request.ip,
       now: services.clock.now(),
-      unmodified: unmodifiedSince(given === undefined ? headers : { 'if-match': given.ifMatch }),
+      unmodified: operation.isConditional
+        ? unmodifiedSince(given === undefined ? headers : { 'if-match': given.ifMatch })
+        : undeclared,
     };
     const handle = (body: unknown) => {
       const once = services.once({

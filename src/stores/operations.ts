@@ -115,6 +115,7 @@ export const createStoreOperations = (
     }),
     patch: accepting({
       title: 'Change the store',
+      isConditional: true,
       summary: 'Changes the properties that are sent and leaves the others as they are',
       input: partOfStore,
       review: async (request) => storeFaults(detailsOf(await storeOf(sql, request), request.body)),
@@ -122,6 +123,7 @@ export const createStoreOperations = (
     }),
     remove: guarded({
       title: 'Erase the store',
+      isConditional: true,
       summary: 'Erases the store with everything in it, at once and for good; needs the scope platform',
       access: 'platform',
       handle: async (request) => {

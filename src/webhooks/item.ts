@@ -112,6 +112,7 @@ export const createItem = (
   patch: accepting({
     summary: 'Changes the properties that are sent and leaves the others as they are',
     title: 'Change this webhook',
+    isConditional: true,
     input: part,
     review: (request) => review(deps, request, 'part'),
     handle: async (request) => ({
@@ -121,6 +122,7 @@ export const createItem = (
   }),
   replace: accepting({
     title: 'Replace this webhook',
+    isConditional: true,
     summary: 'Replaces the webhook; optional properties that are not sent return to their defaults',
     input: whole,
     review: (request) => review(deps, request, 'whole'),
@@ -132,6 +134,7 @@ export const createItem = (
   remove: guarded({
     summary: 'Deletes the webhook; what is pending for it is not attempted any more',
     title: 'Delete this webhook',
+    isConditional: true,
     handle: async (request) => {
       const key = keyOf(request);
       const { storeId } = await transaction(deps.sql, async (tx) => {

@@ -9,7 +9,7 @@ import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
 import { chaptersOf } from '../../src/chapters.ts';
 import { startTestApp } from '../setup/app.ts';
-import { routeTable } from '../security/route-table.ts';
+import { operationTable, routeTable } from '../security/route-table.ts';
 
 const { baseUrl } = await startTestApp({ roles: ['serve'] });
 const routes = routeTable(baseUrl);
@@ -27,7 +27,7 @@ type Described = {
   operationId: string;
   responses: Record<string, unknown>;
   requestBody?: unknown;
-  parameters?: unknown;
+  parameters?: { $ref?: string }[];
 };
 type OpenApi = {
   paths: Record<string, Record<string, Described>>;
@@ -204,4 +204,20 @@ test('it says which bodies may be left out, and keeps the hints for forms to its
     'maxItems',
     'type',
   ]);
+});
+
+test('If-Match and 412 are told of wherever a version is asked for, and nowhere else', () => {
+  const told = Object.entries(described.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { parameters, responses }]) => {
+      const isTold = parameters?.some?.(({ $ref }) => $ref === '#/components/parameters/ifMatch') === true;
+      assert.equal(Object.hasOwn(responses ?? {}, '412'), isTold, `${method} ${path}`);
+      return isTold ? [`${method} ${path}`] : [];
+    }),
+  );
+  const asking = operationTable(baseUrl).flatMap(({ path, method, operation }) =>
+    operation.isConditional ? [`${method.toLowerCase()} ${path.replaceAll(/:(\w+)/g, '{$1}')}`] : [],
+  );
+  assert.deepEqual(told.toSorted(), asking.toSorted());
+  for (const deed of ['rotate_key', 'recoveries/{recovery_id}/cancel'])
+    assert.ok(told.includes(`post /webhooks/{webhook_id}/${deed}`), deed);
 });

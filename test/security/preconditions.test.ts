@@ -6,7 +6,7 @@ import { formats } from '#hypermedia/render.ts';
 import { faultsOf, wrongInError } from './error-shape.ts';
 import { startWalk, type Answer, type Place } from './resource-walk.ts';
 
-const { app, ask, readable } = await startWalk();
+const { app, ask, places, readable } = await startWalk();
 
 const mediaTypes = formats.flatMap(({ mediaTypes: names }) => names);
 const STRONG = /^"[\x21\x23-\x7e]+"$/;
@@ -57,6 +57,18 @@ const change = async (place: Place, method: Method, ifMatch: string): Promise<An
   const body = method === 'DELETE' ? '' : (await read(place)).body;
   return ask(method, place.at, { ...place.bearer(method), 'If-Match': ifMatch }, body);
 };
+
+const deeds = places.filter(({ route }) => route.operations.POST?.isConditional === true);
+
+test('something can be done to a version', () => assert.ok(deeds.length >= 2));
+
+for (const { at, bearer, path } of deeds) {
+  test(`a stale If-Match is a 412: POST ${path}`, async () => {
+    const answer = await ask('POST', at, { ...bearer('POST'), 'If-Match': '"stale"' });
+    const [fault] = faultsOf(answer.body);
+    assert.deepEqual([answer.status, fault?.['code'], fault?.['field']], [412, 'precondition_failed', 'If-Match']);
+  });
+}
 
 test('something can be changed', () => assert.ok(changeable.length >= 3));
 

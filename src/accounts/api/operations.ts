@@ -105,6 +105,7 @@ export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 're
     }),
     remove: guarded({
       title: 'Erase the user',
+      isConditional: true,
       summary:
         'Erases the user: sessions, memberships, what they have let in and the apps they have made end at once; needs the scope platform',
       access: 'platform',

@@ -8,6 +8,7 @@ import { eraseResource } from './erase.ts';
 export const createErasure = (deps: ChainDeps & { baseUrl: string }): Operation =>
   guarded({
     title: 'Erase',
+    isConditional: true,
     summary:
       'Erases this resource, its versions and what its events carried, at once and for good; needs the scope platform',
     access: 'platform',

@@ -97,7 +97,7 @@ type About = {
   path: string;
   relations: readonly Explained[];
   makes: Explained | undefined;
-  operation: Pick<Operation, 'input' | 'told' | 'isCreating' | 'takesKey' | 'isStream'>;
+  operation: Pick<Operation, 'input' | 'told' | 'isCreating' | 'takesKey' | 'isConditional' | 'isStream'>;
 };
 
 const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About): string[] => [
@@ -106,7 +106,7 @@ const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About)
   ...(path.includes(':') ? ['404'] : []),
   '406',
   ...(method === 'POST' ? ['409'] : []),
-  ...(method === 'PATCH' || method === 'PUT' || method === 'DELETE' ? ['412'] : []),
+  ...(operation.isConditional ? ['412'] : []),
   ...(operation.input !== undefined || fields.length > 0 ? ['413', '415'] : []),
   ...(operation.takesKey ? ['422'] : []),
   '429',

@@ -88,9 +88,12 @@ export const headerParameters = (versionHeader: string): Json => ({
 
 const refer = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
 
-export const headersFor = (method: Doing['method'], takesKey: boolean): Json[] => [
+export const headersFor = (
+  method: Doing['method'],
+  { isConditional, takesKey }: Pick<Operation, 'isConditional' | 'takesKey'>,
+): Json[] => [
   refer('version'),
   ...(method === 'GET' ? [refer('ifNoneMatch')] : []),
-  ...(method === 'PATCH' || method === 'PUT' || method === 'DELETE' ? [refer('ifMatch')] : []),
+  ...(isConditional ? [refer('ifMatch')] : []),
   ...(takesKey ? [refer('idempotencyKey')] : []),
 ];

@@ -40,7 +40,7 @@ const resourceItem = (route: Resource, path: string, relations: readonly Explain
     const operation = route.operations[method];
     if (operation === undefined) return [];
     const doing = doingOf(method, operation);
-    const { input, takesKey } = operation;
+    const { input } = operation;
     const answered = { path, relations, makes: made, operation };
     const described = {
       operationId: operationId(method, path),
@@ -48,7 +48,7 @@ const resourceItem = (route: Resource, path: string, relations: readonly Explain
       description: doing.summary,
       tags: [relation?.chapter ?? 'Other'],
       security: security(doing.access, Object.keys(setting.scopes)),
-      parameters: [...(route.isDocumentation ? [] : headersFor(method, takesKey)), ...queryParameters(doing)],
+      parameters: [...(route.isDocumentation ? [] : headersFor(method, operation)), ...queryParameters(doing)],
       ...(input !== undefined && {
         requestBody: requestBody(
           { $ref: `#/components/schemas/${operationId(method, path)}` },

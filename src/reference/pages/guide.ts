@@ -105,7 +105,8 @@ const changes = ({ rate, naming }: Setting): Markup =>
     <ul>
       <li>
         <strong>Conditional:</strong> every GET has an ${code('ETag')}. ${code('If-None-Match')} answers 304 where
-        nothing has changed; ${code('If-Match')} on PATCH, PUT and DELETE answers 412 where somebody else was faster.
+        nothing has changed; ${code('If-Match')} on PATCH, PUT, DELETE and what else takes it answers 412 where somebody
+        else was faster.
       </li>
       <li>
         <strong>Once:</strong> with an ${code('Idempotency-Key')} a POST that makes something makes it once. The same

@@ -111,6 +111,7 @@ const addition = (deps: Deps): Operation =>
 const removal = (deps: Deps): Operation =>
   guarded({
     title: 'Remove the member',
+    isConditional: true,
     summary:
       'Takes a person out of the store: they no longer reach it, and the apps that they let into it stop at once; for its owners in person and the scope platform',
     access: 'owner',
@@ -157,6 +158,7 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
     }),
     patch: accepting({
       title: 'Change what they are',
+      isConditional: true,
       summary: 'Makes an owner of a member, or a member of an owner; for its owners in person and the scope platform',
       access: 'owner',
       input: changedMember,

@@ -137,6 +137,7 @@ export const createRecoveries = (deps: RecoveryDeps): Record<'recover' | 'list' 
   }),
   cancel: guarded({
     title: 'Cancel this recovery',
+    isConditional: true,
     summary: 'Ends the recovery, which can still be read then; what it has made until now is sent',
     handle: async (request) => ({ status: 200, document: await cancel(deps, request) }),
   }),

@@ -82,6 +82,7 @@ const rotate = async (tx: Tx, deps: WebhookDeps, request: Asked): Promise<Webhoo
 export const createRotateKey = (deps: WebhookDeps): Operation =>
   doing({
     title: 'Rotate the key',
+    isConditional: true,
     done: 'rotated',
     summary: `Gives the webhook a new encryption_key; for ${deps.keyOverlapHours} hours, or until it is finished, deliveries are signed with both`,
     input,

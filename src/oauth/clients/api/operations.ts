@@ -116,6 +116,7 @@ export const createClientOperations = (
   }),
   remove: guarded({
     title: 'Delete the client',
+    isConditional: true,
     summary: 'Deletes a client; all that people have allowed it ends at once; needs the scope platform',
     access: 'platform',
     handle: async (request) => {

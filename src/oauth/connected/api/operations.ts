@@ -75,6 +75,7 @@ export const createGrantOperations = ({
   }),
   remove: guarded({
     title: 'Disconnect the app',
+    isConditional: true,
     summary: 'Ends what the app was allowed here; its tokens stop at once',
     handle: async (request) => {
       const id = idOf(request);
