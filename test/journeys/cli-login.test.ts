@@ -1,8 +1,8 @@
 /** `halcyon login`, `whoami` and `logout`: a person at a terminal lets it into a store, in their browser. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFile, stat } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -105,12 +105,17 @@ test('what comes back from another login, or from another issuer, is not taken',
   assert.equal(await promise, 130);
 });
 
-/** A server that says what it likes of itself: `told` is made of its own address. */
-const impostor = async (told: (self: string) => object): Promise<string> => {
-  const server = createServer((_request, response) => response.end(JSON.stringify(told(self)))).listen(0, '127.0.0.1');
+/** The address of a server that has nothing to do with ours. */
+const foreign = async (answer: RequestListener): Promise<string> => {
+  const server = createServer(answer).listen(0, '127.0.0.1');
   ends.after(async () => void server.close());
   await once(server, 'listening');
-  const self = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+};
+
+/** A server that says what it likes of itself: `told` is made of its own address. */
+const impostor = async (told: (self: string) => object): Promise<string> => {
+  const self = await foreign((_request, response) => response.end(JSON.stringify(told(self))));
   return self;
 };
 
@@ -160,6 +165,31 @@ test('many commands at once renew a token that has run out, and the login stays'
   const over = await person.run('whoami');
   assert.deepEqual([over.code, /run halcyon login/.test(over.err)], [1, true], over.err);
   assert.equal(await logins(), undefined);
+});
+
+test('a login stays where whatever answers for the token endpoint does not say that it is over', async () => {
+  const person = await personAtTerminal(app.baseUrl, USER, ends);
+  assert.equal((await person.login()).code, 0);
+  const path = join(person.folder, 'credentials.json');
+  const logins = async () => JSON.parse(await readFile(path, 'utf8')) as Logins;
+  let [status, body]: readonly [number, string] = [404, ''];
+  const before = await foreign((_request, response) => response.writeHead(status, { Location: '/' }).end(body));
+  const { [app.baseUrl]: kept } = await logins();
+  const spent = { [app.baseUrl]: { ...kept, access_token: 'hal_at_spent', token_endpoint: `${before}/token` } };
+  await writeFile(path, JSON.stringify(spent));
+  const answers = [
+    [302, ''],
+    [400, '{"error":"invalid_request"}'],
+    [404, '{"error":"invalid_grant"}'],
+  ] as const;
+  for ([status, body] of answers) {
+    const { code, err } = await person.run('whoami');
+    assert.deepEqual([code, err.startsWith(`halcyon: No answer from ${before} (`)], [3, true], err);
+    assert.deepEqual(await logins(), spent);
+  }
+  [status, body] = [401, '{"error":"invalid_client"}'];
+  assert.equal((await person.run('whoami')).code, 1);
+  assert.deepEqual(await logins(), {});
 });
 
 test('a server that is away, is no Halcyon, or may be overheard is told apart', async () => {

@@ -45,14 +45,22 @@ export const redeemCode = async (
   throw new UserError(`You are not logged in: ${reasonOf(answered)}. Run halcyon login again`);
 };
 
-/** Undefined where the server says that this login is over. */
+/**
+ * What says that a login is over (RFC 6749 §5.2): its token counts no more, or the server has not even the client that it was given
+ * to. Whatever else is answered may be somebody else's, such as a proxy before a server that restarts.
+ */
+const OVER: ReadonlySet<unknown> = new Set(['invalid_grant', 'invalid_client']);
+
+/** Undefined where the server says that this login is over; throws an unreachable `UserError` for any other answer but tokens. */
 export const refresh = async (login: Login, now: Date): Promise<Login | undefined> => {
   const answered = await post(login.token_endpoint, {
     grant_type: 'refresh_token',
     refresh_token: login.refresh_token,
   });
   if (answered.status === 200) return loginOf(login, answered, now);
-  return undefined;
+  const isRefused = answered.status === 400 || answered.status === 401;
+  if (isRefused && OVER.has(answered.json['error'])) return undefined;
+  throw unreachable(login.token_endpoint, reasonOf(answered));
 };
 
 /** RFC 7009: with the refresh token ends all that the person has allowed. */
