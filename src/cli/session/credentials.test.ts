@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { until } from '../../../test/setup/until.ts';
 import { openCredentials, type Login } from './credentials.ts';
 
 const login = (token: string): Login => ({
@@ -21,31 +22,42 @@ const place = async (t: TestContext) => {
   return { env: { XDG_CONFIG_HOME: home }, folder: join(home, 'halcyon') };
 };
 
-test('of many who change something at once each sees what the one before has made', async (t) => {
-  const { env, folder } = await place(t);
-  const seen: (string | undefined)[] = [];
-  // Each with an opening of its own, as processes have it.
+/** What each of eight who change something at once has found there; each with an opening of its own, as processes have it. */
+const changedAtOnce = async (env: Record<string, string>): Promise<Set<string | undefined>> => {
+  const seen = new Set<string | undefined>();
   const all = Array.from({ length: 8 }, (_, n) =>
     openCredentials({ env }).change('https://api.example.com', async (before) => {
-      seen.push(before?.refresh_token);
+      seen.add(before?.refresh_token);
       return login(String(n));
     }),
   );
   await Promise.all(all);
-  assert.equal(new Set(seen).size, 8, 'no one begins with what another has replaced');
+  return seen;
+};
+
+test('of many who change something at once each sees what the one before has made', async (t) => {
+  const { env, folder } = await place(t);
+  assert.equal((await changedAtOnce(env)).size, 8, 'no one begins with what another has replaced');
   assert.deepEqual(await readdir(folder), ['credentials.json']);
 });
 
-test('what somebody who was killed has locked is free again after a while', async (t) => {
+test('what somebody who was killed has locked is free again after a while, for one after the other', async (t) => {
   const { env, folder } = await place(t);
   await mkdir(folder, { recursive: true });
-  const lock = join(folder, 'credentials.json.lock');
-  await writeFile(lock, '');
+  const [old, young] = ['credentials.json.lock.old', 'credentials.json.lock.young'].map((name) => join(folder, name));
+  assert.ok(old !== undefined && young !== undefined);
+  for (const path of [old, young]) await writeFile(path, '');
   const longAgo = new Date(Date.now() - 120_000);
-  await utimes(lock, longAgo, longAgo);
-  const credentials = openCredentials({ env });
-  await credentials.change('https://api.example.com', async () => login('mine'));
-  assert.equal((await credentials.read())['https://api.example.com']?.access_token, 'mine');
+  await utimes(old, longAgo, longAgo);
+  const changed = changedAtOnce(env);
+  await until(
+    () => readdir(folder),
+    (names) => !names.includes(basename(old)),
+  );
+  assert.deepEqual(await openCredentials({ env }).read(), {}, 'who may still live is waited for');
+  await rm(young);
+  assert.equal((await changed).size, 8, 'of all who find it free at once one goes on');
+  assert.deepEqual(await readdir(folder), ['credentials.json']);
 });
 
 test('a file that is broken is said to be, and not overwritten', async (t) => {

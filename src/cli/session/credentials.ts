@@ -1,6 +1,6 @@
 /** What `halcyon login` was given, by server: credentials.json, which its owner alone can read. */
-import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -26,9 +26,11 @@ export type Credentials = {
   change: (server: string, change: (login: Login | undefined) => Promise<Login | undefined>) => Promise<void>;
 };
 
-/** Whoever holds the lock waits for one answer of a server at most (`REQUEST_MS` in exchange.ts), so an older one is a dead one's. */
-const LOCK_STALE_MS = 60_000;
-const LOCK_LOOK_MS = 50;
+const FILE = 'credentials.json';
+const MARK = `${FILE}.lock.`;
+/** Whoever has one waits for one answer of a server at most (`REQUEST_MS` in exchange.ts), so an older one is a dead one's. */
+const MARK_STALE_MS = 60_000;
+const MARK_LOOK_MS = 100;
 
 /** Beside the credentials stand the marks of running listeners. */
 export const settingsFolder = ({ env }: Pick<Terminal, 'env'>): string =>
@@ -47,57 +49,64 @@ const readLogins = async (path: string): Promise<Logins> => {
 
 /** Under another name first: whoever reads it meanwhile, and a crash at any moment, finds the whole old or the whole new one. */
 const writeLogins = async (path: string, logins: Logins): Promise<void> => {
-  const half = `${path}.${randomBytes(4).toString('hex')}`;
-  const file = await open(half, 'wx', 0o600);
+  const half = `${path}.${randomUUID()}`;
   try {
-    await file.writeFile(`${JSON.stringify(logins, null, 2)}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
+    await writeFile(half, `${JSON.stringify(logins, null, 2)}\n`, { mode: 0o600, flag: 'wx', flush: true });
+    await rename(half, path);
+  } catch (error) {
+    await rm(half, { force: true });
+    throw error;
   }
-  await rename(half, path);
 };
 
+/** None of what is gone meanwhile. */
 const ageMs = async (path: string): Promise<number> => {
-  try {
-    return Date.now() - (await stat(path)).mtimeMs;
-  } catch {
-    return 0;
-  }
+  const found = await stat(path).catch(() => undefined);
+  return found === undefined ? 0 : Date.now() - found.mtimeMs;
+};
+
+/** Those of others that are there now; what a dead one has left is swept, and as no two have one name, nobody else's with it. */
+const othersMarks = async (folder: string, own: string): Promise<string[]> => {
+  const names = (await readdir(folder)).filter((name) => name.startsWith(MARK) && name !== own);
+  const ages = await Promise.all(names.map((name) => ageMs(join(folder, name))));
+  const isDead = (at: number): boolean => (ages[at] ?? 0) > MARK_STALE_MS;
+  await Promise.all(names.filter((_, at) => isDead(at)).map((name) => rm(join(folder, name), { force: true })));
+  return names.filter((_, at) => !isDead(at));
 };
 
 /**
+ * Whoever wants to change something leaves a mark, and then looks for those of others: of two at once one at least sees the other,
+ * takes its mark back and tries again. A single file of a fixed name would do until its owner is killed: of two that find it stale
+ * the second removes what the first has just made anew.
+ *
  * Two refreshes at once are harmless to a server that gives the same successor for ten seconds. What must not be is one that
  * presents later what the other has replaced: it would be taken for a thief, and the login would end.
  */
-const locked = async <T>(path: string, work: () => Promise<T>): Promise<T> => {
+const alone = async <T>(folder: string, work: () => Promise<T>): Promise<T> => {
   for (;;) {
+    const own = `${MARK}${randomUUID()}`;
+    const path = join(folder, own);
+    await (await open(path, 'wx', 0o600)).close();
     try {
-      await (await open(path, 'wx', 0o600)).close();
-      break;
-    } catch (error) {
-      if (!hasCode(error, 'EEXIST')) throw error;
+      if ((await othersMarks(folder, own)).length === 0) return await work();
+    } finally {
+      await rm(path, { force: true });
     }
-    if ((await ageMs(path)) > LOCK_STALE_MS) await rm(path, { force: true });
-    else await pause(LOCK_LOOK_MS);
-  }
-  try {
-    return await work();
-  } finally {
-    await rm(path, { force: true });
+    // By chance, so that those who saw each other do not meet again.
+    await pause(Math.random() * MARK_LOOK_MS);
   }
 };
 
 export const openCredentials = (terminal: Pick<Terminal, 'env'>): Credentials => {
   const folder = settingsFolder(terminal);
-  const path = join(folder, 'credentials.json');
+  const path = join(folder, FILE);
   return {
     read: () => readLogins(path),
     change: async (server, change) => {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       // It may have been there before, for everybody to see.
       await chmod(folder, 0o700);
-      await locked(`${path}.lock`, async () => {
+      await alone(folder, async () => {
         const { [server]: login, ...others } = await readLogins(path);
         const next = await change(login);
         if (next !== login) await writeLogins(path, next === undefined ? others : { ...others, [server]: next });
