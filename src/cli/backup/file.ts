@@ -1,6 +1,6 @@
 /** A file that nobody ever sees half of, and nobody else may read. */
 import { randomBytes } from 'node:crypto';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { link, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { UserError } from '../explain.ts';
 
@@ -19,8 +19,21 @@ const flush = async (path: string): Promise<void> => {
   }
 };
 
-const refuseSecond = async (path: string): Promise<void> => {
-  if (await exists(path)) throw new UserError(`${path} is there already: name another file, with --to`);
+const thereAlready = (path: string): UserError =>
+  new UserError(`${path} is there already: name another file, with --to`);
+
+/**
+ * A rename replaces what came there after a look, and a link never does. Where there are no links (exFAT, some shares) it has to be the
+ * two: better than to lose a back-up that took an hour.
+ */
+const give = async (part: string, path: string): Promise<void> => {
+  try {
+    await link(part, path);
+  } catch {
+    if (await exists(path)) throw thereAlready(path);
+    return rename(part, path);
+  }
+  return rm(part);
 };
 
 /**
@@ -30,7 +43,7 @@ const refuseSecond = async (path: string): Promise<void> => {
  * the second would else write on in what the first has just called whole.
  */
 export const writeWhole = async (path: string, write: (part: string) => Promise<void>): Promise<number> => {
-  await refuseSecond(path);
+  if (await exists(path)) throw thereAlready(path);
   const part = `${path}.${randomBytes(4).toString('hex')}.part`;
   const made = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
     throw new UserError(`${path} cannot be written (${error.code}): name a file in a folder that can, with --to`);
@@ -39,8 +52,7 @@ export const writeWhole = async (path: string, write: (part: string) => Promise<
   try {
     await write(part);
     await flush(part);
-    await refuseSecond(path);
-    await rename(part, path);
+    await give(part, path);
     await flush(dirname(path));
     return (await stat(path)).size;
   } catch (error) {
