@@ -2,12 +2,14 @@
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { createRecoveryPurges } from '#events/recovery/purges.ts';
+import { insertResend } from '#events/resend/queries.ts';
+import { shardOf } from '#kernel/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { runOut as runOutOf, SETTINGS, startRecoveryHouse } from '../setup/recovery-house.ts';
 import { until } from '../setup/until.ts';
 
 const house = await startRecoveryHouse();
-const { sql, clock, ask, publish, addWebhook, change, stateOf, pending, finish, holdPublish, ownerOf } = house;
+const { sql, clock, ask, publish, refeed, addWebhook, change, stateOf, pending, finish, holdPublish, ownerOf } = house;
 const owner = ownerOf();
 const runOut = (one = owner): Promise<void> => runOutOf(one);
 
@@ -57,6 +59,42 @@ test('what an earlier recovery has brought is not brought again, on whichever da
   await runOut();
   clock.advance(-86_400_000);
   await finish(webhook, missed, 'successful');
+  await recover(webhook);
+  await runOut();
+  assert.deepEqual(await pending(webhook), []);
+});
+
+test('what arrived because somebody sent it again on a later day is not brought once more', async () => {
+  const webhook = await addWebhook();
+  const failed = await publish();
+  await finish(webhook, failed, 'failed');
+  const tomorrow = new Date(clock.now().getTime() + 86_400_000);
+  await insertResend(sql, { shard: shardOf(webhook), webhookId: webhook, eventId: failed, now: tomorrow });
+  assert.equal((await finish(webhook, failed, 'successful')).count, 1);
+  await recover(webhook);
+  await runOut();
+  assert.deepEqual(await pending(webhook), []);
+});
+
+test('a refeed that died with a switch-off or failed is brought, to whom it was meant for, and none that arrived', async () => {
+  const [webhook, other] = [await addWebhook(), await addWebhook()];
+  const [arrived, died] = [await refeed([webhook]), await refeed([webhook])];
+  const failed = await refeed([webhook]);
+  await finish(webhook, arrived, 'successful');
+  await finish(webhook, failed, 'failed');
+  for (const each of [webhook, other]) await turnOffAndOn(each);
+  const waits = await refeed([webhook]);
+  for (const each of [webhook, other]) await recover(each);
+  await runOut();
+  assert.deepEqual(await pending(webhook), [died, failed, waits]);
+  assert.deepEqual(await pending(other), []);
+});
+
+test('a refeed is not brought to a webhook that is for another resource by now', async () => {
+  const webhook = await addWebhook();
+  await refeed([webhook]);
+  await change(webhook, { is_active: '0' });
+  await change(webhook, { is_active: '1', event_resource: 'customer', events: ['customer/created'] });
   await recover(webhook);
   await runOut();
   assert.deepEqual(await pending(webhook), []);

@@ -87,6 +87,14 @@ export const startRecoveryHouse = async () => {
     ask,
     holdPublish,
     publish: (event = 'transaction/created') => write(event),
+    /** A transaction that nobody was told of is sent to these webhooks by hand. */
+    refeed: async (webhooks: readonly number[]): Promise<number> => {
+      await write('transaction/voided');
+      const path = `/stores/${storeId}/transactions/${resource}/send_webhooks`;
+      const { status, body } = await ask('POST', path, { body: { webhooks } });
+      assert.equal(status, 202, JSON.stringify(body));
+      return Number(body['id']);
+    },
     ownerOf: (given: Partial<RecoveriesDeps> = {}): Recoveries =>
       new Recoveries({
         sql,

@@ -5,10 +5,7 @@ import { purgeRecoveries } from './queries.ts';
 
 const DAY_MS = 86_400_000;
 
-/**
- * They are kept a day longer than deliveries, which go by whole days: where deliveries of a recovery may stand is looked up in it
- * (missed/).
- */
+/** They are kept as long as the deliveries they made, which go by whole days. */
 export const createRecoveryPurges = (deps: { sql: Sql; retentionDays: number }): readonly Purge[] => {
   const { sql, retentionDays } = deps;
   const keptMs = (retentionDays + 1) * DAY_MS;

@@ -2,6 +2,7 @@
 import { isAnyOpen, openTransactions } from '#database/activity.ts';
 import type { Queryable } from '#database/pool.ts';
 import { dayOf, firstIdOfDay } from '#kernel/ids.ts';
+import { REFEED } from '../refeed/wish.ts';
 
 /** `stopped`: the webhook was switched off meanwhile, or lost the address it sends to. */
 export type End = 'finished' | 'cancelled' | 'stopped';
@@ -70,7 +71,7 @@ export type OpenRecovery = RecoveryKey & {
   untilEventId: number | null;
   eventsSeen: number;
   eventsRecovered: number;
-  /** What the webhook is sent at the moment. */
+  /** What the webhook is sent at the moment, and what a refeed of its resource is called. */
   events: string[];
   /** The webhook was switched off since, or has no address any more. */
   isOff: boolean;
@@ -78,6 +79,10 @@ export type OpenRecovery = RecoveryKey & {
 
 /** Whether the webhook of a recovery is as it was when the recovery was asked for. */
 const isOn = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
+
+/** The names of what a recovery may bring: no webhook is for refeeds, but each may be sent those of its resource. */
+const named = (sql: Queryable) =>
+  sql`array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null) as events`;
 
 /** The next `limit` recoveries of these shards that are not ended. */
 export const openRecoveries = async (
@@ -88,7 +93,7 @@ export const openRecoveries = async (
 ): Promise<OpenRecovery[]> => sql<OpenRecovery[]>`
   select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.state,
     r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
-    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", w.events, not ${isOn(sql)} as "isOff"
+    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${named(sql)}, not ${isOn(sql)} as "isOff"
   from recovery r
   join webhook w on w.shard = r.shard and w.id = r.webhook_id
   where r.shard = any (${shards}::smallint[]) and r.state in ('waiting', 'running')
@@ -159,7 +164,7 @@ export const writePage = async (
   const day = dayOf(now);
   const [row] = await tx<{ isMoved: boolean; deliveryIds: number[] }[]>`
     with target as materialized (
-      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, w.events
+      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, ${named(tx)}
       from recovery r
       join webhook w on w.shard = r.shard and w.id = r.webhook_id and ${isOn(tx)}
       where r.shard = ${shard} and r.id = ${id}

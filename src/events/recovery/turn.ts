@@ -123,7 +123,7 @@ export const turn = async (deps: TurnDeps, recovery: OpenRecovery, stretches: St
     if (stretch !== undefined) stretches.set(id, stretch);
     return 'held';
   }
-  const { page, rest } = cut(stretch ?? (await nextStretch(deps.sql, recovery, deps.clock.now())), room);
+  const { page, rest } = cut(stretch ?? (await nextStretch(deps.sql, recovery)), room);
   if ((await write(deps, recovery, page)) && rest !== undefined) stretches.set(id, rest);
   return 'moved';
 };

@@ -1,51 +1,21 @@
 /** What a webhook has missed, found a stretch of events at a time and handed out a page at a time. */
 import type { Sql } from '#database/pool.ts';
-import { dayOf, dayOfId, firstIdOfDay } from '#kernel/ids.ts';
+import { dayOfId, firstIdOfDay } from '#kernel/ids.ts';
 import type { OpenRecovery, Page } from '../queries.ts';
-import { findMissed, otherRecoveries, type Missed, type Span } from './queries.ts';
+import { findMissed, type Missed } from './queries.ts';
 
 /** So many events are looked at in a statement. */
 const STRETCH_EVENTS_MAX = 10_000;
-/** Processes may have clocks that are so far apart, and the day of a delivery's id is by that of whoever made it. */
-const APART_MS = 3_600_000;
-
-const spanOfDays = (first: number, last: number): Span => ({ from: firstIdOfDay(first), to: firstIdOfDay(last + 1) });
-
-/** None of them covers an id that another covers, so that nothing is read twice. */
-const apart = (spans: readonly Span[]): Span[] => {
-  const joined: Span[] = [];
-  for (const span of spans.toSorted((a, b) => a.from - b.from)) {
-    const last = joined.at(-1);
-    if (last !== undefined && span.from <= last.to) last.to = Math.max(last.to, span.to);
-    else joined.push({ ...span });
-  }
-  return joined;
-};
-
-/** Where deliveries of the events of a day may stand: on that day, and when other recoveries made theirs. */
-const spansOf = (day: number, others: readonly { from: Date; to: Date | null }[], now: Date): Span[] =>
-  apart([
-    spanOfDays(day, day),
-    ...others.map(({ from, to }) => {
-      const end = to ?? now;
-      return spanOfDays(dayOf(new Date(from.getTime() - APART_MS)), dayOf(new Date(end.getTime() + APART_MS)));
-    }),
-  ]);
 
 /** What is known to be missing among the events after `from`, up to `to`. Nobody but the recovery itself makes any of it less. */
 export type Stretch = { from: number; to: number; missed: Missed };
 
 /** The stretch of a running recovery that begins at its cursor: of one day, so that few deliveries have to be looked at. */
-export const nextStretch = async (
-  sql: Sql,
-  recovery: OpenRecovery & { untilEventId: number },
-  now: Date,
-): Promise<Stretch> => {
+export const nextStretch = async (sql: Sql, recovery: OpenRecovery & { untilEventId: number }): Promise<Stretch> => {
   const { afterEventId: after, untilEventId } = recovery;
   const day = dayOfId(after + 1);
   const upTo = Math.min(untilEventId, firstIdOfDay(day + 1) - 1);
-  const spans = spansOf(day, await otherRecoveries(sql, recovery), now);
-  const missed = await findMissed(sql, recovery, { after, upTo, limit: STRETCH_EVENTS_MAX, spans });
+  const missed = await findMissed(sql, recovery, { after, upTo, limit: STRETCH_EVENTS_MAX });
   const isWhole = missed.seen < STRETCH_EVENTS_MAX || missed.last === null;
   return { from: after, to: isWhole ? upTo : (missed.last ?? upTo), missed };
 };
