@@ -230,6 +230,32 @@ test('what was never sent says so, and of twelve who send it again at once one d
   assert.equal(gotAt('/paused').length, 2);
 });
 
+test('while nothing happens to a delivery its page stays as it is', async () => {
+  answers.set('/waits', 500);
+  const at = await open('/waits');
+  await publish(9);
+  await find(at, attempted(1));
+  await ask('PATCH', at, { body: { query: 'fields=id' } });
+  const pending = await find(at, attempted(1));
+  const look = async (tag?: string) => {
+    const headers: Record<string, string> = tag === undefined ? {} : { 'If-None-Match': tag };
+    const response = await app.api('GET', selfOf(pending), { headers });
+    const text = await response.text();
+    const request = response.status === 200 ? requestOf(JSON.parse(text) as Representation) : undefined;
+    return { status: response.status, tag: response.headers.get('etag') ?? '', request };
+  };
+  const first = await look();
+  const due = Date.parse(String(pending['date_next'])) / 1_000;
+  assert.ok(shownLines(first.request ?? pending).includes(`webhook-timestamp: ${due}`));
+  app.clock.advance(2_000);
+  assert.equal((await look(first.tag)).status, 304);
+  await switchTo(at, '0');
+  await find(at, ({ date_ended }) => date_ended !== null);
+  const ended = await look();
+  app.clock.advance(2_000);
+  assert.equal((await look(ended.tag)).status, 304);
+});
+
 test('another store’s delivery, an unknown one and one of another webhook are not there', async () => {
   const [at, beside] = [await open('/mine'), await open('/beside')];
   await publish(8);

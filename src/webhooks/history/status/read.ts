@@ -11,7 +11,7 @@ import type { WebhookRow } from '../../queries.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from '../document.ts';
 import { listDeliveries, type AttemptRow, type DeliveryRow, type Owner } from '../queries.ts';
 import { attemptsAt, storeChangedAt } from './queries.ts';
-import { differenceOf, requestDocument, type Previewed } from './request.ts';
+import { differenceOf, requestDocument, unsentAt, type Previewed } from './request.ts';
 import { waitsFor } from './waiting.ts';
 
 /** More than any delivery is tried. */
@@ -124,7 +124,7 @@ const showDelivery = async (
     webhookId: webhook.id,
     eventId: row.eventId,
     attempt: Math.max(1, last?.n ?? 0),
-    now: difference === null && last !== null ? last.dateStarted : now,
+    now: difference === null && last !== null ? last.dateStarted : unsentAt(row, webhook, now),
     seesKey: seesKey(principal, webhook),
   });
   const request = requestDocument({ delivery: row, webhook, previewed, difference, baseUrl });

@@ -41,7 +41,7 @@ export const deliveryRelations = ({ webhook, delivery, attempt, now }: Given): R
       rel: 'request',
       title: 'What is sent in a delivery',
       about:
-        'The request made by the code that sends it. as_sent is true where it is byte for byte what went out in the last attempt; else note says what it is: what will be sent, or what would be sent now, because the webhook was changed since. Signatures are there for who sees the key.',
+        'The request made by the code that sends it. as_sent is true where it is byte for byte what went out in the last attempt; else note says what it is: what will be sent, or what would be sent now, because the webhook was changed since, dated when the delivery is due or has ended. Signatures are there for who sees the key.',
     },
     {
       rel: 'resend',

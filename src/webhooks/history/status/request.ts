@@ -46,22 +46,35 @@ const isSettled = (changedAt: Date | null, at: Date): boolean =>
 const isErased = ({ responseCode, responseHeaders }: NonNullable<Last>): boolean =>
   responseCode !== null && responseHeaders === null;
 
-const CHANGED =
-  'The webhook or its store was changed since the last attempt, or shortly before it: this is what would be sent now.';
+const WOULD_BE = 'what would be sent now, but for its time';
+const CHANGED = `The webhook or its store was changed since the last attempt, or shortly before it: this is ${WOULD_BE}.`;
 
 /** Why it is not what went out in the last attempt; null where it is. */
 export const differenceOf = (last: Last, delivery: Pick<DeliveryRow, 'status'>, changes: Changes): string | null => {
   const isPending = delivery.status === 'pending';
   // Its time is when the listener was answered, and not when it was handed it.
-  if (changes.webhook.isHeld) return 'This is what a listener that fetches it is handed now.';
-  if (last === null) return isPending ? 'This is what will be sent.' : 'This is what would be sent now.';
-  if (!wasSent(last)) return 'The last attempt did not get as far as sending it: this is what would be sent now.';
+  if (changes.webhook.isHeld) return 'This is what a listener that fetches it is handed now, but for its time.';
+  if (last === null) return isPending ? 'This is what will be sent.' : `This is ${WOULD_BE}.`;
+  if (!wasSent(last)) return `The last attempt did not get as far as sending it: this is ${WOULD_BE}.`;
   const { dateCreated, dateModified } = changes.webhook;
   const changedAt = dateModified > dateCreated ? dateModified : null;
   if (!isSettled(changedAt, last.dateStarted) || !isSettled(changes.storeChangedAt, last.dateStarted)) {
     return CHANGED;
   }
   return isErased(last) ? 'Something of the event was erased since: this is what is left of it.' : null;
+};
+
+/**
+ * The time of a request that did not go out so, which is in what is signed: when its delivery is due, or else ended, or else was
+ * made; and by which key it is signed now. The time of the look would make another answer of it each second.
+ */
+export const unsentAt = (
+  { dateNext, dateEnded, dateCreated }: Pick<DeliveryRow, 'dateNext' | 'dateEnded' | 'dateCreated'>,
+  { rotationEndsAt }: Pick<WebhookRow, 'rotationEndsAt'>,
+  now: Date,
+): Date => {
+  const at = dateNext ?? dateEnded ?? dateCreated ?? now;
+  return rotationEndsAt !== null && rotationEndsAt > at && rotationEndsAt <= now ? rotationEndsAt : at;
 };
 
 const SAME = 'This is what went out in the last attempt.';
