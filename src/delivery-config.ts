@@ -70,6 +70,8 @@ export const deliverySettings = (set: Settings) => {
     unrecordedLimit: 2_000,
     tallyEveryMs: 2_000,
     tallyRows: 50_000,
+    /** What no listener of a held webhook has answered by then ends. */
+    unfetchedDays: set.RETENTION_DAYS,
     exchangeTimeoutMs: set.DELIVERY_TIMEOUT_MS,
     /** Tests of webhooks, beside the slots. */
     trialsAtOnce: 8,

@@ -6,7 +6,7 @@ import type { Log } from '#kernel/log.ts';
 import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
 import { Connections, type ConnectionSettings } from './exchange/connections.ts';
 import type { Guard } from './exchange/guard.ts';
-import { createEndUnfetched } from './held/unfetched.ts';
+import { Unfetched } from './held/unfetched.ts';
 import { Arrivals } from './lanes/arrivals.ts';
 import { Discovery } from './lanes/discovery.ts';
 import { Fetcher } from './lanes/fetcher.ts';
@@ -27,7 +27,7 @@ export type EngineSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
   ConnectionSettings &
-  TallySettings & { bodyCacheBytes: number; relationPrefix: string };
+  TallySettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
 
 export type EngineDeps = {
   sql: Sql;
@@ -57,6 +57,7 @@ export class Engine {
   readonly dispatcher: Dispatcher;
   readonly fetcher: Fetcher;
   readonly arrivals: Arrivals;
+  readonly unfetched: Unfetched;
   readonly discovery: Discovery;
   readonly timetable: Timetable;
   /** Fires whenever a delivery ended or went back to the table. */
@@ -114,7 +115,8 @@ export class Engine {
       this.timetable.forgetClosed();
       this.dispatcher.forgetClosed();
     };
-    const endUnfetched = createEndUnfetched({ sql, clock, log });
+    this.unfetched = new Unfetched({ sql, clock, log, owns, settings });
+    const endUnfetched = (shard: number, webhookId: number) => this.unfetched.end(shard, webhookId);
     const looking = { lanes: this.lanes, owns, look: send, renew, endUnfetched, onGivenUp };
     this.discovery = new Discovery({ sql, clock, log, ...looking });
     const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);

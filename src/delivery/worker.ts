@@ -100,10 +100,12 @@ export class Worker implements Running {
   async #stop(): Promise<void> {
     const { clock, log } = this.#deps;
     const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
-    const { discovery, timetable, arrivals, fetcher, dispatcher, connections, ownership, underFence } = this.#engine;
+    const { discovery, unfetched, timetable, arrivals, fetcher, dispatcher, connections, ownership, underFence } =
+      this.#engine;
     const startedMs = clock.monotonicMs();
     ownership.takeNoMore();
     discovery.stop();
+    unfetched.stop();
     arrivals.stop();
     timetable.stop();
     fetcher.stop();

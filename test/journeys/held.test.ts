@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { createEndUnfetched } from '#delivery/held/unfetched.ts';
+import { Unfetched } from '#delivery/held/unfetched.ts';
 import { shardOf } from '#kernel/ids.ts';
 import { createLog } from '#kernel/log.ts';
 import { announceChanges, openNative } from '#publishing.ts';
@@ -244,10 +244,12 @@ test('to whom nobody has listened for a day, it goes, and what it held reads as 
   assert.deepEqual([entry?.['action'], entry?.['actor']], ['deleted', 'halcyon']);
   const gone = async () =>
     (await app.sql`select state from delivery_done where webhook_id = ${id}`).map(({ state }) => state);
-  const end = createEndUnfetched({ sql: app.sql, clock: app.clock, log: createLog('error') });
-  await end(shardOf(id), id);
-  await end(shardOf(id), Number(used.split('/')[2]));
-  assert.deepEqual(await gone(), ['failed']);
+  const { sql, clock } = app;
+  const settings = { unfetchedDays: 30 };
+  const unfetched = new Unfetched({ sql, clock, log: createLog('error'), owns: () => true, settings });
+  unfetched.end(shardOf(id), Number(used.split('/')[2]));
+  unfetched.end(shardOf(id), id);
+  assert.deepEqual(await until(gone, ({ length }) => length > 0), ['failed']);
   assert.equal((await answer(told as Told)).status, 200, 'what is held for others stays');
 });
 

@@ -68,6 +68,7 @@ const defaults = {
   unrecordedLimit: 2_000,
   tallyEveryMs: 2_000,
   tallyRows: 50_000,
+  unfetchedDays: 30,
   deactivateAfterFailures: 12,
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
   exchangeTimeoutMs: 5_000,

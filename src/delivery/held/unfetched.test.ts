@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { beforeEach, test } from 'node:test';
+import { systemClock } from '#kernel/clock.ts';
+import { dailyIdOf, dayOf, startOfDay } from '#kernel/ids.ts';
+import { createLog } from '#kernel/log.ts';
+import { maintainPartitions } from '#database/partitions.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
 import { endUnfetched } from './queries.ts';
+import { Unfetched } from './unfetched.ts';
 
 const SHARD = 7;
 const idOf = (n: number): number => n * 256 + SHARD;
@@ -19,21 +24,59 @@ await sql`
   values (${SHARD}, ${webhookId}, ${storeId}, 'Laptop', 'partner_automation', '2', '{transaction/created}', 'transaction', true, true,
     ${now}, 2, '{}', 'hour', ${now}, ${now})`;
 
-const deliveryOf = (n: number): number => dailyIdOf(dayOf(now), n, SHARD);
+const deliveryOf = (n: number, day = dayOf(now)): number => dailyIdOf(day, n, SHARD);
 
-const hold = (n: number, epoch: number) => sql`
+const hold = (id: number, epoch: number) => sql`
   insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-  values (${SHARD}, ${deliveryOf(n)}, ${storeId}, ${webhookId}, ${epoch}, ${deliveryOf(1)}, 'infinity')`;
+  values (${SHARD}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${deliveryOf(1)}, 'infinity')`;
 
-test('a look for what nobody will fetch is as long as its limit, however much lives', async () => {
-  await Promise.all([hold(10, 1), hold(11, 2), hold(12, 2), hold(13, 1)]);
-  const end = (limit: number) => endUnfetched(sql, { shard: SHARD, webhookId }, limit, now);
-  assert.equal(await end(2), 1, 'the oldest is dead');
-  assert.equal(await end(2), 0, 'those that live are the limit');
-  assert.equal(await end(3), 1, 'what stands behind them is found when they are fewer');
-  const left = await sql<{ id: number }[]>`select id from delivery order by id`;
+const left = async (): Promise<number[]> =>
+  (await sql<{ id: number }[]>`select id from delivery order by id`).map(({ id }) => id);
+
+const opened = (unfetchedDays = 30) =>
+  new Unfetched({ sql, clock: systemClock, log: createLog('error'), owns: () => true, settings: { unfetchedDays } });
+
+beforeEach(() => sql`delete from delivery`);
+
+test('a look for what nobody will fetch is as long as its limit, however much lives, and goes on after the one before', async () => {
+  await Promise.all([
+    hold(deliveryOf(10), 1),
+    hold(deliveryOf(11), 2),
+    hold(deliveryOf(12), 2),
+    hold(deliveryOf(13), 1),
+  ]);
+  const end = (limit: number, after = 0) =>
+    endUnfetched(sql, { shard: SHARD, webhookId }, { after, limit, oldest: 0 }, now);
+  assert.deepEqual(await end(2), { ended: 1, last: deliveryOf(11) }, 'the oldest is dead');
+  assert.deepEqual(await end(2), { ended: 0, last: deliveryOf(12) }, 'those that live are the limit');
+  assert.deepEqual(await end(2, deliveryOf(12)), { ended: 1, last: deliveryOf(13) });
+  assert.deepEqual(await end(2, deliveryOf(13)), { ended: 0, last: null });
   assert.deepEqual(
-    left.map(({ id }) => id),
-    [11, 12].map(deliveryOf),
+    await left(),
+    [11, 12].map((n) => deliveryOf(n)),
+  );
+});
+
+test('whoever is asked once ends all that is dead, however much, and nothing else', async () => {
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
+    select ${SHARD}, ${deliveryOf(100)}::bigint + n * 256, ${storeId}, ${webhookId}, 1, ${deliveryOf(1)}, 'infinity'
+    from generate_series(1, 5000) as n`;
+  await hold(deliveryOf(9_000), 2);
+  opened().end(SHARD, webhookId);
+  assert.deepEqual(await until(left, ({ length }) => length <= 1), [deliveryOf(9_000)]);
+});
+
+test('what was held for longer than its days ends, so that its partition can be dropped', async () => {
+  const today = dayOf(now);
+  const [old, kept] = [deliveryOf(1, today - 3), deliveryOf(1, today - 1)];
+  await maintainPartitions(sql, { now: startOfDay(today - 2), retentionDays: 30, daysAhead: 1 });
+  await Promise.all([hold(old, 2), hold(kept, 2)]);
+  opened(2).end(SHARD, webhookId);
+  assert.deepEqual(await until(left, ({ length }) => length <= 1), [kept]);
+  const ended = await sql<{ state: string }[]>`select state from delivery_done where shard = ${SHARD} and id = ${old}`;
+  assert.deepEqual(
+    ended.map(({ state }) => state),
+    ['failed'],
   );
 });

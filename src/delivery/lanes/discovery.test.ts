@@ -59,7 +59,7 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, lo
       supply(lane, isSent);
     },
     renew: () => assert.fail('nothing is active here'),
-    endUnfetched: async (_shard, webhookId) => void held.add(webhookId),
+    endUnfetched: (_shard, webhookId) => void held.add(webhookId),
     onGivenUp: () => void (givenUp += 1),
   });
   t.after(() => discovery.stop());

@@ -23,8 +23,8 @@ type Deps = {
   look: (lane: Lane) => void;
   /** The settings of the lane are not as they were read. */
   renew: (lane: Lane) => void;
-  /** What the webhook has waits for a listener: ends what none will ever fetch. Never throws. */
-  endUnfetched: (shard: number, webhookId: number) => Promise<void>;
+  /** What the webhook has waits for a listener: ends what none will ever fetch, beside the looking. */
+  endUnfetched: (shard: number, webhookId: number) => void;
   /** Lanes were closed to make room. */
   onGivenUp: () => void;
 };
@@ -164,7 +164,7 @@ export class Discovery {
       if (!this.#deps.owns(shard)) return;
       for (const head of heads) {
         const { webhookId, dueAt } = head;
-        if (dueAt === null) await this.#deps.endUnfetched(shard, webhookId);
+        if (dueAt === null) this.#deps.endUnfetched(shard, webhookId);
         else if (webhookId <= to && !this.#found(shard, { ...head, dueAt })) this.#leave(shard, after);
         after = head.webhookId;
       }

@@ -30,7 +30,10 @@ const hindrance = (kind: 'answered_otherwise' | 'ended' | 'unknown'): Problem =>
     case 'answered_otherwise':
       return conflict('already_answered', 'Another answer to this delivery came before, and counts');
     case 'ended':
-      return conflict('ended', 'The delivery has ended without an answer: the webhook was switched off meanwhile');
+      return conflict(
+        'ended',
+        'The delivery has ended without an answer: the webhook was switched off meanwhile, or it was held for too long',
+      );
     case 'unknown':
       return notFound('delivery');
   }

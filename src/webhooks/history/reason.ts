@@ -121,7 +121,7 @@ export const reasonOf = ({ outcome, responseCode }: Ended): string | null => {
 export const wasSent = ({ outcome }: Pick<Ended, 'outcome'>): boolean => known(outcome)?.isSent ?? false;
 
 const NEVER_SENT =
-  'It was never sent: before its turn the webhook was switched off, or lost its url, or the event was erased.';
+  'It was never sent: before its turn the webhook was switched off, or lost its url, or the event was erased, or no listener answered.';
 
 /** Why a delivery has not arrived: what became of its last attempt. */
 export const reasonOfDelivery = (delivery: Ended & { status: string; attempts: number }): string | null =>
