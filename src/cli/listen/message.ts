@@ -1,5 +1,6 @@
 /** What a stream says of a delivery, and whether Halcyon sent it. */
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
+import { prefixIn } from '../header-prefix.ts';
 import type { Headers } from './forward.ts';
 
 export type Message = {
@@ -16,11 +17,7 @@ export const readMessage = (data: string): Message => {
   return { ...rest, body: Buffer.from(body, 'base64') };
 };
 
-const EVENT = /^(.+)-webhook-event$/i;
-
-/** The operator's prefix is where the headers have it. */
-const prefixOf = (headers: Headers): string | undefined =>
-  Object.keys(headers).flatMap((name) => EVENT.exec(name)?.[1] ?? [])[0];
+const EVENT = /^.+-webhook-event$/i;
 
 /** The name of the event, before anything is verified. */
 export const eventOf = ({ headers }: Message): string =>
@@ -28,14 +25,8 @@ export const eventOf = ({ headers }: Message): string =>
 
 /** Opened, or the sentence that says what is wrong with it. */
 export const openMessage = async ({ headers, body }: Message, key: string): Promise<Delivery | string> => {
-  const headerPrefix = prefixOf(headers);
   try {
-    return await verifyDelivery({
-      headers,
-      body,
-      keys: [key],
-      ...(headerPrefix === undefined ? {} : { headerPrefix }),
-    });
+    return await verifyDelivery({ headers, body, keys: [key], headerPrefix: prefixIn(headers) });
   } catch (error) {
     if (error instanceof WebhookError) return error.message;
     throw error;

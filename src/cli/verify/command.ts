@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { examples } from '../command.ts';
 import { UsageError, UserError } from '../explain.ts';
+import { prefixIn } from '../header-prefix.ts';
 import type { Terminal } from '../terminal.ts';
 import { hintOf, matchesOf, type Found, type Matches } from './signatures.ts';
 
@@ -35,12 +36,6 @@ const headersIn = (text: string): Record<string, string> => {
   return Object.fromEntries(pairs.map(([name = '', value = '']) => [name.toLowerCase(), value]));
 };
 
-const PREFIX = /^(.+)-webhook-signature$/;
-
-/** The operator's, as the headers have it. */
-const prefixIn = (headers: Found['headers']): string =>
-  Object.keys(headers).flatMap((name) => PREFIX.exec(name)?.[1] ?? [])[0] ?? 'Service';
-
 const titled = (name: string): string => name.replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase());
 
 const foundIn = async ({ keyFile, headers, body }: Options, { cwd }: Terminal): Promise<Found> => {
@@ -52,7 +47,7 @@ const foundIn = async ({ keyFile, headers, body }: Options, { cwd }: Terminal): 
     keys: keys.map((key) => key.toString().trim()),
     headers: named,
     body: await read(body, cwd, '--body'),
-    headerPrefix: titled(prefixIn(named)),
+    headerPrefix: titled(prefixIn(named) ?? 'Service'),
   };
 };
 

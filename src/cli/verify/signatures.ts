@@ -1,5 +1,5 @@
 /** Which of the two signatures of a delivery is right, and what may have made it wrong: for a person, who looks for the mistake. */
-import { createHmac } from 'node:crypto';
+import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/message/sign.ts';
 
 export type Found = {
   headers: Readonly<Record<string, string>>;
@@ -11,26 +11,16 @@ export type Found = {
 /** By the name of its header. */
 export type Matches = Readonly<Record<string, boolean>>;
 
-const SECRET_PREFIX = 'whsec_';
-
-const bytesOf = (key: string): Buffer =>
-  key.startsWith(SECRET_PREFIX) ? Buffer.from(key.slice(SECRET_PREFIX.length), 'base64') : Buffer.from(key);
-
-const hexOf = (key: string, body: Buffer): string => createHmac('sha256', key).update(body).digest('hex');
-
-const standardOf = (key: string, signed: string, body: Buffer): string =>
-  `v1,${createHmac('sha256', bytesOf(key)).update(signed).update(body).digest('base64')}`;
-
 /** Nobody waits for the answer who could learn from how long it takes, as at an endpoint: whoever asks has the key. */
 export const matchesOf = ({ headers, body, keys, headerPrefix }: Found): Matches => {
   const header = (name: string): string => headers[name.toLowerCase()] ?? '';
   const hex = [`${headerPrefix}-Webhook-Signature`, `${headerPrefix}-Webhook-Signature-Next`];
-  const signed = `${header('webhook-id')}.${header('webhook-timestamp')}.`;
+  const [id, timestamp] = [header('webhook-id'), header('webhook-timestamp')];
   const standard = header('webhook-signature').split(' ');
   const entries = hex
     .filter((name) => header(name) !== '')
-    .map((name) => [name, keys.some((key) => hexOf(key, body) === header(name))] as const);
-  const isStandard = keys.some((key) => standard.includes(standardOf(key, signed, body)));
+    .map((name) => [name, keys.some((key) => hexSignature(body, key) === header(name))] as const);
+  const isStandard = keys.some((key) => standard.includes(standardSignature(body, id, timestamp, key)));
   return Object.fromEntries([...entries, ['webhook-signature', isStandard] as const]);
 };
 
@@ -59,7 +49,10 @@ const BODIES: readonly (readonly [change: (body: Buffer) => Buffer, hint: string
 
 const KEYS: readonly (readonly [change: (key: string) => string, hint: string])[] = [
   [(key) => SECRET_PREFIX + key, 'The key lacks the whsec_ that it begins with'],
-  [(key) => key.replace(/^whsec_/, ''), 'The key has a whsec_ before it that is not part of it'],
+  [
+    (key) => (key.startsWith(SECRET_PREFIX) ? key.slice(SECRET_PREFIX.length) : key),
+    'The key has a whsec_ before it that is not part of it',
+  ],
 ];
 
 /** The first mistake that explains it; undefined where none of them does. */

@@ -1,7 +1,7 @@
 /** Signatures over the very bytes that are sent. */
 import { createHmac } from 'node:crypto';
 
-const SECRET_PREFIX = 'whsec_';
+export const SECRET_PREFIX = 'whsec_';
 
 /** The key of Standard Webhooks: the decoded bytes of `whsec_` + base64, else the string's own UTF-8 bytes. */
 const standardKey = (encryptionKey: string): Buffer => {
@@ -18,7 +18,12 @@ export const hexSignature = (body: Uint8Array, encryptionKey: string): string =>
   createHmac('sha256', encryptionKey).update(body).digest('hex');
 
 /** `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */
-export const standardSignature = (body: Uint8Array, id: string, timestamp: number, encryptionKey: string): string => {
+export const standardSignature = (
+  body: Uint8Array,
+  id: string,
+  timestamp: number | string,
+  encryptionKey: string,
+): string => {
   const mac = createHmac('sha256', standardKey(encryptionKey)).update(`${id}.${timestamp}.`).update(body);
   return `v1,${mac.digest('base64')}`;
 };

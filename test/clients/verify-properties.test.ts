@@ -1,0 +1,61 @@
+/** What `halcyon verify` says of each signature, beside the engine that made it and the package that judges it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { verifyDelivery, WebhookError } from '#receiver';
+import { matchesOf } from '../../src/cli/verify/signatures.ts';
+import { NOW, sent, type Sent } from './receiver/sent.ts';
+
+const text = fc.string({ unit: 'binary', maxLength: 60 });
+const base64 = fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('base64'));
+/** Also what is refused when a webhook is written: it may have been there before, or be mistyped. */
+const key = fc.oneof(
+  text.filter((any) => any !== ''),
+  fc.oneof(text, base64, fc.stringMatching(/^[A-Za-z0-9+/_=-]{0,40}$/)).map((any) => `whsec_${any}`),
+);
+const wish = fc.record({
+  key,
+  next: fc.option(key),
+  body: fc.uint8Array({ maxLength: 500 }),
+  headerPrefix: fc.constantFrom('Service', 'X-Shop'),
+});
+
+const saysOf = ({ headers, body }: Sent, keys: readonly string[], headerPrefix: string) =>
+  matchesOf({ headers, body: Buffer.from(body), keys, headerPrefix });
+
+/** Undefined where it has nothing to say, because the key is none that it can use. */
+const isVerified = async (delivery: Sent, one: string, headerPrefix: string): Promise<boolean | undefined> => {
+  try {
+    await verifyDelivery({ ...delivery, keys: [one], headerPrefix, now: () => NOW });
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof WebhookError, String(error));
+    return error.code === 'no_key' ? undefined : false;
+  }
+};
+
+test('whatever key signs, each signature of the engine matches, and the package agrees', async () => {
+  await fc.assert(
+    fc.asyncProperty(wish, async (made) => {
+      const delivery = sent(made);
+      const { headerPrefix } = made;
+      const names = ['Signature', ...(made.next === null ? [] : ['Signature-Next'])];
+      const hex = names.map((name) => [`${headerPrefix}-Webhook-${name}`, true] as const);
+      const all = saysOf(delivery, [made.key, ...(made.next === null ? [] : [made.next])], headerPrefix);
+      assert.deepEqual(all, Object.fromEntries([...hex, ['webhook-signature', true]]));
+      assert.notEqual(await isVerified(delivery, made.key, headerPrefix), false);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('of another body none matches, and the package agrees', async () => {
+  await fc.assert(
+    fc.asyncProperty(wish, async (made) => {
+      const delivery = sent(made);
+      const other = { ...delivery, body: Buffer.concat([delivery.body, Buffer.of(0)]) };
+      assert.ok(!Object.values(saysOf(other, [made.key], made.headerPrefix)).includes(true));
+      assert.notEqual(await isVerified(other, made.key, made.headerPrefix), true);
+    }),
+  );
+});
