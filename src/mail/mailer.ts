@@ -2,6 +2,7 @@
 import { createTransport } from 'nodemailer';
 import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
+import { isLoopback } from '#kernel/loopback.ts';
 import type { Mail, Mailer } from './mail.ts';
 import { Waiting, type Letter } from './waiting.ts';
 
@@ -13,23 +14,20 @@ const SILENCE_TIMEOUT_MS = 20_000;
 const TRY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 2_000;
 
-const LOOPBACK = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|::1)$/;
-
 /**
  * The server as `SMTP_URL` names it. What is mailed opens accounts, so it crosses a network under TLS only: `smtps:` from
  * the first byte (port 465), `smtp:` by STARTTLS (port 587) or not at all; on loopback `smtp:` is plain.
  */
 const serverOf = (url: string) => {
   const { protocol, hostname, port, username, password } = new URL(url);
-  const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const secure = protocol === 'smtps:';
-  const isLoopback = LOOPBACK.test(host);
+  const isLocal = isLoopback(hostname);
   return {
-    host,
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
     port: Number(port) || (secure ? 465 : 587),
     secure,
-    requireTLS: !secure && !isLoopback,
-    ignoreTLS: isLoopback,
+    requireTLS: !secure && !isLocal,
+    ignoreTLS: isLocal,
     ...(username !== '' && { auth: { user: decodeURIComponent(username), pass: decodeURIComponent(password) } }),
     dnsTimeout: CONNECT_TIMEOUT_MS,
     connectionTimeout: CONNECT_TIMEOUT_MS,

@@ -2,6 +2,7 @@
 import { UserError } from '../explain.ts';
 import type { Entry } from './parcels.ts';
 import type { Place } from './place.ts';
+import { objectIn } from '../session/exchange.ts';
 import { patiently, type Patience, type Reply } from './retry.ts';
 
 /** What is wrong with events that were refused; `at` is the place in the array where the server names one. */
@@ -15,22 +16,22 @@ const REQUEST_MS = 90_000;
 /** These are about what was sent: others would be refused in the same way. */
 const ABOUT_EVENTS: ReadonlySet<number> = new Set([400, 409, 413, 422]);
 
+/** Of a page that somebody else answers with. */
+const SAID_CHARACTERS = 200;
+
 type Errors = {
   error?: string;
   error_description?: string;
-  _embedded?: Record<string, { message?: string; field?: string }[]>;
+  _embedded?: Record<string, ({ message?: string; field?: string } | null)[]>;
 };
 
 const faultsOf = (text: string): Fault[] => {
-  let body: Errors;
-  try {
-    body = JSON.parse(text) as Errors;
-  } catch {
-    return [{ at: undefined, message: text.slice(0, 200) }];
-  }
-  const errors = Object.values(body._embedded ?? {}).flat();
-  if (errors.length === 0) return [{ at: undefined, message: body.error_description ?? body.error ?? 'no reason' }];
-  return errors.map(({ message = '', field = '' }) => {
+  const { error, error_description: description, _embedded: embedded } = objectIn(text) as Errors;
+  const errors = Object.values(embedded ?? {}).flat();
+  const said = text.replaceAll(/\s+/g, ' ').slice(0, SAID_CHARACTERS);
+  if (errors.length === 0) return [{ at: undefined, message: description ?? error ?? (said || 'no reason') }];
+  return errors.map((one) => {
+    const { message = '', field = '' } = one ?? {};
     const [, at, member] = /^([0-9]+)(?:\.(.+))?$/.exec(field) ?? [];
     if (at === undefined) return { at: undefined, message };
     const words = message.replace(field, member ?? 'event');
@@ -42,19 +43,11 @@ const faultsOf = (text: string): Fault[] => {
 const noHalcyon = (url: string): UserError =>
   new UserError(`What answers at ${url} is no Halcyon: check --url (or HALCYON_URL)`);
 
-const objectIn = (text: string): { access_token?: unknown; _embedded?: object } => {
-  try {
-    return (JSON.parse(text) as object | null) ?? {};
-  } catch {
-    return {};
-  }
-};
-
 const WHO =
   '. See --url, --client-id and its secret; where they are left out, HALCYON_DATA has to be the folder of the demo that runs';
 
 /** How many events an answer tells of. */
-const countIn = (text: string): number => Object.values(objectIn(text)._embedded ?? {}).flat().length;
+const countIn = (text: string): number => Object.values(objectIn(text)['_embedded'] ?? {}).flat().length;
 
 const refused = (what: string, { status, text }: Reply, advice = ''): UserError => {
   const [fault] = faultsOf(text);

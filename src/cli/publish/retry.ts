@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '#kernel/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
+import { causeOf } from '../session/exchange.ts';
 
 export type Patience = {
   retryForSeconds: number;
@@ -35,11 +36,6 @@ const backOffMs = (tries: number, random: number): number => {
   return most / 2 + (most / 2) * random;
 };
 
-const reasonOf = (error: unknown): string => {
-  const { cause } = error as { cause?: { code?: string; message?: string } };
-  return cause?.code ?? cause?.message ?? (error as Error).message;
-};
-
 /** The first answer that is not a temporary one; throws a `UserError` when patience ends, and what `stop` says when told to. */
 export const patiently = async (ask: () => Promise<Reply>, patience: Patience): Promise<Reply> => {
   const { clock, random, stop, warn, retryForSeconds } = patience;
@@ -54,7 +50,7 @@ export const patiently = async (ask: () => Promise<Reply>, patience: Patience): 
       trouble = `the server answers ${answer.status}`;
     } catch (error) {
       stop.throwIfAborted();
-      trouble = `no answer from the server (${reasonOf(error)})`;
+      trouble = `no answer from the server (${causeOf(error)})`;
     }
     const waitMs = Math.max(askedMs, backOffMs(tries, random()));
     if (clock.monotonicMs() + waitMs - beganMs > retryForSeconds * 1000) {

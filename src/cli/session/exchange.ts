@@ -1,5 +1,5 @@
 /** One request to a server, and what its answers say, wherever a command asks. */
-import { isIPv4 } from 'node:net';
+import { isLoopback } from '#kernel/loopback.ts';
 import { EXIT, UserError } from '../explain.ts';
 
 const REQUEST_MS = 30_000;
@@ -13,9 +13,6 @@ export type Asked = {
   signal?: AbortSignal | undefined;
 };
 export type Answered = { status: number; json: Json };
-
-const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'));
 
 /**
  * An address that a token may be sent to, without a slash at its end. Throws a `UserError` where it is none, or where others
@@ -42,7 +39,8 @@ export const typedAddress = (typed: string, what: string): string => {
   return safeAddress(`${scheme}://${typed}`, what);
 };
 
-const causeOf = (error: unknown): string => {
+/** Why a fetch failed, in a word where there is one. */
+export const causeOf = (error: unknown): string => {
   const { cause } = error as { cause?: { code?: string; message?: string } };
   return cause?.code ?? cause?.message ?? (error as Error).message;
 };
@@ -57,8 +55,8 @@ export const unreachable = (address: string, why: string): UserError => {
   return new UserError(`No answer from ${origin} (${why}): ${advice}`, EXIT.unreachable);
 };
 
-/** Undefined where it is no object. */
-const objectIn = (text: string): Json => {
+/** Empty where it is none. */
+export const objectIn = (text: string): Json => {
   try {
     return { ...(JSON.parse(text) as object | null) };
   } catch {
@@ -97,8 +95,8 @@ export const exchange = async (address: string, asked: Asked = {}): Promise<Answ
 
 /** What the answer of the API or of the protocol says is wrong. */
 export const reasonOf = ({ status, json }: Answered): string => {
-  const lists = Object.values((json['_embedded'] ?? {}) as Record<string, { message?: string }[]>);
-  const [message] = lists.flat().map((error) => error.message);
+  const lists = Object.values((json['_embedded'] ?? {}) as Record<string, ({ message?: string } | null)[]>);
+  const [message] = lists.flat().map((error) => error?.message);
   const told = message ?? json['error_description'] ?? json['error'];
   return typeof told === 'string' ? told : `the server answers ${status}`;
 };

@@ -5,6 +5,7 @@
  * `jose` what arrives.
  */
 import { createCipheriv, createHash, createHmac, randomBytes } from 'node:crypto';
+import { isLoopback } from '#kernel/loopback.ts';
 
 export const ENCRYPTED_TYPE = 'application/jose';
 
@@ -40,12 +41,8 @@ export const encrypted = (body: Uint8Array, contentType: string, encryptionKey: 
   return Buffer.from(parts.join('.'), 'latin1');
 };
 
-/** In the forms that the URL parser leaves of them. */
-const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|\[::1\]|localhost)$/;
-
 /**
- * Whether what goes there could be read on the way: over plain http, unless it never leaves the machine. A name that happens
- * to lead to loopback is no such place, since it may lead elsewhere the next time. Whether loopback is allowed at all the
- * guard says: where it is not, nothing is sent.
+ * Whether what goes there could be read on the way: over plain http, unless it never leaves the machine. Whether
+ * loopback is allowed at all the guard says: where it is not, nothing is sent.
  */
-export const isReadable = ({ protocol, hostname }: URL): boolean => protocol === 'http:' && !LOOPBACK.test(hostname);
+export const isReadable = ({ protocol, hostname }: URL): boolean => protocol === 'http:' && !isLoopback(hostname);

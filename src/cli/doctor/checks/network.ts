@@ -1,6 +1,7 @@
 /** Ports of this machine, the addresses that clients are told, and the mail server. */
 import { createServer, isIPv6 } from 'node:net';
 import { rootOf } from '#http/root.ts';
+import { isLoopback } from '#kernel/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';
 import type { Config } from '#config.ts';
 import { adviceOnPort } from '../../port.ts';
@@ -8,7 +9,6 @@ import { fail, ok, warn, type Finding } from '../finding.ts';
 
 const ANSWER_MS = 3_000;
 const ELSE = 'something else';
-const LOOPBACK = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])$/;
 
 /** Whether a Halcyon answers at this address; otherwise why not. */
 const isHalcyon = async (address: string): Promise<true | string> => {
@@ -61,7 +61,7 @@ export const checkPorts = async ({ host, port, metricsPort, baseUrl }: Config): 
 
 const checkAddress = async (setting: string, address: string): Promise<Finding> => {
   const { protocol, hostname } = new URL(address);
-  const isLocal = LOOPBACK.test(hostname);
+  const isLocal = isLoopback(hostname);
   const reached = await isHalcyon(address);
   if (reached !== true) {
     if (isLocal && !reached.startsWith(ELSE))
