@@ -8,7 +8,7 @@ import type postgres from 'postgres';
 import { DatabaseError, type Sql } from './pool.ts';
 
 type Migration = { version: number; name: string; hash: string; text: string };
-type Applied = { version: number; name: string; hash: string };
+export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
 
 /** Where the migrations of this code stand. */
 export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
@@ -32,20 +32,35 @@ export const migrationsIn = async (folder: string): Promise<Migration[]> => {
 export const versionsOf = async (folder: string): Promise<number[]> =>
   (await migrationsIn(folder)).map(({ version }) => version);
 
-const check = (migrations: readonly Migration[], applied: readonly Applied[]): void => {
-  const known = new Map(migrations.map((migration) => [migration.version, migration]));
-  if (known.size !== migrations.length) throw new DatabaseError('Two migrations have the same number: rename one');
-  for (const { version, name, hash } of applied) {
-    const migration = known.get(version);
-    if (migration === undefined) {
-      throw new DatabaseError(`The database is newer than this code: it has ${name}. Start the newer Halcyon instead`);
-    }
-    if (migration.hash !== hash) {
-      throw new DatabaseError(
-        `The migration ${migration.name} was changed after it was applied: restore the file, and put the change into a new one`,
-      );
-    }
-  }
+/**
+ * What stands between the files and the database: `newer` is applied and no file, `changed` stands otherwise in its file than it was
+ * applied, `missing` is not applied yet.
+ */
+export const compare = (migrations: readonly Migration[], applied: readonly Applied[]) => {
+  const files = new Map(migrations.map((file) => [file.version, file]));
+  const done = new Set(applied.map(({ version }) => version));
+  return {
+    newer: applied.filter(({ version }) => !files.has(version)),
+    changed: applied.filter(({ version, hash }) => files.has(version) && files.get(version)?.hash !== hash),
+    missing: migrations.filter(({ version }) => !done.has(version)),
+  };
+};
+
+/** What is to be applied; throws a `DatabaseError` where nothing may be. */
+const requireOurs = (migrations: readonly Migration[], applied: readonly Applied[]): Migration[] => {
+  if (new Set(migrations.map(({ version }) => version)).size < migrations.length)
+    throw new DatabaseError('Two migrations have the same number: rename one');
+  const { newer, changed, missing } = compare(migrations, applied);
+  const [ahead, edited] = [newer[0], changed[0]];
+  if (ahead !== undefined)
+    throw new DatabaseError(
+      `The database is newer than this code: it has ${ahead.name}. Start the newer Halcyon instead`,
+    );
+  if (edited !== undefined)
+    throw new DatabaseError(
+      `The migration ${edited.name} was changed after it was applied: restore the file, and put the change into a new one`,
+    );
+  return missing;
 };
 
 const apply = async (sql: postgres.ReservedSql, { version, name, hash, text }: Migration): Promise<void> => {
@@ -84,9 +99,7 @@ export const migrate = async (
         version integer primary key, name text not null, hash text not null, date_applied timestamptz not null
       )`;
     const done = await connection<Applied[]>`select version, name, hash from schema_migration order by version`;
-    check(migrations, done);
-    const versions = new Set(done.map((row) => row.version));
-    const missing = migrations.filter(({ version }) => !versions.has(version));
+    const missing = requireOurs(migrations, done);
     for (const migration of missing) {
       onBegin(migration.name);
       await apply(connection, migration);

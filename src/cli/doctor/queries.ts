@@ -1,4 +1,5 @@
 /** What the doctor asks of the database. Nothing here writes, and each statement runs in a transaction with a time-out. */
+import type { Applied } from '#database/migrate.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#database/pool.ts';
 
 /** Statements that take longer say by that how the database is. */
@@ -70,7 +71,7 @@ export const readDatabaseTime = async (sql: Queryable): Promise<Date | undefined
 export const listMigrations = async (sql: Queryable) => {
   const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`;
   if (table?.isThere !== true) return undefined;
-  return sql<{ version: number; name: string; hash: string }[]>`
+  return sql<Applied[]>`
     select version, name, hash from schema_migration order by version`;
 };
 

@@ -1,5 +1,5 @@
 /** The tables: as this code knows them, and with a place for what comes in the next days. */
-import { migrationsIn, MIGRATIONS } from '#database/migrate.ts';
+import { compare, migrationsIn, MIGRATIONS } from '#database/migrate.ts';
 import { PARENTS, partitionsOf } from '#database/partitions.ts';
 import { dayOf } from '#kernel/ids.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
@@ -12,18 +12,14 @@ export const checkMigrations = async ({ direct }: Place): Promise<Finding[]> => 
   const [known, applied] = await Promise.all([migrationsIn(MIGRATIONS), briefly(direct, listMigrations)]);
   if (applied === undefined)
     return [fail('migrations', 'the database has no tables of Halcyon', 'halcyon migrate makes them')];
-  const files = new Map(known.map((file) => [file.version, file]));
-  const newer = applied.filter(({ version }) => !files.has(version));
-  const edited = applied.filter(({ version, hash }) => files.has(version) && files.get(version)?.hash !== hash);
-  const there = new Set(applied.map(({ version }) => version));
-  const missing = known.filter(({ version }) => !there.has(version));
+  const { newer, changed, missing } = compare(known, applied);
   const found: Finding[] = [];
   if (newer.length > 0)
     found.push(
       fail('migrations', `the database is newer than this code: it has ${names(newer)}`, 'Run the newer Halcyon'),
     );
-  if (edited.length > 0) {
-    const message = `changed after they were applied: ${names(edited)}`;
+  if (changed.length > 0) {
+    const message = `changed after they were applied: ${names(changed)}`;
     found.push(fail('migrations', message, 'Restore the files, and put the change into a new one'));
   }
   if (missing.length > 0) {
