@@ -28,3 +28,13 @@ export const passingClock = (): PassingClock => {
     set: wall.advance,
   };
 };
+
+/** One that stands still but for `advance`: however long a machine pauses, no lease ends by itself. */
+export const standingClock = (): TestClock => {
+  let nowMs = Date.now();
+  return {
+    now: () => new Date(nowMs),
+    monotonicMs: () => nowMs,
+    advance: (ms) => void (nowMs += ms),
+  };
+};

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import type { Sql } from '#database/pool.ts';
-import { systemClock } from '#kernel/clock.ts';
 import { createLog } from '#kernel/log.ts';
+import { standingClock } from '../../../test/setup/clock.ts';
 import { endings, type Endings } from '../../../test/setup/endings.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { readExposition } from '../../../test/setup/exposition.ts';
@@ -12,15 +12,17 @@ import { createShardMetrics } from '../metrics/shards.ts';
 import { Ownership } from './ownership.ts';
 import { beat, takeShards } from './queries.ts';
 
-const settings = { leaseMs: 400, leaseMarginMs: 100, beatMs: 40 };
+/** Beats are made in real time. Leases pass by a clock that the tests advance. */
+const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
 
 const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
   const held = new Set<number>();
   const lost: number[] = [];
   const registry = new Registry();
+  const clock = standingClock();
   const ownership = new Ownership({
     direct: sql,
-    clock: systemClock,
+    clock,
     log: createLog('silent'),
     settings: { ...settings, workerId },
     metrics: createShardMetrics(registry),
@@ -39,7 +41,29 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
     const by = (name: string, cause: string) => value(`halcyon_shards_${name}_total`, { cause }) ?? 0;
     return { free: by('taken', 'free'), own: by('taken', 'own'), silent: by('lost', 'silent') };
   };
-  return { ownership, held, lost, counted };
+  return { ownership, held, lost, counted, clock };
+};
+
+/** A silent rival has all of a few shards but one, which is free: whoever takes that one has seen the rival, too. */
+const FEW = 8;
+const FREE = 5;
+const addSilentRival = async (sql: Sql): Promise<void> => {
+  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
+  await sql`delete from shard_lease where shard >= ${FEW}`;
+  await sql`update shard_lease set owner = 9, fence = 7 where shard <> ${FREE}`;
+};
+const holds = (held: ReadonlySet<number>, count: number) =>
+  until(
+    async () => held.size,
+    (size) => size === count,
+  );
+const seesRival = ({ held }: { held: ReadonlySet<number> }) => until(async () => held.has(FREE), Boolean);
+
+/** Worker 1 has beaten so often that one beat was asked for and confirmed since this was called. */
+const beatsAnew = async (sql: Sql, beats = 3): Promise<void> => {
+  const count = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
+  const before = await count();
+  await until(count, (now) => now >= before + beats);
 };
 
 const countsOf = async (sql: Sql): Promise<Record<string, number>> => {
@@ -52,10 +76,7 @@ test('one worker takes all shards, a second one half of them, and what it leaves
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const first = startOwner(sql, 1, ends);
-  await until(
-    async () => first.held.size,
-    (size) => size === 256,
-  );
+  await holds(first.held, 256);
   const second = startOwner(sql, 2, ends);
   await until(
     () => countsOf(sql),
@@ -70,24 +91,21 @@ test('one worker takes all shards, a second one half of them, and what it leaves
     [],
   );
   await second.ownership.stop();
-  await until(
-    async () => first.held.size,
-    (size) => size === 256,
-  );
+  await holds(first.held, 256);
 });
 
 test('the shards of a worker whose counter stands still are taken, with a higher fence', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
-  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
-  await sql`update shard_lease set owner = 9, fence = 7`;
-  const startedMs = performance.now();
-  const { held, ownership } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
-  assert.ok(performance.now() - startedMs > settings.leaseMs, 'not before a whole lease on our own clock');
+  await addSilentRival(sql);
+  const owner = startOwner(sql, 1, ends);
+  const { held, ownership, clock } = owner;
+  await seesRival(owner);
+  clock.advance(settings.leaseMs);
+  await beatsAnew(sql, 5);
+  assert.equal(ownership.fenceOf(0), undefined, 'not before a whole lease on our own clock');
+  clock.advance(1);
+  await holds(held, FEW);
   assert.equal(ownership.fenceOf(0), 8);
   const workers = await until(
     () => sql`select id from worker`,
@@ -102,32 +120,24 @@ test('the shards of a worker whose counter stands still are taken, with a higher
 test('a worker that cannot confirm its beat gives up before a rival may take over, and comes back by itself', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
-  const { held, ownership, counted } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  const { held, ownership, counted, clock } = startOwner(sql, 1, ends);
+  await holds(held, 256);
   const before = ownership.fenceOf(3) ?? 0;
   const blocker = await sql.reserve();
   await blocker`begin`;
   await blocker`lock table worker in access exclusive mode`;
-  const startedMs = performance.now();
   try {
-    await until(
-      async () => held.size,
-      (size) => size === 0,
-      settings.leaseMs * 3,
-    );
+    // Since the beat that was confirmed last, no time has passed.
+    clock.advance(settings.leaseMs - settings.leaseMarginMs - 1);
+    assert.equal(ownership.mayAct(), true);
+    clock.advance(1);
     assert.equal(ownership.mayAct(), false);
-    assert.ok(performance.now() - startedMs < settings.leaseMs, 'before the lease is over');
+    await holds(held, 0);
   } finally {
     await blocker`rollback`;
     blocker.release();
   }
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  await holds(held, 256);
   assert.ok((ownership.fenceOf(3) ?? 0) > before, 'what it sent before counts for nothing');
   const { free, own, silent } = await counted();
   assert.ok(own > 0);
@@ -138,10 +148,7 @@ test('a shard is lost by nothing that was told of an earlier holding of it', asy
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, ownership, lost } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  await holds(held, 256);
   const fence = ownership.fenceOf(3) ?? 0;
   ownership.lost(3, fence - 1);
   assert.deepEqual(lost, []);
@@ -153,10 +160,7 @@ test('a shard that changed hands behind our back is lost at the next beat', asyn
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, lost } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  await holds(held, 256);
   await sql`update shard_lease set fence = fence + 1 where shard = 3`;
   await until(
     async () => lost,
@@ -168,82 +172,88 @@ test('a shard that changed hands behind our back is lost at the next beat', asyn
 test("ten long statements in the pool end nobody's lease", async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
-  const { held, lost } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
-  const seconds = (settings.leaseMs * 2.5) / 1_000;
-  await Promise.all(Array.from({ length: 10 }, () => sql`select pg_sleep(${seconds})`));
+  const { held, lost, clock } = startOwner(sql, 1, ends);
+  await holds(held, 256);
+  // The pool has ten connections: one holds what the others wait for.
+  const gate = await sql.reserve();
+  await gate`select pg_advisory_lock(7)`;
+  const long = Array.from({ length: 9 }, () => sql`select pg_advisory_xact_lock(7)`.execute());
+  try {
+    await until(
+      () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+      ({ length }) => length === 9,
+    );
+    for (let passedMs = 0; passedMs < settings.leaseMs * 2.5; passedMs += settings.leaseMs / 2) {
+      clock.advance(settings.leaseMs / 2);
+      await beatsAnew(gate);
+    }
+  } finally {
+    await gate`select pg_advisory_unlock(7)`;
+    gate.release();
+  }
+  await Promise.all(long);
   assert.deepEqual(lost, []);
 });
 
 test('a beat does not wait for a take-over that waits for a lock', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
-  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
-  await sql`update shard_lease set owner = 9, fence = 7`;
+  await addSilentRival(sql);
+  const owner = startOwner(sql, 1, ends);
+  const { held, ownership, clock } = owner;
+  await seesRival(owner);
   const blocker = await sql.reserve();
   await blocker`begin`;
-  await blocker`select from shard_lease for share`;
-  const { held, ownership } = startOwner(sql, 1, ends);
-  const beats = () => sql<{ beat: number }[]>`select beat from worker where id = 1`;
+  await blocker`select from shard_lease where shard <> ${FREE} for share`;
   try {
-    await until(beats, ([row]) => (row?.beat ?? 0) * settings.beatMs > settings.leaseMs * 3);
+    clock.advance(settings.leaseMs + 1);
+    await until(
+      () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      ({ length }) => length === 1,
+    );
+    await beatsAnew(sql, 30);
     assert.equal(ownership.mayAct(), true);
-    assert.equal(held.size, 0);
+    assert.deepEqual(
+      [...held].filter((shard) => shard !== FREE),
+      [],
+    );
   } finally {
     await blocker`rollback`;
     blocker.release();
   }
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  await holds(held, FEW);
 });
 
 test('a shard whose row somebody has locked keeps no other from its new owner', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
-  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
-  await sql`update shard_lease set owner = 9, fence = 7`;
+  await addSilentRival(sql);
   const vanished = await sql.reserve();
   await vanished`begin`;
   await vanished`select from shard_lease where shard = 3 for share`;
-  const { held } = startOwner(sql, 1, ends);
+  const owner = startOwner(sql, 1, ends);
+  const { held, clock } = owner;
+  await seesRival(owner);
+  clock.advance(settings.leaseMs + 1);
   try {
-    await until(
-      async () => held.size,
-      (size) => size === 255,
-    );
+    await holds(held, FEW - 1);
     assert.equal(held.has(3), false);
   } finally {
     await vanished`rollback`;
     vanished.release();
   }
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  await holds(held, FEW);
 });
 
 test('a worker that is about to stop takes nothing more', async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
   const { held, ownership } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  await holds(held, 256);
   ownership.takeNoMore();
   await sql`update shard_lease set owner = null where shard = 3`;
-  await until(
-    async () => held.size,
-    (size) => size === 255,
-  );
-  const beats = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
-  const before = await beats();
-  await until(beats, (count) => count > before + 5);
+  await holds(held, 255);
+  await beatsAnew(sql, 6);
   assert.equal(held.size, 255);
 });
 
@@ -261,10 +271,10 @@ test('what is owned by somebody without a row is taken like what a dead worker h
   const ends = endings();
   const { sql } = await testDatabase(ends);
   await sql`update shard_lease set owner = 9, fence = 7 where shard = 3`;
-  const { held, ownership } = startOwner(sql, 1, ends);
-  await until(
-    async () => held.size,
-    (size) => size === 256,
-  );
+  const { held, ownership, clock } = startOwner(sql, 1, ends);
+  // The half of a worker that is not alone.
+  await holds(held, 128);
+  clock.advance(settings.leaseMs + 1);
+  await holds(held, 256);
   assert.equal(ownership.fenceOf(3), 8);
 });
