@@ -179,3 +179,25 @@ test('answers to events that had ended are emptied as well', async () => {
   );
   assert.equal((await sql`select from erased_event`).length, 0);
 });
+
+test('what a listener answers long after an erasure is emptied as well', async () => {
+  const held = { name: 'Laptop', format: 'json', encryption_key: 'k', is_held: '1', events: ['transaction/refunded'] };
+  const made = await api('POST', `${at}/webhooks`, { body: held });
+  const webhook = `/webhooks/${String(((await made.json()) as { id: number }).id)}`;
+  const id = await publish('transaction/refunded', { id: '60' });
+  const [delivery] = await sql<{ id: number }[]>`select id from delivery where event_id = ${id}`;
+  await erase('/transactions/60');
+  await houseKept(11 * MINUTE_MS);
+  const body = {
+    response_code: 200,
+    duration: 1,
+    response_headers: 'x-for: ada',
+    response_body: 'thanks for ada@example.com',
+  };
+  const answered = await api('POST', `${webhook}/statuses/${delivery?.id}/answer`, { body });
+  assert.equal(answered.status, 200);
+  await houseKept(22 * MINUTE_MS);
+  const kept = await sql`select response_body as body, response_headers as headers from attempt where event_id = ${id}`;
+  assert.deepEqual([...kept], [{ body: null, headers: null }]);
+  assert.equal((await sql`select from erased_event`).length, 0);
+});

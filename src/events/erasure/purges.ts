@@ -3,13 +3,13 @@ import type { Sql } from '#database/pool.ts';
 import type { Purge } from '#kernel/purge.ts';
 import { eraseRest } from './chain/chain.ts';
 import { huntCopies, type HuntDeps } from './hunt.ts';
-import { forgetNoted, notedEvents } from './queries.ts';
+import { forgetNoted, noteEvents, notedEvents } from './queries.ts';
 
-/** Removes what receivers answered to these events of one store. */
+/** Removes what receivers answered to these events of one store; answers those to which more may come. */
 export type BlankAnswers = (
   sql: Sql,
   events: { shard: number; storeId: number; ids: readonly number[] },
-) => Promise<void>;
+) => Promise<readonly number[]>;
 
 /** An exchange that was under way at the erasure is over and recorded by then: the longest time-out, and as long again. */
 const SETTLED_AFTER_MS = 600_000;
@@ -37,7 +37,8 @@ export const createErasurePurges = (deps: HuntDeps & { blankAnswers: BlankAnswer
       for (const [storeId, events] of Map.groupBy(noted, (event) => event.storeId)) {
         const shard = events[0]?.shard ?? 0;
         const ids = events.map(({ id }) => id);
-        await blankAnswers(sql, { shard, storeId, ids });
+        const unanswered = await blankAnswers(sql, { shard, storeId, ids });
+        await noteEvents(sql, { shard, storeId }, unanswered, now);
         await forgetNoted(sql, shard, ids, before);
       }
       return noted.length;
