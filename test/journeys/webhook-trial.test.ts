@@ -5,7 +5,9 @@ import { Webhook } from 'standardwebhooks';
 import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 import { startTestApp } from '../setup/app.ts';
+import { waitingForLocks } from '../setup/locks.ts';
 import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
 
 const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
 /** Nobody delivers in this process. */
@@ -118,6 +120,22 @@ test('a webhook that is off, or is told to pause, is tested all the same', async
     insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, paused_until)
     select shard, id, epoch, 0, now() + interval '1 hour' from webhook where id = ${id}`;
   assert.equal((await trial(at)).body['outcome'], 'delivered');
+});
+
+test('none begins once the deletion of its webhook is committed', async (t) => {
+  const receiver = await startReceiver(t);
+  const at = await create(receiver.url);
+  const reply = await app.sql.begin(async (tx) => {
+    await tx`delete from webhook where id = ${Number(at.split('/').at(-1))}`;
+    const asked = trial(at);
+    await until(
+      () => waitingForLocks(app.sql),
+      (count) => count === 1,
+    );
+    return { asked };
+  });
+  assert.equal((await reply.asked).status, 404);
+  assert.equal(receiver.got.length, 0);
 });
 
 test('where nothing could be sent it is said what is missing', async () => {

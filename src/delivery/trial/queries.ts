@@ -1,4 +1,4 @@
-/** What is written of a delivery that went beside the lanes. */
+/** What is held and written for a delivery that goes beside the lanes. */
 import type { Queryable } from '#database/pool.ts';
 
 export type TrialRow = {
@@ -15,6 +15,12 @@ export type TrialRow = {
   responseHeaders: string | null;
   responseBody: string | null;
   now: Date;
+};
+
+/** Whether the webhook is there, and is not deleted until the transaction ends. */
+export const holdWebhook = async (sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> => {
+  const rows = await sql`select from webhook where shard = ${shard} and id = ${id} for key share`;
+  return rows.length === 1;
 };
 
 /** The end of the delivery and its one attempt; answers the delivery's id. It was never pending, so nobody else sends it. */

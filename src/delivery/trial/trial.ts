@@ -19,7 +19,7 @@ import { loadTargets } from '../lanes/queries.ts';
 import { targetOf, type ActiveTarget } from '../lanes/target.ts';
 import { Bodies } from '../message/bodies.ts';
 import type { EventRow } from '../message/queries.ts';
-import { insertTrial, type TrialRow } from './queries.ts';
+import { holdWebhook, insertTrial, type TrialRow } from './queries.ts';
 
 type TrialSettings = SendSettings &
   ConnectionSettings & { trialsAtOnce: number; bodyCacheBytes: number; relationPrefix: string };
@@ -75,6 +75,8 @@ export class Trials implements Running {
     try {
       return await this.#send(webhook, sample);
     } finally {
+      // Where nobody waits for it any more it goes no further.
+      this.#underWay.get(webhook.id)?.abort();
       this.#underWay.delete(webhook.id);
     }
   }
@@ -87,11 +89,10 @@ export class Trials implements Running {
 
   async #send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<Tried> {
     const { sql, clock, log } = this.#deps;
-    const [row] = await loadTargets(sql, webhook.shard, [webhook.id]);
-    if (row === undefined || row.url === null) return { kind: 'nowhere' };
     const event = await sample.make();
-    // It is tried whether it is on or off; a key that does not open is a fault of ours.
-    const sent = await this.#exchange(webhook, event, () => targetOf({ ...row, isActive: true }, this.#deps.sealer));
+    const begun = await this.#begin(webhook, event);
+    if (begun === undefined) return { kind: 'nowhere' };
+    const sent = await begun.sent;
     if (sent === undefined) return { kind: 'stopping' };
     const attempt = rowOf(webhook, event, sent, clock.now());
     const deliveryId = await transaction(sql, async (tx) => {
@@ -106,7 +107,22 @@ export class Trials implements Running {
     return { kind: 'sent', event, deliveryId, attempt };
   }
 
-  /** Undefined where it was broken off, because the process stops. */
+  /**
+   * Puts it on its way while the row of its webhook is held, so that none begins after a deletion is committed: who deletes waits
+   * for the start, and not for the answer. Undefined where there is nowhere to send to.
+   */
+  async #begin(webhook: Key, event: EventRow): Promise<{ sent: Promise<Sent | undefined> } | undefined> {
+    return transaction(this.#deps.sql, async (tx) => {
+      if (!(await holdWebhook(tx, webhook))) return undefined;
+      const [row] = await loadTargets(tx, webhook.shard, [webhook.id]);
+      if (row === undefined || row.url === null) return undefined;
+      // It is tried whether it is on or off; a key that does not open is a fault of ours.
+      const target = () => targetOf({ ...row, isActive: true }, this.#deps.sealer);
+      return { sent: this.#exchange(webhook, event, target) };
+    });
+  }
+
+  /** Begins before it returns. Undefined where it was broken off, because the process stops. */
   async #exchange(
     { shard, id }: Key,
     event: EventRow,
