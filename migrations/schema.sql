@@ -526,6 +526,7 @@ create table webhook (
   rotation_ends_at timestamp with time zone,
   is_held boolean default false not null,
   listened_at timestamp with time zone,
+  user_id bigint,
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),

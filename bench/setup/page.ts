@@ -15,6 +15,7 @@ const webhookAt = (n: number): Document =>
       id: 1_000_192 + 256 * n,
       storeId: STORE_ID,
       client: 1,
+      user: 7,
       name: `Orders to warehouse ${n}`,
       format: 'json',
       version: '2',
@@ -39,7 +40,7 @@ const webhookAt = (n: number): Document =>
       pausedUntil: null,
       heldUntil: null,
     },
-    { baseUrl, now, isRotatable: false, encryptionKey: null, nextEncryptionKey: null },
+    { baseUrl, now, isRotatable: false, isListenable: false, encryptionKey: null, nextEncryptionKey: null },
   );
 
 /** The first page of a collection that has more. */

@@ -58,6 +58,7 @@ export const seedStores = async (sql: Sql, urls: readonly string[], secretKey: B
         id,
         storeId,
         client: null,
+        user: null,
         name: 'bench',
         format: 'json',
         version: '2',

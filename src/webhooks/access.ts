@@ -66,9 +66,18 @@ export const webhookOf = async (sql: Sql, asked: Asked): Promise<WebhookRow> => 
   return row;
 };
 
-/** The client that made a webhook sees its key, and so does the store's owner in person. */
-export const seesKey = ({ clientId, owned }: Principal, webhook: WebhookRow): boolean =>
-  (clientId !== null && clientId === webhook.client) || owned.includes(webhook.storeId);
+/**
+ * Whether the asking client made the webhook, and a held one for the same person: all command lines are one client, and what is
+ * held for one of its people is nobody else's.
+ */
+export const isMaker = (
+  { clientId, userId }: Principal,
+  { client, user, isHeld }: Pick<WebhookRow, 'client' | 'user' | 'isHeld'>,
+): boolean => clientId !== null && clientId === client && (!isHeld || userId === user);
+
+/** Whoever made a webhook sees its key, and so does the store's owner in person. */
+export const seesKey = (principal: Principal, webhook: WebhookRow): boolean =>
+  isMaker(principal, webhook) || principal.owned.includes(webhook.storeId);
 
 /** What an encryption key is sealed to: a sealed key copied into another row does not open there. */
 export const sealedTo = (id: number): string => `webhook:${id}`;
@@ -101,6 +110,7 @@ export const show = (
     baseUrl,
     now,
     isRotatable: sees,
+    isListenable: webhook.isHeld && isMaker(principal, webhook),
     encryptionKey: shown(webhook.encryptionKey),
     nextEncryptionKey: shown(webhook.nextEncryptionKey),
   });

@@ -70,8 +70,8 @@ const add = async (
   }
   const id = idOf(await nextNumber(tx), store.shard);
   const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
-  const { clientId: client } = request.principal;
-  await insertWebhook(tx, { ...settings, ...store, id, client, encryptionKey: sealed, now: request.now });
+  const { clientId: client, userId: user } = request.principal;
+  await insertWebhook(tx, { ...settings, ...store, id, client, user, encryptionKey: sealed, now: request.now });
   const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
   if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
   await recordWebhook(tx, changelog, { before: null, after: row }, request);

@@ -57,8 +57,11 @@ export const addressOfStore = (storeId: number, baseUrl: string): string => `${b
 export const addressOfWebhooks = (storeId: number, baseUrl: string): string =>
   `${addressOfStore(storeId, baseUrl)}/webhooks`;
 
-/** `isRotatable`: by the reader. */
-const linksOf = (webhook: WebhookRow, { baseUrl, isRotatable }: Pick<Shown, 'baseUrl' | 'isRotatable'>): Link[] => {
+/** `isRotatable`, `isListenable`: by the reader. */
+const linksOf = (
+  webhook: WebhookRow,
+  { baseUrl, isRotatable, isListenable }: Pick<Shown, 'baseUrl' | 'isRotatable' | 'isListenable'>,
+): Link[] => {
   const self = addressOfWebhook(webhook.id, baseUrl);
   const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Give this webhook a new key' };
   return [
@@ -81,7 +84,7 @@ const linksOf = (webhook: WebhookRow, { baseUrl, isRotatable }: Pick<Shown, 'bas
     { rel: 'recover', href: `${self}/recover`, title: 'Send what this webhook has missed' },
     { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
     { rel: 'test', href: `${self}/test`, title: 'Send a sample event to this webhook' },
-    ...(webhook.isHeld ? [{ rel: 'listen', href: `${self}/stream`, title: 'A stream of what is held for you' }] : []),
+    ...(isListenable ? [{ rel: 'listen', href: `${self}/stream`, title: 'A stream of what is held for you' }] : []),
     ...(isRotatable ? [rotation] : []),
   ];
 };
@@ -101,6 +104,7 @@ type Shown = {
   baseUrl: string;
   now: Date;
   isRotatable: boolean;
+  isListenable: boolean;
   encryptionKey: string | null;
   nextEncryptionKey: string | null;
 };

@@ -10,6 +10,8 @@ export type WebhookRow = Settings & {
   storeId: number;
   /** The client that made it; null where a person did. */
   client: number | null;
+  /** The person who made it, or for whom the client did; null where the platform did. */
+  user: number | null;
   /** Sealed, and so is the next one. */
   encryptionKey: Buffer | null;
   /** Takes over from the other when the rotation ends; both null where none is under way. */
@@ -36,7 +38,7 @@ const withState = (sql: Queryable) =>
   sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
 const selected = (sql: Queryable) => sql`
-  select w.id, w.store_id as "storeId", w.client, w.name, w.format, w.version, w.url, w.query,
+  select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query,
     w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
     w.is_held as "isHeld",
@@ -138,16 +140,17 @@ export type NewWebhook = Settings & {
   id: number;
   storeId: number;
   client: number | null;
+  user: number | null;
   encryptionKey: Buffer | null;
   now: Date;
 };
 
 export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promise<void> => {
   await sql`
-    insert into webhook (shard, id, store_id, client, name, format, version, url, query, encryption_key, event_resource,
+    insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, encryption_key, event_resource,
       events, is_active, is_held, listened_at, headers, rate_per_second, retry_profile, date_created, date_modified)
-    values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.name}, ${webhook.format},
-      ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
+    values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.name},
+      ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
       ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.ratePerSecond},
       ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
 };

@@ -15,6 +15,7 @@ const webhook: WebhookRow = {
   id: 2281,
   storeId: 1001,
   client: 11,
+  user: 7,
   name: 'Orders to the warehouse',
   format: 'json',
   version: '2',
@@ -76,6 +77,7 @@ const webhookExample = ({ baseUrl }: Naming): Document =>
     baseUrl,
     now,
     isRotatable: true,
+    isListenable: false,
     encryptionKey: 'whsec_c2VjcmV0IG9mIHRoZSB3YXJlaG91c2U=',
     nextEncryptionKey: 'whsec_bmV3IHNlY3JldCBvZiB0aGUgd2FyZWhvdXNl',
   });
@@ -99,7 +101,7 @@ export const webhookChapter: Chapter = {
       rel: 'webhook',
       title: 'A webhook',
       about:
-        'Where events of a store are sent and in which shape. While is_active is "0" it triggers nothing; it is switched off by itself after too many failures in a row. Its encryption_key is shown to the client that made it, and null for all others but the owner of the store in person; so is next_encryption_key, which takes over from it at rotation_ends.',
+        'Where events of a store are sent and in which shape. While is_active is "0" it triggers nothing; it is switched off by itself after too many failures in a row. Its encryption_key is shown to the client that made it (of a held one, for the same person alone), and null for all others but the owner of the store in person; so is next_encryption_key, which takes over from it at rotation_ends.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
     },
@@ -123,7 +125,7 @@ export const webhookChapter: Chapter = {
       rel: 'listen',
       title: 'A stream of what is held for a listener',
       about:
-        'Of a webhook that was made with is_held "1": a stream of server-sent events (text/event-stream) for the app that made it, one listener at a time. Each event `delivery` has the request as your server would have got it; a POST to its `answer` says what became of it and ends it. What is not answered comes again with the next stream.',
+        'Of a webhook that was made with is_held "1": a stream of server-sent events (text/event-stream) for the app that made it and the same person, one listener at a time. Each event `delivery` has the request as your server would have got it; a POST to its `answer` says what became of it and ends it. What is not answered comes again with the next stream.',
       paths: ['/webhooks/:webhook_id/stream'],
     },
     {

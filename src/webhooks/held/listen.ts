@@ -76,7 +76,7 @@ export const createListen = (deps: WebhookDeps): Operation =>
   streaming({
     title: 'Listen to this webhook',
     summary:
-      'A stream of server-sent events: one for each delivery that is held, with the request that a url would have got; for the app that made the webhook, one listener at a time',
+      'A stream of server-sent events: one for each delivery that is held, with the request that a url would have got; for the app that made the webhook and the same person, one listener at a time',
     handle: async (request) => {
       const { storeId } = await heldWebhookOf(deps, request);
       const { shard, id: webhookId } = keyOf(request);

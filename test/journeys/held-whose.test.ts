@@ -1,0 +1,79 @@
+/** Whose a held webhook is: all people's command lines are one client, and what one of them holds is nobody else's. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createPasswords } from '#accounts/passwords.ts';
+import { createUser } from '#accounts/users.ts';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#oauth/clients/command-line.ts';
+import { addMember } from '#stores/store.ts';
+import { startTestApp } from '../setup/app.ts';
+import { letAppIn } from '../setup/let-in.ts';
+import { listen } from '../setup/listener.ts';
+import type { Representation } from '../setup/webhook-api.ts';
+
+const KEY = 'whsec_VGhlIHF1aWNrIGJyb3duIGZveA==';
+const app = await startTestApp();
+const { sql, storeId, userId } = app;
+const now = app.clock.now();
+
+await provideCommandLineClient(sql, now);
+const tokenOf = async (person: number): Promise<string> =>
+  (await letAppIn(app, { clientId: COMMAND_LINE_CLIENT, userId: person, storeId, now })).access_token;
+const { id: colleague } = await createUser(sql, createPasswords({ hashesAtOnce: 1 }), {
+  email: 'colleague@example.com',
+  password: 'a long password',
+  now,
+});
+await addMember(sql, { storeId, userId: colleague, role: 'member', now });
+const [ours, theirs] = [await tokenOf(userId), await tokenOf(colleague)];
+
+const call = async (method: string, path: string, token: string, body?: object) => {
+  const response = await app.api(method, path, { token, ...(body && { body }) });
+  return { status: response.status, body: JSON.parse((await response.text()) || '{}') as Representation };
+};
+const make = async (changes: object): Promise<string> => {
+  const plain = { name: 'Laptop', format: 'json', encryption_key: KEY, event_resource: 'transaction' };
+  const made = await call('POST', `/stores/${storeId}/webhooks`, ours, { ...plain, ...changes });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return `/webhooks/${String(made.body['id'])}`;
+};
+
+test('what is held for one person is neither fetched nor answered by another with the same app', async (t) => {
+  const path = await make({ is_held: '1' });
+  const listener = await listen(app, path, { token: ours });
+  t.after(listener.hangUp);
+  await call('POST', `${path}/test`, ours, { event: 'transaction/created' });
+  const [told] = await listener.deliveries(1);
+  const stranger = await listen(app, path, { token: theirs });
+  assert.equal(stranger.response.status, 404);
+  const answer = { response_code: 200, duration: 1 };
+  const at = String(told?.data['answer']);
+  assert.equal((await call('POST', at, theirs, answer)).status, 404);
+  assert.equal(listener.told.filter(({ event }) => event === 'goodbye').length, 0);
+  assert.equal((await call('POST', at, ours, answer)).status, 200);
+  const later = await listen(app, path, { token: await tokenOf(userId) });
+  t.after(later.hangUp);
+  assert.equal(later.response.status, 200, 'a new login of the same person goes on');
+  assert.equal(await listener.ended, 'replaced');
+});
+
+test('who may not listen sees no key of it and no way to the stream, and cannot rotate the key', async () => {
+  const path = await make({ is_held: '1' });
+  const [own, other] = [await call('GET', path, ours), await call('GET', path, theirs)];
+  const shown = ({ body }: typeof own) => [body['encryption_key'], 'svc:listen' in body._links];
+  assert.deepEqual(
+    [shown(own), shown(other)],
+    [
+      [KEY, true],
+      [null, false],
+    ],
+  );
+  assert.equal((await call('POST', `${path}/rotate_key`, theirs, {})).status, 403);
+});
+
+test('the key of a webhook that is not held stays that of the app, whoever it acts for', async () => {
+  const path = await make({ url: 'https://example.com/hook' });
+  const { body } = await call('GET', path, theirs);
+  assert.deepEqual([body['encryption_key'], 'svc:listen' in body._links], [KEY, false]);
+});
+
+after(() => app.stop());
