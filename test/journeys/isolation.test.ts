@@ -82,6 +82,31 @@ test('webhooks that never answered leave the slots of those that did', async () 
   assert.equal(hanging.got.length, 8);
 });
 
+test('after a take-over webhooks that answered before wait for none that nobody knows, however many hang', async () => {
+  const engine = await startEngine();
+  const [hanging, healthy] = [await startReceiver(), await startReceiver()];
+  hanging.answer(never);
+  // Found before the other, because they are older.
+  await addWebhooks(engine, hanging, 60);
+  await engine.sql`update webhook set is_active = false`;
+  await engine.addWebhook(healthy.url);
+  const first = await engine.startWorker(settings);
+  await engine.publish([1], first);
+  await healthy.until(1);
+  await first.stop();
+  await engine.sql`update webhook set is_active = true`;
+  await engine.publish([2]);
+  const next = await engine.startWorker({ ...settings, slowAfterMs: 250 });
+  await until(
+    async () => healthy.got.length,
+    (count) => count === 2,
+  );
+  // All that those may have who turned slow; more of them wait.
+  await opened(hanging, 36);
+  await publishInTurn(engine, next, healthy);
+  assert.equal(hanging.got.length, 36);
+});
+
 test('a store has its share of the slots, and another store does not wait for it', async () => {
   const engine = await startEngine();
   const [large, other] = [await startReceiver(), await startReceiver()];

@@ -50,6 +50,15 @@ test('those that turn slow are in overdraft, up to its limit', () => {
   assert.equal(slots.mayStart('slow'), false);
 });
 
+test('unproven ones that turn slow leave the quick side to proven ones', () => {
+  const slots = new Slots({ ...limits, overdraftSlots: 40 });
+  for (let held = fill(slots, 'unproven'); held.length > 0; held = fill(slots, 'unproven')) {
+    held.forEach((one) => slots.turnSlow(one));
+  }
+  assert.equal(slots.slow, 45);
+  assert.equal(fill(slots, 'proven').length, 15);
+});
+
 test('first attempts are owed a quarter of their side, repeated ones a tenth', () => {
   const slots = new Slots({ ...limits, slots: 40 });
   const owed = (isRetry: boolean): number => {
@@ -84,7 +93,8 @@ test('whatever happens, no share is exceeded and nobody waits while there is roo
         const room = {
           slow: count('slow') < slowLimit,
           proven: quick < quickLimit && held.length < size + limits.overdraftSlots,
-          unproven: quick < quickLimit && count('unproven') < size / 2 && held.length < size + limits.overdraftSlots,
+          unproven:
+            quick < quickLimit && count('unproven') < size / 2 && held.length < slowLimit + limits.overdraftSlots,
         };
         assert.equal(slots.mayStart(share), room[share]);
         if (!room[share]) continue;

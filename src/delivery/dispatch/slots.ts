@@ -60,6 +60,7 @@ export class Slots {
   readonly #slow: Side;
   readonly #unprovenLimit: number;
   readonly #exchangesLimit: number;
+  readonly #unprovenExchangesLimit: number;
   #unproven = 0;
 
   constructor(limits: SlotLimits) {
@@ -69,13 +70,14 @@ export class Slots {
     this.#slow = new Side(slow, limits);
     this.#quick = new Side(Math.max(1, limits.slots - slow), limits);
     this.#unprovenLimit = Math.min(this.#quick.limit, shareOf(limits.slots, limits.unprovenSlotsPercent));
-    this.#exchangesLimit = this.#quick.limit + slow + limits.overdraftSlots;
+    this.#unprovenExchangesLimit = slow + limits.overdraftSlots;
+    this.#exchangesLimit = this.#quick.limit + this.#unprovenExchangesLimit;
   }
 
   /** Whether a lane of this speed may start an exchange now. */
   mayStart(speed: Speed): boolean {
     if (speed === 'slow') return this.#slow.held < this.#slow.limit;
-    if (speed === 'unproven' && this.#unproven >= this.#unprovenLimit) return false;
+    if (speed === 'unproven' && !this.#hasRoomForUnproven()) return false;
     // The second bounds memory and sockets: those that began quick and hang leave the quick side, and do not end.
     return this.#quick.held < this.#quick.limit && this.inFlight < this.#exchangesLimit;
   }
@@ -115,6 +117,11 @@ export class Slots {
 
   get unproven(): number {
     return this.#unproven;
+  }
+
+  /** Without the second, 6,000 new ones that hang, of which each has turned slow, kept all others for as long as a time-out takes. */
+  #hasRoomForUnproven(): boolean {
+    return this.#unproven < this.#unprovenLimit && this.inFlight < this.#unprovenExchangesLimit;
   }
 
   #add({ share, isRetry }: Held, by: 1 | -1): void {

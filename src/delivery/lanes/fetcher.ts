@@ -8,7 +8,7 @@ import type { Lane } from './lane.ts';
 import { readAhead } from './ahead.ts';
 import { fetchLanes, loadTargets } from './queries.ts';
 import { FREE, fromStored, momentOf } from '../policy/hold.ts';
-import { HEALTHY } from '../policy/policy.ts';
+import { UNKNOWN } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
 
 type Deps = DeadDeps & {
@@ -138,8 +138,8 @@ export class Fetcher {
 
   /** What the table knows of the webhook; of an epoch that we count ourselves we know better. */
   #adopt(lane: Lane, epoch: number, row: TargetRow | undefined): void {
-    const { consecutiveFailures, firstFailureAt, isWarned } = row ?? HEALTHY;
-    lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned };
+    const { consecutiveFailures, firstFailureAt, isWarned, isProven } = row ?? UNKNOWN;
+    lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned, isProven };
     lane.gate.hold = row === undefined ? FREE : fromStored(row, consecutiveFailures, momentOf(this.#deps.clock));
     lane.condemnedEpoch = row?.isCondemned === true ? epoch : null;
   }

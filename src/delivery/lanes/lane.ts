@@ -9,6 +9,13 @@ import { Tempo, type Speed } from './tempo.ts';
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
 
+/** What the table tells a new owner: who failed last is not to be waited for, who answered need not prove himself again. */
+const speedBy = (health: Health | null): Speed => {
+  if (health === null) return 'unproven';
+  if (health.consecutiveFailures > 0) return 'slow';
+  return health.isProven ? 'proven' : 'unproven';
+};
+
 export class Lane {
   readonly shard: number;
   readonly webhookId: number;
@@ -59,7 +66,7 @@ export class Lane {
   }
 
   get speed(): Speed {
-    return this.tempo.speed(this.health !== null && this.health.consecutiveFailures > 0);
+    return this.tempo.speed(speedBy(this.health));
   }
 
   get inFlight(): number {

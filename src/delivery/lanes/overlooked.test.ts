@@ -81,7 +81,7 @@ test('who is to be switched off is found as long as nobody has, and nobody has b
   assert.deepEqual(await condemned(), [0]);
   // A success took it back, and is not recorded yet.
   const lane = lanes.get(shard, id);
-  lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false };
+  lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, isProven: true };
   assert.deepEqual(await condemned(), []);
   lanes.close(shard);
   assert.deepEqual(await condemned(), [0]);

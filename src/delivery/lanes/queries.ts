@@ -75,7 +75,8 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
     w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
     coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
-    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned"
+    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned",
+    coalesce(t.consecutive_failures = 0, false) as "isProven"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id
   left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch

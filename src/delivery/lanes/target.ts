@@ -28,6 +28,8 @@ export type TargetRow = Rotating<Buffer> & {
   firstFailureAt: Date | null;
   /** The store was told that it fails. */
   isWarned: boolean;
+  /** It has a `webhook_state`, and does not fail. */
+  isProven: boolean;
   pausedUntil: Date | null;
   probeAt: Date | null;
   /** An outcome demands that it is switched off, and nobody has done it yet. */

@@ -18,18 +18,20 @@ const tempoAfter = (...landed: [Outcome, typeof fast][]): Tempo => {
 };
 
 test('a lane is as fast as its last exchange was, whatever the status', () => {
-  assert.equal(tempoAfter().speed(false), 'unproven');
-  assert.equal(tempoAfter([delivered, fast]).speed(false), 'proven');
-  assert.equal(tempoAfter([refused, fast]).speed(true), 'proven');
-  assert.equal(tempoAfter([delivered, fast], [delivered, slow]).speed(false), 'slow');
-  assert.equal(tempoAfter([delivered, fast], [timedOut, slow]).speed(true), 'slow');
-  assert.equal(tempoAfter([delivered, fast], [unreachable, fast]).speed(true), 'proven');
-  assert.equal(tempoAfter([timedOut, slow], [delivered, fast]).speed(false), 'proven');
+  assert.equal(tempoAfter().speed('unproven'), 'unproven');
+  assert.equal(tempoAfter([delivered, fast]).speed('unproven'), 'proven');
+  assert.equal(tempoAfter([refused, fast]).speed('slow'), 'proven');
+  assert.equal(tempoAfter([delivered, fast], [delivered, slow]).speed('unproven'), 'slow');
+  assert.equal(tempoAfter([delivered, fast], [timedOut, slow]).speed('slow'), 'slow');
+  assert.equal(tempoAfter([delivered, fast], [unreachable, fast]).speed('slow'), 'proven');
+  assert.equal(tempoAfter([timedOut, slow], [delivered, fast]).speed('unproven'), 'proven');
 });
 
-test('a lane of which only failures are known is slow: a restart gives it no slots of the unproven', () => {
-  assert.equal(tempoAfter().speed(true), 'slow');
-  assert.equal(tempoAfter([unreachable, fast]).speed(true), 'slow');
+test('a lane is what is recorded of it until an exchange has told more', () => {
+  assert.equal(tempoAfter().speed('slow'), 'slow');
+  assert.equal(tempoAfter([unreachable, fast]).speed('slow'), 'slow');
+  assert.equal(tempoAfter().speed('proven'), 'proven');
+  assert.equal(tempoAfter([timedOut, slow]).speed('proven'), 'slow');
 });
 
 test('a lane is slow while an exchange is late, and is what it was when that came back in time', () => {
@@ -38,9 +40,9 @@ test('a lane is slow while an exchange is late, and is what it was when that cam
   tempo.turnedLate();
   tempo.ended(true);
   tempo.learn(delivered, fast);
-  assert.equal(tempo.speed(false), 'slow', 'the other one is still under way');
+  assert.equal(tempo.speed('unproven'), 'slow', 'the other one is still under way');
   tempo.ended(true);
-  assert.equal(tempo.speed(false), 'proven');
+  assert.equal(tempo.speed('unproven'), 'proven');
 });
 
 test('a slow lane has few at once, and again as many as before when it is fast again', () => {

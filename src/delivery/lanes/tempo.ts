@@ -4,7 +4,7 @@ import { Cap } from './cap.ts';
 
 /**
  * `slow`: its last exchange was, or one under way is, or it fails and nothing good is known of it. `proven`: it answered fast
- * before, with whatever status. `unproven`: nothing is known.
+ * before, with whatever status, or an owner before us noted that it answered. `unproven`: nothing is known.
  */
 export type Speed = 'proven' | 'unproven' | 'slow';
 
@@ -31,11 +31,10 @@ export class Tempo {
     return this.#isProven || this.#wasSlow;
   }
 
-  /** `isFailing`: its last attempts failed, as the table has it from before a restart. */
-  speed(isFailing: boolean): Speed {
+  /** `recorded`: by what is written down of it, which counts until an exchange of our own has told more. */
+  speed(recorded: Speed): Speed {
     if (this.#late > 0 || this.#wasSlow) return 'slow';
-    if (this.#isProven) return 'proven';
-    return isFailing ? 'slow' : 'unproven';
+    return this.#isProven ? 'proven' : recorded;
   }
 
   /** How many exchanges it may have at once. */

@@ -50,7 +50,9 @@ export const judge = (given: {
     nowMs: moment.nowMs,
     random,
   });
-  const hasChanged = hold !== given.hold || consecutiveFailures !== given.health.consecutiveFailures;
+  // The first success is noted, and none after it: the next owner has to know whom it may trust with a slot.
+  const isFirst = health.isProven !== given.health.isProven;
+  const hasChanged = isFirst || hold !== given.hold || consecutiveFailures !== given.health.consecutiveFailures;
   return {
     health,
     hold,

@@ -86,9 +86,9 @@ test('our own faults are counted in a row: an answer ends it', () => {
 
 test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {
   const one = healthAfter(HEALTHY, refused, now);
-  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now, isWarned: false });
+  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now, isWarned: false, isProven: false });
   const two = healthAfter(one, { kind: 'timed_out', phase: 'answer', reply: null }, new Date('2026-11-21T12:05:00Z'));
-  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now, isWarned: false });
+  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now, isWarned: false, isProven: false });
   assert.deepEqual(healthAfter(two, ours, now), two);
   assert.deepEqual(healthAfter(two, { kind: 'refused', reply, retryAfterMs: 1_000 }, now), two);
   assert.deepEqual(healthAfter(two, delivered, now), HEALTHY);

@@ -45,9 +45,15 @@ export const verdictOn = (
 };
 
 /** `isWarned`: the store was told, in this row of failures, that the webhook is half the way to being switched off. */
-export type Health = { consecutiveFailures: number; firstFailureAt: Date | null; isWarned: boolean };
+export type Failures = { consecutiveFailures: number; firstFailureAt: Date | null; isWarned: boolean };
 
-export const HEALTHY: Health = { consecutiveFailures: 0, firstFailureAt: null, isWarned: false };
+/** `isProven`: it answers, and the table tells the next owner so: it has a row, without failures. */
+export type Health = Failures & { isProven: boolean };
+
+/** Nothing is recorded of it. */
+export const UNKNOWN: Health = { consecutiveFailures: 0, firstFailureAt: null, isWarned: false, isProven: false };
+
+export const HEALTHY: Health = { ...UNKNOWN, isProven: true };
 
 /** How an outcome moves a webhook's count of consecutive failures. A pause and our own faults leave it as it is. */
 export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health => {
@@ -61,6 +67,7 @@ export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health
         consecutiveFailures: health.consecutiveFailures + 1,
         firstFailureAt: health.firstFailureAt ?? now,
         isWarned: health.isWarned,
+        isProven: false,
       };
   }
 };

@@ -3,7 +3,7 @@ import type { Wire } from '../exchange/exchange.ts';
 import type { Outcome } from '../exchange/outcome.ts';
 import type { Pending } from '../lanes/holding.ts';
 import type { StoredHold } from '../policy/hold.ts';
-import type { Health } from '../policy/policy.ts';
+import type { Failures } from '../policy/policy.ts';
 
 /** Without `wire` where nothing was put on it. */
 export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };
@@ -21,7 +21,7 @@ export type Entry = Fenced & {
   faults: number;
   next: { state: 'successful' | 'failed' } | { dueAt: Date };
   /** The webhook's state after this one; null where it did not change. */
-  webhook: (Health & StoredHold & { isCondemned: boolean }) | null;
+  webhook: (Failures & StoredHold & { isCondemned: boolean }) | null;
   /** It is this one that takes the webhook half the way to being switched off: the store is told once it is recorded. */
   isWarning: boolean;
 };
