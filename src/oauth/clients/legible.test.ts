@@ -38,8 +38,8 @@ for (const text of ['', ' ', '\u3164', '\u200b', '…', '\u0301', '🚀'])
   test(`no name: ${JSON.stringify(text)}`, () => assert.equal(isName(text), false));
 
 test('a text of joiners is judged in no time', () => {
-  const started = performance.now();
+  const before = process.threadCpuUsage();
   assert.equal(isLegible('\u0646\u200c'.repeat(100_000)), false);
   assert.equal(isLegible('❤\ufe0f\u200d'.repeat(100_000)), false);
-  assert.ok(performance.now() - started < 1_000);
+  assert.ok(process.threadCpuUsage(before).user < 1_000_000);
 });
