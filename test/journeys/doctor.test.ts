@@ -8,6 +8,7 @@ import { test, type TestContext } from 'node:test';
 import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import { keyIdOf } from '#database/seal.ts';
 import { beat } from '#delivery/shards/queries.ts';
+import { systemClock } from '#kernel/clock.ts';
 import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
 import { readConfig } from '#config.ts';
 import { checkClocks } from '../../src/cli/doctor/checks/clocks.ts';
@@ -16,6 +17,7 @@ import { checkLocks, checkTransactions } from '../../src/cli/doctor/checks/locks
 import { checkMigrations, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
 import { checkDatabase, checkSessions } from '../../src/cli/doctor/checks/server.ts';
 import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
+import { examine, limitMsOf, TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import type { Place } from '../../src/cli/doctor/place.ts';
 import { testClock } from '../setup/clock.ts';
@@ -62,6 +64,12 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
     ),
   );
   assert.match(checked.find(({ check }) => check === 'workers')?.message ?? '', /^1 worker with 256 of 256 shards$/);
+
+  const toldMs = new Map<string, number>();
+  const onFinding = ({ check }: Finding): void => void toldMs.set(check, performance.now());
+  await examine({ env: house.env, cwd: '/', nodeVersion: process.versions.node, clock: systemClock, onFinding });
+  const waitedMs = (toldMs.get('workers') ?? 0) - (toldMs.get('locks') ?? 0);
+  assert.ok(waitedMs > 500, `each is told when it is known: workers are watched for 600 ms, not ${waitedMs}`);
 
   await chmod(join(house.dataDir, 'secret-key'), 0o644);
   const readable = await doctor();
@@ -192,6 +200,15 @@ test('a transaction that nobody ends, and who waits for it', async (t) => {
   holder.release();
   await waiter;
   demandFinding(await checkLocks(here, 0), /^ok /);
+});
+
+test('however long a lease is, two beats of a worker are waited for', () => {
+  const workers = TABLE_CHECKS.find(({ name }) => name === 'workers');
+  assert.ok(workers !== undefined);
+  for (const leaseMs of [500, 50_000, 600_000]) {
+    const config = readConfig({ DELIVERY_LEASE_MS: String(leaseMs) }, '/');
+    assert.equal(limitMsOf(workers, config), 20_000 + 2 * config.delivery.beatMs);
+  }
 });
 
 test('nobody delivers; somebody is silent; somebody has no shards', async (t) => {

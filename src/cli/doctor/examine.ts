@@ -12,16 +12,16 @@ import { checkAddresses, checkMail, checkPorts } from './checks/network.ts';
 import { checkMigrations, checkPartitions } from './checks/schema.ts';
 import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
-import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers } from './checks/work.ts';
+import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
 import { fail, warn, type Finding } from './finding.ts';
 import type { Place } from './place.ts';
 
 const CHECK_MS = 20_000;
 
-/** What a check found; that it could not be made at all is a finding of its own. */
-const made = async (name: string, check: () => Promise<Finding[]>): Promise<Finding[]> => {
+/** What a check found, within `limitMs`; that it could not be made at all is a finding of its own. */
+const made = async (name: string, check: () => Promise<Finding[]>, limitMs = CHECK_MS): Promise<Finding[]> => {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_MS / 1_000} s`)), CHECK_MS);
+  const timer = setTimeout(() => reject(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
   try {
     return await Promise.race([check(), late]);
   } catch (error) {
@@ -44,29 +44,42 @@ const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): Plac
   return { config, clock, sql, direct: isShared ? openPool({ kind: 'url', url: directUrl }, options) : sql };
 };
 
-const examineDatabase = async (config: Config, clock: Clock, address: DatabaseAddress): Promise<Finding[]> => {
-  const place = openPlace(config, clock, address);
+type TableCheck = {
+  name: string;
+  check: (place: Place) => Promise<Finding[]>;
+  /** How long it waits by itself. */
+  waitsMs?: (config: Config) => number;
+};
+
+/** What is asked of tables that are as this code knows them. */
+export const TABLE_CHECKS: readonly TableCheck[] = [
+  { name: 'partitions', check: checkPartitions },
+  { name: 'key', check: checkKey },
+  { name: 'clocks', check: checkClocks },
+  { name: 'transactions', check: checkTransactions },
+  { name: 'locks', check: checkLocks },
+  { name: 'workers', check: checkWorkers, waitsMs: watchMs },
+  { name: 'backlog', check: checkBacklog },
+  { name: 'webhooks', check: checkWebhooks },
+  { name: 'housekeeping', check: checkHousekeeping },
+];
+
+/** Its answers have the same time whatever the settings let it wait. */
+export const limitMsOf = ({ waitsMs }: TableCheck, config: Config): number => CHECK_MS + (waitsMs?.(config) ?? 0);
+
+/** `tell` hears of each check as it is made. */
+const examineDatabase = async (place: Place, tell: (found: readonly Finding[]) => void): Promise<void> => {
   try {
     const server = await made('database', () => checkDatabase(place));
+    tell(server);
     const isAway = !server.some(({ check }) => check === 'connections');
-    if (isAway) return server;
+    if (isAway) return;
     // Before anything else runs there: who asks beside it would get the session that tells.
-    const sessions = await made('sessions', () => checkSessions(place));
+    tell(await made('sessions', () => checkSessions(place)));
     const schema = await made('migrations', () => checkMigrations(place));
-    const first = [...server, ...sessions, ...schema];
-    if (schema.some(({ state }) => state === 'fail')) return first;
-    const rest = [
-      await made('partitions', () => checkPartitions(place)),
-      await made('key', () => checkKey(place)),
-      await made('clocks', () => checkClocks(place)),
-      await made('transactions', () => checkTransactions(place)),
-      await made('locks', () => checkLocks(place)),
-      await made('workers', () => checkWorkers(place)),
-      await made('backlog', () => checkBacklog(place)),
-      await made('webhooks', () => checkWebhooks(place)),
-      await made('housekeeping', () => checkHousekeeping(place)),
-    ];
-    return [...first, ...rest.flat()];
+    tell(schema);
+    if (schema.some(({ state }) => state === 'fail')) return;
+    for (const one of TABLE_CHECKS) tell(await made(one.name, () => one.check(place), limitMsOf(one, place.config)));
   } finally {
     await Promise.all([place.sql.end({ timeout: 1 }), place.direct.end({ timeout: 1 })]);
   }
@@ -111,7 +124,7 @@ export const examine = async (given: {
   if (Array.isArray(address)) tell(address);
   else {
     if (database.url === undefined) tell(await made('disk', () => checkDisk(dataDir)));
-    tell(await examineDatabase(config, clock, address));
+    await examineDatabase(openPlace(config, clock, address), tell);
   }
   tell(await made('names', () => checkNames()));
   tell(await made('ports', () => checkPorts(config)));

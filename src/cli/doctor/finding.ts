@@ -28,8 +28,9 @@ export const fail = (check: string, message: string, advice: string): Finding =>
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
-/** `1 shard`, `2,000 shards`. */
-export const countOf = (count: number, one: string): string => `${whole.format(count)} ${one}${count === 1 ? '' : 's'}`;
+/** `1 shard`, `2,000 shards`; `many` where it is another word than `one` with an s. */
+export const countOf = (count: number, one: string, many = `${one}s`): string =>
+  `${whole.format(count)} ${count === 1 ? one : many}`;
 
 const UNITS = [
   [86_400, 'day'],

@@ -2,12 +2,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { look, type WorkerRow } from '#delivery/shards/queries.ts';
 import { SHARDS } from '#kernel/ids.ts';
+import type { Config } from '#config.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
 import { briefly, countWebhooks, readBacklog, readOldestUnswept } from '../queries.ts';
 
 /** Who has beaten between two looks is alive: the counter is the truth, and no clock is asked. */
 const BEATS = 2;
+/** How long that takes. */
+export const watchMs = ({ delivery }: Config): number => BEATS * delivery.beatMs;
 /** Shards are handed out so that nobody has more than one above another; while they move it may be more. */
 const UNEVEN = 1.5;
 
@@ -18,7 +21,7 @@ const living = (before: readonly WorkerRow[], after: readonly WorkerRow[]): Set<
 
 export const checkWorkers = async ({ direct, config }: Place): Promise<Finding[]> => {
   const [before] = await briefly(direct, look);
-  await delay(BEATS * config.delivery.beatMs);
+  await delay(watchMs(config));
   const [after, leases] = await briefly(direct, look);
   const alive = living(before, after);
   const silent = after.filter(({ id }) => !alive.has(id)).length;
@@ -58,7 +61,7 @@ export const checkBacklog = async ({ direct, clock }: Place): Promise<Finding[]>
   const seconds = oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1_000;
   const wait = oldest === null ? '' : `, the oldest for ${spanOf(seconds)}`;
   const others = `${held} wait for their endpoints, ${ended} ended with their webhook`;
-  const told = `${countOf(due, 'delivery').replace('deliverys', 'deliveries')} due${wait}; ${others}`;
+  const told = `${countOf(due, 'delivery', 'deliveries')} due${wait}; ${others}`;
   const advice =
     'Start more workers (halcyon deliver), or see in their logs and in halcyon_delivery_backlog_age_seconds what they wait for';
   if (seconds > TOO_LATE_SECONDS) return [fail('backlog', told, advice)];
