@@ -5,6 +5,8 @@ import { test } from 'node:test';
 import { readConfig } from '#config.ts';
 import type { Env } from '#env.ts';
 import { SETTING_GROUPS } from '#settings/settings.ts';
+import { findPlace } from '../src/cli/publish/place.ts';
+import { serverOf } from '../src/cli/session/server.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
 
 const EMBEDDED: Env = {};
@@ -19,20 +21,27 @@ const read = (env: Env) => {
   return { ...config, delivery: { ...config.delivery, workerId: 0 } };
 };
 
-const namesReadFrom = (env: Env): string[] => {
+const namesReadFrom = async (env: Env, readFrom: (env: Env) => unknown): Promise<string[]> => {
   const names: string[] = [];
-  const listening = new Proxy(env, { get: (target, name: string) => (names.push(name), target[name]) });
-  readConfig(listening, '/');
+  await readFrom(new Proxy(env, { get: (target, name: string) => (names.push(name), target[name]) }));
   return names;
 };
+
+/** Of what commands ask servers with. */
+const PLATFORM: Env = { HALCYON_CLIENT_ID: 'id', HALCYON_CLIENT_SECRET: 'secret' };
 
 test('docs/operating.md has the settings as they are described (node scripts/settings-table.ts writes them)', async () => {
   const page = await readFile(HANDBOOK, 'utf8');
   assert.equal(page, withSettings(page));
 });
 
-test('each setting that is read is described, once, and no other', () => {
-  const isRead = new Set([EMBEDDED, WITH_DATABASE, WITH_MAIL].flatMap(namesReadFrom));
+test('each setting that is read is described, once, and no other', async () => {
+  const names = await Promise.all([
+    ...[EMBEDDED, WITH_DATABASE, WITH_MAIL].map((each) => namesReadFrom(each, (env) => readConfig(env, '/'))),
+    namesReadFrom({}, (env) => serverOf({}, { env }, [])),
+    namesReadFrom(PLATFORM, (env) => findPlace({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))),
+  ]);
+  const isRead = new Set([...names.flat(), 'NODE_EXTRA_CA_CERTS']);
   assert.deepEqual(settings.map(([name]) => name).toSorted(), [...isRead].toSorted());
 });
 

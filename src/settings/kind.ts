@@ -70,6 +70,14 @@ export const anyText = (standard: string, allowed: string, meaning: string): Set
 /** `undefined` where it is not set: what counts then depends on other settings, or there is none. */
 type Optional<Value> = Setting<Value | undefined>;
 
+/** What is judged where it is used. */
+export const said = (standard: string, allowed: string, meaning: string): Optional<string> => ({
+  standard,
+  allowed,
+  meaning,
+  read: text,
+});
+
 export const choice = (standard: string, choices: readonly string[], meaning: string): Optional<string> => ({
   standard,
   allowed: choices.map(code).join(', '),
@@ -105,12 +113,7 @@ export const mailUrl = (meaning: string): Optional<string> => ({
   read: smtpUrl,
 });
 
-export const mailAddress = (meaning: string): Optional<string> => ({
-  standard: NONE,
-  allowed: 'an e-mail address',
-  meaning,
-  read: text,
-});
+export const mailAddress = (meaning: string): Optional<string> => said(NONE, 'an e-mail address', meaning);
 
 export const networkList = (standard: string, meaning: string): Setting<string[]> => ({
   standard,

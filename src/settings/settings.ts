@@ -1,5 +1,5 @@
 /**
- * Every setting there is, described once: config.ts reads them, and the tables in docs/operating.md are made of them
+ * Every setting there is, described once: config.ts reads those of a server, commands their own, and the tables in docs/operating.md are made of them
  * (scripts/settings-table.ts).
  */
 import type { Env } from '#env.ts';
@@ -7,6 +7,7 @@ import { ADDRESSES } from './addresses.ts';
 import { KEEPING } from './database.ts';
 import { PEOPLE } from './people.ts';
 import { API } from './api.ts';
+import { COMMANDS } from './commands.ts';
 import { DELIVERY } from './deliveries.ts';
 import { LOG } from './log.ts';
 import type { Setting } from './kind.ts';
@@ -24,6 +25,7 @@ export const SETTING_GROUPS: readonly (readonly [
   ['The API', API],
   ['Deliveries', DELIVERY],
   ['The log', LOG],
+  ['Commands that ask a server', COMMANDS],
 ];
 
 export type Settings = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Name]['read']> };

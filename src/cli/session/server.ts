@@ -27,7 +27,11 @@ export type Server = {
 const DEFAULT = 'http://localhost:8080';
 
 /** Said, or in the environment, or the only one that somebody is logged in at, or the one of `npm start`. */
-export const serverOf = ({ server }: ServerOptions, { env }: Terminal, known: readonly string[]): string => {
+export const serverOf = (
+  { server }: ServerOptions,
+  { env }: Pick<Terminal, 'env'>,
+  known: readonly string[],
+): string => {
   if (server !== undefined) return typedAddress(server, '--server');
   const set = env['HALCYON_SERVER'];
   if (set !== undefined && set !== '') return typedAddress(set, 'HALCYON_SERVER');

@@ -5,9 +5,6 @@ import { SETTING_GROUPS } from '#settings/settings.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
 const SETTINGS = new Map(SETTING_GROUPS.flatMap(([, settings]) => Object.entries(settings)));
-/** What Node and commands read by themselves. */
-const OTHERS = ['NODE_EXTRA_CA_CERTS', 'HALCYON_URL', 'HALCYON_SERVER', 'HALCYON_CLIENT_ID', 'HALCYON_CLIENT_SECRET'];
-const KNOWN: readonly string[] = [...SETTINGS.keys(), ...OTHERS];
 /** Nothing else has names that begin so. */
 const OURS = /^HALCYON_(?!TEST_)/;
 /** Shorter names are too near to everything: HOST and POST. */
@@ -27,7 +24,8 @@ const distance = (a: string, b: string): number => {
 };
 
 const nearestTo = (name: string): string | undefined => {
-  const [nearest] = KNOWN.filter(({ length }) => length >= COMPARED_LENGTH)
+  const [nearest] = [...SETTINGS.keys()]
+    .filter(({ length }) => length >= COMPARED_LENGTH)
     .map((known) => ({ known, away: distance(known, name) }))
     .toSorted((a, b) => a.away - b.away);
   return nearest !== undefined && nearest.away <= NEAR ? nearest.known : undefined;
@@ -35,7 +33,7 @@ const nearestTo = (name: string): string | undefined => {
 
 const unknownNames = (env: Env): Finding[] =>
   Object.keys(env).flatMap((name) => {
-    if (KNOWN.includes(name)) return [];
+    if (SETTINGS.has(name)) return [];
     const nearest = nearestTo(name);
     if (nearest !== undefined) return [warn('settings', `${name} is no setting`, `If ${nearest} was meant, set that`)];
     return OURS.test(name) ? [warn('settings', `${name} is no setting`, 'Leave it out: nothing reads it')] : [];
