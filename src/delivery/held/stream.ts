@@ -47,19 +47,22 @@ type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settin
 export class HeldStream {
   readonly readable: Readable;
   readonly closed: Promise<void>;
+  /** Settles with the check that is under way, or was the last. */
+  checked: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #webhook: HeldWebhook;
   readonly #mayGoOn: MayGoOn;
   readonly #timers: NodeJS.Timeout[];
   #sent: number[] = [];
   #isEnding = false;
-  #isChecking = false;
+  #isChecking = true;
   /** End the wait that is under way: for the next look, for the listener to read. */
   #resume: () => void = () => {};
   #wasRead: () => void = () => {};
   #isWoken = false;
 
-  constructor(deps: StreamDeps, webhook: HeldWebhook, mayGoOn: MayGoOn) {
+  /** `before`: of the stream in whose place this one comes, whose beginning must not be written after ours. */
+  constructor(deps: StreamDeps, webhook: HeldWebhook, mayGoOn: MayGoOn, before: Promise<void>) {
     this.#deps = deps;
     this.#webhook = webhook;
     this.#mayGoOn = mayGoOn;
@@ -74,7 +77,7 @@ export class HeldStream {
     ];
     this.readable.push(opening(retryMs));
     void this.closed.then(() => this.#close());
-    this.check();
+    this.checked = before.then(() => this.#check());
     void this.#run();
   }
 
@@ -86,7 +89,7 @@ export class HeldStream {
 
   /** Something has changed that it may have to end for. */
   check(): void {
-    if (!this.#isChecking && !this.#isEnding) void this.#check();
+    if (!this.#isChecking) this.checked = this.#check();
   }
 
   /** Tells the listener why, and hangs up; one that does not read is not waited for longer than `goodbyeMs`. */
@@ -107,6 +110,7 @@ export class HeldStream {
   }
 
   async #check(): Promise<void> {
+    if (this.#isEnding) return;
     this.#isChecking = true;
     try {
       const reason = await this.#mayGoOn(this.#deps.clock.now());

@@ -1,5 +1,6 @@
 /** Streams over a publisher without the API: what a listener is given, how much of it, and what is left for nobody. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { compactDecrypt } from 'jose';
 import { createHash } from 'node:crypto';
@@ -197,4 +198,36 @@ test('a process and a store have so many streams; the newest of a webhook takes 
   assert.equal(process.open({ shard, webhookId: b, storeId }, mayGoOn).kind, 'full');
   await process.stop();
   assert.equal(process.open({ shard, webhookId: a, storeId }, mayGoOn).kind, 'stopping');
+});
+
+test('of two that come at once to a webhook the newer one begins when the older one has, so that it stays', async (t) => {
+  const id = await addHeld();
+  const streams = streamsOf(t);
+  const asked: string[] = [];
+  const { promise: answered, resolve } = Promise.withResolvers<undefined>();
+  const older = openAt(streams, id, () => {
+    asked.push('older');
+    return answered;
+  });
+  await until(
+    async () => asked.length,
+    (count) => count === 1,
+  );
+  // Who hangs up in the middle is waited for as well.
+  const closed = once(older.readable, 'close');
+  older.readable.destroy();
+  await closed;
+  const newer = openAt(streams, id, async () => void asked.push('newer'));
+  newer.read();
+  await until(
+    async () => newer.text(),
+    (text) => text.startsWith('retry: '),
+  );
+  asked.push('older has');
+  resolve(undefined);
+  await until(
+    async () => asked.length,
+    (count) => count >= 3,
+  );
+  assert.deepEqual(asked.slice(0, 3), ['older', 'older has', 'newer']);
 });

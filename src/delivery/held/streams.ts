@@ -40,10 +40,12 @@ export class HeldStreams implements Running {
     if (others.length >= streamsMax) return { kind: 'full' };
     if (others.filter((one) => one.storeId === storeId).length >= streamsPerStoreMax) return { kind: 'too_many' };
     older?.stream.end('replaced');
-    const stream = new HeldStream({ ...this.#deps, messages: this.#messages }, webhook, mayGoOn);
+    const deps = { ...this.#deps, messages: this.#messages };
+    const stream = new HeldStream(deps, webhook, mayGoOn, older?.stream.checked ?? Promise.resolve());
     const entry = { stream, storeId };
     this.#streams.set(webhookId, entry);
-    void stream.closed.then(() => {
+    const isOver = stream.closed.then(() => stream.checked);
+    void isOver.then(() => {
       if (this.#streams.get(webhookId) === entry) this.#streams.delete(webhookId);
     });
     return { kind: 'open', readable: stream.readable };
