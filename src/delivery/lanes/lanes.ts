@@ -21,6 +21,8 @@ export type Place = 'lane' | 'full' | 'waits';
 
 /** What those have of the lanes, together, that had one and did nothing with it. */
 const SECOND_TURN_SHARE = 0.1;
+/** Places beyond all others, for those that are to be switched off: they are done at once, and must not wait for who hangs. */
+const ENDING_SHARE = 0.1;
 
 export class Lanes {
   readonly #limits: LanesLimits;
@@ -55,6 +57,11 @@ export class Lanes {
     const { heldLanes } = this.#limits;
     if (this.#count >= heldLanes) return 'full';
     return this.#givenUp.has(webhookId) && this.#count >= heldLanes * SECOND_TURN_SHARE ? 'waits' : 'lane';
+  }
+
+  /** Whether a webhook that is to be switched off has a lane, or may have one. */
+  hasPlaceToEnd(shard: number, webhookId: number): boolean {
+    return this.find(shard, webhookId) !== undefined || this.#count < this.#limits.heldLanes * (1 + ENDING_SHARE);
   }
 
   /** At most half of the places are taken: who found none is to be looked for again. */

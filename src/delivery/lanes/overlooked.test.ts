@@ -89,3 +89,17 @@ test('who is to be switched off is found as long as nobody has, and nobody has b
   lanes.close(shard);
   assert.deepEqual(await condemned(), []);
 });
+
+test('who is to be switched off has a place beyond all that are taken, and waits where those are taken too', async () => {
+  const { sql, id, shard, lanes, condemned } = await start();
+  await sql`
+    insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at, is_condemned)
+    values (${shard}, ${id}, 0, 12, now(), true)`;
+  const other = (shard + 1) % 256;
+  for (let n = 1; n <= limits.heldLanes + 1; n += 1) lanes.get(other, n);
+  assert.deepEqual(await condemned(), []);
+  assert.equal(lanes.count, limits.heldLanes + 1);
+  lanes.close(other);
+  for (let n = 1; n <= limits.heldLanes; n += 1) lanes.get(other, n);
+  assert.deepEqual(await condemned(), [0]);
+});

@@ -9,7 +9,7 @@ import type { ActiveTarget } from './target.ts';
 
 type Deps = { sql: Sql; lanes: Lanes; owns: (shard: number) => boolean };
 
-/** Further ones are found by the next look: these are switched off by then. */
+/** Further ones, and those who found no place, are found by the next look: these are switched off by then. */
 const CONDEMNED_AT_ONCE = 1_000;
 const LANES_AT_ONCE = 1_000;
 
@@ -25,6 +25,7 @@ export const findCondemned = async (
   // It may have been lost while the table was read.
   if (!owns(shard)) return;
   for (const { webhookId, epoch } of condemned) {
+    if (!lanes.hasPlaceToEnd(shard, webhookId)) continue;
     const lane = lanes.get(shard, webhookId);
     if (lane.health !== null) continue;
     lane.condemnedEpoch = epoch;
