@@ -10,6 +10,7 @@ const failing: Noticed = {
   isActive: true,
   epoch: 0,
   retryProfile: 'hour',
+  storeId: 257,
   storeDomain: 'shop.example.com',
   email: 'ada@example.com',
   timeZone: 'Europe/Berlin',

@@ -59,3 +59,9 @@ test('of a webhook that is gone, or whose store has no address, nobody is told',
   await sql`update store set email = '' where id = ${silent.storeId}`;
   for (const { told } of [deleted, silent]) assert.equal(await told('gone'), 0);
 });
+
+test('what comes again within the hour is not mailed again', async () => {
+  const { told, webhookId, tell } = await start();
+  for (let epoch = 0; epoch < 3; epoch += 1) tell({ shard: shardOf(webhookId), webhookId, epoch, about: 'gone' });
+  assert.equal(await told('failures'), 2);
+});

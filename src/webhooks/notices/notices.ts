@@ -6,6 +6,7 @@ import type { Running } from '#kernel/lifecycle.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { noticeMail, type About, type Circumstances } from './mails.ts';
+import { createPace } from './pace.ts';
 import { findNoticed, type Noticed } from './queries.ts';
 
 /** `epoch`: in which it failed. */
@@ -31,11 +32,16 @@ export const createNotices = (
   const { sql, clock, log, mailer } = deps;
   const waiting: Notice[] = [];
   const end = new AbortController();
+  const mayGo = createPace();
   let working: Promise<void> | undefined;
 
   const mail = async (notice: Notice): Promise<void> => {
     const noticed = await findNoticed(sql, notice);
     if (noticed === undefined || noticed.email === '' || !isStillSo(noticed, notice)) return;
+    if (!mayGo(notice, noticed, clock.monotonicMs())) {
+      const { webhookId: webhook, about } = notice;
+      return log.info({ webhook, about }, 'a store is not told again: it was within the hour');
+    }
     mailer.send(noticeMail(noticed, notice.about, { ...deps, now: clock.now() }));
   };
   const handle = async (notice: Notice): Promise<void> => {

@@ -8,6 +8,7 @@ export type Noticed = {
   isActive: boolean;
   epoch: number;
   retryProfile: 'hour' | 'long';
+  storeId: number;
   storeDomain: string;
   email: string;
   timeZone: string;
@@ -27,7 +28,7 @@ export const findNoticed = async (
 ): Promise<Noticed | undefined> => {
   const [row] = await sql<Noticed[]>`
     select w.id, w.name, w.url, w.is_active as "isActive", w.epoch, w.retry_profile as "retryProfile",
-      s.domain as "storeDomain", s.email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
+      s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
       t.first_failure_at as "firstFailureAt", t.is_warned as "isWarned", a.outcome, a.response_code as "responseCode"
     from webhook w
     join store s on s.shard = w.shard and s.id = w.store_id
