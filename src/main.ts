@@ -79,6 +79,13 @@ const terminal: Terminal = {
   untilToldToStop,
 };
 
+/** Whoever read it has gone, as `head` does: it ends as by a signal, which closes what is open, and tells nobody of it. */
+const onClosed = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'EPIPE') throw error;
+  process.kill(process.pid, 'SIGTERM');
+};
+for (const stream of [process.stdout, process.stderr]) stream.on('error', onClosed);
+
 try {
   await createProgram(terminal).parseAsync(process.argv);
   process.exitCode = 0;

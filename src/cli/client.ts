@@ -9,7 +9,7 @@ import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
 import { notFound } from '#kernel/problem.ts';
 import { readConfig } from '#config.ts';
 import { answer, examples } from './command.ts';
-import { UserError } from './explain.ts';
+import { UsageError, UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import { addRegistrationToken } from './registration-token.ts';
 import type { Terminal } from './terminal.ts';
@@ -30,9 +30,9 @@ type Options = {
 /** What is done on the machine itself is the operator's, and comes from no address. */
 const operator = () => ({ userId: null, origin: null, now: new Date() });
 
-const clientId = (text: string): string => {
+const requireClientId = (text: string): string => {
   if (isClientId(text)) return text;
-  throw new UserError('client_id must be letters, digits, hyphens and underscores, as `client create` printed it');
+  throw new UsageError('client_id must be letters, digits, hyphens and underscores, as `client create` printed it');
 };
 
 const ownerOf = async (sql: Sql, email: string | undefined): Promise<number | undefined> => {
@@ -66,7 +66,7 @@ const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void
   asGuest(terminal, async ({ sql }) => {
     const { clientSecretOverlapHours } = readConfig(terminal.env, terminal.cwd).oauth;
     const overlapHours = isAtOnce ? 0 : clientSecretOverlapHours;
-    const secret = await rotateSecret(sql, { clientId: clientId(id), overlapHours }, operator());
+    const secret = await rotateSecret(sql, { clientId: id, overlapHours }, operator());
     const made = { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours };
     answer(terminal, made);
   });
@@ -80,7 +80,7 @@ const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
 
 const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
   asGuest(terminal, async ({ sql, changelog }) => {
-    const client = await findClient(sql, clientId(id));
+    const client = await findClient(sql, id);
     if (client === undefined) throw notFound('client');
     if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? Everybody's connection to it ends.`);
     await removeClient({ sql, changelog }, id, operator());
@@ -126,11 +126,11 @@ const addDeed = (
   command
     .command(deed.name)
     .description(deed.description)
-    .argument('<client_id>', 'as `client create` printed it')
+    .argument('<client_id>', 'as `client create` printed it', requireClientId)
     .addHelpText('after', examples(`halcyon client ${deed.name} 5f0c1d9e8b7a6f5e4d3c2b1a`))
     .action((id: string) =>
       asGuest(terminal, async ({ sql }) => {
-        await deed.run(sql, clientId(id));
+        await deed.run(sql, id);
         answer(terminal, { client_id: id, [deed.done]: true });
       }),
     );
@@ -142,7 +142,7 @@ export const createClientCommand = (terminal: Terminal): Command => {
   command
     .command('rotate-secret')
     .description('make a new secret, shown this once; older ones go on for a day')
-    .argument('<client_id>', 'as `client create` printed it')
+    .argument('<client_id>', 'as `client create` printed it', requireClientId)
     .option('--now', 'end all older ones at once, for one that somebody else has seen')
     .addHelpText('after', examples('halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now'))
     .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));
@@ -155,7 +155,7 @@ export const createClientCommand = (terminal: Terminal): Command => {
   command
     .command('delete')
     .description('delete a client; all that people have allowed it ends at once')
-    .argument('<client_id>', 'as `client create` printed it')
+    .argument('<client_id>', 'as `client create` printed it', requireClientId)
     .option('--yes', 'without asking first')
     .addHelpText('after', examples('halcyon client delete 5f0c1d9e8b7a6f5e4d3c2b1a --yes'))
     .action((id: string, options: { yes?: true }) => remove(terminal, id, options.yes === true));

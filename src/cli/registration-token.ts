@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { createRegistrationToken, idOfInvitation, revokeRegistrationToken } from '#oauth/registration/invitation.ts';
 import { answer, examples } from './command.ts';
-import { UserError } from './explain.ts';
+import { UsageError, UserError } from './explain.ts';
 import { asGuest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -11,12 +11,11 @@ const DAYS_MAX = 365;
 const daysOf = (text: string): number => {
   const count = Number(text);
   if (Number.isSafeInteger(count) && count >= 1 && count <= DAYS_MAX) return count;
-  throw new UserError(`--days must be a whole number from 1 to ${DAYS_MAX}`);
+  throw new UsageError(`--days must be a whole number from 1 to ${DAYS_MAX}`);
 };
 
-const invite = (terminal: Terminal, text: string): Promise<void> =>
+const invite = (terminal: Terminal, days: number): Promise<void> =>
   asGuest(terminal, async ({ sql }) => {
-    const days = daysOf(text);
     const token = await createRegistrationToken(sql, { days, now: new Date() });
     answer(terminal, { id: idOfInvitation(token), registration_token: token, days });
   });
@@ -41,7 +40,7 @@ export const addRegistrationToken = (command: Command, terminal: Terminal): void
         'halcyon client registration-token --revoke 5f0c1d9e8b7a6f5e',
       ),
     )
-    .action((options: { days: string; revoke?: string }) =>
-      options.revoke === undefined ? invite(terminal, options.days) : revoke(terminal, options.revoke),
+    .action(async (options: { days: string; revoke?: string }) =>
+      options.revoke === undefined ? invite(terminal, daysOf(options.days)) : revoke(terminal, options.revoke),
     );
 };

@@ -2,17 +2,18 @@
 import { Command, Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#database/pool.ts';
+import type { Role } from '#stores/queries.ts';
 import { letGo, letIn, openStore, type By } from '#stores/recorded.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
 import { answer, examples } from './command.ts';
-import { UserError } from './explain.ts';
+import { UsageError } from './explain.ts';
 import { asGuest, type Guest } from './guest.ts';
 import type { Terminal } from './terminal.ts';
 
 const number = (text: string, name: string): number => {
   const id = Number(text);
   if (Number.isSafeInteger(id) && id > 0) return id;
-  throw new UserError(`${name} must be an id, a positive whole number`);
+  throw new UsageError(`${name} must be an id, a positive whole number`);
 };
 
 const by = ({ changelog }: Guest): By => ({ changelog, actor: OPERATOR, now: new Date() });
@@ -46,30 +47,27 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     .description('let a user into a store')
     .argument('<store_id>', 'as `store create` printed it')
     .argument('<user_id>', 'as `user create` printed it')
-    .option('--role <role>', 'owner or member', 'owner')
+    .addOption(new Option('--role <role>', 'what they may do').choices(['owner', 'member']).default('owner'))
     .addHelpText('after', examples('halcyon store add-member 4711 42 --role member'))
-    .action((store: string, user: string, options: { role: string }) =>
-      asGuest(terminal, async (guest) => {
-        if (options.role !== 'owner' && options.role !== 'member')
-          throw new UserError('--role must be owner or member');
-        const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-        const { role } = options;
+    .action(async (store: string, user: string, { role }: { role: Role }) => {
+      const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
+      await asGuest(terminal, async (guest) => {
         await transaction(guest.sql, (tx) => letIn(tx, { storeId, userId, role }, by(guest)));
         answer(terminal, { store_id: storeId, user_id: userId, role });
-      }),
-    );
+      });
+    });
   command
     .command('remove-member')
     .description('take a user out of a store; apps they let into it stop working at once')
     .argument('<store_id>', 'as `store create` printed it')
     .argument('<user_id>', 'as `user create` printed it')
     .addHelpText('after', examples('halcyon store remove-member 4711 42'))
-    .action((store: string, user: string) =>
-      asGuest(terminal, async (guest) => {
-        const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
+    .action(async (store: string, user: string) => {
+      const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
+      await asGuest(terminal, async (guest) => {
         await transaction(guest.sql, (tx) => letGo(tx, { storeId, userId }, by(guest)));
         answer(terminal, { store_id: storeId, user_id: userId, removed: true });
-      }),
-    );
+      });
+    });
   return command;
 };

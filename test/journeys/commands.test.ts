@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import type { Command } from 'commander';
 import { EXIT_CODES, exitCodeOf, explain } from '../../src/cli/explain.ts';
 import { createProgram } from '../../src/cli/program.ts';
 import { startTestApp } from '../setup/app.ts';
+import { startCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { freePort } from '../setup/free-port.ts';
@@ -186,6 +188,12 @@ const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
   [['user', 'create', '--jsn'], /unknown option '--jsn' \(Did you mean --json\?\): see halcyon user create --help/],
   [['store', 'create'], /required option '--name <name>' not specified: see halcyon store create --help/],
   [['user', 'create'], /missing required argument 'email': see halcyon user create --help/],
+  [['publish', 'x', '--retry-for', 'soon'], /--retry-for must be a whole number/],
+  [['publish', 'x', '--store', 'mine'], /--store must be an id/],
+  [['store', 'add-member', '1', 'ada'], /user_id must be an id/],
+  [['store', 'add-member', '1', '1', '--role', 'guest'], /Allowed choices are owner, member/],
+  [['client', 'verify', 'no body'], /client_id must be letters/],
+  [['client', 'registration-token', '--days', '0'], /--days must be a whole number/],
 ];
 
 test('who mistypes a command is told the nearest one, where its help is, and gets exit code 2', async () => {
@@ -202,6 +210,8 @@ test('with --json an error is one object on stderr, and says by a code what it i
     [['user', 'crate', '--json'], {}, 2, 'usage'],
     [['client', 'verify', 'nobody', '--json'], {}, 1, 'not_found'],
     [['migrate', '--json'], { PORT: 'http' }, 1, 'configuration'],
+    [['listen', '--key-file', folder, '--json'], {}, 1, 'failed'],
+    [['listen', '--key-file', join(folder, 'no/such'), '--json'], {}, 1, 'failed'],
     [['migrate', '--json'], nowhere, 3, 'unreachable'],
     [['migrate', '--json'], { HALCYON_SECRET_KEY: 'ab'.repeat(32) }, 1, 'database'],
   ];
@@ -211,6 +221,14 @@ test('with --json an error is one object on stderr, and says by a code what it i
     assert.deepEqual([ended.code, error.code, ended.out], [exit, code, ''], ended.err);
     assert.ok(error.message.length > 10);
   }
+});
+
+test('a command whose reader has gone, as head does, ends without a word', async () => {
+  const child = startCommand(['doctor'], { ...common, PATH: process.env['PATH'] ?? '' });
+  const ended = once(child, 'close');
+  child.stdout.destroy();
+  const said = await Array.fromAsync(child.stderr.setEncoding('utf8') as AsyncIterable<string>);
+  assert.deepEqual([said.join(''), ...(await ended)], ['', null, 'SIGTERM']);
 });
 
 const errorOf = (code: string, message: string): Error => Object.assign(new Error(message), { code });

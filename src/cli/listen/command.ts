@@ -40,6 +40,9 @@ const addressOf = (forward: string | undefined): URL | undefined => {
   throw new UsageError(`--forward is "${forward}": set it to an address such as http://localhost:3000/hook`);
 };
 
+const unusable = (error: unknown): UserError =>
+  new UserError(`--key-file: ${(error as Error).message}: name a file that can be read, or be made, with it`);
+
 /** The one in the file, which is made where it is missing; without a file another one each time. */
 const keyOf = async (file: string | undefined, cwd: string): Promise<string> => {
   if (file === undefined) return generateKey();
@@ -49,10 +52,13 @@ const keyOf = async (file: string | undefined, cwd: string): Promise<string> => 
     if (key !== '') return key;
     throw new UserError(`${file} is empty: delete it, and one with a new key is made`);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    if (error instanceof UserError) throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw unusable(error);
   }
   const key = generateKey();
-  await writeFile(path, `${key}\n`, { mode: 0o600, flag: 'wx' });
+  await writeFile(path, `${key}\n`, { mode: 0o600, flag: 'wx' }).catch((error: unknown) => {
+    throw unusable(error);
+  });
   return key;
 };
 

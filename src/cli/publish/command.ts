@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { systemClock } from '#kernel/clock.ts';
 import { readConfig } from '#config.ts';
-import { UserError } from '../explain.ts';
+import { UsageError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { findPlace, type PlaceOptions } from './place.ts';
 import { publishInput } from './report.ts';
@@ -14,7 +14,7 @@ const RETRY_SECONDS_MAX = 86_400;
 const secondsOf = (text: string): number => {
   const seconds = Number(text);
   if (Number.isSafeInteger(seconds) && seconds >= 0 && seconds <= RETRY_SECONDS_MAX) return seconds;
-  throw new UserError(`--retry-for must be a whole number of seconds from 0 to ${RETRY_SECONDS_MAX}`);
+  throw new UsageError(`--retry-for must be a whole number of seconds from 0 to ${RETRY_SECONDS_MAX}`);
 };
 
 const HELP = `

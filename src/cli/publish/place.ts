@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { origin } from '#env.ts';
 import type { Config } from '#config.ts';
 import type { DemoFile } from '../demo.ts';
-import { UserError } from '../explain.ts';
+import { UsageError, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 
 export type PlaceOptions = { store?: string; url?: string; clientId?: string; clientSecretFile?: string };
@@ -66,7 +66,7 @@ export const findPlace = async (options: PlaceOptions, terminal: Outside, config
   const known = clientId === undefined && url === demo?.base_url ? demo.platform : undefined;
   const storeId = options.store ?? (url === demo?.base_url ? String(demo.store_id) : undefined);
   if (storeId !== undefined && !/^[1-9][0-9]{0,15}$/.test(storeId))
-    throw new UserError('--store must be an id, a positive whole number');
+    throw new UsageError('--store must be an id, a positive whole number');
   return {
     url,
     storeId: needed(storeId, 'Say which store: --store <id>'),

@@ -40,7 +40,7 @@ const hasCode = (error: unknown, code: string): boolean => (error as NodeJS.Errn
 
 const readLogins = async (path: string): Promise<Logins> => {
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as Logins;
+    return { ...(JSON.parse(await readFile(path, 'utf8')) as Logins) };
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return {};
     throw new UserError(`${path} cannot be read (${(error as Error).message}): delete it, and run halcyon login again`);
