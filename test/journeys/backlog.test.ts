@@ -39,3 +39,24 @@ test('a new event waits for none of those with a backlog, also where there is no
   await receiver.until(1);
   assert.equal(receiver.got.length, 1);
 });
+
+test('who answered last has a place, however many that hang are found before', async () => {
+  const engine = await startEngine();
+  const [hanging, receiver] = [await startReceiver(), await startReceiver()];
+  hanging.answer(() => {});
+  for (let n = 0; n < WEBHOOKS; n += 1) await engine.addWebhook(`${hanging.url}/${n}`);
+  await engine.sql`update webhook set is_active = false`;
+  await engine.addWebhook(receiver.url);
+  const first = await engine.startWorker();
+  await engine.publish([1], first);
+  await receiver.until(1);
+  await first.stop();
+  await engine.sql`update webhook set is_active = true`;
+  await engine.publish([2]);
+  await engine.startWorker({ heldLanes: 2 * LANES, exchangeTimeoutMs: 60_000 });
+  await until(
+    async () => receiver.got.length,
+    (count) => count === 2,
+  );
+  assert.ok(hanging.got.length < 2 * LANES, `${hanging.got.length} that hang have places`);
+});

@@ -183,7 +183,7 @@ export class Discovery {
     const dueAtMs = head.dueAt.getTime();
     const waitMs = dueAtMs - clock.now().getTime();
     if (waitMs > HORIZON_MS && lanes.find(shard, head.webhookId) === undefined) return true;
-    const place = lanes.placeFor(shard, head.webhookId);
+    const place = lanes.placeFor(shard, head.webhookId, head.isProven);
     if (place === 'full') this.#isShort = true;
     if (place !== 'lane') return false;
     const lane = lanes.get(shard, head.webhookId);

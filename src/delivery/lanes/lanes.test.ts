@@ -105,9 +105,9 @@ test('who gave up a place waits until few are taken, unless something is handed 
   crowd(lanes);
   lanes.giveUpRested(0, true);
   lanes.giveUpRested(0, true);
-  assert.deepEqual([lanes.placeFor(0, 1), lanes.placeFor(0, 9)], ['waits', 'lane']);
+  assert.deepEqual([lanes.placeFor(0, 1, true), lanes.placeFor(0, 9, true)], ['waits', 'lane']);
   lanes.get(0, 1);
-  assert.equal(lanes.placeFor(0, 1), 'lane');
+  assert.equal(lanes.placeFor(0, 1, true), 'lane');
   for (let id = 10; lanes.count < 20; id += 1) lanes.get(0, id);
-  assert.deepEqual([lanes.placeFor(0, 2), lanes.placeFor(0, 9)], ['lane', 'full']);
+  assert.deepEqual([lanes.placeFor(0, 2, true), lanes.placeFor(0, 9, true)], ['lane', 'full']);
 });

@@ -21,6 +21,8 @@ export type Place = 'lane' | 'full' | 'waits';
 
 /** What those have of the lanes, together, that had one and did nothing with it. */
 const SECOND_TURN_SHARE = 0.1;
+/** What is left to those that answered last: 10,000 that hang, and were found first, kept the others waiting for some turns. */
+const PROVEN_SHARE = 0.25;
 /** Places beyond all others, for those that are to be switched off: they are done at once, and must not wait for who hangs. */
 const ENDING_SHARE = 0.1;
 
@@ -51,11 +53,14 @@ export class Lanes {
     return this.#count;
   }
 
-  /** Whether a webhook that is found in the table has a lane, or gets one. What is handed over always does. */
-  placeFor(shard: number, webhookId: number): Place {
+  /**
+   * Whether a webhook that is found in the table has a lane, or gets one. What is handed over always does. `isProven`: it
+   * answered last.
+   */
+  placeFor(shard: number, webhookId: number, isProven: boolean): Place {
     if (this.find(shard, webhookId) !== undefined) return 'lane';
     const { heldLanes } = this.#limits;
-    if (this.#count >= heldLanes) return 'full';
+    if (this.#count >= (isProven ? heldLanes : heldLanes * (1 - PROVEN_SHARE))) return 'full';
     return this.#givenUp.has(webhookId) && this.#count >= heldLanes * SECOND_TURN_SHARE ? 'waits' : 'lane';
   }
 

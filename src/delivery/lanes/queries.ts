@@ -3,8 +3,11 @@ import type { EventRow } from '../message/queries.ts';
 import type { Fetch, Pending } from './holding.ts';
 import type { TargetRow } from './target.ts';
 
-/** What a webhook has pending that is due first. `dueAt` null: it waits for a listener, as all of that webhook does. */
-export type Head = { webhookId: number; id: number; dueAt: Date | null };
+/**
+ * What a webhook has pending that is due first. `dueAt` null: it waits for a listener, as all of that webhook does. `isProven`: it
+ * answered last, as far as is recorded.
+ */
+export type Head = { webhookId: number; id: number; dueAt: Date | null; isProven: boolean };
 
 /**
  * The first `limit` webhooks of a shard after `after` that have pending deliveries: a skip-scan over the lane index, so its
@@ -25,7 +28,12 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
       order by d.webhook_id, d.due_at, d.id limit 1
     ) as next
   )
-  select webhook_id as "webhookId", id, nullif(due_at, 'infinity') as "dueAt" from lane limit ${limit}`;
+  select webhook_id as "webhookId", id, nullif(due_at, 'infinity') as "dueAt",
+    exists (
+      select from webhook_state t
+      where t.shard = ${shard} and t.webhook_id = lane.webhook_id and t.consecutive_failures = 0
+    ) as "isProven"
+  from lane limit ${limit}`;
 
 /**
  * The earliest deliveries of some lanes of one shard, of each at most so many from a time on, in order of due time: what is due
