@@ -7,6 +7,8 @@ export type Hints = {
   /** One sentence for whoever fills it in (JSON Schema's own `description`). */
   description?: string;
   kind?: Kind;
+  /** What it is where nothing is said (JSON Schema's own): forms begin with it. */
+  default?: string | undefined;
   /** What may be chosen, where the room itself says what else is wrong. */
   choices?: readonly string[];
   /** Forms make up a value: a key. */

@@ -2,6 +2,7 @@
 import { Type, type Static } from 'typebox';
 import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
 import { clearableChoice, clearableText, flag, readOnly } from '#http/inputs.ts';
+import { defaults } from './webhook.ts';
 
 export const FORMATS = ['json', 'partner_automation', 'partner_sitebuilder'] as const;
 export const RETRY_PROFILES = ['hour', 'long'] as const;
@@ -26,8 +27,26 @@ const required = {
   }),
 };
 
-/** But for the version, which is the operator's to say. */
-const optional = {
+type Initial = Partial<Record<'is_active' | 'retry_profile' | 'version', string>>;
+
+/** What it is where a new or replaced one says nothing. Of a change that is what stands there. */
+const initially: Initial = {
+  is_active: defaults.isActive ? '1' : '0',
+  retry_profile: defaults.retryProfile,
+  version: defaults.version,
+};
+
+const version = (versions: readonly string[], initial: Initial) =>
+  Type.Optional(
+    Type.Unsafe<string | number | null>({
+      enum: [...versionChoices(versions), '', null],
+      isMinor: true,
+      description: 'The version of what is sent. Leave it as it is.',
+      default: initial.version,
+    }),
+  );
+
+const optional = (versions: readonly string[], initial: Initial) => ({
   url: clearableText({
     maxLength: TEXT_LENGTH_MAX,
     kind: 'url',
@@ -42,7 +61,7 @@ const optional = {
       description: 'Which events it is sent for, all of one resource.',
     }),
   ),
-  is_active: flag({ description: 'While it is not, nothing is sent.' }),
+  is_active: flag({ description: 'While it is not, nothing is sent.', default: initial.is_active }),
   is_held: flag({
     description:
       'Has no url: what it is sent is held until a listener fetches it. Chosen when it is made, and for good.',
@@ -81,30 +100,24 @@ const optional = {
   retry_profile: clearableChoice(RETRY_PROFILES, {
     isMinor: true,
     description: 'How long it is tried again: for an hour, or for days.',
+    default: initial.retry_profile,
   }),
+  version: version(versions, initial),
   id: readOnly(),
   next_encryption_key: readOnly(),
   rotation_ends: readOnly(),
   state: readOnly(),
   date_created: readOnly(),
   date_modified: readOnly(),
-};
+});
 
 /** The schemas for the payload versions that the operator's setting allows. */
 export const createSchemas = (versions: readonly string[]) => {
-  const version = Type.Optional(
-    Type.Unsafe<string | number | null>({
-      enum: [...versionChoices(versions), '', null],
-      isMinor: true,
-      description: 'The version of what is sent. Leave it as it is.',
-    }),
-  );
   const { name, format } = required;
-  const rest = { ...optional, version };
   return {
-    whole: Type.Object({ name, format, ...rest }, { additionalProperties: false }),
+    whole: Type.Object({ name, format, ...optional(versions, initially) }, { additionalProperties: false }),
     part: Type.Object(
-      { name: Type.Optional(name), format: Type.Optional(format), ...rest },
+      { name: Type.Optional(name), format: Type.Optional(format), ...optional(versions, {}) },
       { additionalProperties: false },
     ),
   };

@@ -27,22 +27,20 @@ const attributes = ({ id, field, described, isFaulty }: Place): Markup =>
 const option = (value: string, text: string, isSelected: boolean): Markup =>
   html`<option value="${value}" ${isSelected && html`selected`}>${text}</option>`;
 
-/** What is not chosen of something new becomes whatever the server makes of it. */
-const nothingIn = ({ field, isNew }: Place): string => {
-  if (field.isRequired) return 'Choose …';
-  return isNew ? 'Default' : 'None';
-};
-
-/** An empty choice stands there where nothing may be chosen, or nothing has been. */
+/**
+ * An empty choice stands there where nothing may be chosen, or nothing has been. Of something new not where it would be what the
+ * form begins with: that is a choice by its own name.
+ */
 const select = (place: Place, choices: readonly (readonly [value: string, text: string])[]): Markup => {
-  const { field, values } = place;
+  const { field, values, isNew } = place;
   const [value = ''] = values;
-  const mayBeEmpty = value === '' || field.isClearable === true;
+  const hasDefault = isNew && field.value !== undefined;
+  const mayBeEmpty = value === '' || (field.isClearable === true && !hasDefault);
   // What stands there and is none of the choices (any more) is not changed by looking at it.
   const isOther = value !== '' && !choices.some(([choice]) => choice === value);
   return html`<select ${attributes(place)}>
-    ${mayBeEmpty && option('', nothingIn(place), value === '')} ${isOther && option(value, value, true)}
-    ${choices.map(([choice, text]) => option(choice, text, choice === value))}
+    ${mayBeEmpty && option('', field.isRequired ? 'Choose …' : 'None', value === '')}
+    ${isOther && option(value, value, true)} ${choices.map(([choice, text]) => option(choice, text, choice === value))}
   </select>`;
 };
 

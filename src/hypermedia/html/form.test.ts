@@ -92,8 +92,11 @@ for (const [name, field, control] of controls) {
   test(`a form asks for ${name}`, () => assert.match(fieldIn('PATCH', field), control));
 }
 
-test('what is not chosen of something new is what the server makes of it', () => {
-  assert.match(fieldIn('POST', { choices: ['a'] }), /<option value="" selected>Default<\/option>/);
+test('something new begins with what it is where nothing is said, by its name', () => {
+  const named = fieldIn('POST', { choices: ['a', 'b'], value: 'b', isClearable: true });
+  assert.match(named, /<option value="b" selected>B<\/option>/);
+  assert.doesNotMatch(named, /<option value=""/);
+  assert.match(fieldIn('POST', { choices: ['a'] }), /<option value="" selected>None<\/option>/);
 });
 
 test('no browser cuts a text that the server would take', () => {

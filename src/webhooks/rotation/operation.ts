@@ -24,7 +24,10 @@ const input = Type.Object(
       kind: 'secret',
       description: 'The new key. Leave it out, and one is made up; partner_sitebuilder needs the one of that platform.',
     }),
-    finish: flag({ description: 'Ends the rotation that is under way: from now on the new key is the only one.' }),
+    finish: flag({
+      description: 'Ends the rotation that is under way: from now on the new key is the only one.',
+      default: '0',
+    }),
   },
   { additionalProperties: false },
 );
