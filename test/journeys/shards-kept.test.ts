@@ -58,7 +58,7 @@ test('a webhook that was switched on while its shard was on its way back is sent
   // What is held keeps its shard from being handed back.
   const shard = shardOf(await engine.addWebhook(`${receiver.url}/held`));
   const webhookId = await engine.addWebhook(`${receiver.url}/on`, { isActive: false });
-  const worker = await engine.startWorker({ leaseMs: 10_000 });
+  const worker = await engine.startWorker();
   const owns = async () => worker.ownedShards().includes(shard);
   await until(owns, Boolean);
   // From here on its lane knows that it is off.

@@ -47,8 +47,9 @@ export type Engine = {
 };
 
 const defaults = {
-  leaseMs: 1_000,
-  leaseMarginMs: 250,
+  /** Longer than a machine pauses: who loses a shard by that sends once more what was under way. */
+  leaseMs: 10_000,
+  leaseMarginMs: 2_500,
   beatMs: 100,
   slots: 64,
   overdraftSlots: 64,
