@@ -21,7 +21,12 @@ const read = (path: string): Promise<string> => readFile(join(ROOT, path), 'utf8
 
 type Rule = { alert: string; expr: string; annotations: { summary: string; description: string } };
 type Panel = { title: string; targets: { expr: string; legendFormat: string }[] };
-type Service = { command: string[]; env_file?: string; depends_on?: Record<string, unknown> };
+type Service = {
+  command: string[];
+  env_file?: string;
+  depends_on?: Record<string, unknown>;
+  healthcheck?: { test?: string[] };
+};
 
 const alerts = parse(await read('deploy/alerts.yaml')) as { groups: { rules: Rule[] }[] };
 const rules = alerts.groups.flatMap((group) => group.rules);
@@ -115,11 +120,15 @@ test('the example of settings is read once the key is filled in, and has no othe
 test('the compose file runs commands that there are, on files that there are', async () => {
   const compose = parse(await read('deploy/compose.yaml'), { merge: true }) as { services: Record<string, Service> };
   const { postgres, ...ours } = compose.services;
-  assert.ok(postgres);
+  // Its socket answers before others get in: while the image still makes the database.
+  assert.ok(postgres?.healthcheck?.test?.includes('--host=127.0.0.1'));
+  const ignored = (await read('.gitignore')).split('\n');
   assert.deepEqual(Object.keys(ours), ['migrate', 'server', 'worker']);
   for (const { command, env_file: file, depends_on: before = {} } of Object.values(ours)) {
     demandCommand(command);
     await access(join(ROOT, 'deploy', `${file}.example`));
+    assert.ok(ignored.includes(`deploy/${file}`), `${file} has secrets, and git would take it`);
+    assert.ok('postgres' in before, `${command.join(' ')}: PostgreSQL must not be stopped before it`);
     for (const name of Object.keys(before)) assert.ok(Object.hasOwn(compose.services, name), name);
   }
 });
