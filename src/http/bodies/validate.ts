@@ -1,6 +1,6 @@
 /** A body against its schema: every fault found, each named after the member that is wrong. */
 import type { TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import type { Fault } from '#kernel/problem.ts';
 import { coerceMembers, isObject, propertiesOf } from './coerce.ts';
 
@@ -127,7 +127,7 @@ const createMemberCheck = (schema: TSchema) => {
         if (unknown <= UNKNOWN_MAX) faults.push({ code: 'unknown_property', message, field: name });
       } else if (compiled.Check(member)) sound.push([name, member]);
       else {
-        const errors = compiled.Errors(member) as ValidationError[];
+        const [, errors] = compiled.Errors(member);
         faults.push(
           ...faultsIn(errors.map((error) => Object.assign(error, { instancePath: `/${name}${error.instancePath}` }))),
         );
@@ -154,6 +154,6 @@ export const createValidator = (schema: TSchema): ((value: unknown) => Checked) 
   return (given) => {
     const value = read(given);
     if (compiled.Check(value)) return { value, faults: [], sound: isObject(value) ? value : {} };
-    return isObject(value) ? checkMembers(value) : { value, faults: faultsIn(compiled.Errors(value)), sound: {} };
+    return isObject(value) ? checkMembers(value) : { value, faults: faultsIn(compiled.Errors(value)[1]), sound: {} };
   };
 };
