@@ -4,8 +4,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
-import { SabotageError } from './patch.ts';
-import { copyOf, proveSabotage, type Copy } from './sabotage.ts';
+import { readPatch, SabotageError } from './patch.ts';
+import { copyOf, proveSabotage, type Copy, type Witnesses } from './sabotage.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const patches = (await readdir(import.meta.dirname)).filter((name) => name.endsWith('.patch')).toSorted();
@@ -14,6 +14,7 @@ test('there is something to prove', () => assert.notEqual(patches.length, 0));
 
 const copies: Copy[] = [];
 const free: Copy[] = [];
+const witnesses: Witnesses = new Map();
 after(() => Promise.all(copies.map((copy) => copy.remove())));
 
 /** A copy that nobody else has: as many are made as are used at once. */
@@ -30,12 +31,12 @@ const inCopy = async <T>(work: (copy: Copy) => Promise<T>): Promise<T> => {
   }
 };
 
-/** Each is a process that mostly starts up, and has databases of its own. */
-suite('sabotage', { concurrency: availableParallelism() }, () => {
+/** Each is a process with databases of its own, which waits for these a quarter of its time or more: so one above the cores. */
+suite('sabotage', { concurrency: availableParallelism() + 1 }, () => {
   for (const name of patches) {
     test(`${name} turns its test red`, async (t) => {
       const text = await readFile(join(import.meta.dirname, name), 'utf8');
-      const proof = await inCopy((copy) => proveSabotage(copy, text));
+      const proof = await inCopy((copy) => proveSabotage(copy, text, witnesses));
       assert.notEqual(proof.guards, '');
       t.diagnostic(`red as it must be: ${proof.testFile} > ${proof.testName}`);
       t.diagnostic(`guards: ${proof.guards}`);
@@ -69,7 +70,7 @@ const refused: readonly (readonly [name: string, text: string, message: RegExp])
 for (const [name, text, message] of refused) {
   test(`a sabotage ${name} is refused`, async () => {
     await assert.rejects(
-      inCopy((copy) => proveSabotage(copy, text)),
+      inCopy((copy) => proveSabotage(copy, text, witnesses)),
       (error) => {
         assert.ok(error instanceof SabotageError, String(error));
         assert.match(error.message, message);
@@ -78,3 +79,15 @@ for (const [name, text, message] of refused) {
     );
   });
 }
+
+test('what is known of a test as things stand counts for every line that names it', async () => {
+  const text = onLine(FIRST_LINE, '/** Signatures. */');
+  const { testFile, testName: name } = readPatch(text);
+  const red: Witnesses = new Map([
+    [`${testFile} > ${name}`, Promise.resolve([{ name, nesting: 0, outcome: 'failed' }])],
+  ]);
+  await assert.rejects(
+    inCopy((copy) => proveSabotage(copy, text, red)),
+    /failed without any sabotage/,
+  );
+});

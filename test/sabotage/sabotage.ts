@@ -69,13 +69,23 @@ export const copyOf = async (root: string): Promise<Copy> => {
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
 };
 
+/** What became of each test as things stand, alone: several lines may name one, and all copies are alike. */
+export type Witnesses = Map<string, Promise<readonly Observation[]>>;
+
+const lookOnce = (witnesses: Witnesses, path: string, sabotage: Sabotage): Promise<readonly Observation[]> => {
+  const key = `${sabotage.testFile} > ${sabotage.testName}`;
+  const look = witnesses.get(key) ?? observe(path, sabotage);
+  witnesses.set(key, look);
+  return look;
+};
+
 /**
  * Throws a `SabotageError` unless the named test is green as things stand and red, for a reason of its own, after the
  * patch, which is taken back afterwards.
  */
-export const proveSabotage = async ({ path }: Copy, text: string): Promise<Sabotage> => {
+export const proveSabotage = async ({ path }: Copy, text: string, witnesses: Witnesses): Promise<Sabotage> => {
   const sabotage = readPatch(text);
-  demand(faultOfWitness(await observe(path, sabotage), sabotage.testName));
+  demand(faultOfWitness(await lookOnce(witnesses, path, sabotage), sabotage.testName));
   await apply(path, text);
   try {
     demand(faultOfProof(await observe(path, sabotage), sabotage.testName));
