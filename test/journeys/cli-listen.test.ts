@@ -8,7 +8,7 @@ import { verifyDelivery } from '#receiver';
 import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { endings } from '../setup/endings.ts';
-import { personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
+import { QUICK_MS, personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -55,6 +55,7 @@ const listen = async (...args: string[]): Promise<Listener & { listening: Listen
   const [first] = await until(
     async () => lines(),
     (said) => said.length > 0 || child.exitCode !== null,
+    QUICK_MS,
   );
   assert.ok(first?.['listening'] !== undefined, child.said());
   return Object.assign(child, { lines, ended, listening: first['listening'] as Listening });

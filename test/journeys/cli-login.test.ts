@@ -10,7 +10,7 @@ import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#oauth/clients/co
 import { withParameters } from '#oauth/redirect-uri.ts';
 import { startTestApp } from '../setup/app.ts';
 import { endings } from '../setup/endings.ts';
-import { personAtTerminal } from '../setup/person-at-terminal.ts';
+import { QUICK_MS, personAtTerminal } from '../setup/person-at-terminal.ts';
 import { until } from '../setup/until.ts';
 
 const USER = { email: 'owner@example.com', password: 'a long password' };
@@ -89,6 +89,7 @@ test('what comes back from another login, or from another issuer, is not taken',
   const said = await until(
     async () => child.said(),
     (text) => text.includes('/authorize?'),
+    QUICK_MS,
   );
   const asked = new URL(/http\S+\/authorize\?\S+/.exec(said)?.[0] ?? '');
   const back = (query: Record<string, string>) =>
