@@ -195,5 +195,5 @@ figcaption>*{display:block}
 .key{display:inline-flex;align-items:center;gap:.4rem}
 .key svg{width:24px;height:12px}
 .trend{width:7rem;height:1.5rem;overflow:visible;vertical-align:middle}
-@media (max-width:30rem){header nav{gap:0 1rem}.tabs{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
+@media (max-width:30rem){header{min-height:0}header nav{gap:0 1rem;flex-wrap:nowrap;overflow-x:auto;white-space:nowrap;padding-right:.5rem}header nav:not(.tabs){flex:1;min-width:0}header nav:not(.tabs)>:first-child{margin-left:auto}.axis .middle{display:none}.card{padding:1.15rem 1rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}.values dd{margin-bottom:.2rem}details.card>summary{padding:.9rem 1rem}details.card>form{padding:0 1rem 1.15rem}.buttons>*{flex:1 1 auto}.parted+tr .fold{position:sticky;left:0;max-width:calc(100vw - 4.2rem)}}
 `;

@@ -192,6 +192,19 @@ const PAGES: readonly (readonly [name: string, path: string])[] = [
   ['a query that cannot be read', `${store}/events?x=1`],
 ];
 
+test('on a phone the header is two lines, each of which is swiped to its end', needsChromium, async (t) => {
+  const [width, lineMax] = [360, 48];
+  const page = await enter(t, { viewport: { width, height: 740 } });
+  await page.goto(`${store}/overview`);
+  const header = await page.locator('header').boundingBox();
+  assert.ok((header?.height ?? Infinity) <= 2 * lineMax + 16, `${header?.height} px`);
+  for (const last of [page.getByRole('button', { name: 'Sign out' }), page.locator('.tabs a').last()]) {
+    await last.scrollIntoViewIfNeeded();
+    const box = await last.boundingBox();
+    assert.ok(box !== null && box.x >= 0 && box.x + box.width <= width, JSON.stringify(box));
+  }
+});
+
 for (const [look, rules, options] of looks) {
   test(`axe finds nothing on any page of a store, ${look}`, needsChromium, async (t) => {
     const page = await enter(t, { ...options, javaScriptEnabled: true });
