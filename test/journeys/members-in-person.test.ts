@@ -42,7 +42,6 @@ test('an app is told no address, and finds nobody by one', async () => {
 for (const [what, changes, message] of [
   ['nobody', {}, /Say whom to add: email or user, and not both/],
   ['whom nobody knows', { email: 'nobody@example.com' }, /Nobody signs in here with this address/],
-  ['two at once', { email: 'ada@example.com', user: '1' }, /Say whom to add: email or user, and not both/],
   ['who is there already', { email: ada }, /is a member of the store already/],
 ] as const) {
   test(`an owner who adds ${what} is told what to mend`, async () => {
@@ -51,6 +50,20 @@ for (const [what, changes, message] of [
     assert.match(await refused.text(), message);
   });
 }
+
+test('an owner adds nobody by number, and so is not shown who has an account here', async () => {
+  const form = await owner.formFor(MEMBERS, 'POST');
+  assert.equal(form.has('user'), false);
+  form.set('user', String(bobId));
+  form.delete('email');
+  form.set('role', 'member');
+  const refused = await owner.send(MEMBERS, form);
+  assert.equal(refused.status, 403);
+  const page = await refused.text();
+  assert.match(page, /Say whom to add by their email/);
+  assert.doesNotMatch(page, new RegExp(bob));
+  assert.equal(await roleOf(bobId), undefined);
+});
 
 test('an owner makes an owner of a member, and takes them out again', async () => {
   await add({ email: bob, role: 'member' });

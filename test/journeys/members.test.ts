@@ -96,6 +96,7 @@ test('somebody who is taken out is no member any more, and their apps reach noth
 for (const [what, body, faults] of [
   ['without anything', {}, ['role required']],
   ['without a person', { role: 'member' }, ['email required']],
+  ['said twice', { role: 'member', email: 'ada@example.com', user: 1 }, ['email invalid_value']],
   [
     'with every fault',
     { user: 'ada', role: 'king', since: 1 },

@@ -9,7 +9,7 @@ import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
+import { requirePlatform, storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
 import { letGo, recordMember, type By } from '../recorded.ts';
@@ -65,6 +65,12 @@ const LAST = 'This is the only owner of the store: make somebody else an owner f
 const WHO = 'Say whom to add: email or user, and not both';
 const UNKNOWN = 'Nobody signs in here with this address: ask whoever runs this service to make an account for them';
 
+/** Members are shown each other's addresses: an owner who could add by number would be shown everybody's. */
+const BY_ADDRESS = {
+  message: 'Say whom to add by their email: by its id only the scope platform adds a user',
+  field: 'user',
+};
+
 /** Whom a body means. */
 const userOf = async (tx: Tx, { user, email }: { user?: number; email?: string }): Promise<number> => {
   if ((user === undefined) === (email === undefined))
@@ -85,7 +91,9 @@ const addition = (deps: Deps): Operation =>
     access: 'owner',
     input: newMember,
     admit: async (request) => void (await storeOf(deps.sql, request)),
-    prepare: async () => {},
+    prepare: async ({ body, principal }) => {
+      if (body.user !== undefined) requirePlatform(principal, BY_ADDRESS);
+    },
     make: async (tx, request) => {
       const { role } = request.body;
       const store = storeOfAddress(request);

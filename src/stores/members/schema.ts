@@ -15,8 +15,8 @@ const user = Type.Optional(
   Type.Integer({
     minimum: 1,
     maximum: Number.MAX_SAFE_INTEGER,
-    isMinor: true,
-    description: 'The id of the person, in place of their e-mail address.',
+    isOfPlatform: true,
+    description: 'The id of the person, in place of their e-mail address; for the platform alone.',
   }),
 );
 const email = Type.Optional(
