@@ -9,6 +9,7 @@ import { isUnavailable } from '#database/unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';
+import { createStatePurge } from '#delivery/record/purge.ts';
 import { createTallyPurge } from '#delivery/tally/purge.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erasure/purges.ts';
@@ -74,6 +75,7 @@ const keepHouse = (
       ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),
       ...createWebhookPurges({ sql }),
       createForsakenPurge({ sql, changelog, announce: announceChanges, ...config.held }),
+      createStatePurge({ sql }),
       createTallyPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
       ...createStorePurges({ sql }),
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),

@@ -14,7 +14,7 @@ import type { Comparisons } from '#kernel/listing.ts';
 import type { Principal } from '#kernel/principal.ts';
 import type { Fault } from '#kernel/problem.ts';
 import type { Done } from './pages/done.ts';
-import type { Method, Params } from './route.ts';
+import type { Params } from './route.ts';
 
 export type ApiRequest<Body = unknown, Who = Principal> = {
   principal: Who;
@@ -192,10 +192,3 @@ export const accepting = <Schema extends TSchema>(
     review: async (request) => described.review?.(known(request)) ?? [],
     handle: (request) => described.handle(known(request)),
   });
-
-/** A POST that needs to be told nothing goes without a body, and without a Content-Type, as `{}` goes. */
-export const goesWithoutBody = (method: Method, { input, told }: Pick<Operation, 'input' | 'told'>): boolean => {
-  if (method !== 'POST' || input === undefined || told !== undefined) return false;
-  const { required = [] } = input as { required?: readonly string[] };
-  return required.length === 0;
-};

@@ -2,7 +2,8 @@
 import { rootOf } from '#http/root.ts';
 import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
-import { goesWithoutBody, type Operation } from '#http/operation.ts';
+import { goesWithoutBody } from '#http/bodies/optional.ts';
+import type { Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
 import type { Setting } from '../setting.ts';

@@ -1,10 +1,9 @@
 /** What webhooks leave behind in time. */
 import type { Sql } from '#database/pool.ts';
 import type { Purge } from '#kernel/purge.ts';
-import { dropStates, moveKeys } from './queries.ts';
+import { moveKeys } from './queries.ts';
 
 /** Keys that a rotation has ended. They count for nothing from that moment on, and go so that no back-up keeps them. */
 export const createWebhookPurges = ({ sql }: { sql: Sql }): readonly Purge[] => [
   { name: 'rotated_keys', purge: (limit, now) => moveKeys(sql, now, limit) },
-  { name: 'webhook_states', purge: (limit) => dropStates(sql, limit) },
 ];
