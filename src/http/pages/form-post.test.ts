@@ -43,6 +43,8 @@ const changes: [what: string, fields: Field[], sent: [string, string][], body: R
   ['a flag that is turned', [field('is_active', 'boolean', '1')], [['is_active', '0']], { is_active: '0' }],
   ['a secret that was left empty', [field('key', 'secret', 'old')], [['key', '']], {}],
   ['a new secret', [field('key', 'secret', 'old')], [['key', 'new']], { key: 'new' }],
+  ['a secret with what was pasted around it', [field('key', 'secret', 'old')], [['key', ' a b\t\n']], { key: 'a b' }],
+  ['blanks around a text that a program wrote', [field('name', 'text', ' Shop')], [['name', ' Shop']], {}],
   [
     'the same boxes',
     [field('events', 'text', ['a', 'b'], true)],

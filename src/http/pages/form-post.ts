@@ -59,7 +59,8 @@ const severalOf = (values: readonly string[]): string[] =>
 /**
  * The body that a program would send. A new thing is told what was filled in; a present one what differs from what stands
  * there, so that two fields that follow from each other (an event and its resource) can be changed one at a time, and a
- * secret that was left empty stays.
+ * secret that was left empty stays. Blanks around a text were pasted along: in a key nobody would see them, and no signature
+ * would match.
  */
 export const bodyOf = ({ method, values }: FormPost, { fields }: Pick<Action, 'fields'>): Record<string, unknown> => {
   const body: Record<string, unknown> = {};
@@ -72,9 +73,9 @@ export const bodyOf = ({ method, values }: FormPost, { fields }: Pick<Action, 'f
       const isNews = method === 'POST' ? several.length > 0 : several.join('\n') !== present.join('\n');
       if (isNews) body[field.name] = several;
     } else if (given !== undefined) {
-      const [text = ''] = given;
+      const text = (given[0] ?? '').trim();
       const isKept = text === '' && (method === 'POST' || field.kind === 'secret');
-      if (!isKept && (method === 'POST' || text !== withPlainEnds(present[0] ?? ''))) body[field.name] = text;
+      if (!isKept && (method === 'POST' || text !== withPlainEnds(present[0] ?? '').trim())) body[field.name] = text;
     }
   }
   // What no field of ours has sent is the schema's to refuse.
