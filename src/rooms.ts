@@ -4,7 +4,7 @@ import { originOf } from '#accounts/audit/audit.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
-import { createThrottle } from '#accounts/throttle/throttle.ts';
+import { createThrottle, type Throttle } from '#accounts/throttle/throttle.ts';
 import { createPages, type TabsOf } from '#accounts/visitor.ts';
 import { collections } from '#commerce/catalogue.ts';
 import { createCommerceOperations } from '#commerce/item.ts';
@@ -82,7 +82,7 @@ const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Sear
   });
 
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
-const openStores = (deps: RoomsDeps, search: Search) => {
+const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
   const { config, sql, sealer, guard, worker, held, publishing } = deps;
   const { changelog } = publishing;
   const { baseUrl, naming, webhooks } = config;
@@ -108,7 +108,7 @@ const openStores = (deps: RoomsDeps, search: Search) => {
         },
       ],
     }),
-    members: createMemberOperations({ sql, changelog, baseUrl }),
+    members: createMemberOperations({ sql, changelog, throttle, baseUrl }),
     webhooks: createWebhookOperations({
       sql,
       changelog,
@@ -146,7 +146,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
   const once = createOnce({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const rooms: Rooms = {
     home: createHome({ baseUrl, authUrl }),
-    ...openStores(deps, search),
+    ...openStores(deps, { search, throttle }),
     events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
     recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
     eventStatuses: createEventStatuses({ search, baseUrl }),

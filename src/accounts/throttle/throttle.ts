@@ -24,6 +24,8 @@ const limits = {
   'mail to account': { tries: 3, refillSeconds: 1_200 },
   'mails to account a day': { tries: 6, refillSeconds: 3_000 },
   'mail from address': { tries: 20, refillSeconds: 180 },
+  /** Addresses with which nobody signs in, tried by one owner of stores who adds members. */
+  'unknown members by person': { tries: 20, refillSeconds: 180 },
   /** Failed authentications of one client from one address prefix. */
   'client from address': { tries: 20, refillSeconds: 30 },
   /** Clients registered through the protocol from one address prefix. */

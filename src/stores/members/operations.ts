@@ -8,8 +8,8 @@ import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
-import { invalid, notFound, Problem } from '#kernel/problem.ts';
-import { requirePlatform, storeOfAddress } from '#kernel/principal.ts';
+import { notFound, Problem } from '#kernel/problem.ts';
+import { storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
 import { letGo, recordMember, type By } from '../recorded.ts';
@@ -17,7 +17,6 @@ import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.
 import {
   countMembers,
   findMember,
-  findUserId,
   hasOtherOwner,
   holdStore,
   holdUser,
@@ -28,8 +27,9 @@ import {
   type MemberRow,
 } from './queries.ts';
 import { changedMember, newMember } from './schema.ts';
+import { unknown, whomOf, type AddressThrottle } from './whom.ts';
 
-type Deps = { sql: Sql; changelog: Changelog; baseUrl: string };
+type Deps = { sql: Sql; changelog: Changelog; throttle: AddressThrottle; baseUrl: string };
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 
 const memberKeyOf = (request: Asked) => {
@@ -62,25 +62,6 @@ const lockedMember = async (
 
 const LAST = 'This is the only owner of the store: make somebody else an owner first';
 
-const WHO = 'Say whom to add: email or user, and not both';
-const UNKNOWN = 'Nobody signs in here with this address: ask whoever runs this service to make an account for them';
-
-/** Members are shown each other's addresses: an owner who could add by number would be shown everybody's. */
-const BY_ADDRESS = {
-  message: 'Say whom to add by their email: by its id only the scope platform adds a user',
-  field: 'user',
-};
-
-/** Whom a body means. */
-const userOf = async (tx: Tx, { user, email }: { user?: number; email?: string }): Promise<number> => {
-  if ((user === undefined) === (email === undefined))
-    throw invalid({ code: email === undefined ? 'required' : 'invalid_value', message: WHO, field: 'email' });
-  if (email === undefined) return user ?? 0;
-  const found = await findUserId(tx, email.trim());
-  if (found === undefined) throw invalid({ code: 'invalid_value', message: UNKNOWN, field: 'email' });
-  return found;
-};
-
 const ALREADY = 'This person is a member of the store already: change what they are at their own address';
 
 /** A second time is refused, so that nobody takes an owner down by adding them again. */
@@ -91,17 +72,13 @@ const addition = (deps: Deps): Operation =>
     access: 'owner',
     input: newMember,
     admit: async (request) => void (await storeOf(deps.sql, request)),
-    prepare: async ({ body, principal }) => {
-      if (body.user !== undefined) requirePlatform(principal, BY_ADDRESS);
-    },
-    make: async (tx, request) => {
+    prepare: (request) => whomOf(deps, request),
+    make: async (tx, request, userId) => {
       const { role } = request.body;
       const store = storeOfAddress(request);
-      if (!(await holdStore(tx, store))) throw notFound('store');
-      const userId = await userOf(tx, request.body);
       const key = { ...store, userId };
-      if (!(await holdUser(tx, userId)))
-        throw invalid({ code: 'invalid_value', message: 'user must be the id of a user', field: 'user' });
+      if (!(await holdStore(tx, store))) throw notFound('store');
+      if (!(await holdUser(tx, userId))) throw unknown(request.body);
       if (!(await insertMember(tx, { ...key, role, now: request.now })))
         throw new Problem(409, {
           code: 'already_member',
