@@ -139,6 +139,7 @@ export const readConfig = (env: Env, cwd: string) => {
     }),
     housekeeping,
     stopping,
+    stores: Object.freeze({ membersPerStore: 100 }),
     webhooks: webhookSettings(set),
     events: Object.freeze({
       eventsPerRequest: 1_000,

@@ -108,7 +108,7 @@ const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; thr
         },
       ],
     }),
-    members: createMemberOperations({ sql, changelog, throttle, baseUrl }),
+    members: createMemberOperations({ sql, changelog, throttle, baseUrl, ...config.stores }),
     webhooks: createWebhookOperations({
       sql,
       changelog,

@@ -84,7 +84,7 @@ export const storeChapter = ({
         rel: 'members',
         title: 'The members of a store',
         about:
-          'The people who may let apps into the store. An app works only while the person who let it in is a member.',
+          'The people who may let apps into the store. An app works only while the person who let it in is a member. A store has at most 100 of them.',
         paths: ['/stores/:store_id/members'],
         makes: 'member',
         example: listExample('members', 'The members of this store', '/stores/1001/members', memberExample),

@@ -29,7 +29,13 @@ import {
 import { changedMember, newMember } from './schema.ts';
 import { unknown, whomOf, type AddressThrottle } from './whom.ts';
 
-type Deps = { sql: Sql; changelog: Changelog; throttle: AddressThrottle; baseUrl: string };
+type Deps = {
+  sql: Sql;
+  changelog: Changelog;
+  throttle: AddressThrottle;
+  baseUrl: string;
+  membersPerStore: number;
+};
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 
 const memberKeyOf = (request: Asked) => {
@@ -64,6 +70,11 @@ const LAST = 'This is the only owner of the store: make somebody else an owner f
 
 const ALREADY = 'This person is a member of the store already: change what they are at their own address';
 
+const full = ({ membersPerStore }: Deps): Problem => {
+  const message = `A store has at most ${membersPerStore} members; remove one first`;
+  return new Problem(409, { code: 'limit_reached', message });
+};
+
 /** A second time is refused, so that nobody takes an owner down by adding them again. */
 const addition = (deps: Deps): Operation =>
   creating({
@@ -85,6 +96,7 @@ const addition = (deps: Deps): Operation =>
           message: ALREADY,
           field: request.body.email === undefined ? 'user' : 'email',
         });
+      if ((await countMembers(tx, store)) > deps.membersPerStore) throw full(deps);
       const member = await findMember(tx, key);
       if (member === undefined) throw new Error('A member who was just made is not there');
       await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));

@@ -48,7 +48,7 @@ export const listMembers = (sql: Queryable, store: Store, listing: Listing): Pro
 export const countMembers = async (
   sql: Queryable,
   { shard, storeId }: Store,
-  { filters }: Listing,
+  { filters }: Pick<Listing, 'filters'> = { filters: [] },
 ): Promise<number> => {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total from membership m
@@ -73,9 +73,12 @@ export const findUserId = async (sql: Queryable, email: string): Promise<number 
   return row?.id;
 };
 
-/** Whether the store is there, and is not erased until the transaction ends. */
+/**
+ * Whether the store is there, and is not erased until the transaction ends. Whoever else adds a member to it waits so long, too:
+ * so the limit is exact.
+ */
 export const holdStore = async (sql: Queryable, { shard, storeId }: Store): Promise<boolean> => {
-  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for key share`;
+  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
   return rows.length === 1;
 };
 
