@@ -7,7 +7,10 @@ import { findMissed, type Missed } from './queries.ts';
 /** So many events are looked at in a statement. */
 const STRETCH_EVENTS_MAX = 10_000;
 
-/** What is known to be missing among the events after `from`, up to `to`. Nobody but the recovery itself makes any of it less. */
+/**
+ * What is known to be missing among the events after `from`, up to `to`. Nobody but the recovery itself makes any of it less, except
+ * who sends one again by hand: it may come twice. To look anew for each page would cost as much as finding the stretch did.
+ */
 export type Stretch = { from: number; to: number; missed: Missed };
 
 /** The stretch of a running recovery that begins at its cursor: of one day, so that few deliveries have to be looked at. */
