@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { dailyIdOf, dayOf, startOfDay } from '#kernel/ids.ts';
 import { testDatabase } from '../../test/setup/database.ts';
 import { maintainPartitions } from './partitions.ts';
@@ -9,6 +9,12 @@ const TODAY = dayOf(new Date());
 const at = (day: number): Date => new Date(startOfDay(day).getTime() + 3_600_000);
 const maintain = (sql: Sql, day: number, retentionDays = 30) =>
   maintainPartitions(sql, { now: at(day), retentionDays, daysAhead: 3 });
+/** With the days of today, also where midnight passed since the template was made, which has those of yesterday. */
+const databaseOfToday = async (t: TestContext): Promise<Sql> => {
+  const { sql } = await testDatabase(t);
+  await maintain(sql, TODAY, 1);
+  return sql;
+};
 
 const attached = async (sql: Sql): Promise<string[]> => {
   const rows = await sql<{ name: string }[]>`
@@ -46,7 +52,7 @@ test('the first and the last id of a day go into its partition, and the keys are
 });
 
 test('what is older than the retention goes, the last kept day stays', async (t) => {
-  const { sql } = await testDatabase(t);
+  const sql = await databaseOfToday(t);
   await insertDone(sql, dailyIdOf(TODAY + 1, 0, 0));
   const { dropped } = await maintain(sql, TODAY + 3, 2);
   assert.deepEqual(
@@ -58,7 +64,7 @@ test('what is older than the retention goes, the last kept day stays', async (t)
 });
 
 test('the days that pending deliveries end into stay until they have ended', async (t) => {
-  const { sql } = await testDatabase(t);
+  const sql = await databaseOfToday(t);
   const id = dailyIdOf(TODAY, 5, 7);
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
@@ -71,7 +77,7 @@ test('the days that pending deliveries end into stay until they have ended', asy
 });
 
 test('a detach that a long transaction interrupts is finished by the next run, with the days after it', async (t) => {
-  const { sql } = await testDatabase(t);
+  const sql = await databaseOfToday(t);
   const reader = await sql.reserve();
   await reader`begin`;
   await reader`select from event`;
@@ -86,7 +92,7 @@ test('a detach that a long transaction interrupts is finished by the next run, w
 });
 
 test('many at once do the work once', async (t) => {
-  const { sql } = await testDatabase(t);
+  const sql = await databaseOfToday(t);
   const results = await Promise.all(Array.from({ length: 4 }, () => maintain(sql, TODAY + 20, 5)));
   assert.deepEqual(
     results.map(({ created }) => created.length).sort((a, b) => a - b),
