@@ -9,7 +9,7 @@ export type Curve = {
   points: readonly { day: string; value: number }[];
 };
 
-/** What a chart over hours is called, what it says in a sentence, and when each hour began (`14:00`), oldest first. */
+/** What a chart over hours is called, what it says in a sentence, and when each hour began (`14:00 UTC+2`), oldest first. */
 type Hourly = { title: string; summary: string; hours: readonly string[] };
 
 /** A count for each hour. */

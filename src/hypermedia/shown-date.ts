@@ -15,7 +15,7 @@ export const shownDate = (at: Date): Markup =>
   html`<time datetime="${at.toISOString()}">${dateFormat.format(at)} UTC</time>`;
 
 const WRITTEN =
-  /^([0-9]{4})-(0[1-9]|1[0-2])-([0-3][0-9])T([0-2][0-9]:[0-5][0-9]):[0-5][0-9]([+-])([0-9]{2})([0-9]{2})$/;
+  /^([0-9]{4})-(0[1-9]|1[0-2])-([0-3][0-9])T([0-2][0-9]:[0-5][0-9])(:[0-5][0-9])([+-])([0-9]{2})([0-9]{2})$/;
 const MONTHS = 'January February March April May June July August September October November December'.split(' ');
 
 const offsetOf = (sign: string, hours: string, minutes: string): string => {
@@ -23,14 +23,14 @@ const offsetOf = (sign: string, hours: string, minutes: string): string => {
   return `${sign === '-' ? '−' : '+'}${Number(hours)}${minutes === '00' ? '' : `:${minutes}`}`;
 };
 
-type Parts = { day: number; month: string; year: string; time: string; zone: string };
+type Parts = { day: number; month: string; year: string; time: string; seconds: string; zone: string };
 
 const read = (written: string): Parts | undefined => {
   const parts = WRITTEN.exec(written);
   if (parts === null) return undefined;
-  const [, year = '', month, day, time = '', sign = '', hours = '', minutes = ''] = parts;
+  const [, year = '', month, day, time = '', seconds = '', sign = '', hours = '', minutes = ''] = parts;
   const zone = `UTC${offsetOf(sign, hours, minutes)}`;
-  return { day: Number(day), month: MONTHS[Number(month) - 1] ?? '', year, time, zone };
+  return { day: Number(day), month: MONTHS[Number(month) - 1] ?? '', year, time, seconds, zone };
 };
 
 /**
@@ -44,7 +44,21 @@ export const shownDateOf = (written: string): Markup | undefined => {
   return html`<time datetime="${written}">${day} ${month} ${year} at ${time} ${zone}</time>`;
 };
 
-/** The same for a cell of a table: the day, and the time below it. */
+/** The same to the second, for what is looked up in somebody's log: `1 July 2026 at 12:00:05 UTC+2`. */
+export const exactDateOf = (written: string): Markup | undefined => {
+  const parts = read(written);
+  if (parts === undefined) return undefined;
+  const { day, month, year, time, seconds, zone } = parts;
+  return html`<time datetime="${written}">${day} ${month} ${year} at ${time}${seconds} ${zone}</time>`;
+};
+
+/** `12:00 UTC+2`, of a day that is known; empty where the date is written in another way. */
+export const clockOf = (written: string): string => {
+  const parts = read(written);
+  return parts === undefined ? '' : `${parts.time} ${parts.zone}`;
+};
+
+/** A date for a cell of a table: the day, and the time below it. */
 export const briefDateOf = (written: string): Markup | undefined => {
   const parts = read(written);
   if (parts === undefined) return undefined;

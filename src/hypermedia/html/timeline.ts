@@ -1,9 +1,10 @@
 /** What came one after the other: each whole, in the order of time. It knows kinds, and no resource. */
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
+import { exactDateOf } from '../shown-date.ts';
 import { harmless } from './harmless.ts';
 import { linkRow } from './links.ts';
-import { shownCode } from './structured.ts';
+import { plainText, shownCode } from './structured.ts';
 import { fitsCell, isState, isUnset, kindOf, shownValue } from './values.ts';
 import { labelOf } from './words.ts';
 
@@ -50,9 +51,13 @@ const placeOf = (property: Property): Place => {
   }
 };
 
+/** Whoever looks for a moment in a log needs its second. */
+const valueOf = (property: Property): Markup | string =>
+  (kindOf(property) === 'date' ? exactDateOf(plainText(property.value)) : undefined) ?? shownValue(property);
+
 /** A number without unit is not read without its name. */
 const word = (property: Property): Markup => {
-  const value = shownValue(property);
+  const value = valueOf(property);
   const isNamed = !isState(property) && kindOf(property) !== 'date' && property.unit === undefined;
   return isNamed
     ? html`<span><span class="soft">${harmless(labelOf(property.name))}</span> ${value}</span>`

@@ -10,6 +10,7 @@ import {
   type Link,
   type Property,
 } from '#hypermedia/document.ts';
+import { clockOf } from '#hypermedia/shown-date.ts';
 import {
   addressOfStore,
   addressOfWebhook,
@@ -31,7 +32,7 @@ const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =
   date(name, at && formatDate(at, timeZone));
 
 /** When the hour began by the clocks of the store. */
-export const hourLabel = (at: Date, timeZone: string): string => formatDate(at, timeZone).slice(11, 16);
+export const hourLabel = (at: Date, timeZone: string): string => clockOf(formatDate(at, timeZone));
 
 const trend = (
   name: string,

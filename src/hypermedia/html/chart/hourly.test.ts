@@ -44,7 +44,7 @@ test('bars of what failed stand on top of what was delivered, striped, and their
   assert.doesNotMatch(page, /\sstyle=/);
 });
 
-test('an hour without an answer is a gap in the lines, and one alone is a dot', () => {
+test('an hour without an answer is a gap in the lines, and one alone is as wide as its hour', () => {
   const page = drawn({
     lines: [
       {
@@ -57,8 +57,8 @@ test('an hour without an answer is a gap in the lines, and one alone is a dot', 
       },
     ],
   });
-  assert.equal(pathOf(page, 'curve beside'), 'M75 0h0M375 50L525 0');
-  assert.equal(pathOf(page, 'curve'), 'M75 98.7h0M375 99.3L525 98.7');
+  assert.equal(pathOf(page, 'curve beside'), 'M0 0h150M375 50L525 0');
+  assert.equal(pathOf(page, 'curve'), 'M0 98.7h150M375 99.3L525 98.7');
   assert.deepEqual(axisOf(page), ['1.5K ms', '1K ms', '500 ms', '0 ms']);
   assert.deepEqual(rowsOf(page), ['13:00 20 ms 1,500 ms', '12:00 10 ms 750 ms', '11:00 – –', '10:00 20 ms 1,500 ms']);
 });

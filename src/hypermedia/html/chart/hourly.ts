@@ -87,7 +87,7 @@ export const barsFigure = ({ title, summary, hours, good, bad }: Bars, id: strin
   });
 };
 
-/** In the middle of its hour; an hour without a value is a gap, and one between two gaps a dot. */
+/** In the middle of its hour; an hour without a value is a gap. One between two gaps is as wide as its hour: a dot is not seen. */
 export const brokenLine = (
   values: readonly (number | null)[],
   shareOf: (value: number) => number,
@@ -97,9 +97,10 @@ export const brokenLine = (
   return values
     .map((value, n) => {
       if (value === null) return '';
-      const place = `${rounded((n + 0.5) * slot)} ${heightOf(shareOf(value))}`;
-      if ((values[n - 1] ?? null) !== null) return `L${place}`;
-      return `M${place}${(values[n + 1] ?? null) === null ? 'h0' : ''}`;
+      const [middle, height] = [rounded((n + 0.5) * slot), heightOf(shareOf(value))];
+      if ((values[n - 1] ?? null) !== null) return `L${middle} ${height}`;
+      if ((values[n + 1] ?? null) !== null) return `M${middle} ${height}`;
+      return `M${rounded(n * slot)} ${height}h${rounded(slot)}`;
     })
     .join('');
 };

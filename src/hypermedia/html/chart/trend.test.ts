@@ -38,7 +38,7 @@ test('a trend is a line with its sentence beside its name, and the line alone in
   const page = renderHtml(one, naming);
   const [svg = ''] = /<svg[^]*?<\/svg>/.exec(page) ?? [];
   assert.match(svg, /role="img"[^>]*aria-label="Success trend: From 40 % \(11:00\) to 99 % \(10:00\), last 97 %"/);
-  assert.match(svg, /class="curve" d="M30 1L90 60M210 3h0"/);
+  assert.match(svg, /class="curve" d="M30 1L90 60M180 3h60"/);
   assert.match(page, /<span class="soft" aria-hidden="true">From 40 %/);
   const named = [{ name: 'name', kind: 'text', value: 'Orders' }, trend([100, 100, null, 97])] as const;
   const row = { ...documentOf(...named), embedded: [] };
