@@ -32,6 +32,8 @@ export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: s
   const latest = { rel: 'resource', href: resource, title: 'The latest version of what it is about' };
   return {
     name: 'event',
+    // Beside the property of that name, in a table.
+    called: 'What happened',
     title: `${nameOf(about)} ${event.action}`,
     links: [
       { rel: 'self', href: self, title: 'This event' },

@@ -5,7 +5,7 @@ import { harmless } from './harmless.ts';
 import { linkRow } from './links.ts';
 import { table, type Rest } from './table.ts';
 import { timeline } from './timeline.ts';
-import { isUnset, shownValue } from './values.ts';
+import { cellValue, isUnset, shownValue } from './values.ts';
 import { inSentence, labelOf } from './words.ts';
 
 /** HTML has no deeper headings. */
@@ -29,7 +29,8 @@ const NOTHINGS = 2;
 const FIGURES = 4;
 const areFigures = (properties: readonly Property[]): boolean =>
   properties.length >= FIGURES &&
-  properties.every(({ kind, value }) => (kind === 'number' || kind === 'count') && !isUnset(value));
+  properties.every(({ kind }) => kind === 'number' || kind === 'count') &&
+  properties.some(({ value }) => !isUnset(value));
 
 const figures = (properties: readonly Property[]): Markup =>
   html`<dl class="figures">
@@ -37,7 +38,7 @@ const figures = (properties: readonly Property[]): Markup =>
       (property) =>
         html`<div>
           <dt>${harmless(labelOf(property.name))}</dt>
-          <dd>${shownValue(property)}</dd>
+          <dd>${cellValue(property)}</dd>
         </div>`,
     )}
   </dl>`;

@@ -94,6 +94,13 @@ test('a row is called by its title where that says more than its number', () => 
   assert.match(numbered, /<th scope="col">ID<\/th>.*<a href="\/things\/7">7<\/a>/);
 });
 
+test('numbers stand side by side, also where one of them is not known yet', () => {
+  const properties = [number('attempts', 0), number('delivered', 0), number('pending', 0), number('rate', null)];
+  const page = pageOf({ properties });
+  assert.match(page, /<dl class="figures">.*<dt>Rate<\/dt><dd><span class="soft">–<\/span><\/dd>/);
+  assert.doesNotMatch(page, /Not set/);
+});
+
 test('what has no page of its own is unfolded below its row', () => {
   const part = (n: number): Document => ({
     name: 'part',
