@@ -93,7 +93,7 @@ progress{width:min(100%,16rem);height:.8rem;vertical-align:middle;accent-color:v
 .empty{padding:1rem 0}
 .empty p{margin:0 0 .25rem}
 .lines{white-space:pre-line}
-.values{margin:0}
+.values,.values>:first-child{margin:0}
 ul.values{padding-left:1rem}
 summary{cursor:pointer}
 details.card{padding:0}
@@ -101,6 +101,7 @@ details.card>summary{padding:1rem 1.5rem;font-weight:600;border-radius:12px}
 details.card>form{max-width:45rem;padding:0 1.5rem 1.5rem}
 .fold>summary,.reveal>summary{padding:.6rem 0;color:var(--accent)}
 .fold>pre{margin-top:.25rem}
+dd>.fold>summary{padding-top:0}
 .reveal>summary{padding:0;min-height:1.5rem}
 .reveal .mask{letter-spacing:.1em;color:var(--soft)}
 .reveal[open] .mask,.reveal[open] .show,.reveal:not([open]) .hide{display:none}
@@ -147,13 +148,12 @@ th,td{padding:.6rem 1rem .6rem 0;border-bottom:1px solid var(--line);text-align:
 th{color:var(--soft);font-weight:600;white-space:nowrap}
 td{min-width:7rem}
 th[scope=row]{color:inherit;white-space:normal;min-width:9rem}
-.number{text-align:right;font-variant-numeric:tabular-nums;padding-right:1.75rem}
+.number{min-width:0;padding-right:1.25rem;text-align:right;font-variant-numeric:tabular-nums}
 dl.figures{display:flex;flex-wrap:wrap;gap:.75rem 2.25rem}
 .figures dd{font-size:1.25rem;font-weight:600;font-variant-numeric:tabular-nums;margin:0}
 dd .table{margin:0}
 dd th{padding-top:0}
-dd td{min-width:0}
-dd .number{padding-right:1rem}
+dd td,.chart td{min-width:0}
 tbody .badge,tbody time{white-space:nowrap}
 tbody time>span{display:block;color:var(--soft);font-size:.9rem}
 .brief{display:block;max-width:15rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
@@ -166,6 +166,7 @@ tbody time>span{display:block;color:var(--soft);font-size:.9rem}
 .timeline>li:last-child{padding-bottom:0}
 .timeline>li::before{content:"";position:absolute;left:-.45rem;top:.45rem;width:.8rem;height:.8rem;border-radius:50%;background:var(--card);border:2px solid var(--edge)}
 .timeline p{margin:0 0 .35rem}
+.table .timeline{padding-left:.45rem}
 .moment{display:flex;flex-wrap:wrap;align-items:baseline;gap:.1rem 1rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1.25rem 2rem;margin:.5rem 0 1rem}
