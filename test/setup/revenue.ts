@@ -3,6 +3,7 @@
  * job. One partition of events covers the years in which it all happens.
  */
 import { Registry } from 'prom-client';
+import { partitionsOf } from '#database/partitions.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { createMint } from '#events/batch/mint.ts';
 import { followZone } from '#events/daily/zone.ts';
@@ -35,7 +36,10 @@ const baseUrl = 'http://localhost:8080';
 
 const settings = { everyMs: 10, storesPerBatch: 100, termsPerChunk: 10_000, statementMs: 5_000 };
 
+/** In place of the days around today, which are some of these years when their time has come. */
 const addYears = async (sql: Sql): Promise<void> => {
+  const days = (await partitionsOf(sql)).filter(({ parent }) => parent === 'event');
+  await sql`drop table ${sql(days.map(({ name }) => name))}`;
   const [from, to] = YEARS.map((at) => firstIdOfDay(dayOf(at)));
   await sql.unsafe(`create table event_years partition of event for values from (${from}) to (${to})`);
 };
