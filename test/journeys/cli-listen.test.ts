@@ -222,6 +222,20 @@ test('what cannot be listened to is said at once', async () => {
   assert.match(empty.err, /is empty/);
 });
 
+test('an empty list and a mistyped address are refused, and not taken for something else', async () => {
+  const mistyped: [option: string, value: string][] = [
+    ['--events', ''],
+    ['--resource', ' , '],
+    ['--forward', 'http:/localhost:3000/hook'],
+    ['--forward', 'htp://localhost:3000/hook'],
+    ['--forward', 'localhost:3000/my hook'],
+  ];
+  for (const [option, value] of mistyped) {
+    const { code, err } = await person.run('listen', option, value);
+    assert.deepEqual([code, err.includes(`${option} is "${value}": `)], [2, true], err);
+  }
+});
+
 test('halcyon trigger sends a made-up event to whoever listens, and says what came back', async () => {
   const nobody = await person.run('trigger', 'transaction/created');
   assert.deepEqual([nobody.code, /Nobody listens to transaction\/created/.test(nobody.err)], [1, true], nobody.err);

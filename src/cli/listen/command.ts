@@ -21,13 +21,18 @@ type Options = ServerOptions & {
   printBody?: true;
 };
 
-const listOf = (text: string): string[] => text.split(',').flatMap((part) => part.trim() || []);
+const listOf = (option: string, text: string): string[] => {
+  const list = text.split(',').flatMap((part) => part.trim() || []);
+  if (list.length > 0) return list;
+  throw new UsageError(`${option} is "${text}": name at least one, or leave it out`);
+};
 
 /** A webhook is of one resource, so that there is one for each. */
 const wantedOf = ({ events, resource }: Options): Wanted[] => {
-  if (events === undefined) return listOf(resource ?? 'transaction').map((event_resource) => ({ event_resource }));
+  if (events === undefined)
+    return listOf('--resource', resource ?? 'transaction').map((event_resource) => ({ event_resource }));
   if (resource !== undefined) throw new UsageError('Say --events or --resource, not both');
-  const byResource = Map.groupBy(listOf(events), (event) => event.split('/', 1)[0]);
+  const byResource = Map.groupBy(listOf('--events', events), (event) => event.split('/', 1)[0]);
   return [...byResource.values()].map((some) => ({ events: some }));
 };
 
@@ -35,8 +40,10 @@ const addressOf = (forward: string | undefined): URL | undefined => {
   if (forward === undefined) return undefined;
   // As people say it: localhost:3000/hook, and 3000/hook, which would be the address 0.0.11.184.
   const named = /^:?\d{1,5}(?:\/|$)/.test(forward) ? `localhost:${forward.replace(/^:/, '')}` : forward;
-  const text = /^https?:\/\//.test(named) ? named : `http://${named}`;
-  if (URL.canParse(text)) return new URL(text);
+  const text = /^https?:\/\//i.test(named) ? named : `http://${named}`;
+  // `http:/localhost` and `htp://localhost` would be a path at a host called http or htp.
+  const isMistyped = /\s/.test(text) || /^http:\/\/[a-z]+:\//i.test(text);
+  if (!isMistyped && URL.canParse(text)) return new URL(text);
   throw new UsageError(`--forward is "${forward}": set it to an address such as http://localhost:3000/hook`);
 };
 
