@@ -61,7 +61,9 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
     isGone = false;
     const all = [...pairs];
     for (const [client, upstream] of all) {
-      client.resetAndDestroy();
+      // Of one that is ending, Node.js (26.10) refuses the reset (EINVAL) and keeps the socket: the process would never end.
+      if (client.writableEnded) client.destroy();
+      else client.resetAndDestroy();
       upstream.destroy();
     }
     return all.length;
