@@ -32,7 +32,8 @@ const SETTINGS = {
   log_min_error_statement: 'panic',
   log_checkpoints: 'off',
 };
-const NOT_DURABLE = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off' };
+// For tests, which may keep the cluster in memory: little WAL stays.
+const NOT_DURABLE = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_wal_size: '256MB' };
 
 const openLog = async (path: string) => {
   const size = await stat(path).then(

@@ -48,7 +48,7 @@ test('ports that somebody else has, addresses where nobody answers, a mail serve
   const port = await freePort();
   const config = (env: Record<string, string>) => readConfig({ PORT: String(port), ...env }, '/');
   demandFinding(await checkPorts(config({})), /^ok PORT: 127\.0\.0\.1:\d+ is free/);
-  const holder = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi'));
+  const holder = createServer((socket) => socket.resume().end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi'));
   holder.listen(port, '127.0.0.1');
   await once(holder, 'listening');
   t.after(() => holder.close());

@@ -26,15 +26,21 @@ test('a webhook of which nothing is left to send is switched off by the next own
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(410).end());
   const webhookId = await engine.addWebhook(receiver.url);
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const { promise: never } = Promise.withResolvers<boolean>();
-  const first = await engine.startWorker({}, { switchOff: () => never });
+  const switchOff = () => {
+    begin();
+    return never;
+  };
+  const first = await engine.startWorker({}, { switchOff });
   await engine.publish([1], first);
-  await until(
-    () => sql`select from webhook_state where is_condemned`,
-    ({ length }) => length === 1,
-  );
-  // It is frozen in the middle of its switch-off, and the database ends the transaction.
+  // The worker is frozen in the transaction that disables the webhook; the database ends that transaction.
+  await begun;
   await first.stop();
+  const terminated = () => sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and state = 'idle in transaction'`;
+  await until(terminated, ({ length }) => length === 1);
   assert.deepEqual(await deliveriesOf(engine), { pending: 0, failed: 1, successful: 0 });
   assert.deepEqual(await webhookOf(engine, webhookId), { isActive: true, epoch: 0, entries: 0 });
 

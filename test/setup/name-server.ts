@@ -144,14 +144,18 @@ export const startNameServer = async ({ overTcp = false } = {}): Promise<NameSer
   let socket: Socket;
   do socket = createSocket({ type: 'udp4', recvBufferSize: 4 * 1024 * 1024 });
   while (!(await bound(socket, overTcp ? await listenForTcp(answerTo) : 0)));
+  const delayed = new Set<NodeJS.Timeout>();
   socket.on('message', (packet, { port, address }) => {
     const said = answerTo(packet, 'UDP');
     if (said === undefined) return;
     const send = () => socket.send(said.answer, port, address);
     if (said.afterMs === 0) send();
-    else setTimeout(send, said.afterMs).unref();
+    else delayed.add(setTimeout(send, said.afterMs).unref());
   });
-  after(() => void socket.close());
+  after(() => {
+    for (const timer of delayed) clearTimeout(timer);
+    socket.close();
+  });
   return { address: `127.0.0.1:${socket.address().port}`, asked, say: (next) => void (say = next) };
 };
 

@@ -1,0 +1,39 @@
+/** The files that worker processes share among them: each takes the next one that no other has claimed. */
+import { openSync, closeSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A file that takes longer does not end. */
+export const FILE_TIMEOUT_MS = 300_000;
+
+const NAME = 'HALCYON_TEST_QUEUE';
+
+/** `claims`: an empty folder. `limit`: how many files one process takes at most. */
+type Queue = { files: readonly string[]; claims: string; limit: number };
+
+/** Returns the environment that a worker process needs. */
+export function writeQueue(queue: Queue): NodeJS.ProcessEnv {
+  return { [NAME]: JSON.stringify(queue) };
+}
+
+/** Creating a file with `wx` fails where it exists, so one process of all gets it. */
+function claim(path: string): boolean {
+  try {
+    closeSync(openSync(path, 'wx'));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** Yields files, claimed one at a time, until none is left or this process has had its share. */
+export function* takeFiles(): Generator<string> {
+  const { files, claims, limit } = JSON.parse(process.env[NAME] ?? '') as Queue;
+  let taken = 0;
+  for (const [index, file] of files.entries()) {
+    if (taken === limit) return;
+    if (!claim(join(claims, String(index)))) continue;
+    taken += 1;
+    yield file;
+  }
+}
