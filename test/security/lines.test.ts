@@ -1,10 +1,10 @@
-/** The table of what must hold is true of this tree: its tests exist, and what it says is guarded is sabotaged. */
+/** The table of what must hold is true of this tree: its tests exist, and what it says is guarded has mutations. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { readPatch } from '../sabotage/patch.ts';
+import { readPatch } from '../mutations/patch.ts';
 import { lines } from './lines.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -35,16 +35,16 @@ const canBe = (inSource: string, name: string): boolean => {
   return new RegExp(`^${parts.join('.+')}$`, 's').test(name);
 };
 
-for (const { line, clause, tests, sabotage = [], guards, later } of clauses) {
+for (const { line, clause, tests, mutations = [], guards, later } of clauses) {
   test(`${line}: ${clause}`, async () => {
     assert.ok(tests.length > 0 || later !== undefined, 'a test shows it, or it says when one will');
     for (const named of tests) {
       const [file, name] = halves(named);
       assert.ok((await namesOf(file)).includes(name), `There is no test ${named}`);
     }
-    if (guards !== undefined) assert.notEqual(sabotage.length, 0, `it guards a ${guards}: a sabotage must be noticed`);
-    for (const patch of sabotage) {
-      const { testFile, testName } = readPatch(await readFile(join(ROOT, `test/sabotage/${patch}.patch`), 'utf8'));
+    if (guards !== undefined) assert.notEqual(mutations.length, 0, `it guards a ${guards}: a mutation must be caught`);
+    for (const patch of mutations) {
+      const { testFile, testName } = readPatch(await readFile(join(ROOT, `test/mutations/${patch}.patch`), 'utf8'));
       const names = await namesOf(testFile);
       assert.ok(
         names.some((name) => canBe(name, testName)),

@@ -11,7 +11,7 @@ export const browser: readonly Clause[] = [
       'test/browser/authorize.test.ts > a client whose callback passes on to a third origin is reached',
     ],
     guards: 'code',
-    sabotage: ['question-in-a-frame', 'form-action-without-target'],
+    mutations: ['question-in-a-frame', 'form-action-without-target'],
   },
   {
     clause: 'no-referrer, no-store, nosniff',
@@ -22,7 +22,7 @@ export const browser: readonly Clause[] = [
       'test/security/logo.test.ts > a logo opened by itself can do nothing',
     ],
     guards: 'secret',
-    sabotage: ['address-sent-as-referrer', 'logo-not-sandboxed'],
+    mutations: ['address-sent-as-referrer', 'logo-not-sandboxed'],
   },
   {
     clause: 'two tabs and two clients at once, double click, back button',
@@ -43,7 +43,7 @@ export const browser: readonly Clause[] = [
       'test/security/registration.test.ts > a session is worth nothing to another site',
     ],
     guards: 'code',
-    sabotage: ['cross-site-form-taken', 'form-from-nowhere-taken', 'session-registers-from-elsewhere'],
+    mutations: ['cross-site-form-taken', 'form-from-nowhere-taken', 'session-registers-from-elsewhere'],
   },
   {
     clause: 'plus a nonce per transaction',
@@ -53,7 +53,7 @@ export const browser: readonly Clause[] = [
       'test/security/password-change.test.ts > a form without the nonce of this session changes nothing',
     ],
     guards: 'code',
-    sabotage: ['nonce-not-checked', 'form-without-nonce'],
+    mutations: ['nonce-not-checked', 'form-without-nonce'],
   },
   {
     clause: 'session id changes at sign-in, sign-out kills it',
@@ -63,7 +63,7 @@ export const browser: readonly Clause[] = [
       'test/security/sign-in.test.ts > on https the cookie is bound to the host',
     ],
     guards: 'secret',
-    sabotage: ['session-outlives-the-next', 'sign-out-in-name-only'],
+    mutations: ['session-outlives-the-next', 'sign-out-in-name-only'],
   },
   {
     clause: 'everything from a client or user is escaped',
@@ -74,7 +74,7 @@ export const browser: readonly Clause[] = [
       'test/security/authorize.test.ts > a refused address is shown with what differs, and what is registered is not',
     ],
     guards: 'secret',
-    sabotage: ['markup-not-escaped'],
+    mutations: ['markup-not-escaped'],
   },
   {
     clause: 'prefetch and HEAD on /authorize change nothing',

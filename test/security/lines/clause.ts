@@ -4,10 +4,10 @@ export type Clause = {
   clause: string;
   /** `<file> > <name>`; the name as it stands in the source, with what a template leaves open. */
   tests: readonly string[];
-  /** What somebody would have if it did not hold: then a sabotage of it must be noticed. */
+  /** What an attacker gains where the clause does not hold: then a mutation that breaks it must be caught. */
   guards?: 'secret' | 'code' | 'redirect';
-  /** Names of patches in test/sabotage, without their ending. */
-  sabotage?: readonly string[];
+  /** Names of patches in test/mutations, without their ending. */
+  mutations?: readonly string[];
   /** What of it is proved elsewhere or not yet, and why. */
   later?: string;
 };

@@ -9,7 +9,7 @@ export const clients: readonly Clause[] = [
       'test/clients/walks.test.ts > ${library} walks the whole flow ${kinds[method]}',
     ],
     guards: 'secret',
-    sabotage: ['any-secret-is-right'],
+    mutations: ['any-secret-is-right'],
   },
   {
     clause: 'both at once refused',
@@ -19,7 +19,7 @@ export const clients: readonly Clause[] = [
       'test/journeys/oauth-errors.test.ts > /token with ${what} is ${error}',
     ],
     guards: 'secret',
-    sabotage: ['two-secrets-taken'],
+    mutations: ['two-secrets-taken'],
   },
   {
     clause: 'unknown client and wrong secret are indistinguishable in body and in time',
@@ -32,7 +32,7 @@ export const clients: readonly Clause[] = [
       'test/security/sign-in.test.ts > an unknown address and a wrong password get the same page, with the address kept',
     ],
     guards: 'secret',
-    sabotage: ['unknown-client-told-apart', 'unknown-account-answers-at-once'],
+    mutations: ['unknown-client-told-apart', 'unknown-account-answers-at-once'],
   },
   {
     clause: 'a confidential client needs its secret on refresh and revoke too',
@@ -42,7 +42,7 @@ export const clients: readonly Clause[] = [
       'test/security/revoke.test.ts > a confidential client needs its secret, also to revoke',
     ],
     guards: 'secret',
-    sabotage: [
+    mutations: [
       'confidential-client-without-secret',
       'refresh-token-of-another-client',
       'revoke-ends-refresh-token-of-others',
@@ -60,7 +60,7 @@ export const clients: readonly Clause[] = [
       'test/journeys/oauth.test.ts > of two secrets each works for as long as it is meant to',
     ],
     guards: 'secret',
-    sabotage: ['old-secret-never-ends', 'oldest-secret-goes-on', 'older-secret-lives-on', 'secret-replaced-twice'],
+    mutations: ['old-secret-never-ends', 'oldest-secret-goes-on', 'older-secret-lives-on', 'secret-replaced-twice'],
   },
   {
     clause: 'guessing is throttled without locking out the owner, and counters survive a restart',
@@ -76,7 +76,7 @@ export const clients: readonly Clause[] = [
       'test/security/throttle.test.ts > the count holds across processes and restarts',
     ],
     guards: 'secret',
-    sabotage: [
+    mutations: [
       'guessing-not-slowed',
       'device-not-proved',
       'device-for-ever',
@@ -96,6 +96,6 @@ export const clients: readonly Clause[] = [
       'test/security/client-auth.test.ts > what a caller says of its address counts for nothing without a trusted proxy',
     ],
     guards: 'secret',
-    sabotage: ['forwarded-address-believed'],
+    mutations: ['forwarded-address-believed'],
   },
 ];

@@ -5,7 +5,7 @@ export const codes: readonly Clause[] = [
     clause: '29 s works, 31 s does not (injected clock)',
     tests: ['test/security/codes.test.ts > a code works after 29 seconds and not after 31'],
     guards: 'code',
-    sabotage: ['code-never-expires'],
+    mutations: ['code-never-expires'],
   },
   {
     clause: '50 parallel redemptions over two processes give exactly one 200',
@@ -14,7 +14,7 @@ export const codes: readonly Clause[] = [
       'test/security/codes.test.ts > fifty parallel redemptions of one code give exactly one 200',
     ],
     guards: 'code',
-    sabotage: ['code-used-twice'],
+    mutations: ['code-used-twice'],
   },
   {
     clause:
@@ -27,7 +27,7 @@ export const codes: readonly Clause[] = [
       'test/security/model.test.ts > whatever clients and people do, in whatever order, every token opens what it should and nothing else',
     ],
     guards: 'code',
-    sabotage: ['reused-code-ends-nothing', 'code-of-another-client'],
+    mutations: ['reused-code-ends-nothing', 'code-of-another-client'],
   },
   {
     clause: 'a wrong client or verifier does not burn it',
@@ -37,7 +37,7 @@ export const codes: readonly Clause[] = [
       'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
     ],
     guards: 'code',
-    sabotage: ['wrong-verifier-burns-the-code'],
+    mutations: ['wrong-verifier-burns-the-code'],
   },
   {
     clause: 'PKCE S256, wrong/missing verifier, verifier without challenge, `plain` refused',
@@ -52,7 +52,7 @@ export const codes: readonly Clause[] = [
       'src/oauth/pkce.test.ts > a challenge goes with S256 and a method goes with a challenge',
     ],
     guards: 'code',
-    sabotage: [
+    mutations: [
       'verifier-not-asked',
       'challenge-not-demanded',
       'public-code-without-challenge',

@@ -16,7 +16,7 @@ export const protocol: readonly Clause[] = [
     clause: 'a store token cannot publish',
     tests: ['test/journeys/publish.test.ts > a store token cannot publish'],
     guards: 'secret',
-    sabotage: ['foreign-events-published', 'app-token-is-the-platform'],
+    mutations: ['foreign-events-published', 'app-token-is-the-platform'],
   },
   {
     clause: "an app does not see another app's `encryption_key`",
@@ -26,7 +26,7 @@ export const protocol: readonly Clause[] = [
       'test/journeys/pages.test.ts > a member who is no owner sees no key',
     ],
     guards: 'secret',
-    sabotage: ['key-shown-to-other-apps', 'key-shown-to-members'],
+    mutations: ['key-shown-to-other-apps', 'key-shown-to-members'],
   },
   {
     clause: 'idempotency answers never cross clients',
@@ -35,7 +35,7 @@ export const protocol: readonly Clause[] = [
       'test/security/idempotency.test.ts > an answer is not given again to who no longer reaches the store',
     ],
     guards: 'secret',
-    sabotage: ['idempotency-of-everybody', 'idempotency-before-admission'],
+    mutations: ['idempotency-of-everybody', 'idempotency-before-admission'],
   },
   {
     clause: 'registration is closed to strangers',
@@ -46,7 +46,7 @@ export const protocol: readonly Clause[] = [
       'test/security/registration-open.test.ts > anybody may register twenty clients, refused ones not counted, and then one each three minutes',
     ],
     guards: 'redirect',
-    sabotage: ['strangers-register', 'app-token-registers', 'registration-token-for-ever'],
+    mutations: ['strangers-register', 'app-token-registers', 'registration-token-for-ever'],
   },
   {
     clause: 'logos are never fetched from elsewhere',
@@ -65,7 +65,7 @@ export const protocol: readonly Clause[] = [
       'test/security/protocol.test.ts > no refusal repeats what was sent',
     ],
     guards: 'secret',
-    sabotage: ['secret-as-a-name-said-again', 'secret-for-everybody-to-see'],
+    mutations: ['secret-as-a-name-said-again', 'secret-for-everybody-to-see'],
   },
   {
     clause: '`error_description` stays in its character set',

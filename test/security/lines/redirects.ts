@@ -8,14 +8,14 @@ export const redirects: readonly Clause[] = [
       'test/security/codes.test.ts > redirect_uri is required at the token endpoint and is the same octet for octet',
     ],
     guards: 'redirect',
-    sabotage: ['redirect-by-prefix', 'other-redirect-at-token'],
+    mutations: ['redirect-by-prefix', 'other-redirect-at-token'],
   },
   {
     clause:
       'a corpus of look-alikes refused (added path, query, fragment, user-info `@@`, case, trailing slash, `..;/`, percent variants, backslash, tab, IDN)',
     tests: ['test/security/redirects.test.ts > a look-alike is a 400 page without Location: ${JSON.stringify(uri)}'],
     guards: 'redirect',
-    sabotage: ['redirect-by-prefix'],
+    mutations: ['redirect-by-prefix'],
   },
   {
     clause: 'loopback port freedom only for 127.0.0.1/[::1] of public clients',
@@ -27,7 +27,7 @@ export const redirects: readonly Clause[] = [
       'src/oauth/redirect-uri.test.ts > localhost has no free port: a resolver may lead it elsewhere',
     ],
     guards: 'redirect',
-    sabotage: ['loopback-path-free', 'loopback-port-free-for-all'],
+    mutations: ['loopback-path-free', 'loopback-port-free-for-all'],
   },
   {
     clause: 'registration refuses `http:` beyond loopback, `javascript:`, `data:`, wildcards, fragments',
@@ -38,7 +38,7 @@ export const redirects: readonly Clause[] = [
       'test/security/client-pages.test.ts > a changed form that is refused saves nothing',
     ],
     guards: 'redirect',
-    sabotage: ['redirect-address-not-judged'],
+    mutations: ['redirect-address-not-judged'],
   },
   {
     clause: 'unknown client or bad redirect → 400 page without Location',
@@ -47,7 +47,7 @@ export const redirects: readonly Clause[] = [
       'test/security/redirects.test.ts > broken text before the address is trusted is a page',
     ],
     guards: 'redirect',
-    sabotage: ['redirect-by-prefix', 'second-address-overlooked'],
+    mutations: ['redirect-by-prefix', 'second-address-overlooked'],
   },
   {
     clause: 'what GET checked POST checks again',
@@ -57,7 +57,7 @@ export const redirects: readonly Clause[] = [
       'test/security/authorize.test.ts > who left the store while the approval was under way grants nothing',
     ],
     guards: 'redirect',
-    sabotage: ['redirect-by-prefix', 'membership-not-held'],
+    mutations: ['redirect-by-prefix', 'membership-not-held'],
   },
   {
     clause: '`state` comes back byte-exact (UTF-8, `+`, 4 KB, `&error=`)',
@@ -69,7 +69,7 @@ export const redirects: readonly Clause[] = [
       'test/browser/authorize.test.ts > from the client, through sign-in and consent, back to the client',
     ],
     guards: 'code',
-    sabotage: ['state-trimmed', 'broken-state-sent-back'],
+    mutations: ['state-trimmed', 'broken-state-sent-back'],
   },
   {
     clause: 'after a credential POST 303, never 307',
@@ -78,7 +78,7 @@ export const redirects: readonly Clause[] = [
       'test/security/password-reset.test.ts > the link goes to the owner, leads in once, signs in and ends every session',
     ],
     guards: 'secret',
-    sabotage: ['password-sent-on'],
+    mutations: ['password-sent-on'],
   },
   {
     clause: '`return_to` only same-origin paths',
@@ -88,6 +88,6 @@ export const redirects: readonly Clause[] = [
       'src/accounts/return-path.test.ts > whatever passes leads nowhere but here',
     ],
     guards: 'redirect',
-    sabotage: ['return-to-another-host'],
+    mutations: ['return-to-another-host'],
   },
 ];

@@ -13,7 +13,7 @@ export const tokens: readonly Clause[] = [
       'src/mail/mailer.test.ts > the log says that a mail failed, and nothing of what is in it',
     ],
     guards: 'secret',
-    sabotage: [
+    mutations: [
       'token-stored-as-it-is',
       'session-stored-as-it-is',
       'key-not-encrypted',
@@ -29,7 +29,7 @@ export const tokens: readonly Clause[] = [
       'test/security/introspect.test.ts > a token is inactive the moment it expires',
     ],
     guards: 'secret',
-    sabotage: ['bearer-never-expires'],
+    mutations: ['bearer-never-expires'],
   },
   {
     clause: 'expired → the exact body',
@@ -45,7 +45,7 @@ export const tokens: readonly Clause[] = [
       'test/security/two-ways.test.ts > an access token in the body alone is nobody',
     ],
     guards: 'secret',
-    sabotage: ['token-in-the-body-ignored', 'token-in-the-query-ignored'],
+    mutations: ['token-in-the-body-ignored', 'token-in-the-query-ignored'],
   },
   {
     clause: '50 parallel refreshes → no 500',
@@ -63,7 +63,7 @@ export const tokens: readonly Clause[] = [
       'test/security/refresh.test.ts > a scope that is refused rotates nothing',
     ],
     guards: 'secret',
-    sabotage: ['refresh-widens-the-scope'],
+    mutations: ['refresh-widens-the-scope'],
   },
   {
     clause: 'a token for store A reaches nothing of store B (a matrix over every link and every method)',
@@ -76,7 +76,7 @@ export const tokens: readonly Clause[] = [
       'test/security/tenancy.test.ts > a person of another store who is signed in meets nothing either',
     ],
     guards: 'secret',
-    sabotage: ['store-of-somebody-else-reached', 'webhook-of-somebody-else', 'store-of-somebody-else'],
+    mutations: ['store-of-somebody-else-reached', 'webhook-of-somebody-else', 'store-of-somebody-else'],
   },
   {
     clause:
@@ -93,7 +93,7 @@ export const tokens: readonly Clause[] = [
       'test/security/bearer.test.ts > a platform token ends with the trust in its client',
     ],
     guards: 'secret',
-    sabotage: [
+    mutations: [
       'bearer-of-a-revoked-grant',
       'bearer-of-a-disabled-user',
       'membership-not-asked',

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { readCatalogue } from './catalogue.ts';
+import { greenFault, redFault, runTasks, type Judge, type Try } from './prove.ts';
+import type { Task } from './task.ts';
+
+const TEST_FILE = 'src/delivery/message/sign.test.ts';
+const TEST_NAME = 'a webhook-id differs by event, by webhook and by the random part';
+const GREEN: Task = { testFile: TEST_FILE, testName: TEST_NAME };
+
+const folder = await mkdtemp(join(tmpdir(), 'halcyon-mutations-'));
+after(() => rm(folder, { recursive: true }));
+
+let made = 0;
+/** A mutation that replaces a line of the unit by another. */
+const replacing = async (line: string, instead: string, testName = TEST_NAME): Promise<Task> => {
+  const patch = join(folder, `${(made += 1)}.patch`);
+  const text = [
+    `# must fail: ${TEST_FILE} > ${testName}`,
+    '# guards: nothing; it tries the harness.',
+    'diff --git a/src/delivery/message/sign.ts b/src/delivery/message/sign.ts',
+    '--- a/src/delivery/message/sign.ts',
+    '+++ b/src/delivery/message/sign.ts',
+    '@@ -1,1 +1,1 @@',
+    `-${line}`,
+    `+${instead}`,
+    '',
+  ];
+  await writeFile(patch, text.join('\n'));
+  return { testFile: TEST_FILE, testName, patch };
+};
+
+const FIRST_LINE = '/** Signatures over the very bytes that are sent. */';
+const ID_LINE = '  `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;';
+const noticed = () => replacing(ID_LINE, '  `msg_${eventId.toString(36)}_${nonce.toString(36)}`;');
+const unnoticed = () => replacing(FIRST_LINE, '/** Changed. */');
+
+const triesOf = async (tasks: readonly Task[], judge: Judge = redFault): Promise<(readonly Try[])[]> => {
+  const tries = new Map<Task, readonly Try[]>();
+  await runTasks(tasks, judge, (task, all) => tries.set(task, all));
+  return tasks.map((task) => tries.get(task) ?? []);
+};
+const faultsOf = (tries: readonly Try[] | undefined) => tries?.map(({ fault }) => fault);
+
+test('every mutation can be applied', () => {
+  const faults = readCatalogue().flatMap(({ name, fault }) => (fault === undefined ? [] : [`${name}: ${fault}`]));
+  assert.deepEqual(faults, []);
+});
+
+test('a mutation is caught where its test fails by itself; any other is tried twice and refused', async () => {
+  const cases: readonly (readonly [Task, RegExp])[] = [
+    [await unnoticed(), /passes \(passed\): nothing guards/],
+    [await replacing(FIRST_LINE, 'const = 1;'), /alone and was "src/],
+    [await replacing(FIRST_LINE, 'throw new Error("stop");'), /alone and was "src/],
+    [await replacing('/** A line that is not there. */', ''), /no longer applies/],
+    [await replacing(FIRST_LINE, '', 'no such test'), /alone and was empty/],
+    [await replacing(FIRST_LINE, 'process.exit();'), /its process ended/],
+  ];
+  const [caught, ...refused] = await triesOf([await noticed(), ...cases.map(([task]) => task)]);
+  assert.deepEqual(faultsOf(caught), [undefined]);
+  for (const [index, [, expected]] of cases.entries()) {
+    assert.equal(refused[index]?.length, 2);
+    for (const fault of faultsOf(refused[index]) ?? []) assert.match(fault ?? '', expected);
+  }
+});
+
+test('tests that share a process have the code of their own task', async () => {
+  const tasks = [await noticed(), { ...GREEN }, await noticed(), { ...GREEN }];
+  const judge: Judge = (task, observed) => (task.patch === undefined ? greenFault : redFault)(task, observed);
+  const tries = await triesOf(tasks, judge);
+  assert.deepEqual(tries.map(faultsOf), [[undefined], [undefined], [undefined], [undefined]]);
+});
+
+test('a test is a witness where it runs alone and passes', async () => {
+  const [passing, unknown] = await triesOf([GREEN, { testFile: TEST_FILE, testName: 'no such test' }], greenFault);
+  assert.deepEqual(faultsOf(passing), [undefined]);
+  assert.match(faultsOf(unknown)?.at(-1) ?? '', /alone and was empty/);
+});

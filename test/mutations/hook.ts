@@ -1,0 +1,50 @@
+/**
+ * Mutates code while Node.js loads it (`node --import`), so that no copy of the tree is needed.
+ *
+ * A process with one task mutates what it loads, and so do the programs that it starts. With several tasks each has module
+ * instances of its own: the query `?task=<index>` of a test file's URL is passed on to all that it imports from this tree.
+ * `node:test` is replaced by only.ts, which runs the test that the task names and leaves out the others.
+ */
+import { readFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { mutate, readPatch, type Mutation } from './patch.ts';
+import { readTasks } from './task.ts';
+
+const ROOT = pathToFileURL(`${join(import.meta.dirname, '../..')}/`).href;
+const HERE = pathToFileURL(`${import.meta.dirname}/`).href;
+const ONLY = new URL('only.ts', HERE).href;
+const INSTALLED = `${ROOT}node_modules/`;
+
+const tasks = readTasks();
+const mutations = tasks.map(({ patch }): Mutation | undefined =>
+  patch === undefined ? undefined : readPatch(readFileSync(resolve(import.meta.dirname, patch), 'utf8')),
+);
+
+function isOurs(url: string | undefined): url is string {
+  return url !== undefined && url.startsWith(ROOT) && !url.startsWith(INSTALLED);
+}
+
+function taskIndexOf(url: string): string | null {
+  return new URL(url).searchParams.get('task');
+}
+
+registerHooks({
+  resolve: (specifier, context, next) => {
+    const { parentURL } = context;
+    if (!isOurs(parentURL) || parentURL.startsWith(HERE)) return next(specifier, context);
+    const resolved = specifier === 'node:test' ? { url: ONLY, shortCircuit: true } : next(specifier, context);
+    const task = taskIndexOf(parentURL);
+    if (task === null || !isOurs(resolved.url)) return resolved;
+    return { ...resolved, url: `${resolved.url}?task=${task}` };
+  },
+  load: (url, context, next) => {
+    if (!isOurs(url)) return next(url, context);
+    const mutation = mutations[Number(taskIndexOf(url) ?? 0)];
+    const path = fileURLToPath(url);
+    if (mutation === undefined || path !== fileURLToPath(ROOT + mutation.target)) return next(url, context);
+    const source = mutate(readFileSync(path, 'utf8'), mutation);
+    return { format: 'module-typescript', source, shortCircuit: true };
+  },
+});

@@ -1,0 +1,57 @@
+/** What came of each mutation on the tree as it is: kept in a file, so that a stopped run is continued. */
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { hashTree } from '../runner/passed.ts';
+import type { Try } from './prove.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const FILE = join(ROOT, 'node_modules/.cache/halcyon/mutations.jsonl');
+
+/** `flickers`: it was caught, or its test passed without it, at the second try only. */
+export type Result = { name: string; verdict: 'caught' | 'flickers' | 'missed'; tries: readonly Try[] };
+
+const secondsOf = ({ tries }: Result): string => tries.map(({ seconds }) => `${seconds.toFixed(1)} s`).join(' and ');
+const faultOf = ({ tries }: Result): string => tries.find(({ fault }) => fault !== undefined)?.fault ?? '';
+
+const lineOf = (result: Result): string =>
+  `${result.verdict.padEnd(8)} ${result.name} (${secondsOf(result)})${result.verdict === 'caught' ? '' : `: ${faultOf(result)}`}`;
+
+/** The first line of the file is the tree that the others are about. */
+function readKept(tree: string): Result[] {
+  if (!existsSync(FILE)) return [];
+  const [first, ...lines] = readFileSync(FILE, 'utf8').split('\n');
+  return first === tree ? lines.filter(Boolean).map((line) => JSON.parse(line) as Result) : [];
+}
+
+export function openResults() {
+  const tree = hashTree();
+  const kept = new Map(readKept(tree).map((result) => [result.name, result]));
+  mkdirSync(dirname(FILE), { recursive: true });
+  if (kept.size === 0) writeFileSync(FILE, `${tree}\n`);
+  return {
+    /** Whether it was caught before; what was missed or flickered is tried again. */
+    has: (name: string): boolean => kept.get(name)?.verdict === 'caught',
+    add: (result: Result): void => {
+      kept.set(result.name, result);
+      appendFileSync(FILE, `${JSON.stringify(result)}\n`);
+      console.log(lineOf(result));
+    },
+    of: (names: readonly string[]): Result[] => names.flatMap((name) => kept.get(name) ?? []),
+  };
+}
+
+const SLOWEST = 5;
+const timeOf = ({ tries }: Result): number => tries.reduce((sum, { seconds }) => sum + seconds, 0);
+
+/** Prints how many came to what, the slowest, and each that was not simply caught. */
+export function printTable(results: readonly Result[]): void {
+  const rows = (['caught', 'flickers', 'missed'] as const).map((verdict) => {
+    const those = results.filter((result) => result.verdict === verdict);
+    const seconds = those.reduce((sum, result) => sum + timeOf(result), 0);
+    return { verdict, mutations: those.length, seconds: Math.round(seconds) };
+  });
+  console.table(rows);
+  const slowest = results.toSorted((a, b) => timeOf(b) - timeOf(a)).slice(0, SLOWEST);
+  console.log(`Slowest: ${slowest.map((result) => `${result.name} ${secondsOf(result)}`).join(', ')}`);
+  for (const result of results) if (result.verdict !== 'caught') console.log(lineOf(result));
+}

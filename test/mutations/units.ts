@@ -1,0 +1,26 @@
+/** Which tests need nothing but the modules that they import, so that many of them may share a process. */
+import { join } from 'node:path';
+import { readTree } from '../architecture/tree.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const FOLDERS = ['src', 'packages', 'test'];
+/** The driver is mended while it is loaded, once a process; programs that a test starts load modules by themselves. */
+const SHARED_STATE = new Set(['src/database/driver.ts', 'node:child_process', 'node:worker_threads']);
+
+/** Returns a predicate of test files: whether no module that the file imports, however far away, is or starts a process. */
+export async function unitFiles(): Promise<(testFile: string) => boolean> {
+  const trees = await Promise.all(FOLDERS.map((folder) => readTree(ROOT, folder)));
+  const imports = new Map(
+    trees
+      .flat()
+      .map(({ path, imports: all }) => [
+        path,
+        all.filter(({ isTypeOnly }) => !isTypeOnly).map(({ specifier, target }) => target ?? specifier),
+      ]),
+  );
+  return (testFile) => {
+    const reached = new Set([testFile]);
+    for (const path of reached) for (const next of imports.get(path) ?? []) reached.add(next);
+    return imports.has(testFile) && reached.isDisjointFrom(SHARED_STATE);
+  };
+}
