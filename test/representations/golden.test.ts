@@ -1,6 +1,7 @@
 /**
- * Every resource in every format, as it was looked at and found right: test/representations/golden/. After a change that is
- * meant, `UPDATE_GOLDEN=1` with the command for one file writes them anew; look at the difference before you commit it.
+ * Every resource in every format, as reviewed: test/representations/golden/. Wording stands apart from structure, in
+ * api.words.golden and pages.words.golden, so that a changed sentence changes one line of one file. After an intended
+ * change `UPDATE_GOLDEN=1` with the command for one file writes them anew; review the difference before you commit it.
  */
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -126,7 +127,34 @@ const settled = (text: string): string =>
 
 const session = { Cookie: house.browser.cookie() ?? '' };
 
-const answerOf = async ({ path, method = 'GET', token, body }: Asked, accept: string): Promise<string> => {
+const assertGolden = async (name: string, text: string): Promise<void> => {
+  const file = join(FOLDER, `${name}.golden`);
+  if (isUpdate) {
+    await mkdir(FOLDER, { recursive: true });
+    await writeFile(file, text);
+  }
+  assert.equal(text, await readFile(file, 'utf8'));
+};
+
+/** Two words with a blank between them, and not a list of identifiers such as a scope. */
+const isWording = (text: string): boolean =>
+  /\p{L}[\p{L},;:.’']* [“(]?\p{L}/u.test(text) && !/^[a-z_\d ]+_[a-z_\d ]*$/.test(text);
+
+type Take = (text: string) => string;
+
+const withoutWordingInJson = (value: unknown, take: Take): unknown => {
+  if (typeof value === 'string') return take(value);
+  if (Array.isArray(value)) return value.map((item) => withoutWordingInJson(item, take));
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withoutWordingInJson(item, take)]));
+};
+
+const withoutWordingInMarkup = (markup: string, take: Take): string =>
+  markup
+    .replaceAll(/(?<=>)[^<>]+(?=<)/g, (text) => take(text))
+    .replaceAll(/(?<= (?:title|aria-label|alt|placeholder|content)=")[^"]+(?=")/g, (text) => take(text));
+
+const answerApart = async ({ path, method = 'GET', token, body }: Asked, accept: string) => {
   const isSessions =
     accept === 'text/html' && method === 'GET' && token !== tokens.platform && token !== tokens.neighbour;
   const response = await house.call(method, path, {
@@ -139,23 +167,56 @@ const answerOf = async ({ path, method = 'GET', token, body }: Asked, accept: st
       ...(token === null && accept !== 'text/html' && { Cookie: '-' }),
     },
   });
+  const words: string[] = [];
+  const take: Take = (text) => {
+    if (!isWording(text)) return text;
+    words.push(text.trim().replaceAll(/\s+/g, ' '));
+    return '…';
+  };
   const type = response.headers.get('content-type');
   const link = response.headers.get('link');
   const head = [`${response.status} ${type}`, ...(link === null ? [] : [`Link: ${link}`])].join('\n');
   const text = settled(await response.text());
-  return `${head}\n\n${accept.endsWith('json') ? JSON.stringify(JSON.parse(text), null, 2) : text}\n`;
+  const structure = accept.endsWith('json')
+    ? JSON.stringify(withoutWordingInJson(JSON.parse(text), take), null, 2)
+    : withoutWordingInMarkup(text, take);
+  return { structure: `${withoutWordingInMarkup(head, take)}\n\n${structure}\n`, words };
+};
+
+const answers = new Map<string, Promise<{ structure: string; words: string[] }>>();
+
+/** The answer with an ellipsis for each piece of wording, and the wording in the order of its places. */
+const answerIn = (name: string, asked: Asked, accept: string) => {
+  const key = `${name} ${accept}`;
+  const answered = answers.get(key) ?? answerApart(asked, accept);
+  answers.set(key, answered);
+  return answered;
 };
 
 for (const [name, asked] of Object.entries(resources)) {
   for (const [suffix, accept] of Object.entries(formats)) {
-    test(`${name} as ${accept} is as it was found right`, async () => {
-      const answer = await answerOf(asked, accept);
-      const file = join(FOLDER, `${name}.${suffix}.golden`);
-      if (isUpdate) {
-        await mkdir(FOLDER, { recursive: true });
-        await writeFile(file, answer);
-      }
-      assert.equal(answer, await readFile(file, 'utf8'));
+    test(`${name} as ${accept} is as reviewed`, async () => {
+      const { structure } = await answerIn(name, asked, accept);
+      await assertGolden(`${name}.${suffix}`, structure);
     });
   }
+}
+
+const surfaces = { api: [formats.hal, formats.xml, formats.siren], pages: [formats.html] };
+
+for (const [surface, accepts] of Object.entries(surfaces)) {
+  test(`the wording of the ${surface} is as reviewed`, async () => {
+    const known = new Set<string>();
+    const lines: string[] = [];
+    for (const [name, asked] of Object.entries(resources)) {
+      for (const accept of accepts) {
+        const { words } = await answerIn(name, asked, accept);
+        for (const text of words) {
+          if (!known.has(text)) lines.push(`${name}: ${text}`);
+          known.add(text);
+        }
+      }
+    }
+    await assertGolden(`${surface}.words`, `${lines.join('\n')}\n`);
+  });
 }
