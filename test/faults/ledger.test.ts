@@ -74,6 +74,14 @@ test('who is reset on a used connection sends the attempt once more, and not twi
   assert.equal(afterAnother.duplicates().length, 1);
 });
 
+test('an attempt that begins anew after a fault may be sent once more as well', () => {
+  const reset = { status: 0 };
+  const ledger = ledgerOf(arrival('l1', 1_000, reset), arrival('l1', 3_000, reset), arrival('l1', 3_210));
+  assert.equal(ledger.unexplained(NOTHING).length, 1);
+  ledger.fault('l1', 'cut', 1_300);
+  assert.deepEqual(ledger.unexplained(NOTHING), []);
+});
+
 test('a hang-up is known by a fault of its life or by what it said, and by nothing else', () => {
   const atMs = 5_000;
   const hangUp = arrival('l1', atMs - 100, { ...IN_FLIGHT, hungUpMs: atMs });

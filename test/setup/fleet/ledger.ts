@@ -19,8 +19,8 @@ export type Arrival = {
 /** When a life was hurt, and what may be sent again because of it: killed, frozen, or cut off from the database. */
 export type Fault = { life: string; atMs: number; what: string };
 
-/** Two arrivals of one delivery, one after the other. */
-export type Duplicate = { again: Arrival; before: Arrival };
+/** Two arrivals of one delivery, one after the other. `tooMuchAfter` is the one before them where only because of it `again` is too much. */
+export type Duplicate = { again: Arrival; before: Arrival; tooMuchAfter?: Arrival };
 
 const LIFE = /^(l\d+)-webhook-attempt$/;
 
@@ -50,6 +50,10 @@ const ONE_FAULT_MS = 1_000;
 /** An arrival as the record of its attempt is called. */
 export const nameOf = ({ life, delivery, attempt }: Pick<Arrival, 'life' | 'delivery' | 'attempt'>): string =>
   [life, delivery, attempt].join(' ');
+
+/** What a sender does at once, and not twice, whose connection had served before and was reset without an answer. */
+const isSentOnceMore = (before: Arrival, again: Arrival): boolean =>
+  before.status === RESET && nameOf(before) === nameOf(again);
 
 export class Ledger {
   readonly arrivals: Arrival[] = [];
@@ -124,11 +128,10 @@ export class Ledger {
         const [previous, before] = [arrivals[at - 1], arrivals[at]];
         if (before === undefined) return [];
         const isRetry = before.status !== 200 && again.attempt > before.attempt;
-        const isSentOnceMore =
-          before.status === RESET &&
-          nameOf(before) === nameOf(again) &&
-          !(previous?.status === RESET && nameOf(previous) === nameOf(before));
-        return isRetry || isSentOnceMore ? [] : [{ again, before }];
+        if (isRetry) return [];
+        if (!isSentOnceMore(before, again)) return [{ again, before }];
+        const isTooMuch = previous !== undefined && isSentOnceMore(previous, before);
+        return isTooMuch ? [{ again, before, tooMuchAfter: previous }] : [];
       }),
     );
   }
@@ -149,12 +152,12 @@ export class Ledger {
 
   /**
    * Duplicates that no fault accounts for: one of the life that sent `before`, no later than `again` came, at which `before`
-   * was in flight, or answered and not among the `recorded`. Judged at the end, because what was on the wire when its sender
-   * was killed arrives a moment after.
+   * was in flight, or answered and not among the `recorded`. An attempt that begins anew after a fault may be sent once more
+   * like any other. Judged at the end, because what was on the wire when its sender was killed arrives a moment after.
    */
   unexplained(recorded: ReadonlySet<string>): Duplicate[] {
     const faults = this.#faultsByLife();
-    return this.duplicates().filter(({ before, again }) => {
+    const isExplained = (before: Arrival, again: Arrival): boolean => {
       const name = nameOf(before);
       // A life that was frozen and has the shard again may send again: what it records is the last of that name.
       const arrivals = this.#byDelivery.get(before.delivery) ?? [];
@@ -163,8 +166,12 @@ export class Ledger {
         before.arrivedMs < atMs + ON_THE_WIRE_MS &&
         again.arrivedMs >= atMs &&
         (before.answeredMs > atMs || !isRecorded);
-      return !(faults.get(before.life)?.some(explains) ?? false);
-    });
+      return faults.get(before.life)?.some(explains) ?? false;
+    };
+    return this.duplicates().filter(
+      ({ before, again, tooMuchAfter }) =>
+        !isExplained(before, again) && !(tooMuchAfter !== undefined && isExplained(tooMuchAfter, before)),
+    );
   }
 
   #faultsByLife(): Map<string, Fault[]> {
