@@ -72,7 +72,7 @@ test('a key that is still needed is not overwritten by a second change', async (
   await openNextKey(folder);
   await promoteNextKey(folder);
   const keys = await open();
-  await assert.rejects(openNextKey(folder), { name: 'Error', message: /secret-key\.old, .* change it again after 20/ });
+  await assert.rejects(openNextKey(folder), { name: 'Error', message: /secret-key\.old.* 20\d\d-/ });
   assert.deepEqual(await open(), keys);
   assert.equal(await readFile(`${path}.old`, 'utf8'), `${old}\n`);
   await open(Date.now() + 26 * HOUR_MS);
@@ -84,6 +84,6 @@ test('a file that holds no key is not replaced by another one', async (t) => {
   await open();
   await rename(path, `${path}.mine`);
   await writeFile(path, 'ab\n');
-  await assert.rejects(open(), { name: 'DatabaseError', message: /secret-key is no secret key of 64 hex digits/ });
+  await assert.rejects(open(), { name: 'DatabaseError', message: /secret-key .*\b64\b/ });
   assert.equal(await readFile(path, 'utf8'), 'ab\n');
 });

@@ -24,7 +24,7 @@ test('zoom is a tree of relations, fields a set of names', () => {
 });
 
 test('a relation that the resource does not have is named, and what is possible', () => {
-  assert.match(messagesOf('zoom=items:colour')[0] ?? '', /"colour" in "items:colour".*item_options, item_category/);
+  assert.match(messagesOf('zoom=items:colour')[0] ?? '', /"colour".*"items:colour".*item_options, item_category/);
   assert.equal(messagesOf('zoom=foo,bar').length, 2);
 });
 

@@ -45,7 +45,7 @@ test('a database that is newer than the code is refused', async (t) => {
   const { sql, folder } = await start(t, { '0001-one.sql': FIRST, '0002-two.sql': 'select 1' });
   await migrate(sql, folder);
   await rm(join(folder, '0002-two.sql'));
-  await assert.rejects(migrate(sql, folder), refusal(/newer than this code: it has 0002-two.sql/));
+  await assert.rejects(migrate(sql, folder), refusal(/newer .*0002-two\.sql/));
 });
 
 test('a changed file is refused, and nothing after it applied', async (t) => {
@@ -53,7 +53,7 @@ test('a changed file is refused, and nothing after it applied', async (t) => {
   await migrate(sql, folder);
   await write('0001-one.sql', `${FIRST} `);
   await write('0002-two.sql', 'create table two ()');
-  await assert.rejects(migrate(sql, folder), refusal(/0001-one.sql was changed after it was applied/));
+  await assert.rejects(migrate(sql, folder), refusal(/0001-one\.sql .*changed/));
   const [row] = await sql`select to_regclass('two') as two`;
   assert.equal(row?.['two'], null);
 });

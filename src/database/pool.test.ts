@@ -133,7 +133,7 @@ test('checkServer is silent about a good server and tells in a line when there i
   );
   await assert.rejects(checkServer(nowhere), (error) => {
     assert.ok(error instanceof DatabaseError);
-    assert.match(error.message, /^PostgreSQL cannot be used: .*ECONNREFUSED.*DATABASE_URL.*$/);
+    assert.match(error.message, /^.*ECONNREFUSED.*DATABASE_URL.*$/);
     assert.ok(isUnavailable(error.cause));
     return true;
   });
@@ -144,8 +144,8 @@ test('what to do is told by what is wrong', async () => {
   const { address } = database;
   assert.ok(address.kind === 'socket');
   for (const [wrong, remedy] of [
-    [{ database: 'nowhere' }, /"nowhere" does not exist\. Make the database \(createdb\)/],
-    [{ user: 'nobody_known' }, /\. See user and password in DATABASE_URL/],
+    [{ database: 'nowhere' }, /"nowhere".*createdb/],
+    [{ user: 'nobody_known' }, /nobody_known.*pg_hba\.conf/],
     [{ directory: '/nowhere' }, /ENOENT.*\. Start the server/],
   ] as const) {
     const pool = openPool({ ...address, ...wrong }, { connections: 1, applicationName: 'test' });

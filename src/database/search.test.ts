@@ -91,10 +91,7 @@ for (const [name, page, isCounted] of pages) {
 
 test('a search that takes too long is refused and says what to change, a plain page comes later', async () => {
   const sleep = (page: Listing) => open(50)(1, page, (tx) => tx`select pg_sleep(5)`);
-  await assert.rejects(sleep(sorted), {
-    status: 400,
-    message: /^This takes longer than 50 ms to find: narrow it down/,
-  });
+  await assert.rejects(sleep(sorted), { status: 400, message: /\b50 ms\b.*\bid\b.*\bdate\b/ });
   await assert.rejects(sleep(plain), { status: 503, headers: { 'Retry-After': '5' } });
 });
 

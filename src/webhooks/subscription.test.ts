@@ -56,15 +56,11 @@ const faulty: [string, Parameters<typeof subscribe>[0], RegExp[]][] = [
   ['an unknown resource in an event is named', { events: ['cart/created'] }, [/"cart\/created"/]],
   ['names from Object.prototype are unknown', { events: ['constructor/created'] }, [/constructor/]],
   ['each unknown event is named', { events: ['a/b', 'transaction/created', 'c'] }, [/"a\/b"/, /"c"/]],
-  [
-    'events of two resources',
-    { events: ['transaction/created', 'customer/created'] },
-    [/"customer\/created" is not of the same resource/],
-  ],
+  ['events of two resources', { events: ['transaction/created', 'customer/created'] }, [/"customer\/created".* same /]],
   [
     'an event of another resource',
     { eventResource: 'customer', events: ['customer/created', 'transaction/created'] },
-    [/"transaction\/created" is not an event of customer/],
+    [/"transaction\/created".* customer$/],
   ],
 ];
 for (const [title, wish, messages] of faulty) {

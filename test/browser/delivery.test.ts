@@ -44,7 +44,7 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
   await open(page, `/webhooks/${warehouse}`);
   await page.getByRole('link', { name: 'Deliveries', exact: true }).first().click();
   await page.getByRole('rowheader').getByRole('link').first().click();
-  assert.match(await textOf(page), /Your endpoint answered 500: something failed in it\. Look into its log/);
+  assert.match(await textOf(page), /Your endpoint answered 500: /);
   await picture(page, 'delivery-pending');
   assert.equal(await page.getByRole('button', { name: 'Send it again' }).count(), 0, 'it is tried again anyway');
 

@@ -63,7 +63,7 @@ test('its types are taken with the module resolution of Node and of bundlers, wi
   const bundler = { module: 'esnext', moduleResolution: 'bundler', lib: ['es2022', 'dom'], types: [] };
   for (const settings of [node, bundler]) assert.equal(await compile(folder, settings, ['consumer.ts']), '');
   await writeFile(join(folder, 'wrong.ts'), use.replace('status : 500', 'code : 500'));
-  assert.match(await compile(folder, node, ['wrong.ts']), /wrong\.ts.*is not assignable to type 'number'/);
+  assert.match(await compile(folder, node, ['wrong.ts']), /wrong\.ts.*TS2322/);
   const all = { module: 'nodenext', types: ['node'], skipLibCheck: true };
   assert.equal(await compile(folder, all, ['examples']), '');
 });

@@ -42,10 +42,7 @@ test('a terminal is let into a store, says who it is, and is let out again', asy
   const person = await personAtTerminal(app.baseUrl, USER, ends);
   const login = await person.login();
   assert.equal(login.code, 0, login.err);
-  assert.match(
-    login.out,
-    new RegExp(`^You are logged in at ${app.baseUrl}, to Test Store \\(store ${app.storeId}, test.example.com\\)`),
-  );
+  assert.match(login.out, new RegExp(`${app.baseUrl}, .*Test Store .*${app.storeId}, test.example.com`));
   assert.equal(login.address.searchParams.get('client_id'), COMMAND_LINE_CLIENT);
   assert.equal(login.address.searchParams.get('code_challenge_method'), 'S256');
   assert.match(await login.cameBack.text(), /You can close this tab/);
@@ -67,10 +64,8 @@ test('a terminal is let into a store, says who it is, and is let out again', asy
   const refused = await app.api('GET', '/', { token: kept.access_token });
   assert.equal(refused.status, 401, 'what it had is ended at the server, too');
   const after = await person.run('whoami');
-  assert.deepEqual(
-    [after.code, after.err.trim()],
-    [1, `halcyon: You are not logged in at ${app.baseUrl}: run halcyon login --server ${app.baseUrl}`],
-  );
+  assert.equal(after.code, 1);
+  assert.ok(after.err.endsWith(`: run halcyon login --server ${app.baseUrl}\n`), after.err);
 });
 
 test('whoever says no in the browser is told so, and nobody waits for ever', async () => {
@@ -80,7 +75,7 @@ test('whoever says no in the browser is told so, and nobody waits for ever', asy
   assert.match(denied.err, /You did not allow it in the browser/);
   const late = await person.run('login', '--no-browser', '--timeout', '1');
   assert.equal(late.code, 1);
-  assert.match(late.err, /Nobody has answered in the browser for 1 s/);
+  assert.match(late.err, / 1 s\. .*--timeout/);
 });
 
 test('what comes back from another login, or from another issuer, is not taken', async () => {
@@ -130,7 +125,7 @@ test('nobody is signed in for a server that is not who it says', async () => {
   const stranger = await impostor((self) => linksTo(self, app.baseUrl));
   const unknown = await login(stranger);
   assert.deepEqual([unknown.code, unknown.err.includes('/authorize?')], [1, false], unknown.err);
-  assert.ok(unknown.err.includes(`${app.baseUrl} signs nobody in for ${stranger}: `), unknown.err);
+  assert.match(unknown.err, new RegExp(`${app.baseUrl} .* ${stranger}: `));
   // It would put a login of its own in the place of the one at another.
   const endpoints = (self: string) =>
     Object.fromEntries(['authorization', 'token', 'revocation'].map((name) => [`${name}_endpoint`, `${self}/${name}`]));

@@ -74,8 +74,8 @@ const changed = Buffer.from(got.body);
 changed[10] = 0x20;
 
 const mistakes: readonly (readonly [name: string, changes: Changes, why: RegExp])[] = [
-  ['another key', { key: 'whsec_b3RoZXI=' }, /The key is another, or the body was changed/],
-  ['one changed byte', { body: changed }, /The key is another, or the body was changed/],
+  ['another key', { key: 'whsec_b3RoZXI=' }, /key is another/],
+  ['one changed byte', { body: changed }, /key is another/],
   ['a key without its beginning', { key: KEY.replace('whsec_', '') }, /lacks the whsec_/],
   ['a line end at the end', { body: `${got.body.toString()}\n` }, /a line end at its end/],
   [
@@ -83,11 +83,7 @@ const mistakes: readonly (readonly [name: string, changes: Changes, why: RegExp]
     { body: JSON.stringify(JSON.parse(got.body.toString()), null, 2) },
     /parsed and written again/,
   ],
-  [
-    'another time',
-    { headers: linesOf({ 'webhook-timestamp': long(0) + 1 }) },
-    /webhook-id or webhook-timestamp were changed/,
-  ],
+  ['another time', { headers: linesOf({ 'webhook-timestamp': long(0) + 1 }) }, /webhook-id or webhook-timestamp/],
   ['a signature that is missing', { headers: 'webhook-id: 1' }, /header \S+ is missing/],
   ['no headers', { headers: '{}' }, /has no line such as/],
 ];
@@ -103,6 +99,6 @@ for (const [name, changes, why] of mistakes) {
 test('what is old is told from what is false, and --max-age allows it', async () => {
   const old = await verify({ args: ['--max-age', '0'] });
   assert.equal(old.code, 1);
-  assert.match(old.err, /It was sent \d+ seconds ago.*The signatures are right/);
+  assert.match(old.err, / \d+ seconds .*--max-age/);
   assert.match(old.out, /webhook-signature +matches/);
 });

@@ -249,7 +249,7 @@ test('the operator verifies and deletes a client', async () => {
 test('nothing is deleted unless somebody says so, at the terminal or by --yes', async () => {
   const { client_id: id } = await created();
   const { code, err } = await program('client', 'delete', String(id));
-  assert.deepEqual([code, err], [1, 'halcyon: Nothing was deleted: say --yes where nobody is there to be asked\n']);
+  assert.deepEqual([code, /--yes/.test(err)], [1, true], err);
   assert.equal((await call('GET', `/clients/${String(id)}`)).status, 200);
 });
 
@@ -275,8 +275,9 @@ test('the operator takes a member out of a store, and what they let in ends at o
   const removed = await printed('store', 'remove-member', String(alpha), String(adaId));
   assert.deepEqual(removed, { store_id: alpha, user_id: adaId, removed: true });
   assert.equal((await server.read(alpha, token)).status, 401);
-  const again = await program('store', 'remove-member', String(alpha), String(adaId));
-  assert.deepEqual([again.code, again.err], [1, 'halcyon: There is no such member, or it is not yours to see\n']);
+  const again = await program('store', 'remove-member', String(alpha), String(adaId), '--json');
+  const { error } = JSON.parse(again.err) as { error: { code: string } };
+  assert.deepEqual([again.code, error.code], [1, 'not_found']);
 });
 
 test('one line says what is wrong', async () => {

@@ -183,11 +183,11 @@ test('every example works', async () => {
 });
 
 const MISTYPED: readonly (readonly [args: string[], told: RegExp])[] = [
-  [['sevre'], /unknown command 'sevre' \(Did you mean serve\?\): see halcyon --help/],
-  [['client', 'vreify', 'x'], /unknown command 'vreify' \(Did you mean verify\?\): see halcyon client --help/],
-  [['user', 'create', '--jsn'], /unknown option '--jsn' \(Did you mean --json\?\): see halcyon user create --help/],
-  [['store', 'create'], /required option '--name <name>' not specified: see halcyon store create --help/],
-  [['user', 'create'], /missing required argument 'email': see halcyon user create --help/],
+  [['sevre'], /'sevre'.* serve\?.* halcyon --help/],
+  [['client', 'vreify', 'x'], /'vreify'.* verify\?.* halcyon client --help/],
+  [['user', 'create', '--jsn'], /'--jsn'.* --json\?.* halcyon user create --help/],
+  [['store', 'create'], /'--name <name>'.* halcyon store create --help/],
+  [['user', 'create'], /'email'.* halcyon user create --help/],
   [['publish', 'x', '--retry-for', 'soon'], /--retry-for must be a whole number/],
   [['publish', 'x', '--store', 'mine'], /--store must be an id/],
   [['store', 'add-member', '1', 'ada'], /user_id must be an id/],
@@ -236,8 +236,8 @@ const errorOf = (code: string, message: string): Error => Object.assign(new Erro
 test('what a machine or a database refuses is one line that says what to do', () => {
   const cases: readonly (readonly [error: Error, exit: number, told: RegExp])[] = [
     [errorOf('ENOSPC', 'no space left on device, write'), 1, /^halcyon: no space left.*: make room/],
-    [errorOf('EACCES', "permission denied, open '/x'"), 1, /^halcyon: permission denied.*: run it as the user/],
-    [errorOf('53100', 'could not extend file'), 1, /^halcyon: could not extend.*disk of the database is full/],
+    [errorOf('EACCES', "permission denied, open '/x'"), 1, /^halcyon: permission denied.* owns the files/],
+    [errorOf('53100', 'could not extend file'), 1, /^halcyon: could not extend.* the database /],
     [errorOf('42501', 'permission denied for table users'), 1, /^halcyon: .*connect as the owner/],
     [errorOf('57P01', 'terminating connection'), 3, /^halcyon: The database went away/],
     [new Error('outer', { cause: errorOf('ENOSPC', 'inner') }), 1, /^halcyon: outer; the disk is full/],

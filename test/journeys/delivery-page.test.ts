@@ -82,7 +82,7 @@ test('an endpoint answers 500: its delivery says why, is sent again when that is
   assert.equal(pending._links['svc:resend'], undefined, 'it is tried again anyway');
   const refused = await ask('POST', `${selfOf(pending)}/resend`);
   assert.deepEqual([refused.status, faultOf(refused)?.['code']], [409, 'already_pending']);
-  assert.ok(String(faultOf(refused)?.['message']).endsWith(`tried next at ${String(pending['date_next'])}`));
+  assert.ok(String(faultOf(refused)?.['message']).endsWith(String(pending['date_next'])));
   assert.equal(refused.location, selfOf(pending));
 
   await switchTo(at, '0');
@@ -132,7 +132,7 @@ test('who saw the key is shown the request as it was sent, byte for byte, and it
   const request = requestOf(delivery);
   const [got] = gotAt('/shown').slice(-1);
   assert.ok(got !== undefined);
-  assert.deepEqual([request['as_sent'], request['note']], [true, 'This is what went out in the last attempt.']);
+  assert.equal(request['as_sent'], true);
   assert.deepEqual(shownLines(request), linesOf(got));
   assert.equal(request['body'], got.body.toString());
   assert.deepEqual([request['method'], request['url']], ['POST', `${receiver.url}/shown`]);
@@ -159,7 +159,7 @@ test('who saw the key is shown the request as it was sent, byte for byte, and it
     [changed['as_sent'], changed['body']],
     [false, '{"id":2}'.replace('{', String(changed['body']).slice(0, String(changed['body']).indexOf('"id"')))],
   );
-  assert.match(String(changed['note']), /changed since the last attempt.* would be sent now/);
+  assert.match(String(changed['note']), /changed since the last attempt/);
 });
 
 test('a token of the platform is shown to nobody, and what travels encrypted is shown as what is inside', async () => {
@@ -202,7 +202,8 @@ test('what was erased is said to be, and cannot be sent again; a test is sent by
   assert.equal((await ask('DELETE', `${store}/customers/5`, { token: platformToken })).status, 204);
   const erased = (await ask('GET', selfOf(arrived))).body;
   const { body, headers, note } = requestOf(erased) as { body?: unknown; headers?: unknown; note?: unknown };
-  assert.deepEqual([body, headers, note], [null, null, 'The event was erased: what it carried is gone.']);
+  assert.deepEqual([body, headers], [null, null]);
+  assert.match(String(note), /erased/);
   assert.equal(erased._links['svc:resend'], undefined);
   const gone = await ask('POST', `${selfOf(arrived)}/resend`);
   assert.deepEqual([gone.status, faultOf(gone)?.['code']], [409, 'event_gone']);
@@ -215,7 +216,7 @@ test('what was never sent says so, and of twelve who send it again at once one d
   await find(at, attempted(1));
   await publish(7);
   const waiting = await find(at, attempted(0));
-  assert.equal(waiting['waits_for'], 'The end of the pause that your endpoint asked for by Retry-After.');
+  assert.match(String(waiting['waits_for']), /Retry-After/);
   assert.deepEqual([waiting['reason'], requestOf(waiting)['note']], [null, 'This is what will be sent.']);
   await switchTo(at, '0');
   await switchTo(at, '1');

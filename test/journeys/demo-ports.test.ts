@@ -39,5 +39,5 @@ test('the receiver leaves METRICS_PORT alone, on the first start and where an ea
   await first.demo.stop();
   const second = await open(first.at);
   assert.equal(second.at, first.at, 'its address stands in the webhook');
-  assert.match(said.join('\n'), new RegExp(`^Port ${first.at} of the demo receiver is taken: .*$`));
+  assert.match(said.join('\n'), new RegExp(`^Port ${first.at} .*$`));
 });

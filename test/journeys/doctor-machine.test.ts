@@ -36,12 +36,12 @@ test('a disk without room, and name servers that are silent', async () => {
   demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: Infinity }), /^fail .* GiB free/);
   demandFinding(await checkDisk('/nowhere/at/all'), /^fail .* cannot be looked at \(ENOENT\)/);
   assert.deepEqual(await checkFolder(`${tmpdir()}/to/be/made`), []);
-  demandFinding(await checkFolder('/dev/null/x'), /^fail \/dev\/null\/x cannot be written \(ENOTDIR\)/);
+  demandFinding(await checkFolder('/dev/null/x'), /^fail \/dev\/null\/x .*ENOTDIR/);
   const server = await startNameServer();
   server.say(() => ({ code: 'NXDOMAIN' }));
   demandFinding(await checkNames([server.address]), /^ok name servers answer/);
   server.say(() => ({ code: 'REFUSED' }));
-  demandFinding(await checkNames([server.address]), /^fail no name server answers \(EREFUSED\)/);
+  demandFinding(await checkNames([server.address]), /^fail .*EREFUSED/);
 });
 
 test('ports that somebody else has, addresses where nobody answers, a mail server that is away', async (t) => {
@@ -52,18 +52,18 @@ test('ports that somebody else has, addresses where nobody answers, a mail serve
   holder.listen(port, '127.0.0.1');
   await once(holder, 'listening');
   t.after(() => holder.close());
-  demandFinding(await checkPorts(config({})), /^fail PORT: something else listens on 127/);
-  demandFinding(await checkPorts(config({ HOST: '192.0.2.1' })), /^fail PORT: nobody can listen on 192\.0\.2\.1/);
+  demandFinding(await checkPorts(config({})), /^fail PORT: something else .*127/);
+  demandFinding(await checkPorts(config({ HOST: '192.0.2.1' })), /^fail PORT: nobody .*192\.0\.2\.1/);
   assert.match(adviceOnPort('EADDRNOTAVAIL', 'PORT'), /address of this machine/);
   assert.match(adviceOnPort('EACCES', 'METRICS_PORT'), /^Set METRICS_PORT to one from 1024 on/);
   demandFinding(
     await checkAddresses(config({ BASE_URL: 'https://halcyon.invalid' })),
     /^warn BASE_URL .* no Halcyon answers/,
   );
-  demandFinding(await checkAddresses(config({})), /^warn BASE_URL is .* \(something else answers there, with 200\)/);
+  demandFinding(await checkAddresses(config({})), /^warn BASE_URL .* 200\)/);
   const mail = await startMailServer();
   t.after(() => mail.stop());
   demandFinding(await checkMail(config({ SMTP_URL: mail.url, MAIL_FROM: 'a@example.com' })), /^ok the server answers/);
   const away = { SMTP_URL: `smtp://127.0.0.1:${await freePort()}`, MAIL_FROM: 'a@example.com' };
-  demandFinding(await checkMail(config(away)), /^fail the mail server .* \((?:ECONNREFUSED|ESOCKET)\)/);
+  demandFinding(await checkMail(config(away)), /^fail .*\((?:ECONNREFUSED|ESOCKET)\)/);
 });

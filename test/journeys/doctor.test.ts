@@ -74,14 +74,14 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
   await chmod(join(house.dataDir, 'secret-key'), 0o644);
   const readable = await doctor();
   assert.equal(readable.code, 1);
-  demandFinding(readable.findings, /^fail others on this machine may read .*secret-key$/);
+  demandFinding(readable.findings, /^fail others .*secret-key$/);
   assert.match((JSON.parse(readable.err) as { error: { message: string } }).error.message, /checks? failed/);
 
   assert.equal(await running.end('SIGTERM'), 0);
   const { out } = await runCommand(['doctor'], house.env);
-  assert.match(out, /^warn {2}database +no Halcyon runs on .*\n +→ Start it/m);
+  assert.match(out, /^warn {2}database +no Halcyon .*\n +→ /m);
   const misplaced = await runCommand(['doctor'], { ...house.env, HALCYON_DATA: join(house.dataDir, 'secret-key') });
-  assert.match(misplaced.out, /^fail {2}disk +.*secret-key cannot be written \(ENOTDIR\)\n +→ .*HALCYON_DATA/m);
+  assert.match(misplaced.out, /^fail {2}disk .*secret-key .*ENOTDIR.*\n.*→ .*HALCYON_DATA/m);
   assert.match(misplaced.err, /^halcyon: \d checks? failed/);
 });
 
@@ -100,9 +100,9 @@ test('a server that would lose what was accepted, or has no room', async (t) => 
   demandFinding(findings, /^fail fsync is off/);
   demandFinding(findings, /^warn full_page_writes is off/);
   demandFinding(findings, /^fail synchronous_commit is off/);
-  demandFinding(findings, /^fail default_transaction_isolation is "serializable"/);
+  demandFinding(findings, /^fail default_transaction_isolation .*serializable/);
   demandFinding(findings, /^warn work_mem is 64 kB/);
-  demandFinding(findings, /^fail .* one process may take 505, more than there can be/);
+  demandFinding(findings, /^fail .* 505,/);
 });
 
 test('two addresses that lead to two databases', async (t) => {
@@ -118,11 +118,11 @@ test('migrations that are missing, were changed, or are not known here', async (
   await here.sql`delete from schema_migration where version = 2`;
   await here.sql`insert into schema_migration values (9999, '9999-later.sql', '', now())`;
   const findings = await checkMigrations(here);
-  demandFinding(findings, /^fail changed after they were applied: 0001/);
+  demandFinding(findings, /^fail changed .*: 0001/);
   demandFinding(findings, /^fail not applied yet: 0002/);
-  demandFinding(findings, /^fail the database is newer than this code: it has 9999-later\.sql/);
+  demandFinding(findings, /^fail .* newer .* 9999-later\.sql/);
   await here.sql`drop table schema_migration`;
-  demandFinding(await checkMigrations(here), /^fail the database has no tables of Halcyon/);
+  demandFinding(await checkMigrations(here), /^fail .* no tables/);
 });
 
 test('days without tables, and days that should be gone', async (t) => {
@@ -131,12 +131,12 @@ test('days without tables, and days that should be gone', async (t) => {
   const day = dayOf(here.clock.now());
   await here.sql`alter table event detach partition ${here.sql(`event_d${day + 2}`)}`;
   const apart = await checkPartitions(here);
-  demandFinding(apart, /^warn of the next 2 days 1 day has no tables/);
+  demandFinding(apart, /^warn .* next 2 days 1 day /);
   demandFinding(apart, /^warn 1 table half attached or detached/);
   here.clock.advance(10 * DAY_MS);
   const late = await checkPartitions(here);
   demandFinding(late, /^fail there is no table for today/);
-  demandFinding(late, /^warn \d+ tables of days older than RETENTION_DAYS/);
+  demandFinding(late, /^warn \d+ tables .*RETENTION_DAYS/);
 });
 
 const addStore = async (sql: Sql, id = 1_001): Promise<number> => {
@@ -160,16 +160,13 @@ test('a key that is not the one, and a secret that it does not open', async (t) 
   const [key, other] = [randomBytes(32), randomBytes(32)];
   const here = await place(t, { HALCYON_SECRET_KEY: key.toString('hex') });
   await here.sql`insert into sealing_key (key_id) values (${keyIdOf(key)})`;
-  demandFinding(await checkKey(here), /^ok HALCYON_SECRET_KEY opens what is sealed/);
+  demandFinding(await checkKey(here), /^ok HALCYON_SECRET_KEY /);
   await addWebhook(here.sql, await addStore(here.sql), 1, randomBytes(64));
-  demandFinding(await checkKey(here), /^fail 1 secret cannot be opened \(webhook:/);
+  demandFinding(await checkKey(here), /^fail 1 secret .*\(webhook:/);
   const config = readConfig({ HALCYON_SECRET_KEY: other.toString('hex') }, '/');
-  demandFinding(await checkKey({ ...here, config }), /^fail HALCYON_SECRET_KEY is another key than/);
+  demandFinding(await checkKey({ ...here, config }), /^fail HALCYON_SECRET_KEY .*another key/);
   const both = { HALCYON_SECRET_KEY: other.toString('hex'), HALCYON_SECRET_KEY_OTHER: key.toString('hex') };
-  demandFinding(
-    await checkKey({ ...here, config: readConfig(both, '/') }),
-    /^warn secrets are sealed with the other key/,
-  );
+  demandFinding(await checkKey({ ...here, config: readConfig(both, '/') }), /^warn .*the other key/);
 });
 
 test('clocks that are apart', async (t) => {
@@ -194,8 +191,8 @@ test('a transaction that nobody ends, and who waits for it', async (t) => {
     ([first]) => first?.state === 'warn',
   );
   const [session] = await holder<{ pid: number }[]>`select pg_backend_pid() as pid`;
-  demandFinding(waits, new RegExp(`^warn "test" .* for what ${session?.pid} holds`));
-  demandFinding(await checkTransactions(here, 0), /^warn "test" .* has a transaction open and does nothing/);
+  demandFinding(waits, new RegExp(`^warn "test" .* ${session?.pid} `));
+  demandFinding(await checkTransactions(here, 0), /^warn "test" .*transaction/);
   await holder`rollback`;
   holder.release();
   await waiter;
@@ -215,12 +212,12 @@ test('nobody delivers; somebody is silent; somebody has no shards', async (t) =>
   const here = await place(t);
   demandFinding(await checkWorkers(here), /^warn nobody delivers$/);
   await beat(here.sql, 7, here.clock.now());
-  demandFinding(await checkWorkers(here), /^warn nobody delivers: 1 worker of which nothing is heard/);
+  demandFinding(await checkWorkers(here), /^warn nobody delivers: 1 worker /);
   const looking = checkWorkers(here);
   const watch = { isOver: false };
   void looking.finally(() => (watch.isOver = true));
   while (!watch.isOver) await beat(here.sql, 8, here.clock.now());
-  demandFinding(await looking, /^warn 1 worker with 0 of 256 shards, and 1 other of which nothing is heard/);
+  demandFinding(await looking, /^warn 1 worker .* 0 of 256 .* 1 other /);
 });
 
 const addDue = async (sql: Sql, webhookId: number, due: Date): Promise<void> => {
@@ -237,7 +234,7 @@ test('what waits for us, what waits for its endpoint, and endpoints that all fai
   await addDue(here.sql, one, here.clock.now());
   demandFinding(await checkBacklog(here), /^ok 1 delivery due/);
   here.clock.advance(120_000);
-  demandFinding(await checkBacklog(here), /^warn 1 delivery due, the oldest for 2 minutes/);
+  demandFinding(await checkBacklog(here), /^warn 1 delivery .* 2 minutes/);
   here.clock.advance(HOUR_MS);
   demandFinding(await checkBacklog(here), /^fail 1 delivery due/);
   demandFinding(await checkWebhooks(here), /^ok 2 active, of which 0 fail/);
@@ -246,7 +243,7 @@ test('what waits for us, what waits for its endpoint, and endpoints that all fai
       insert into webhook_state (shard, webhook_id, epoch, consecutive_failures, first_failure_at)
       values (${shardOf(id)}, ${id}, 0, 3, now())`;
   }
-  demandFinding(await checkBacklog(here), /^ok 0 deliveries due; 1 wait for their endpoints/);
+  demandFinding(await checkBacklog(here), /^ok 0 deliveries .* 1 wait/);
   demandFinding(await checkWebhooks(here), /^warn 2 active, of which 2 fail/);
 });
 
@@ -256,5 +253,5 @@ test('what nobody swept away', async (t) => {
   await here.sql`
     insert into idempotency_key (scope, body_hash, answer, date_created)
     values (${randomBytes(32)}, ${randomBytes(32)}, null, now() - interval '5 days')`;
-  demandFinding(await checkHousekeeping(here), /^warn what ran out 5 days ago is not deleted yet/);
+  demandFinding(await checkHousekeeping(here), /^warn .* 5 days ago/);
 });

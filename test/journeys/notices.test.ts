@@ -58,11 +58,8 @@ test('a store is warned once and told of the switch-off; switched on by its owne
   await fail(1);
   const warning = await mails.next();
   assert.deepEqual(warning.to, ['owner@example.com']);
-  assert.equal(warning.subject, 'Your webhook "hook Bcc: eve@example.com" is failing');
-  assert.match(
-    warning.text,
-    /^10 attempts in a row to deliver to 127\.0\.0\.1:\d+ have failed since .*\. About the last one: Your endpoint answered 500: /m,
-  );
+  assert.equal(warning.subject, WARNING.replace('hook"', 'hook Bcc: eve@example.com"'));
+  assert.match(warning.text, /^10 attempts .* 127\.0\.0\.1:\d+ .* 500: /m);
   assert.ok(warning.text.includes(`\nhttp://localhost:8080${path}\n`));
   await fail(5);
   const off = await mails.next();
@@ -127,9 +124,6 @@ test('the house mails what 410 switched off, with words of its own', async (t) =
   await app.api('POST', `/stores/${app.storeId}/events`, { body, token: app.platformToken });
   const { from, to, subject, text } = await mails.next();
   assert.deepEqual([from, to, subject], ['halcyon@example.com', ['owner@example.com'], OFF]);
-  assert.match(
-    text,
-    /^the webhook "hook" of test\.example\.com was switched off: 127\.0\.0\.1:\d+ answered with 410,/m,
-  );
+  assert.match(text, /"hook" .*test\.example\.com .*127\.0\.0\.1:\d+ .*410/);
   assert.ok(!text.includes('/secret'));
 });

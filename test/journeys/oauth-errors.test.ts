@@ -1,6 +1,7 @@
 /** Every error row of the contract's section 7, literally. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rejections } from '#oauth/errors.ts';
 import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 
 const server = await startAuthorizationServer();
@@ -47,10 +48,10 @@ const redirects: [what: string, address: string, error: string, description: str
   ['an empty state',       addressOf({ state: '' }),                'invalid_request', 'The state parameter is required', null],
   ['state twice',          addressOf({}, '&state=b'),               'invalid_request', 'A parameter is given more than once', null],
   ['scope twice',          addressOf({}, '&scope=user_full_access'), 'invalid_request', 'A parameter is given more than once', 'a state'],
-  ['a state not in UTF-8', addressOf({ state: undefined }, '&state=%ff'), 'invalid_request', 'The state parameter is not valid UTF-8 text', null],
-  ['a plain challenge',    addressOf({ code_challenge: CHALLENGE, code_challenge_method: 'plain' }), 'invalid_request', 'The code_challenge must be 43 base64url characters with code_challenge_method S256', 'a state'],
-  ['a challenge without method', addressOf({ code_challenge: CHALLENGE }), 'invalid_request', 'The code_challenge must be 43 base64url characters with code_challenge_method S256', 'a state'],
-  ['a malformed challenge', addressOf({ code_challenge: 'short', code_challenge_method: 'S256' }), 'invalid_request', 'The code_challenge must be 43 base64url characters with code_challenge_method S256', 'a state'],
+  ['a state not in UTF-8', addressOf({ state: undefined }, '&state=%ff'), 'invalid_request', rejections.unreadableState.description, null],
+  ['a plain challenge',    addressOf({ code_challenge: CHALLENGE, code_challenge_method: 'plain' }), 'invalid_request', rejections.challenge.description, 'a state'],
+  ['a challenge without method', addressOf({ code_challenge: CHALLENGE }), 'invalid_request', rejections.challenge.description, 'a state'],
+  ['a malformed challenge', addressOf({ code_challenge: 'short', code_challenge_method: 'S256' }), 'invalid_request', rejections.challenge.description, 'a state'],
 ];
 for (const [what, address, error, description, state] of redirects) {
   test(`/authorize with ${what} is told to the client`, async () => {

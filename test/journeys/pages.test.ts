@@ -108,7 +108,7 @@ test('a refused form comes back with all that was typed and what is wrong with i
   const page = await response.text();
   assert.ok(page.includes('value="Typed &quot;long&quot; &amp; well"'));
   assert.ok(page.includes('value="ftp://nowhere"'));
-  assert.match(page, /url must be an absolute http or https address/);
+  assert.match(page, /url must be [^<]*https/);
   assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'the key that was made up stays');
 });
 
@@ -120,7 +120,7 @@ test('an owner is not asked for what the platform alone decides, and a form that
   assert.equal(refused.status, 403);
   const page = await refused.text();
   assert.ok(page.includes('value="Typed"'));
-  assert.match(page, /subscription_events can be changed with the scope platform alone/);
+  assert.match(page, /subscription_events [^<]*platform/);
 });
 
 test('a form that is sent twice makes one thing', async () => {
@@ -161,7 +161,7 @@ test('who changes what somebody else has changed meanwhile is told so', async ()
   const response = await send(path, filled(form, { name: 'Second' }));
   assert.equal(response.status, 412);
   const page = await response.text();
-  assert.match(page, /Somebody has changed this since you opened it/);
+  assert.match(page, /Somebody has changed this/);
   assert.ok(page.includes('name="_version" value="1"'), 'sent again, it is refused again');
   assert.equal((await rowOf(path))?.name, 'First');
 });
@@ -237,19 +237,16 @@ test('what is done below a resource has its form on the page, which comes back t
     assert.deepEqual([response.status, response.headers.get('location')], [303, `${path}?done=rotated`]);
   }
   const page = await (await show(`${path}?done=rotated`)).text();
-  assert.match(page, /Give the next key, .*<dt>Next encryption key<\/dt>/s);
+  assert.match(page, /next key, .*<dt>Next encryption key</s);
   assert.doesNotMatch(page, /<a href="[^"]*\/(?:rotate_key|test)"/, 'a link would lead to nothing that can be read');
   const again = await send(rotate, filled(await deedFor(path, rotate), { encryption_key: 'mine' }));
   const conflict = await again.text();
   assert.equal(again.status, 409);
-  assert.match(
-    conflict,
-    /A rotation is under way[^]*<details class="card" open>\s*<summary>Rotate the key[^]*<h1>Orders/,
-  );
+  assert.match(conflict, /finish[^]*<details class="card" open>\s*<summary>Rotate the key[^]*<h1>Orders/);
   const stale = filled(await deedFor(path, rotate), { _version: '1', finish: '1', _key: 'another' });
   const late = await send(rotate, stale);
   assert.equal(late.status, 412);
-  assert.match(await late.text(), /Somebody has changed this since you opened it/);
+  assert.match(await late.text(), /Somebody has changed this/);
   const tried = await send(`${path}/test`, await deedFor(path, `${path}/test`));
   assert.match(await tried.text(), /The webhook has no url to send to/);
 });

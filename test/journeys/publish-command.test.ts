@@ -139,7 +139,7 @@ test('an address at which no Halcyon answers is named, with what to look at', as
   const { port } = page.address() as AddressInfo;
   const { code, end } = await publish([await file(orders(1)), '--store', storeId, '--url', `http://127.0.0.1:${port}`]);
   assert.equal(code, 1);
-  assert.match(end, /127\.0\.0\.1:\d+.* is no Halcyon: check --url/);
+  assert.match(end, /127\.0\.0\.1:\d+ is no Halcyon.*--url/);
 });
 
 test('an answer that tells of no events publishes none', async () => {
@@ -189,8 +189,8 @@ test('at a line that is refused it stops: all before it is published, nothing af
   const name = await file(lines.with(3, order(3).replace('created', 'made')));
   const stopped = await publish([name, '--store', storeId]);
   assert.equal(stopped.code, 1);
-  assert.match(stopped.err, /^orders\.jsonl:4: event must be one of the catalogue/);
-  assert.match(stopped.end, /^Stopped at line 4\. 3 events are published\. To go on, run the same command again/);
+  assert.match(stopped.err, /^orders\.jsonl:4: event must be /);
+  assert.match(stopped.end, / line 4\. 3 events .*same command/);
   assert.deepEqual(await published(), [0, 1, 2]);
   await file(lines);
   assert.equal((await publish([name, '--store', storeId])).code, 0);
@@ -249,7 +249,7 @@ test('a server that is busy is asked again when it said, and one whose answer wa
   assert.equal(ended.code, 0);
   assert.equal(posts.length, 3);
   assert.ok((posts[1]?.atMs ?? 0) - (posts[0]?.atMs ?? 0) >= 990, 'Retry-After is waited for');
-  assert.match(ended.err, /^the server answers 503: trying again for 60 s$/);
+  assert.match(ended.err, /^.* 503: .* 60 s$/);
   assert.deepEqual(await published(), each(20));
 });
 
@@ -257,7 +257,7 @@ test('where no server is, it ends and says so', async () => {
   const nowhere = { ...env, HALCYON_URL: `http://127.0.0.1:${await freePort()}` };
   const ended = await publish([await file(orders(1)), '--store', storeId, '--retry-for', '0'], { env: nowhere });
   assert.equal(ended.code, 3);
-  assert.match(ended.end, /^no answer from the server \(ECONNREFUSED\)/);
+  assert.match(ended.end, /^no answer .*ECONNREFUSED/);
 });
 
 test('told to stop it stops at once, also while it waits, and says how to go on', async () => {
@@ -271,7 +271,7 @@ test('told to stop it stops at once, also while it waits, and says how to go on'
   resolve('SIGINT');
   const ended = await running;
   assert.equal(ended.code, 130);
-  assert.match(ended.end, /^SIGINT: 0 events are published, and perhaps .* run the same command again/);
+  assert.match(ended.end, /^SIGINT: 0 .*perhaps .*same command/);
 });
 
 test("the demo's file says where and as whom, and its secret goes nowhere else", async () => {
@@ -291,10 +291,7 @@ test('what client create --json printed says as whom; who is not let in reads wh
   assert.equal((await publish(place, { env: {} })).code, 0);
   assert.deepEqual(await published(), [0]);
   await writeFile(join(folder, 'platform.json'), JSON.stringify({ ...platform, client_secret: 'another' }));
-  assert.match(
-    (await publish(place, { env: {} })).end,
-    /^No token for .* 401: .* See --url, --client-id and its secret/,
-  );
+  assert.match((await publish(place, { env: {} })).end, /^No token .* 401: .*--url.*--client-id/);
   await writeFile(join(folder, 'platform.json'), '{}');
-  assert.match((await publish(place, { env: {} })).end, /^--client-secret-file: .*platform\.json has no client_id/);
+  assert.match((await publish(place, { env: {} })).end, /^--client-secret-file: .*platform\.json .*client_id/);
 });

@@ -18,7 +18,7 @@ type Row = { id: number; key: Buffer; next: Buffer; revision: number; modified: 
 type Context = { after: (fn: () => Promise<void>) => void };
 
 const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC' };
-const REFUSED = /is another key than the secrets in this database are sealed with/;
+const REFUSED = / is another key than /;
 
 /** A database that was in use with one key for long: webhooks in a rotation, and an answer that is kept. */
 const openSealed = async (t: Context, count: number) => {
@@ -90,7 +90,7 @@ test('the command seals everything with the new key, which is then the one that 
   assert.deepEqual(after.map(untouched), before.map(untouched), 'no webhook is another than it was');
 
   const again = await run(['rekey'], { [KEY]: fresh, [OTHER]: old });
-  assert.match(again.out, /^0 webhooks and 0 kept answers sealed anew in .*\nNext: .*restart all of them without/);
+  assert.match(again.out, /^0 webhooks and 0 kept .*\nNext: .*HALCYON_SECRET_KEY_OTHER/);
   assert.equal((await run(['migrate'], { [KEY]: fresh })).code, 0);
   const refused = await run(['migrate'], { [KEY]: old });
   assert.deepEqual([refused.code, REFUSED.test(refused.err)], [1, true]);
@@ -173,11 +173,8 @@ test('what neither key opens is named, left as it is, and keeps nothing else fro
   const env = { HALCYON_SECRET_KEY: fresh.toString('hex'), HALCYON_SECRET_KEY_OTHER: old.toString('hex') };
   const { code, err, out } = await runCommand(['rekey'], { ...databaseEnvOf(address), ...env });
   assert.equal(code, 2, err);
-  assert.match(
-    err,
-    new RegExp(`^webhook:${second} cannot be opened\\nwebhook:${third} cannot be opened\\nhalcyon: 2 secrets`),
-  );
-  assert.match(out, /^3 webhooks and 1 kept answer sealed anew/, 'their next keys open');
+  assert.match(err, new RegExp(`^webhook:${second} .*\\nwebhook:${third} .*\\nhalcyon: 2 secrets`));
+  assert.match(out, /^3 webhooks and 1 kept /, 'their next keys open');
   const after = await rows();
   assert.deepEqual(
     after.slice(1).map(({ key }) => key),

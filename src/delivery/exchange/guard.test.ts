@@ -31,10 +31,7 @@ test('where a name of the operator’s network leads is not told', async () => {
   const server = await startNameServer();
   server.say(() => ({ addresses: ['10.1.2.3'] }));
   const { judgeUrl } = createGuard({}, resolverOf(server));
-  assert.equal(
-    await judgeUrl('http://intranet.example.com/'),
-    'deliveries may not reach intranet.example.com: it leads to an address that is not public',
-  );
-  assert.equal(await judgeUrl('http://10.0.0.1/'), 'deliveries may not reach 10.0.0.1');
-  assert.equal(await judgeUrl('http://[::1]/'), 'deliveries may not reach ::1');
+  assert.match((await judgeUrl('http://intranet.example.com/')) ?? '', /^\D*intranet\.example\.com\D*not public$/);
+  assert.match((await judgeUrl('http://10.0.0.1/')) ?? '', / 10\.0\.0\.1$/);
+  assert.match((await judgeUrl('http://[::1]/')) ?? '', / ::1$/);
 });

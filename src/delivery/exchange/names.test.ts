@@ -77,12 +77,9 @@ test('a name that leads to an allowed address first and to a forbidden one then 
   server.say(() => ({ addresses: ['10.0.0.1'], ttlSeconds: 0 }));
   clock.advance(1_000);
   const outcome = await send(at('rebound.example.com')).outcome;
-  assert.deepEqual(outcome, {
-    kind: 'blocked',
-    why: 'deliveries may not reach rebound.example.com: it leads to an address that is not public',
-    address: '10.0.0.1',
-    reply: null,
-  });
+  assert.ok(outcome.kind === 'blocked');
+  assert.deepEqual([outcome.address, outcome.reply], ['10.0.0.1', null]);
+  assert.match(outcome.why, /rebound\.example\.com.*not public$/);
 });
 
 test('an answer that is kept is judged each time it is used', async () => {

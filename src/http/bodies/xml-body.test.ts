@@ -81,8 +81,8 @@ const laughs = Array.from({ length: 9 }, (_, index) => `<!ENTITY l${index + 1} "
 const refused: readonly (readonly [what: string, xml: string | Buffer, message: RegExp, field?: string])[] = [
   ['nothing', '', /Start tag expected/],
   ['no XML', '{"a":1}', /line 1, column 1/],
-  ['an element that is not closed', '<resource>\n <a>x</resource>', /line 2, column 6: Expected closing tag 'a'/],
-  ['an attribute twice', '<resource a="1" a="2"/>', /line 1, column \d+: Attribute 'a' is repeated/],
+  ['an element that is not closed', '<resource>\n <a>x</resource>', /line 2, column 6: .*'a'/],
+  ['an attribute twice', '<resource a="1" a="2"/>', /line 1, column \d+: .*'a'/],
   ['another root', '<webhook/>', /one element named resource/],
   ['two roots', '<resource/><resource/>', /one element named resource/],
   ['text for a root', '<resource>x</resource>', /holds elements/],

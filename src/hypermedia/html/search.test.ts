@@ -65,7 +65,7 @@ test('what is asked for is said in words, and each can be dropped by itself', ()
   ]);
   assert.match(
     pageOf('?date_created:lessthan=2026-07-01T10%3A00%3A00%2B0200'),
-    /Date created before <time [^>]*>1 July 2026 at 10:00 UTC\+2</,
+    /before <time [^>]*>[^<]*10:00 UTC\+2</,
   );
 });
 

@@ -41,7 +41,7 @@ test('each is told in its order: how it went and when in one line, the sentence,
   const page = renderHtml(order, naming);
   assert.match(page, /<h2>What was done<\/h2>\s*<ol class="timeline">/);
   const [, first = '', second = ''] = timelineOf(order).split('<li>');
-  assert.match(words(first), /^ Refused 1 July 2026 at 10:00:07 UTC 12 ms Step 1 It was not taken, .* Answer /);
+  assert.match(words(first), /^ Refused [^:]*10:00:07 UTC 12 ms Step 1 It was .* Answer /);
   assert.match(words(second), /Step 2 /);
   assert.ok(first.includes('<pre>\n&lt;b&gt;line 1&lt;/b&gt;\n\n</pre>'), 'to be copied as it is');
 });

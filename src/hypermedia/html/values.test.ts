@@ -82,11 +82,8 @@ test('a secret is folded up behind a mask of one length', () => {
 });
 
 test('a long answer of an endpoint is folded up', () => {
-  assert.match(shown(code('body', 'x\n'.repeat(300))), /^<details class="fold"> <summary>Show all of it: 301 lines/);
-  assert.match(
-    shown(code('body', 'x'.repeat(5_000))),
-    /^<details class="fold"> <summary>Show all of it: 5000 characters/,
-  );
+  assert.match(shown(code('body', 'x\n'.repeat(300))), /^<details class="fold"> <summary>[^<]* 301 lines/);
+  assert.match(shown(code('body', 'x'.repeat(5_000))), /^<details class="fold"> <summary>[^<]* 5000 characters/);
 });
 
 test('a cell has no room for long text, and shows none of it twice', () => {

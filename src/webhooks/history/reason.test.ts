@@ -9,7 +9,7 @@ test('whatever status is answered, the sentence names it and says what to do', (
     if (code >= 200 && code < 300) continue;
     assert.match(refused(code), new RegExp(`^Your endpoint answered ${code}: .*\\.$`), String(code));
   }
-  assert.match(refused(401), /verifies with the current encryption_key/);
+  assert.match(refused(401), /encryption_key/);
   assert.match(refused(308), /redirects are not followed/);
   assert.match(refused(418), /What it answered may say why/);
   assert.match(refused(500), /Look into its log/);

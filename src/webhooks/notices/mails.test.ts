@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { reasonOf } from '../history/reason.ts';
 import { noticeMail, type About } from './mails.ts';
 import type { Noticed } from './queries.ts';
 
@@ -28,23 +31,20 @@ const circumstances = {
 const mailOf = (about: About, own: Partial<Noticed> = {}) => noticeMail({ ...failing, ...own }, about, circumstances);
 
 test('a warning says what fails since when, what was answered, and when it is switched off', () => {
-  assert.deepEqual(mailOf('warning'), {
-    to: 'ada@example.com',
-    subject: 'Your webhook "Orders" is failing',
-    text: `Hello,
+  const { text, ...head } = mailOf('warning');
+  assert.deepEqual(head, { to: 'ada@example.com', subject: 'Your webhook "Orders" is failing', isNotice: true });
+  assert.match(text, /"Orders" of shop\.example\.com/);
+  assert.match(text, /^7 .* hooks\.example\.com:8443 .* 2026-11-21 13:00 \(Europe\/Berlin\).* 503: /m);
+  assert.match(text, /switched off, .*2026-11-21 14:00 \(Europe\/Berlin\)/);
+  assert.match(text, /^https:\/\/api\.example\.com\/webhooks\/2281\n$/m);
+});
 
-nothing arrives at the webhook "Orders" of shop.example.com.
-
-7 attempts in a row to deliver to hooks.example.com:8443 have failed since 2026-11-21 13:00 (Europe/Berlin). About the last one: Your endpoint answered 503: it is overloaded, or down for a while. Check that it runs.
-
-Deliveries are tried again. If all of them go on failing, the webhook is switched off, at 2026-11-21 14:00 (Europe/Berlin) at the earliest.
-
-The webhook, and the attempts to deliver to it:
-
-https://api.example.com/webhooks/2281
-`,
-    isNotice: true,
-  });
+test('the wording of the mails is as reviewed', async () => {
+  const mails = (['warning', 'failures', 'gone'] as const).map((about) => mailOf(about));
+  const words = mails.map(({ subject, text }) => `${subject}\n\n${text}`).join('\n');
+  const file = join(import.meta.dirname, '../../../test/representations/golden/mails.words.golden');
+  if (process.env['UPDATE_GOLDEN'] === '1') await writeFile(file, words);
+  assert.equal(words, await readFile(file, 'utf8'));
 });
 
 test('no time is named that has passed, and each profile has its own', () => {
@@ -52,28 +52,25 @@ test('no time is named that has passed, and each profile has its own', () => {
   assert.match(mailOf('warning', slow).text, /the webhook is switched off\.$/m);
   assert.match(
     mailOf('warning', { ...slow, retryProfile: 'long' }).text,
-    /, at 2026-11-23 16:35 \(Europe\/Berlin\) at the/,
+    /switched off, .*2026-11-23 16:35 \(Europe\/Berlin\)/,
   );
 });
 
 test('who was switched off reads why, and how it goes on', () => {
   const [failed, gone] = [mailOf('failures'), mailOf('gone')];
   assert.equal(failed.subject, 'Your webhook "Orders" was switched off');
-  assert.match(
-    failed.text,
-    /switched off, because nothing arrives there\.\n\n7 attempts in a row .* answered 503: .*\n/,
-  );
-  assert.match(gone.text, /switched off: hooks\.example\.com:8443 answered with 410, /);
-  for (const { text } of [failed, gone]) assert.match(text, /switch the webhook on again, .* "recover"\.\n/);
+  assert.match(failed.text, /switched off.*\n\n7 .* 503: /);
+  assert.match(gone.text, /switched off.* hooks\.example\.com:8443 .*\b410\b/);
+  for (const { text } of [failed, gone]) assert.match(text, /\bon again\b.* "recover"\.\n/);
 });
 
 test('the last attempt is told in words, and left out where it was our own fault or nothing is known', () => {
   const sentence = (outcome: string | null, responseCode: number | null = null) =>
     /Berlin\)\.(.*)\n/.exec(mailOf('failures', { outcome, responseCode }).text)?.[1]?.trim();
-  assert.match(sentence('unreachable:dns') ?? '', /^About the last one: The host of the url does not exist\. /);
+  assert.ok(sentence('unreachable:dns')?.endsWith(reasonOf({ outcome: 'unreachable:dns', responseCode: null }) ?? '-'));
   for (const outcome of ['delivered', 'internal', null]) assert.equal(sentence(outcome, 204), '');
   const { text } = mailOf('failures', { consecutiveFailures: null, firstFailureAt: null, url: null });
-  assert.match(text, /^All attempts to deliver to its endpoint have failed\. /m);
+  assert.match(text, /^All attempts .* its endpoint /m);
 });
 
 test('of the url only the host is told', () => {

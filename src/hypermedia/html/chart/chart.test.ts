@@ -21,44 +21,33 @@ const table: readonly (readonly [
   values: readonly number[],
   curve: string,
   axis: string[],
-  summary: string,
+  summary: RegExp,
 ])[] = [
-  ['one day', [90], 'M300 10', ['€100', '€50', '€0'], '€90.00 on 1 Mar 2027'],
-  [
-    'equal days',
-    [300, 300],
-    'M0 0L600 0',
-    ['€300', '€200', '€100', '€0'],
-    '€300.00 on 2 Mar 2027, as much as on 1 Mar 2027',
-  ],
-  ['nothing but zeros', [0, 0], 'M0 100L600 100', ['€1', '€0'], '€0.00 on 2 Mar 2027, as much as on 1 Mar 2027'],
+  ['one day', [90], 'M300 10', ['€100', '€50', '€0'], /^€90\.00 .*1 Mar 2027$/],
+  ['equal days', [300, 300], 'M0 0L600 0', ['€300', '€200', '€100', '€0'], /^€300\.00 .*2 Mar .*as much .*1 Mar /],
+  ['nothing but zeros', [0, 0], 'M0 100L600 100', ['€1', '€0'], /^€0\.00 .*2 Mar .*as much .*1 Mar /],
   [
     'a rise',
     [0, 20, 30],
     'M0 100L300 33.3L600 0',
     ['€30', '€20', '€10', '€0'],
-    '€30.00 on 3 Mar 2027, €30.00 more than on 1 Mar 2027',
+    /^€30\.00 .*3 Mar .*€30\.00 more .*1 Mar /,
   ],
-  [
-    'a fall',
-    [0.3, 0.1],
-    'M0 0L600 66.7',
-    ['€0.3', '€0.2', '€0.1', '€0'],
-    '€0.10 on 2 Mar 2027, €0.20 less than on 1 Mar 2027',
-  ],
+  ['a fall', [0.3, 0.1], 'M0 0L600 66.7', ['€0.3', '€0.2', '€0.1', '€0'], /^€0\.10 .*2 Mar .*€0\.20 less .*1 Mar /],
   [
     'what is huge',
     [3e12, 1e12],
     'M0 0L600 66.7',
     ['€3T', '€2T', '€1T', '€0'],
-    '€1,000,000,000,000.00 on 2 Mar 2027, €2,000,000,000,000.00 less than on 1 Mar 2027',
+    /^€1,000,000,000,000\.00 .*€2,000,000,000,000\.00 less /,
   ],
 ];
 
 for (const [what, values, curve, axis, summary] of table) {
   test(`the curve of ${what}`, () => {
     const page = drawn(values);
-    assert.deepEqual([curveOf(page), axisOf(page), summaryOf(page)], [curve, axis, summary]);
+    assert.deepEqual([curveOf(page), axisOf(page)], [curve, axis]);
+    assert.match(summaryOf(page), summary);
   });
 }
 

@@ -6,17 +6,17 @@ import { renderHtml } from '../page.ts';
 import { trendWords } from './trend.ts';
 
 const labels = ['10:00', '11:00', '12:00', '13:00'];
-const table: readonly (readonly [what: string, values: (number | null)[], unit: string | undefined, words: string])[] =
+const table: readonly (readonly [what: string, values: (number | null)[], unit: string | undefined, words: RegExp])[] =
   [
-    ['what falls and rises', [99, 40, 100, 97], '%', 'From 40 % (11:00) to 100 % (12:00), last 97 %'],
-    ['what stays', [100, null, 100, null], '%', '100 % all the time'],
-    ['mere numbers', [1, 2, 3, null], undefined, 'From 1 (10:00) to 3 (12:00), last 3'],
-    ['nothing', [null, null, null, null], 'ms', 'Nothing yet'],
+    ['what falls and rises', [99, 40, 100, 97], '%', / 40 % \(11:00\) .* 100 % \(12:00\), .* 97 %$/],
+    ['what stays', [100, null, 100, null], '%', /^100 %\D*$/],
+    ['mere numbers', [1, 2, 3, null], undefined, / 1 \(10:00\) .* 3 \(12:00\), .* 3$/],
+    ['nothing', [null, null, null, null], 'ms', /^Nothing yet$/],
   ];
 
 for (const [what, values, unit, words] of table)
   test(`${what} as a sentence`, () =>
-    assert.equal(trendWords(values, { labels, ...(unit !== undefined && { unit }) }), words));
+    assert.match(trendWords(values, { labels, ...(unit !== undefined && { unit }) }), words));
 
 const naming = { baseUrl: 'https://api.example.com', relationPrefix: 'svc' };
 const trend = (value: Property['value']): Property => ({
@@ -37,13 +37,13 @@ test('a trend is a line with its sentence beside its name, and the line alone in
   const one = documentOf(trend([99, 40, null, 97]));
   const page = renderHtml(one, naming);
   const [svg = ''] = /<svg[^]*?<\/svg>/.exec(page) ?? [];
-  assert.match(svg, /role="img"[^>]*aria-label="Success trend: From 40 % \(11:00\) to 99 % \(10:00\), last 97 %"/);
+  assert.match(svg, /role="img"[^>]*aria-label="Success trend: [^"]* 40 % \(11:00\) [^"]* 99 % \(10:00\), [^"]* 97 %"/);
   assert.match(svg, /class="curve" d="M30 1L90 60M180 3h60"/);
-  assert.match(page, /<span class="soft" aria-hidden="true">From 40 %/);
+  assert.match(page, /<span class="soft" aria-hidden="true">[^<]*40 % /);
   const named = [{ name: 'name', kind: 'text', value: 'Orders' }, trend([100, 100, null, 97])] as const;
   const row = { ...documentOf(...named), embedded: [] };
   const list = renderHtml({ ...documentOf(), embedded: [{ rel: 'healths', documents: [row] }] }, naming);
-  assert.match(list, /<td><svg[^]*?From 97 % \(13:00\) to 100 % \(10:00\), last 97 %[^]*?<\/svg><\/td>/);
+  assert.match(list, /<td><svg[^>]*="[^"]*97 % \(13:00\)[^"]* 100 % \(10:00\)[^"]*"[^]*?<\/svg><\/td>/);
   assert.doesNotMatch(page + list, /\sstyle=/);
 });
 
