@@ -1,11 +1,11 @@
 /**
  * Runs test files with one PostgreSQL for all of them: `npm test` and `npm run test:long`.
  *
- *     node test/run.ts [--isolated] <glob> …
+ *     node test/run.ts [--isolated] [--part] <glob> …
  *
  * Files share processes, because loading Halcyon's modules takes longer than most of them run: with a process for each
  * file `npm test` took 460 s of processor time, this way it takes 270 s. `--isolated` gives each file a process of its
- * own: for files that run for minutes.
+ * own: for files that run for minutes. With `--part` those do less of what they repeat (setup/amount.ts).
  */
 import { globSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -28,10 +28,11 @@ const FILES_PER_PROCESS = 45;
 const WORKER_TIMEOUT_MS = 60 * 60_000;
 
 const { values: options, positionals: globs } = parseArgs({
-  options: { isolated: { type: 'boolean', default: false } },
+  options: { isolated: { type: 'boolean', default: false }, part: { type: 'boolean', default: false } },
   allowPositionals: true,
 });
 process.chdir(ROOT);
+if (options.part) process.env['HALCYON_TEST_PART'] = '1';
 const files = [...new Set(globs.flatMap((glob) => globSync(glob).toSorted()))];
 if (files.length === 0) throw new Error('No test file matches: name globs such as "src/**/*.test.ts"');
 

@@ -14,7 +14,6 @@ import { until } from '../setup/until.ts';
 const WORKERS = 3;
 const CUTS = 16;
 const UNANSWERED_MS = 40;
-const PATIENCE_MS = 30_000;
 /** What follows from it is derived in a transaction with it, so that each array ends in a COMMIT. */
 const SUBSCRIPTION = { event: 'subscription/created', resource: { id: 1 } };
 /** Another one each time; to see the moments of a run again, put the printed one here. */
@@ -50,7 +49,6 @@ test('connections that are cut at random, in the middle of a COMMIT too, lose no
     await until(
       async () => ledger.arrivals.length,
       (count) => count > enough,
-      PATIENCE_MS,
     );
     noteFaults();
     await WAYS[index % WAYS.length]?.();

@@ -19,7 +19,6 @@ const WORKERS = 2;
  * started anew, before the killer's turn came: that makes its count 0.
  */
 const DEATHS_AT_MOST = 9;
-const PATIENCE_MS = 60_000;
 
 const range = (count: number, from: number): number[] => Array.from({ length: count }, (_, index) => from + index);
 
@@ -45,7 +44,7 @@ const keepWorkers = (address: DatabaseAddress, secretKey: Buffer, ends: Endings)
     while (!over.signal.aborted) {
       const worker = await startProgram({ root: ROOT, args: ['deliver'], env, ready: 'is delivering.' });
       running.add(worker);
-      await until(async () => over.signal.aborted || worker.isOver(), Boolean, PATIENCE_MS);
+      await until(async () => over.signal.aborted || worker.isOver(), Boolean);
       running.delete(worker);
       if (over.signal.aborted) await worker.end('SIGTERM');
       else deaths += 1;
@@ -80,7 +79,7 @@ test('a delivery that kills is put aside after a few deaths, everything else arr
   const arrived = () => new Set(receiver.got.map(keyOf));
   const workers = keepWorkers(address, secretKey, ends);
   const pending = () => sql<{ n: number }[]>`select count(*) as n from delivery`;
-  await until(pending, ([row]) => row?.n === 0, PATIENCE_MS);
+  await until(pending, ([row]) => row?.n === 0);
 
   const innocent = [
     ...range(100, 1)
@@ -102,7 +101,7 @@ test('a delivery that kills is put aside after a few deaths, everything else arr
   assert.ok(deaths >= 1 && deaths <= DEATHS_AT_MOST, `${deaths} deaths`);
 
   await engine.publish(range(100, 301));
-  await until(pending, ([row]) => row?.n === 0, PATIENCE_MS);
+  await until(pending, ([row]) => row?.n === 0);
   assert.equal(workers.deaths(), deaths, 'nobody dies any more');
   const notes = await sql`select from delivery_suspect`;
   assert.equal(notes.length, 0, 'nothing is left in the notes');

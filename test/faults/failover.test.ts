@@ -11,7 +11,6 @@ import { until } from '../setup/until.ts';
 
 const WORKERS = 3;
 const SOME = 500;
-const PATIENCE_MS = 30_000;
 
 const ends = endings();
 const server = await openPair(ends);
@@ -25,7 +24,6 @@ test('a failover to a synchronous standby loses nothing that was accepted', asyn
   await until(
     async () => ledger.delivered,
     (count) => count > SOME,
-    PATIENCE_MS,
   );
   for (const { life } of workers) ledger.fault(life, 'primary killed');
   const accepted = fleet.load.accepted.size;
@@ -35,7 +33,6 @@ test('a failover to a synchronous standby loses nothing that was accepted', asyn
   await until(
     async () => ledger.delivered,
     (count) => count > more,
-    PATIENCE_MS,
   );
   const [now] = await sql<{ data: string; timeline: number }[]>`
     select current_setting('data_directory') as data,

@@ -1,6 +1,7 @@
 /**
- * Workers are told to stop while all of them send, one after the other, and others take their place: each ends within
- * ten seconds having finished or handed back what it had, and nothing comes twice.
+ * Workers are told to stop while all of them send, one after the other, and others take their place: each ends having
+ * finished or handed back what it had, and nothing comes twice. Exit code 0 says that no part of the stop took more than
+ * its share of the ten seconds: main.ts ends a process with 1 otherwise.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +10,6 @@ import { until } from '../setup/until.ts';
 
 const WORKERS = 3;
 const STOPS = 6;
-const STOP_LIMIT_MS = 10_000;
 
 /** Nobody is to take over: on two cores a heartbeat may be a second late. */
 const LEASE_MS = 6_000;
@@ -30,7 +30,6 @@ test('a worker that is told to stop finishes what it sends, hands back its shard
     await until(
       async () => ledger.inFlight(life),
       (count) => count > 5,
-      30_000,
     );
     inFlight.push(ledger.inFlight(life));
     const since = performance.now();
@@ -45,5 +44,4 @@ test('a worker that is told to stop finishes what it sends, hands back its shard
   t.diagnostic(`in flight when told: ${inFlight.join(' ')}; ended after ${tookMs.join(' ')} ms`);
   await fleet.settle(t);
   assert.equal(ledger.duplicates().length, 0);
-  assert.ok(Math.max(...tookMs) < STOP_LIMIT_MS);
 });

@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { amountOf } from '../setup/amount.ts';
 import { until } from '../setup/until.ts';
 import { openHouse } from './malformed/house.ts';
 import { differenceOf, readKept } from './malformed/kept.ts';
 import { storm } from './malformed/storm.ts';
 
-const TOTAL = 100_000;
+const TOTAL = amountOf('malformed', { all: 100_000, part: 20_000 });
 const WARM_UP = 4_000;
 const GROWTH_MAX_BYTES = 100 * 1024 * 1024;
 /** Another one each time; to see a run again, put the printed one here. */

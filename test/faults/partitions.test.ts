@@ -1,5 +1,5 @@
 /**
- * Days come and go while events are published and delivered and a back-up is taken: nobody fails, nobody waits for long,
+ * Days come and go while events are published and delivered and a back-up is taken: nobody fails, nobody waits for a lock,
  * and the back-up is whole. On PostgreSQL 15 and its own pg_dump, which Debian brings.
  */
 import assert from 'node:assert/strict';
@@ -27,8 +27,6 @@ const TODAY = dayOf(new Date());
 const FIRST = TODAY - 40;
 const RETENTION_DAYS = 2;
 const ROWS_A_DAY = 1_000;
-/** The lock time-out of a run. */
-const WAIT_MAX_MS = 2_000;
 const PUBLISHERS = 3;
 const EVENTS_AT_ONCE = 5;
 const PARENTS = ['event', 'delivery_done', 'attempt'];
@@ -52,19 +50,16 @@ const fillDay = async (sql: Sql, day: number): Promise<void> => {
     select 7, ${id}, 1, 7, 7, ${id}, now(), 1, 'delivered' from ${rows}`;
 };
 
-/** Publishes until it is told to stop; then says how many events were accepted, and the longest wait for an answer. */
+/** Publishes until it is told to stop, and counts what was accepted. */
 const publishOn = (engine: Engine, worker: Awaited<ReturnType<Engine['startWorker']>>) => {
   const over = new AbortController();
   let next = 0;
-  let longestMs = 0;
   let accepted = 0;
   const publisher = async (): Promise<void> => {
     while (!over.signal.aborted) {
       const ids = Array.from({ length: EVENTS_AT_ONCE }, () => (next += 1));
-      const startedMs = performance.now();
       const published = await engine.publish(ids, worker);
       accepted += published.length;
-      longestMs = Math.max(longestMs, performance.now() - startedMs);
       // A handful at a time, and not all that the machine can do: the receiver has to keep up.
       await new Promise((resolve) => setTimeout(resolve, 40));
     }
@@ -75,7 +70,7 @@ const publishOn = (engine: Engine, worker: Awaited<ReturnType<Engine['startWorke
     stop: async () => {
       over.abort();
       await publishing;
-      return { accepted, longestMs };
+      return accepted;
     },
   };
 };
@@ -159,6 +154,12 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
   assert.deepEqual(blocked.dropped, [], 'the dump is in the way');
   assert.equal(blocked.created.length, PARENTS.length, 'of nothing but the dropping');
   assert.deepEqual((await maintain(sql, day + 2)).dropped, [], 'a second one is pending beside the first');
+  const soFar = load.accepted();
+  await until(
+    async () => load.accepted(),
+    // One of each publisher may have been answered before.
+    (count) => count > soFar + PUBLISHERS * EVENTS_AT_ONCE,
+  );
   // A dump of a moment at which days are neither here nor gone.
   const between = join(server.address.directory, 'between.sql');
   assert.equal(await startDump(server, 'live', between).finish(), '');
@@ -167,9 +168,8 @@ test('days come and go under load and beside a back-up, and nobody notices', asy
   const { dropped } = await maintain(sql, day + 2);
   assert.deepEqual(dropped.length, PARENTS.length * 3, 'what was held up is made up for');
 
-  const { accepted, longestMs } = await load.stop();
-  t.diagnostic(`${accepted} events published; the longest wait was ${Math.round(longestMs)} ms`);
-  assert.ok(longestMs < WAIT_MAX_MS, `${longestMs} ms`);
+  const accepted = await load.stop();
+  t.diagnostic(`${accepted} events published`);
   const [row] = await sql<{ n: number }[]>`select count(*) as n from event where store_id = ${engine.storeId}`;
   assert.equal(row?.n, accepted);
   await until(

@@ -15,8 +15,8 @@ import { databaseEnvOf, openFleet } from '../setup/fleet/fleet.ts';
 import { openServer } from '../setup/fleet/server.ts';
 import { until } from '../setup/until.ts';
 
-/** The next look at the whole table is up to 30 s away. */
-const TOLD_WITHIN_MS = 5_000;
+/** Who hears nothing looks at the whole table 30 s after the look with which it began. */
+const TOLD_WITHIN_MS = 20_000;
 const SOME = 200;
 
 const ends = endings();
@@ -50,7 +50,6 @@ test('the whole journey through PgBouncer in transaction mode', async (t) => {
   await until(
     async () => ledger.delivered,
     (count) => count > SOME,
-    20_000,
   );
   const told = ledger.arrivals[0]?.arrivedMs ?? Number.POSITIVE_INFINITY;
   assert.ok(told - since < TOLD_WITHIN_MS, 'the owner heard of what another process published');
@@ -64,7 +63,6 @@ test('the whole journey through PgBouncer in transaction mode', async (t) => {
   await until(
     async () => ledger.sentBy(second.life).length,
     (count) => count > before + SOME,
-    20_000,
   );
   await fleet.settle(t);
   assert.equal(await second.end('SIGTERM'), 0, second.said());

@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createClient } from '#oauth/clients/clients.ts';
+import { amountOf } from '../setup/amount.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { until } from '../setup/until.ts';
 
-const MISSED = Number(process.env['RECOVERY_EVENTS'] ?? 10_000);
+const MISSED = Number(process.env['RECOVERY_EVENTS'] ?? amountOf('recovery', { all: 10_000, part: 2_500 }));
 const WEBHOOKS = 12;
 const EACH = Math.ceil(MISSED / WEBHOOKS);
 /** Of each webhook so many arrived before it was switched off. */

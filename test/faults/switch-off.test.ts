@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createSealer } from '#database/seal.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#kernel/ids.ts';
+import { amountOf } from '../setup/amount.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';
@@ -19,12 +20,15 @@ import { freePort } from '../setup/free-port.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const PENDING = Number(process.env['HALCYON_TEST_PENDING'] ?? 1_000_000);
-const ANSWER_MS = 100;
+const PENDING = Number(
+  process.env['HALCYON_TEST_PENDING'] ?? amountOf('switch-off', { all: 1_000_000, part: 200_000 }),
+);
 const SWITCHES = 9;
-/** How often whoever is well is sent something, and how soon that has to arrive, whatever is swept beside it. */
+/** To end a million deliveries takes seconds, and a switch-off of a webhook without any takes 10 ms. */
+const SLOWER_AT_MOST = 10;
+/** How often whoever is well is sent something, and how much of it arrives while the sweep goes on. */
 const LIVE_EVERY_MS = 25;
-const LIVE_MS = 2_000;
+const LIVE_MEANWHILE_PERCENT = 90;
 const SWEPT_WITHIN_MS = 300_000;
 
 const ends = endings();
@@ -122,8 +126,8 @@ const server = await startProgram({
 });
 ends.after(async () => void (await server.end('SIGKILL')));
 
-/** Publishes for the webhook that is well until `isOver`; answers how long each took from its publish to its arrival. */
-const live = async (isOver: () => boolean): Promise<number[]> => {
+/** Publishes for the webhook that is well until `isOver`; answers when each was published and when it arrived. */
+const live = async (isOver: () => boolean): Promise<{ publishedMs: number; arrivedMs: number }[]> => {
   const published = new Map<string, number>();
   for (let n = 0; !isOver(); n += 1) {
     const id = `live-${published.size}-${performance.now()}`;
@@ -147,7 +151,7 @@ const live = async (isOver: () => boolean): Promise<number[]> => {
     async () => arrivals(),
     (found) => [...published.keys()].every((id) => found.has(id)),
   );
-  return [...published].map(([id, atMs]) => (arrived.get(id) ?? 0) - atMs);
+  return [...published].map(([id, publishedMs]) => ({ publishedMs, arrivedMs: arrived.get(id) ?? 0 }));
 };
 
 /** Waits until no more than a share of it is pending, while the webhook that is well is sent something all the time. */
@@ -161,36 +165,41 @@ const untilSwept = async (t: TestContext, webhookId: number, share: number): Pro
     (pending) => pending <= left * share,
     SWEPT_WITHIN_MS,
   ).finally(() => (isSwept = true));
-  t.diagnostic(`of ${left} ${100 - share * 100} % ended in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
-  const latencies = await meanwhile;
-  const p95 = percentile(latencies, 0.95);
+  const sweptMs = performance.now();
+  t.diagnostic(`of ${left} ${100 - share * 100} % ended in ${((sweptMs - startedMs) / 1_000).toFixed(1)} s`);
+  const events = await meanwhile;
+  const latencies = events.map(({ publishedMs, arrivedMs }) => arrivedMs - publishedMs);
   t.diagnostic(
-    `whoever is well meanwhile: p50 ${percentile(latencies, 0.5).toFixed(0)} ms, p95 ${p95.toFixed(0)} ms of ${latencies.length}`,
+    `whoever is well meanwhile: p50 ${percentile(latencies, 0.5).toFixed(0)} ms, p95 ${percentile(latencies, 0.95).toFixed(0)} ms of ${latencies.length}`,
   );
-  assert.ok(p95 < LIVE_MS, `${p95} ms`);
+  const meanwhilePercent = (100 * events.filter(({ arrivedMs }) => arrivedMs < sweptMs).length) / events.length;
+  assert.ok(meanwhilePercent >= LIVE_MEANWHILE_PERCENT, `${meanwhilePercent} %`);
 };
 
 test('a switch-off answers at once, and no attempt starts after its answer', async (t) => {
   await until(
     async () => Math.min(gotAt(1), gotAt(2)),
     (least) => least > 200,
-    60_000,
   );
   const off = await timed('PATCH', `/webhooks/${switched}`, { is_active: '0' });
   assert.equal(off.status, 200);
   const left = await pendingOf(switched);
   assert.ok(left > PENDING / 2, `most of it waits: ${left}`);
-  const tookMs = [off.tookMs];
-  for (let n = 1; n < SWITCHES; n += 1) {
-    const { status } = await timed('PATCH', `/webhooks/${switched}`, { is_active: '1' });
-    const again = await timed('PATCH', `/webhooks/${switched}`, { is_active: '0' });
-    assert.deepEqual([status, again.status], [200, 200]);
-    tookMs.push(again.tookMs);
+  // In turn with a webhook for which nothing waits: the machine is as busy for the one as for the other.
+  const tookMs: Record<number, number[]> = { [switched]: [off.tookMs], [idle]: [] };
+  for (let n = 0; n < SWITCHES; n += 1) {
+    for (const webhook of [idle, switched]) {
+      const { status } = await timed('PATCH', `/webhooks/${webhook}`, { is_active: '1' });
+      const again = await timed('PATCH', `/webhooks/${webhook}`, { is_active: '0' });
+      assert.deepEqual([status, again.status], [200, 200]);
+      tookMs[webhook]?.push(again.tookMs);
+    }
   }
-  t.diagnostic(`switched off with ${left} pending, in ms: ${tookMs.map((ms) => ms.toFixed(0)).join(' ')}`);
-  // The median, since the machine may be busy with something else during some of them.
-  const [median = Number.NaN] = tookMs.toSorted((a, b) => a - b).slice(SWITCHES / 2);
-  assert.ok(median < ANSWER_MS);
+  const median = (webhook: number): number => percentile(tookMs[webhook] ?? [], 0.5);
+  t.diagnostic(
+    `switched off in ${median(switched).toFixed(0)} ms with ${left} pending, in ${median(idle).toFixed(0)} ms with none`,
+  );
+  assert.ok(median(switched) < SLOWER_AT_MOST * median(idle));
   const page = (await (await ask('GET', `/webhooks/${switched}/statuses?limit=300`)).json()) as {
     _embedded: Record<string, { status: string }[]>;
   };
@@ -231,7 +240,7 @@ test('a delete answers at once as well, and what was pending ends', async (t) =>
   t.diagnostic(
     `deleted with ${left} pending in ${gone.tookMs.toFixed(0)} ms, with none in ${none.tookMs.toFixed(0)} ms`,
   );
-  assert.ok(left > PENDING / 2 && gone.tookMs < Math.max(ANSWER_MS, 3 * none.tookMs));
+  assert.ok(left > PENDING / 2 && gone.tookMs < SLOWER_AT_MOST * none.tookMs);
   // The way is the same: to see all of it end again would take as long again.
   await untilSwept(t, deleted, 0.9);
   assert.ok((await lastAttemptMs(deleted)) <= gone.answeredMs);

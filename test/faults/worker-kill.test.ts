@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { amountOf } from '../setup/amount.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { until } from '../setup/until.ts';
 
-const KILLS = 52;
+const KILLS = amountOf('worker-kill', { all: 52, part: 16 });
 const WORKERS = 4;
 /** A life ends after so many deliveries, or at the latest when it has had its time: another owner may have all there is. */
 const DELIVERIES_PER_LIFE = 150;

@@ -257,13 +257,11 @@ test('an attempt that fails to be written, for whatever reason, is left out of t
   const [good, poison] = [await pendingRow(), await pendingRow()];
   const attempt = { ...entryOf(poison).attempt, durationMs: 777 } as Entry['attempt'];
   const recorder = recorderWith(3);
-  const startedMs = performance.now();
   const written = [
     recorder.record(entryOf(poison, { attempt, next: { state: 'successful' } })),
     recorder.record(entryOf(good)),
   ];
   assert.deepEqual(await Promise.all(written), [true, true]);
-  assert.ok(performance.now() - startedMs < 3_000);
   assert.deepEqual(await traceOf(poison.id), { pending: 0, done: 1, attempts: 0 });
   const [done] = await sql`select state from delivery_done where id = ${poison.id}`;
   assert.deepEqual({ ...done }, { state: 'successful' }, 'it says nothing of the delivery');
