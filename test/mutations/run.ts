@@ -4,7 +4,7 @@
  *     npm run test:mutations                          the whole set; continues a run that was stopped on the same tree
  *     npm run test:mutations -- --shard 1/4           a quarter of it
  *     npm run test:mutations -- --changed             what changed since the recorded run, and a twelfth of the others
- *     npm run test:mutations -- fence-dropped.patch   these
+ *     npm run test:mutations -- fence-dropped         these
  *
  * That a test passes without the mutation is known from the last `npm test` on the same tree. A test of which that is not
  * known, or whose file or mutation changed, is run alone first. What is not caught is tried once more.
@@ -20,10 +20,12 @@ import type { Task } from './task.ts';
 const SLICES = 12;
 const DAY_MS = 86_400_000;
 
-const { values: options, positionals: names } = parseArgs({
+const { values: options, positionals } = parseArgs({
   options: { changed: { type: 'boolean', default: false }, slice: { type: 'string' }, shard: { type: 'string' } },
   allowPositionals: true,
 });
+
+const names = positionals.map((name) => (name.endsWith('.patch') ? name : `${name}.patch`));
 
 /** Every `of`-th entry, beginning with the one at `index`. */
 function part(entries: readonly Entry[], index: number, of: number): Entry[] {
