@@ -167,10 +167,13 @@ test('a statement that somebody cancels is tried again, and nothing of the histo
   await holder`begin`;
   await holder`select from shard_lease where shard = ${SHARD} for update`;
   const recorded = recorderWith(3).record(entryOf(delivery));
-  const cancelled = () => sql<{ is: boolean }[]>`
-    select pg_cancel_backend(pid) as is from pg_stat_activity
+  const waiting = () => sql<{ pid: number; since: string }[]>`
+    select pid, query_start::text as since from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock'`;
-  await until(cancelled, (rows) => rows.length === 1);
+  const [first] = await until(waiting, (rows) => rows.length === 1);
+  await sql`select pg_cancel_backend(${first?.pid ?? 0})`;
+  // Not before it is tried again: a cancel that comes late ends whatever its connection does by then.
+  await until(waiting, ([again]) => again !== undefined && again.since !== first?.since);
   await holder`commit`;
   holder.release();
   assert.equal(await recorded, true);
