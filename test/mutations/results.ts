@@ -1,7 +1,7 @@
-/** What came of each mutation on the tree as it is: kept in a file, so that a stopped run is continued. */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+/** What came of each mutation: kept in a file, so that a stopped run is continued and tries what changed since. */
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { hashTree } from '../runner/passed.ts';
+import type { Entry } from './catalogue.ts';
 import type { Try } from './prove.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -16,24 +16,23 @@ const faultOf = ({ tries }: Result): string => tries.find(({ fault }) => fault !
 const lineOf = (result: Result): string =>
   `${result.verdict.padEnd(8)} ${result.name} (${secondsOf(result)})${result.verdict === 'caught' ? '' : `: ${faultOf(result)}`}`;
 
-/** The first line of the file is the tree that the others are about. */
-function readKept(tree: string): Result[] {
-  if (!existsSync(FILE)) return [];
-  const [first, ...lines] = readFileSync(FILE, 'utf8').split('\n');
-  return first === tree ? lines.filter(Boolean).map((line) => JSON.parse(line) as Result) : [];
-}
+/** With the hash of the mutation as it was tried. */
+type Line = Result & { hash: string };
 
-export function openResults() {
-  const tree = hashTree();
-  const kept = new Map(readKept(tree).map((result) => [result.name, result]));
+/** Results count for the mutations that are as they were; `isFresh`: none of them does. */
+export function openResults(entries: readonly Entry[], isFresh: boolean) {
   mkdirSync(dirname(FILE), { recursive: true });
-  if (kept.size === 0) writeFileSync(FILE, `${tree}\n`);
+  if (isFresh) rmSync(FILE, { force: true });
+  const hashes = new Map(entries.map(({ name, hash }) => [name, hash]));
+  const lines = existsSync(FILE) ? readFileSync(FILE, 'utf8').split('\n').filter(Boolean) : [];
+  const known = lines.map((line) => JSON.parse(line) as Line).filter(({ name, hash }) => hashes.get(name) === hash);
+  const kept = new Map<string, Result>(known.map(({ hash: _, ...result }) => [result.name, result]));
   return {
     /** Whether it was caught before; what was missed or flickered is tried again. */
     has: (name: string): boolean => kept.get(name)?.verdict === 'caught',
     add: (result: Result): void => {
       kept.set(result.name, result);
-      appendFileSync(FILE, `${JSON.stringify(result)}\n`);
+      appendFileSync(FILE, `${JSON.stringify({ ...result, hash: hashes.get(result.name) })}\n`);
       console.log(lineOf(result));
     },
     of: (names: readonly string[]): Result[] => names.flatMap((name) => kept.get(name) ?? []),

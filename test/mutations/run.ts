@@ -1,13 +1,14 @@
 /**
  * Tries mutations and says which were not caught: `npm run test:mutations`.
  *
- *     npm run test:mutations                          the whole set; continues a run that was stopped on the same tree
+ *     npm run test:mutations                          the whole set, without what was caught before and is as it was
+ *     npm run test:mutations -- --fresh               the whole set
  *     npm run test:mutations -- --shard 1/4           a quarter of it
  *     npm run test:mutations -- --changed             what changed since the recorded run, and a twelfth of the others
  *     npm run test:mutations -- fence-dropped         these
  *
  * That a test passes without the mutation is known from the last `npm test` on the same tree. A test of which that is not
- * known, or whose file or mutation changed, is run alone first. What is not caught is tried once more.
+ * known, and with `--changed` one whose file or mutation changed, is run alone first. What is not caught is tried once more.
  */
 import { parseArgs } from 'node:util';
 import { readPassed } from '../runner/passed.ts';
@@ -21,7 +22,12 @@ const SLICES = 12;
 const DAY_MS = 86_400_000;
 
 const { values: options, positionals } = parseArgs({
-  options: { changed: { type: 'boolean', default: false }, slice: { type: 'string' }, shard: { type: 'string' } },
+  options: {
+    changed: { type: 'boolean', default: false },
+    fresh: { type: 'boolean', default: false },
+    slice: { type: 'string' },
+    shard: { type: 'string' },
+  },
   allowPositionals: true,
 });
 
@@ -59,14 +65,14 @@ function unproven(entries: readonly Entry[], changed: ReadonlySet<Entry>): Task[
     if (entry.mutation === undefined) return [];
     const { testFile, testName } = entry.mutation;
     const key = keyOf({ testFile, testName });
-    return passed.has(key) && !changed.has(entry) ? [] : [[key, { testFile, testName }] as const];
+    return passed.has(key) && !(options.changed && changed.has(entry)) ? [] : [[key, { testFile, testName }] as const];
   });
   return [...new Map(tasks).values()];
 }
 
 const all = readCatalogue();
 const changed = new Set(changedSince(all));
-const results = openResults();
+const results = openResults(all, options.fresh || options.changed);
 const chosen = choose(all, changed).filter(({ name }) => names.length > 0 || !results.has(name));
 console.log(`${chosen.length} of ${all.length} mutations to try`);
 
