@@ -177,8 +177,7 @@ test('a statement that somebody cancels is tried again, and nothing of the histo
   await holder`commit`;
   holder.release();
   assert.equal(await recorded, true);
-  const kept = await sql`select response_code, response_body from attempt where delivery_id = ${delivery.id}`;
-  assert.deepEqual([...kept], [{ response_code: reply.code, response_body: reply.body }]);
+  assert.deepEqual(await attemptsOf(delivery.id), [{ n: 1, outcome: 'refused', code: reply.code, body: reply.body }]);
 });
 
 test('a retry counts the attempt and moves the due time', async () => {
