@@ -19,7 +19,9 @@ export const pageHeaders = (formTargets: readonly string[] = []): Record<string,
     "base-uri 'none'",
   ].join('; '),
   'X-Frame-Options': 'DENY',
-  'Referrer-Policy': 'no-referrer',
+  // Not no-referrer: a form would come with `Origin: null` (Fetch, "append a request Origin header"), and over plain http
+  // nothing else says where it came from.
+  'Referrer-Policy': 'same-origin',
   'Cache-Control': 'no-store',
 });
 

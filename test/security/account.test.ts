@@ -176,7 +176,7 @@ test('the pages may not be framed, cached, sent on or scripted', async () => {
     assert.match(policy, /^default-src 'none'; .*frame-ancestors 'none'/, path);
     assert.doesNotMatch(policy, /script-src|unsafe/, path);
     assert.equal(headers.get('cache-control'), 'no-store', path);
-    assert.equal(headers.get('referrer-policy'), 'no-referrer', path);
+    assert.equal(headers.get('referrer-policy'), 'same-origin', path);
     assert.equal(headers.get('x-content-type-options'), 'nosniff', path);
     assert.equal(headers.get('access-control-allow-origin'), null, path);
   }

@@ -109,12 +109,12 @@ test('looking changes nothing: GET, HEAD', async () => {
   });
 });
 
-test('pages cannot be framed, cached or sniffed, and send no referrer', async () => {
+test('pages cannot be framed, cached or sniffed, and send others no referrer', async () => {
   for (const path of [addressOf(), addressOf({ client_id: 'nobody' }), '/sign-in?return_to=/']) {
     const { headers } = await browser.open(path);
     assert.match(headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/);
     assert.equal(headers.get('x-content-type-options'), 'nosniff');
-    assert.equal(headers.get('referrer-policy'), 'no-referrer');
+    assert.equal(headers.get('referrer-policy'), 'same-origin');
     assert.equal(headers.get('cache-control'), 'no-store');
     assert.equal(headers.get('access-control-allow-origin'), null);
   }

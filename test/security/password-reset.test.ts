@@ -250,7 +250,7 @@ test('neither the database nor a page after it holds the link', async () => {
     assert.ok(!row.includes(token));
     assert.ok(!row.includes(Buffer.from(token).toString('hex')));
   }
-  assert.equal((await openLink(token)).headers.get('referrer-policy'), 'no-referrer');
+  assert.equal((await openLink(token)).headers.get('referrer-policy'), 'same-origin');
 });
 
 test('where no mail is set up the page says whom to ask', async () => {

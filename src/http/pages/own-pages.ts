@@ -7,14 +7,8 @@ import { targetOf, type HttpSettings } from '../services.ts';
 /** A form may be posted by our own pages only. */
 export const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {
   if (isSameOrigin(headers, ownOrigin)) return;
-  // Over plain http a browser says nothing of the site, and of the origin `null`, since our pages send no referrer.
-  const isMute = headers['sec-fetch-site'] === undefined && headers.origin === 'null';
-  throw new Problem(403, {
-    code: 'cross_site_request',
-    message: isMute
-      ? 'Your browser does not say where this form came from, as it is over http: open this site by https, or at localhost'
-      : 'This form was not sent from a page of this site; open the page here and send it again',
-  });
+  const message = 'This form was not sent from a page of this site; open the page here and send it again';
+  throw new Problem(403, { code: 'cross_site_request', message });
 };
 
 /**

@@ -17,7 +17,7 @@ export const browser: readonly Clause[] = [
     clause: 'no-referrer, no-store, nosniff',
     tests: [
       'test/security/headers.test.ts > no answer of a page can be framed, kept, sniffed, scripted or sent on: ${route.path}',
-      'test/security/consent-form.test.ts > pages cannot be framed, cached or sniffed, and send no referrer',
+      'test/security/consent-form.test.ts > pages cannot be framed, cached or sniffed, and send others no referrer',
       'test/security/client-secrets.test.ts > a secret stands in the one answer that makes it, which nobody keeps',
       'test/security/logo.test.ts > a logo opened by itself can do nothing',
     ],
