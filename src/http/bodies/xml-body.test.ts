@@ -121,7 +121,15 @@ const refused: readonly (readonly [what: string, xml: string | Buffer, message: 
   ['CDATA without an end', '<resource><a><![CDATA[</a></resource>', /not closed/],
   ['less-than in an attribute', '<resource><a b="<"/></resource>', /&lt;/, 'a'],
   ['101 levels', `${'<resource>'.repeat(101)}${'</resource>'.repeat(101)}`, /100 levels/],
-  ['too many tags', `<resource>${'<a/>'.repeat(50_000)}</resource>`, /50000 tags/],
+  ['too many tags', `<resource>${'<a/>'.repeat(25_000)}</resource>`, /25000 tags/],
+  [
+    'too many attributes',
+    `<resource><a ${Array.from({ length: 5_001 }, (_, n) => `a${n}=""`).join(' ')}/></resource>`,
+    /5000 attributes/,
+  ],
+  ['too many references', `<resource><a>${'&amp;'.repeat(25_001)}</a></resource>`, /25000 references/],
+  ['a name without an end', `<resource><${'a'.repeat(1_001)}/></resource>`, /1000 characters/],
+  ['the same of an attribute', `<resource><a ${'a'.repeat(1_001)}=""/></resource>`, /1000 characters/, 'a'],
 ];
 for (const [what, xml, message, field] of refused) {
   test(`XML is refused with 400: ${what}`, () => {
