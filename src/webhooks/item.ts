@@ -40,18 +40,41 @@ const isHeldForGood: Fault = {
   field: 'is_held',
 };
 
+const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);
+
+/**
+ * Whether a change sends the key to where it did not go before: in the format that carries it in a header, to another origin.
+ * Who cannot see the key must not learn it so, and brings one of their own (security.md, "Secrets").
+ */
+const revealsKey = (before: Pick<Settings, 'format' | 'url'>, after: Pick<Draft, 'format' | 'url'>): boolean =>
+  after.format === 'partner_sitebuilder' &&
+  after.url !== null &&
+  (before.format !== after.format || originOf(before.url) !== originOf(after.url));
+
+const isNotYours: Fault = {
+  code: 'required',
+  message:
+    'encryption_key is required: this change would send the key that is there to another place, and you may not see it. Send the key that your endpoint expects',
+  field: 'encryption_key',
+};
+
 /** What the request makes of a stored webhook, and everything that is wrong with it beyond its schema. */
 const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: WebhookRow, forbidden: string | null) => {
   const { body, principal } = request;
   const wish = readWish(body);
-  const keeps = keepsKey(change, wish, body, seesKey(principal, stored));
+  const sees = seesKey(principal, stored);
+  const keeps = keepsKey(change, wish, body, sees);
   const hasKey = keeps ? stored.encryptionKey !== null : typeof wish.encryptionKey === 'string';
   const { isHeld } = stored;
   const present: Draft = change === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
   // What is wrong with the rest is said of the webhook as it is.
   const weighed = decide(present, { ...wish, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
   const changesHolding = (wish.isHeld ?? isHeld) !== isHeld;
-  return { wish, keeps, ...weighed, faults: [...(changesHolding ? [isHeldForGood] : []), ...weighed.faults] };
+  // A url that is wrong has no origin, and is refused in any case.
+  const isSound = weighed.faults.length === 0;
+  const reveals = !sees && keeps && hasKey && isSound && revealsKey(stored, weighed.settings);
+  const faults = [...(changesHolding ? [isHeldForGood] : []), ...(reveals ? [isNotYours] : []), ...weighed.faults];
+  return { wish, keeps, ...weighed, faults };
 };
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */

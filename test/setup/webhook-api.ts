@@ -31,8 +31,8 @@ import { testDatabase } from './database.ts';
 export const BASE_URL = 'http://api.example.test';
 export const AUTH_URL = 'http://auth.example.test';
 
-/** Clients: 11 is A's app, 12 another app of A's, 21 B's app. */
-export type Token = 'a' | 'a-other' | 'b' | 'user' | 'platform';
+/** Clients: 11 is A's app, 12 another app of A's, 21 B's app. In person: A's owner, and a member of A. */
+export type Token = 'a' | 'a-other' | 'b' | 'user' | 'platform' | 'owner' | 'member';
 export type Link = { href: string; title?: string; type?: string };
 export interface Representation {
   _links: Record<string, Link>;
@@ -93,12 +93,21 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const store = { grantId: 1, scope: 'store_full_access', owned: [] } as const;
   const account = { grantId: 3, scope: 'user_full_access', owned: [] } as const;
   const platform = { grantId: 4, scope: 'platform', owned: [] } as const;
+  const inPerson = {
+    grantId: null,
+    scope: 'user_full_access',
+    clientId: null,
+    publicClientId: null,
+    stores: [a],
+  } as const;
   const principals: Record<Token, Principal> = {
     a: { ...store, userId: 1, clientId: 11, publicClientId: 'app-11', stores: [a] },
     'a-other': { ...store, userId: 1, clientId: 12, publicClientId: 'app-12', stores: [a] },
     b: { ...store, userId: 2, clientId: 21, publicClientId: 'app-21', stores: [b] },
     user: { ...account, userId: 3, clientId: 31, publicClientId: 'app-31', stores: [a, b] },
     platform: { ...platform, userId: null, clientId: 41, publicClientId: 'app-41', stores: 'all' },
+    owner: { ...inPerson, userId: 1, owned: [a] },
+    member: { ...inPerson, userId: 4, owned: [] },
   };
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
