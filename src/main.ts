@@ -1,57 +1,58 @@
 #!/usr/bin/env node
 /** argv and environment → one command. The only reader of `process`. */
-import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline/promises';
 import { createProgram } from '#cli/program.ts';
+import { askPerson, hasScreen, openPage } from '#cli/person.ts';
 import { legible, type Terminal } from '#cli/terminal.ts';
 import { exitCodeOf, explain } from '#cli/explain.ts';
 import { stopping } from './delivery-config.ts';
+
+/** What becomes of an error that nobody caught: a command ends with it, a server stops in its order first. */
+let onUncaught = (error: unknown): void => {
+  tell(error);
+  process.exit(exitCodeOf(error));
+};
+// Rejections that nobody handles come here as well.
+process.on('uncaughtException', (error) => onUncaught(error));
+
+const tell = (error: unknown): void => {
+  const told = explain(error, terminal.isJson);
+  if (told !== undefined) terminal.warn(told);
+};
+
+const endInTime = (): void => {
+  // Every part has a time-out of its own that is shorter; the embedded PostgreSQL is ended by its watchdog.
+  setTimeout(() => {
+    terminal.warn('halcyon: something did not stop in time; ending all the same');
+    process.exit(1);
+  }, stopping.allMs).unref();
+};
 
 const untilToldToStop = (): Promise<string> =>
   new Promise((resolve) => {
     const stop = (signal: string) => {
       resolve(signal);
-      // Every part has a time-out of its own that is shorter; the embedded PostgreSQL is ended by its watchdog.
-      setTimeout(() => {
-        terminal.warn('halcyon: something did not stop in time; ending all the same');
-        process.exit(1);
-      }, stopping.allMs).unref();
+      endInTime();
     };
     // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   });
 
-const ask = async (question: string): Promise<string> => {
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return await lines.question(question);
-  } finally {
-    lines.close();
-  }
+const untilUncaught = (): Promise<never> => {
+  const { promise, reject } = Promise.withResolvers<never>();
+  // It may come while nobody waits for it yet.
+  promise.catch(() => {});
+  onUncaught = (error) => {
+    reject(error);
+    endInTime();
+    onUncaught = tell;
+  };
+  return promise;
 };
 
 /** `\r` and the erasure of the line (ECMA-48 EL) instead of a line end: the next one stands in its place. */
 const showProgress = (line: string): void => {
   process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
 };
-
-/** What opens an address in the browser that a person has chosen; only a file of its own is given arguments as they are. */
-const openers: Readonly<Record<string, readonly [string, ...string[]]>> = {
-  darwin: ['open'],
-  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
-};
-
-const openPage = (address: string): void => {
-  const [command, ...options] = openers[process.platform] ?? ['xdg-open'];
-  const opener = spawn(command, [...options, address], { stdio: 'ignore', detached: true });
-  // The address is printed as well: whoever has no such program opens it by hand.
-  opener.on('error', () => {});
-  opener.unref();
-};
-
-/** Of X11 and of Wayland; elsewhere there always is one. */
-const hasScreen =
-  process.platform in openers || Boolean(process.env['DISPLAY']) || Boolean(process.env['WAYLAND_DISPLAY']);
 
 /** EPERM: it runs, as somebody else. */
 const isRunning = (processId: number): boolean => {
@@ -71,12 +72,13 @@ const terminal: Terminal = {
   input: () => process.stdin,
   // Read here, because an error may come before the options are read.
   isJson: process.argv.includes('--json'),
-  ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
+  ...(process.stdin.isTTY && process.stderr.isTTY ? { ask: (question) => askPerson(process, question) } : {}),
   ...(process.stderr.isTTY ? { showProgress } : {}),
-  ...(hasScreen ? { openPage } : {}),
+  ...(hasScreen(process) ? { openPage: (address) => openPage(process.platform, address) } : {}),
   processId: process.pid,
   isRunning,
   untilToldToStop,
+  untilUncaught,
 };
 
 /** Whoever read it has gone, as `head` does: it ends as by a signal, which closes what is open, and tells nobody of it. */
@@ -90,8 +92,7 @@ try {
   await createProgram(terminal).parseAsync(process.argv);
   process.exitCode = 0;
 } catch (error) {
-  const told = explain(error, terminal.isJson);
-  if (told !== undefined) terminal.warn(told);
+  tell(error);
   process.exitCode = exitCodeOf(error);
 }
 // What is left open now is an idle socket at most; nobody should wait for it.

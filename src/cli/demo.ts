@@ -18,7 +18,7 @@ import { shardOf } from '#kernel/ids.ts';
 import type { Config } from '#config.ts';
 import { openChangelog } from './changelog.ts';
 import { completeFile } from './demo-api.ts';
-import { startDemoReceiver, type DemoReceiver } from './demo-receiver.ts';
+import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
 import type { House } from './house.ts';
 
 export type DemoFile = {

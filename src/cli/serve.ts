@@ -67,10 +67,18 @@ const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): 
   return lines.join('\n');
 };
 
-/** Whichever comes first: somebody wants us to stop, or the ground goes away. */
-const untilOver = async (told: Promise<string>, house: House, log: Log): Promise<void> => {
+/** Whichever comes first: somebody wants us to stop, the ground goes away, or nobody knows what state we are in. */
+const untilOver = async (
+  { told, uncaught }: { told: Promise<string>; uncaught: Promise<never> | undefined },
+  house: House,
+  log: Log,
+): Promise<void> => {
   const ended = house.databaseEnded.then((how) => ({ how }));
-  const over = await Promise.race([told, ended]);
+  const broken = uncaught?.catch((error: unknown): never => {
+    log.fatal({ err: error }, 'an error that nobody caught: stopping');
+    throw error;
+  });
+  const over = await Promise.race([told, ended, ...(broken === undefined ? [] : [broken])]);
   if (typeof over === 'string') log.info({ signal: over }, 'stopping');
   else throw new UserError(`The embedded PostgreSQL ended by itself (${over.how}): start again`);
 };
@@ -83,7 +91,7 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     );
   }
   const log = createLog(config.logLevel);
-  const told = terminal.untilToldToStop();
+  const ends = { told: terminal.untilToldToStop(), uncaught: terminal.untilUncaught?.() };
   if (roles.includes('serve')) {
     // Not a fault of the settings alone: what only delivers listens on one of them.
     if (config.port === config.metricsPort)
@@ -116,7 +124,7 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
         ? summary(config, demo, Boolean(terminal.env['HALCYON_DATA']))
         : `Halcyon ${VERSION} is delivering.`,
     );
-    await untilOver(told, house, log);
+    await untilOver(ends, house, log);
   } finally {
     await stopAll(running, log);
   }

@@ -23,6 +23,8 @@ export type Terminal = {
   isRunning: (processId: number) => boolean;
   /** From this call on a signal does not end the process: it resolves with the signal's name. */
   untilToldToStop: () => Promise<string>;
+  /** From this call on an error that nobody caught does not end the process: it rejects with that. */
+  untilUncaught?: () => Promise<never>;
 };
 
 /** Control characters, but for ends of lines and tabs, and those that turn the direction of what stands beside them. */

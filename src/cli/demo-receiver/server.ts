@@ -2,15 +2,13 @@
  * The demo's receiver: what an integrator would run. It verifies each delivery from the raw body, prints a line, keeps
  * the last ones, and shows the code that the authorization server sends back, so that a newcomer needs no app yet.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import type { Running } from '#kernel/lifecycle.ts';
+import { isLoopback } from '#kernel/loopback.ts';
 import { verifyDelivery, WebhookError } from '#receiver';
 
 type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
-
-export type DemoReceiver = Running & { port: number };
 
 const KEPT = 50;
 const BODY_BYTES = 1024 * 1024;
@@ -62,13 +60,18 @@ const send = (response: ServerResponse, status: number, type: string, body: stri
   response.writeHead(status, { 'Content-Type': type }).end(body);
 };
 
-/** Listens on loopback at `port`, or at any free one if it is taken (0). */
-export const startDemoReceiver = async (options: {
-  port: number;
+/** Only by its own name: a page of somebody else, whose name leads to loopback, is not to read what was delivered (DNS rebinding). */
+const isOwnHost = (host: string | undefined): boolean => {
+  const url = URL.parse(`http://${host ?? ''}/`);
+  return url !== null && isLoopback(url.hostname);
+};
+
+/** The receiver, which does not listen yet. `print` gets a line for each delivery. */
+export const createDemoReceiver = (options: {
   key: string;
   headerPrefix: string;
   print: (text: string) => void;
-}): Promise<DemoReceiver> => {
+}): Server => {
   const received: Received[] = [];
 
   const receive = async (request: IncomingMessage, response: ServerResponse) => {
@@ -82,37 +85,33 @@ export const startDemoReceiver = async (options: {
     options.print(
       `← ${event} · ${body.length} bytes · ${verified ? 'signature verified' : 'SIGNATURE NOT VERIFIED'} · ${headers['webhook-id']}`,
     );
-    send(response, verified ? 200 : 401, 'text/plain', verified ? 'ok\n' : 'signature not verified\n');
+    return send(response, verified ? 200 : 401, 'text/plain', verified ? 'ok\n' : 'signature not verified\n');
   };
 
-  const server = createServer((request, response) => {
-    const url = new URL(request.url ?? '/', 'http://localhost');
-    if (request.method === 'POST') {
-      receive(request, response).catch(() => response.destroy());
-    } else if (url.pathname === '/callback') {
-      send(response, 200, 'text/html; charset=utf-8', callbackPage(url.searchParams));
-    } else if (url.pathname === '/last') {
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    if (!isOwnHost(request.headers.host)) return send(response, 421, 'text/plain', 'ask for localhost\n');
+    if (request.method === 'POST') return receive(request, response);
+    const url = URL.parse(request.url ?? '/', 'http://localhost');
+    if (url?.pathname === '/callback')
+      return send(response, 200, 'text/html; charset=utf-8', callbackPage(url.searchParams));
+    if (url?.pathname === '/last') {
       const last = received.at(-1);
-      send(response, last === undefined ? 404 : 200, last?.headers['content-type'] ?? 'text/plain', last?.body ?? '');
-    } else {
-      const list = received.map(({ headers, body, isVerified: verified }) => ({
-        verified,
-        headers,
-        body: body.toString(),
-      }));
-      send(response, 200, 'application/json', `${JSON.stringify(list.toReversed(), null, 2)}\n`);
+      return send(
+        response,
+        last === undefined ? 404 : 200,
+        last?.headers['content-type'] ?? 'text/plain',
+        last?.body ?? '',
+      );
     }
-  });
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject);
-  server.listen(options.port, '127.0.0.1', resolve);
-  await promise;
-  const address = server.address();
-  return {
-    port: typeof address === 'object' && address !== null ? address.port : options.port,
-    stop: async () => {
-      server.closeAllConnections();
-      await new Promise((closed) => server.close(closed));
-    },
+    const list = received.map(({ headers, body, isVerified: verified }) => ({
+      verified,
+      headers,
+      body: body.toString(),
+    }));
+    return send(response, 200, 'application/json', `${JSON.stringify(list.toReversed(), null, 2)}\n`);
   };
+
+  return createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy());
+  });
 };

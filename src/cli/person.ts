@@ -1,0 +1,33 @@
+/** What is asked of whoever sits at the terminal, and shown to them in the browser that they have chosen. */
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline/promises';
+
+export const askPerson = async (
+  { stdin: input, stderr: output }: Pick<NodeJS.Process, 'stdin' | 'stderr'>,
+  question: string,
+): Promise<string> => {
+  const lines = createInterface({ input, output });
+  try {
+    return await lines.question(question);
+  } finally {
+    lines.close();
+  }
+};
+
+/** By the platform of Node; only a file of its own is given arguments as they are. */
+const OPENERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
+  darwin: ['open'],
+  win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+};
+
+export const openPage = (platform: string, address: string): void => {
+  const [command, ...options] = OPENERS[platform] ?? ['xdg-open'];
+  const opener = spawn(command, [...options, address], { stdio: 'ignore', detached: true });
+  // The address is printed as well: whoever has no such program opens it by hand.
+  opener.on('error', () => {});
+  opener.unref();
+};
+
+/** The displays of X11 and of Wayland; elsewhere there always is one. */
+export const hasScreen = ({ platform, env }: Pick<NodeJS.Process, 'platform' | 'env'>): boolean =>
+  platform in OPENERS || Boolean(env['DISPLAY']) || Boolean(env['WAYLAND_DISPLAY']);
