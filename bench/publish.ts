@@ -44,6 +44,7 @@ const waysOver = (database: Database, defer: Defer) => {
       metrics: createPublishMetrics(new Registry()),
       batchRows,
       batchBytes: limits.batchBytes,
+      batchesAtOnce: limits.batchesAtOnce,
       waitingBytes: limits.waitingBytes,
       onCommitted: () => {},
       onUnknown: () => {},

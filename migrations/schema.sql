@@ -1,7 +1,7 @@
 -- What all migrations together make: written by "npm run schema", compared by test/schema.test.ts. Never edited by hand.
 -- Day partitions are left out.
 
-create sequence delivery_n as bigint increment by 1 minvalue 0 maxvalue 1073741823 start 0 cache 32 cycle;
+create sequence delivery_n as bigint increment by 1 minvalue 0 maxvalue 1073741823 start 0 cache 1 cycle;
 
 create sequence event_n as bigint increment by 1024 minvalue 0 maxvalue 1073741823 start 0 cache 1 cycle;
 
@@ -168,7 +168,7 @@ create table delivery (
   constraint delivery_faults_check CHECK ((faults >= 0)),
   constraint delivery_pkey PRIMARY KEY (shard, id)
 ) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=5000);
-CREATE INDEX delivery_lane ON public.delivery USING btree (shard, webhook_id, due_at, id);
+CREATE INDEX delivery_due ON public.delivery USING btree (shard, webhook_id, due_at, id) WHERE (due_at > '-infinity'::timestamp with time zone);
 
 create table delivery_done (
   shard smallint not null,

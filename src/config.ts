@@ -147,6 +147,8 @@ export const readConfig = (env: Env, cwd: string) => {
       eventDepth: 8,
       batchRows: 500,
       batchBytes: 4 * 1024 * 1024,
+      /** Others need connections too. */
+      batchesAtOnce: Math.max(2, Math.floor(set.DATABASE_CONNECTIONS / 2)),
       waitingBytes: 64 * 1024 * 1024,
     }),
     snapshots: snapshotSettings(set),

@@ -72,6 +72,7 @@ export const openPublishing = (deps: {
     metrics,
     batchRows: config.events.batchRows,
     batchBytes: config.events.batchBytes,
+    batchesAtOnce: config.events.batchesAtOnce,
     waitingBytes: config.events.waitingBytes,
     onCommitted,
     // Whether the batch was committed is unknown: what it left, if anything, is found in the table.

@@ -23,7 +23,7 @@ type Waiting<In, Out> = {
 };
 
 /** How many of the first are within the limits together: one at least. */
-const fitting = (
+export const fitting = (
   queue: readonly { rows: number; bytes: number }[],
   limits: { maxRows: number; maxBytes: number },
 ): number => {

@@ -1,6 +1,4 @@
-/**
- * Connections to PostgreSQL, and what may be asked of them by every room.
- */
+/** Connections to PostgreSQL, and what may be asked of them by every room. */
 import type Postgres from 'postgres';
 import { isMistyped, types } from './arrays.ts';
 import { postgres } from './driver.ts';
@@ -36,6 +34,13 @@ export class UnusableError extends DatabaseError {
 /** The oldest PostgreSQL whose SQL Halcyon's statements are written in. */
 const OLDEST_MAJOR = 15;
 const CONNECT_TIMEOUT_SECONDS = 10;
+/**
+ * Every statement here has an index to go by. A table that was small when a statement was planned is not read as a whole by it
+ * later: PostgreSQL keeps the plan until statistics are collected again, a minute later, in which 100,000 rows may come. JIT
+ * would take a scan without an index for an expensive one. Planned anew each time, a publish of one event took twice as long;
+ * behind a pooler it is.
+ */
+const PLANNING = { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_generic_plan' };
 
 type Many = (...args: unknown[]) => unknown;
 
@@ -131,7 +136,12 @@ export const openPool = (
     types,
     prepare: options.isShared !== true,
     onnotice: () => {},
-    connection: { application_name: options.applicationName, TimeZone: 'UTC', DateStyle: 'ISO' },
+    connection: {
+      application_name: options.applicationName,
+      TimeZone: 'UTC',
+      DateStyle: 'ISO',
+      ...(options.isShared !== true && PLANNING),
+    },
     ...(onQuery && { debug: (_connection: number, statement: string) => onQuery(statement) }),
   };
   const sql =
@@ -158,6 +168,16 @@ export const transaction = async <T>(
   // Boxed, because the driver awaits the members of an array it is given.
   const { value } = (await sql.begin(mode, async (tx) => ({ value: await fn(tx) }))) as { value: T };
   return value;
+};
+
+/**
+ * Until the transaction ends: how long a lock is waited for, and how long the server waits for us. Whoever vanishes or is
+ * frozen holding a shard must not keep it from its next owner.
+ */
+export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
+  await tx`
+    select set_config('lock_timeout', ${String(limitMs)}, true),
+      set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 };
 
 /** Throws a `DatabaseError` unless the server answers and is PostgreSQL 15 or newer; answers its version as a number, 180004. */

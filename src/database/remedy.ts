@@ -17,6 +17,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   '28P01': WHO,
   '3D000': 'Make the database (createdb), or see its name in DATABASE_URL',
   '53300': 'Raise max_connections of the server, or lower DATABASE_CONNECTIONS',
+  '08P01': 'Set DATABASE_DIRECT_URL to PostgreSQL itself, where DATABASE_URL leads to a pooler',
   '57P03': 'Wait until the server has started, or see its log',
 };
 

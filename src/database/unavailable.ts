@@ -50,6 +50,10 @@ export const isUnavailable = (error: unknown): boolean => {
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
 };
 
+/** Somebody else holds a row for longer than the statement waits. */
+export const isLockTimeout = (error: unknown): boolean =>
+  error instanceof Error && (error as NodeJS.ErrnoException).code === '55P03';
+
 /**
  * SQLSTATE classes that are about what was asked, whoever asks and whenever: 22 data exception, 23 integrity constraint
  * violation, 54 program limit exceeded, P0 raised by a function.

@@ -5,7 +5,7 @@ import type { Value } from '#hypermedia/document.ts';
 import { inLockOrder, toColumns } from './batch/columns.ts';
 import type { Mint } from './batch/mint.ts';
 import { publishBatch } from './batch/queries.ts';
-import { rowOf, toCommitted, type Committed } from './batch/rows.ts';
+import { numberAt, rowOf, toCommitted, type Committed } from './batch/rows.ts';
 import { staleAt } from './keys/recall.ts';
 import { timeZonesOf } from './queries.ts';
 
@@ -39,7 +39,7 @@ export const createNativeWriter =
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;
       const empty = { type, action: 'created', resourceId: '', modifiedAt: null, body: '' };
-      const row = rowOf(empty, storeId, { n: numbers[at] ?? 0, at, now });
+      const row = rowOf(empty, storeId, { n: numberAt(numbers, at), at, now });
       const { eventId: id } = row;
       const made = resource({ id, timeZone });
       const body = typeof made === 'string' ? made : JSON.stringify(made);

@@ -3,10 +3,10 @@
  * statement a request). If a batch commits, its deliveries will be attempted; if not, nothing happened.
  */
 import type { FrozenEvent } from '#commerce/document.ts';
-import { createBatcher } from '#database/batch.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { isLockTimeout } from '#database/unavailable.ts';
 import { Problem } from '#kernel/problem.ts';
 import { createBatchWriter, type BatchDeps } from './batch/batch.ts';
+import { Committers } from './committers.ts';
 import type { Key } from './keys/key.ts';
 import type { NewEvent } from './request.ts';
 
@@ -29,10 +29,10 @@ export type Request = {
 export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
 
 const BUSY = 'More is being published than can be written at the moment: send it again in a second';
-const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, { headers: { 'Retry-After': '1' } });
-
-/** Two committers; a shard always uses the same one, so that two batches never wait for one another's rows. */
-const COMMITTERS = 2;
+const LOCKED = 'Somebody else is writing the same resource for longer than a second: send it again in a second';
+const soon = { headers: { 'Retry-After': '1' } };
+const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, soon);
+const locked = (cause: unknown): Problem => new Problem(503, { code: 'busy', message: LOCKED }, { ...soon, cause });
 
 /**
  * Makes the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where
@@ -42,6 +42,8 @@ export const createPublisher = (
   deps: BatchDeps & {
     batchRows: number;
     batchBytes: number;
+    /** Connections that batches may take, where rows are locked by others. */
+    batchesAtOnce: number;
     /** Of what waits for its batch; beyond it senders are told to come again, because memory has an end. */
     waitingBytes: number;
   },
@@ -59,22 +61,22 @@ export const createPublisher = (
       deps.metrics.batch({ events, seconds: (performance.now() - startedMs) / 1_000, isWritten });
     }
   };
-  const committers = Array.from({ length: COMMITTERS }, () =>
-    createBatcher<Request, PublishedEvent[] | Error>({
-      maxRows: deps.batchRows,
-      maxBytes: deps.batchBytes,
-      sizeOf: ({ events }) => ({
-        rows: events.length,
-        bytes: events.reduce((bytes, event) => bytes + Buffer.byteLength(event.body), 0),
-      }),
-      run: timed,
-      waiting: { maxBytes: deps.waitingBytes / COMMITTERS, full: busy },
+  const committers = new Committers<Request, PublishedEvent[] | Error>({
+    maxRows: deps.batchRows,
+    maxBytes: deps.batchBytes,
+    mostAtOnce: deps.batchesAtOnce,
+    storeOf: ({ storeId }) => storeId,
+    sizeOf: ({ events }) => ({
+      rows: events.length,
+      bytes: events.reduce((bytes, event) => bytes + Buffer.byteLength(event.body), 0),
     }),
-  );
-  deps.metrics.watchWaiting(() => committers.reduce((bytes, committer) => bytes + committer.waitingBytes(), 0));
+    run: timed,
+    waiting: { maxBytes: deps.waitingBytes, full: busy },
+  });
+  deps.metrics.watchWaiting(() => committers.waitingBytes);
   return async (request) => {
-    const published = await committers[shardOf(request.storeId) % COMMITTERS]?.submit(request);
-    if (published instanceof Error) throw published;
-    return published ?? [];
+    const published = await committers.submit(request).catch((error: unknown) => error as Error);
+    if (!(published instanceof Error)) return published;
+    throw isLockTimeout(published) ? locked(published) : published;
   };
 };

@@ -136,6 +136,7 @@ export const startEngine = async (
     metrics: createPublishMetrics(new Registry()),
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,
+    batchesAtOnce: 4,
     waitingBytes: 64 * 1024 * 1024,
     onCommitted: (deliveries) => {
       const foreign = receiverOfWork?.offer(deliveries.map(handedOver)) ?? deliveries;

@@ -1,5 +1,6 @@
-/** A store that several server processes publish into over one database, and nobody delivers for. */
+/** A store that several server processes publish into over one database, and nobody delivers for unless it is asked for. */
 import type { Sql } from '#database/pool.ts';
+import type { Role } from '../../src/app.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';
@@ -36,10 +37,10 @@ const eventsOf = (status: number, text: string): Published['events'] => {
 };
 
 /** `app` answers too, in the process of the test; it is there for the store and the tokens that it came with. */
-export const openPublishHouse = async (): Promise<PublishHouse & { app: TestApp }> => {
+export const openPublishHouse = async (roles: Role[] = ['serve']): Promise<PublishHouse & { app: TestApp }> => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
-  const app = await startTestApp({ sql, roles: ['serve'] });
+  const app = await startTestApp({ sql, roles });
   const { baseUrl, storeId, platformToken } = app;
   const env = { BASE_URL: baseUrl, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8', DATABASE_CONNECTIONS: '4' };
   const startOn = serversOver(address, ends, env);

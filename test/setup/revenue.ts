@@ -57,6 +57,7 @@ export const startRevenue = async () => {
     metrics: createPublishMetrics(new Registry()),
     batchRows: 500,
     batchBytes: 4 * 1024 * 1024,
+    batchesAtOnce: 4,
     waitingBytes: 64 * 1024 * 1024,
     onCommitted: () => {},
     onUnknown: () => {},

@@ -127,12 +127,12 @@ export const endUnfetched = async (
       order by due_at, id
       limit ${limit}
     ), dead as materialized (
-      select d.id from delivery d
+      select d.ctid as place from delivery d
       where d.shard = ${shard} and d.id = any (array(select id from held_first where id < ${oldest} or epoch < coalesce(
         (select w.epoch from webhook w where w.shard = ${shard} and w.id = ${webhookId}), ${EPOCH_MAX})))
       for update skip locked
     ), ended as (
-      delete from delivery d using dead where d.shard = ${shard} and d.id = dead.id
+      delete from delivery d using dead where d.ctid = dead.place
       returning d.*
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)

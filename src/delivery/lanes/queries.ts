@@ -16,7 +16,8 @@ export type Head = { webhookId: number; id: number; dueAt: Date | null; isProven
 export const discoverLanes = async (sql: Queryable, shard: number, after: number, limit: number) => sql<Head[]>`
   with recursive lane as (
     (
-      select webhook_id, due_at, id from delivery where shard = ${shard} and webhook_id > ${after}
+      select webhook_id, due_at, id from delivery
+      where shard = ${shard} and webhook_id > ${after} and due_at > '-infinity'
       order by webhook_id, due_at, id limit 1
     )
     union all
@@ -24,7 +25,7 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
     from lane
     cross join lateral (
       select d.webhook_id, d.due_at, d.id from delivery d
-      where d.shard = ${shard} and d.webhook_id > lane.webhook_id
+      where d.shard = ${shard} and d.webhook_id > lane.webhook_id and d.due_at > '-infinity'
       order by d.webhook_id, d.due_at, d.id limit 1
     ) as next
   )
@@ -49,7 +50,8 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
     ) as lane (webhook_id, asked, due_from)
     cross join lateral (
       select * from delivery
-      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from and due_at < 'infinity'
+      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
+        and due_at > '-infinity' and due_at < 'infinity'
       order by due_at, id
       limit lane.asked
     ) as d
@@ -59,8 +61,7 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
 export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
 
 /**
- * Deliveries by their shards and ids, each with its event, whose text comes once and only if it has at most so many bytes. A
- * plain join on the shard, which goes on working where the tables are distributed by it.
+ * Deliveries by their shards and ids, each with its event, whose text comes once and only if it has at most so many bytes.
  */
 export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], mostBytes: number) => sql<
   Arrival[]
@@ -73,8 +74,10 @@ export const loadArrivals = async (sql: Queryable, shards: number[], ids: number
         and row_number() over (partition by d.shard, d.event_id) = 1 then e.body
     end as body
   from unnest(${shards}::smallint[], ${ids}::bigint[]) as told (shard, id)
-  join delivery d on d.shard = told.shard and d.id = told.id and d.due_at < 'infinity'
-  left join event e on e.shard = d.shard and e.id = d.event_id`;
+  cross join lateral (
+    select * from delivery d where d.shard = told.shard and d.id = told.id and d.due_at < 'infinity' limit 1
+  ) as d
+  left join lateral (select * from event e where e.shard = d.shard and e.id = d.event_id limit 1) as e on true`;
 
 export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
   select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
@@ -85,10 +88,12 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
     coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
     coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned",
     coalesce(t.consecutive_failures = 0, false) as "isProven"
-  from webhook w
-  join store s on s.shard = w.shard and s.id = w.store_id
-  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
-  where w.shard = ${shard} and w.id = any (${webhookIds}::bigint[])`;
+  from unnest(${webhookIds}::bigint[]) as lane (id)
+  cross join lateral (select * from webhook w where w.shard = ${shard} and w.id = lane.id limit 1) as w
+  cross join lateral (select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1) as s
+  left join lateral (
+    select * from webhook_state t where t.shard = ${shard} and t.webhook_id = w.id and t.epoch = w.epoch limit 1
+  ) as t on true`;
 
 /**
  * Webhooks of a shard that an outcome demands to switch off, and nobody has. What is left of those that were switched off since
@@ -112,8 +117,12 @@ export const listChanged = async (sql: Queryable, shard: number, read: ReadColum
     select lane.id
     from unnest(${read.webhookId}::bigint[], ${read.revision}::int[], ${read.storeDomain}::text[])
       as lane (id, revision, domain)
-    left join webhook w on w.shard = ${shard} and w.id = lane.id
-    left join store s on s.shard = w.shard and s.id = w.store_id
+    left join lateral (
+      select w.revision, w.store_id from webhook w where w.shard = ${shard} and w.id = lane.id limit 1
+    ) as w on true
+    left join lateral (
+      select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1
+    ) as s on true
     where w.revision is distinct from lane.revision or s.domain is distinct from lane.domain`;
   return rows.map(({ id }) => id);
 };

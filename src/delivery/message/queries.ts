@@ -17,9 +17,10 @@ export const loadEvents = async (
     base_url as "baseUrl", body
   from (
     select e.*, told.at, sum(octet_length(e.body)) over (order by told.at) - octet_length(e.body) as before
-    from event e
-    join unnest(${ids}::bigint[]) with ordinality as told (id, at) on told.id = e.id
-    where e.shard = ${shard} and e.id = any (${ids}::bigint[]) and e.body <> ''
+    from unnest(${ids}::bigint[]) with ordinality as told (id, at)
+    cross join lateral (
+      select * from event e where e.shard = ${shard} and e.id = told.id and e.body <> '' limit 1
+    ) as e
   ) as sized
   where before < ${mostBytes}::bigint
   order by at`;

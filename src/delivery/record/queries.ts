@@ -72,6 +72,8 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
  * Answers the shards that are still held. Idempotent, because what is written follows from the pending row, as it was when
  * it was taken: it goes once, and its count of attempts rises once. An insert that leaves out what is there already took
  * 18.9 µs of PostgreSQL's processor time a row and 888 bytes of WAL; this takes 14.9 and 791.
+ * A row is found by its key in a `lateral … limit 1` and changed by its ctid, which nobody else moves. A join leaves the planner
+ * a choice: after an ANALYZE of the empty table it read all that is pending for each batch, 1,752 µs a delivery, not 97.
  */
 export const recordBatch = async (
   sql: Queryable,
@@ -101,15 +103,20 @@ export const recordBatch = async (
       ) as i (shard, delivery_id, store_id, webhook_id, event_id, n, started_at, duration_ms, outcome, response_code,
         response_headers, response_body, state, before, attempts, faults, due_at)
       join held on held.shard = i.shard
+    ), found as materialized (
+      select i.*, p.place from input i cross join lateral (
+        select d.ctid as place from delivery d
+        where d.shard = i.shard and d.id = i.delivery_id and d.attempts = i.before
+        limit 1 for update
+      ) as p
     ), ended as (
-      delete from delivery d using input i
-      where i.state is not null and d.shard = i.shard and d.id = i.delivery_id and d.attempts = i.before
-      returning i.*
+      delete from delivery d using found f where f.state is not null and d.ctid = f.place
+      returning f.*
     ), rescheduled as (
-      update delivery d set attempts = i.attempts, faults = i.faults, due_at = i.due_at
-      from input i
-      where i.state is null and d.shard = i.shard and d.id = i.delivery_id and d.attempts = i.before
-      returning i.*
+      update delivery d set attempts = f.attempts, faults = f.faults, due_at = f.due_at
+      from found f
+      where f.state is null and d.ctid = f.place
+      returning f.*
     ), attempted as (
       insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
         response_code, response_headers, response_body)
@@ -122,10 +129,14 @@ export const recordBatch = async (
       select shard, delivery_id, store_id, webhook_id, event_id, state, attempts, ${now} from ended
     ), stated as (${upsertStates(sql, states)}
     ), survived as (
-      delete from delivery_suspect s
-      using unnest(${notes.shard}::smallint[], ${notes.deliveryId}::bigint[]) as n (shard, delivery_id)
-      join held on held.shard = n.shard
-      where s.shard = n.shard and s.delivery_id = n.delivery_id
+      delete from delivery_suspect where ctid = any(array(
+        select p.place
+        from unnest(${notes.shard}::smallint[], ${notes.deliveryId}::bigint[]) as n (shard, delivery_id)
+        join held on held.shard = n.shard
+        cross join lateral (
+          select s.ctid as place from delivery_suspect s where s.shard = n.shard and s.delivery_id = n.delivery_id limit 1
+        ) as p
+      ))
     )
     select shard from held`;
   return held.map(({ shard }) => shard);
@@ -160,16 +171,6 @@ export const recordWithoutHistory = async (
     )
     select shard from held`;
   return held.length > 0;
-};
-
-/**
- * Until the transaction ends: how long a lock is waited for, and how long the server waits for us. Whoever vanishes or is
- * frozen holding a shard must not keep it from its next owner.
- */
-export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
-  await tx`
-    select set_config('lock_timeout', ${String(limitMs)}, true),
-      set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 };
 
 /** Holds the shard for the transaction, if it is ours under that fence; answers whether it is. */

@@ -1,13 +1,13 @@
 /** Switches webhooks off whose recorded state demands it: once, by the owner of their shard alone. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import { hurry, transaction, type Sql, type Tx } from '#database/pool.ts';
 import { isUnavailable } from '#database/unavailable.ts';
 import type { Clock } from '#kernel/clock.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Lane } from '../lanes/lane.ts';
 import { whyCondemned, type DeactivationSettings, type Why } from '../policy/deactivation.ts';
 import type { Tell } from './notice.ts';
-import { holdShard, hurry } from './queries.ts';
+import { holdShard } from './queries.ts';
 
 /** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
 export type SwitchOff = (

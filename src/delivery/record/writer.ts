@@ -27,6 +27,12 @@ export const RETRY_MS = 250;
  */
 export const PATIENCE_MS: readonly number[] = [50, 100, 200, 400];
 
+/** What is ours was taken under a fence. */
+const requireFence = ({ shard, fence }: Entry): number => {
+  if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
+  return fence;
+};
+
 export class Writer {
   readonly #deps: WriterDeps;
 
@@ -81,7 +87,7 @@ export class Writer {
     const { sql, clock, workerId, onLost, isNoted } = this.#deps;
     const ours = entries.filter((entry) => this.isOurs(entry));
     if (ours.length === 0) return entries.map(() => false);
-    const fences = [...new Map(ours.map(({ shard, fence }) => [shard, fence ?? 0]))].toSorted(([a], [b]) => a - b);
+    const fences = [...new Map(ours.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(([a], [b]) => a - b);
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
     const noted = ours.filter(({ shard, delivery }) => isNoted(shard, delivery.id));

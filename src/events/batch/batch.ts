@@ -1,5 +1,5 @@
 /** One batch of publish requests: what came before is answered again, what is new is written in one statement. */
-import { transaction, type Queryable, type Sql } from '#database/pool.ts';
+import { hurry, transaction, type Queryable, type Sql } from '#database/pool.ts';
 import { isUnavailable } from '#database/unavailable.ts';
 import { dayOf } from '#kernel/ids.ts';
 import { notFound, Problem } from '#kernel/problem.ts';
@@ -12,7 +12,7 @@ import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
 import { answerOf, claimsOf, countNew, toDrafts, type Draft } from './draft.ts';
 import type { Mint } from './mint.ts';
 import { dependOnPriors, Overtaken, readPriors } from './prior/prior.ts';
-import { publishBatch, type ClaimColumns, type Published, type TermColumns } from './queries.ts';
+import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './queries.ts';
 import { toCommitted, type Committed } from './rows.ts';
 
 export type BatchDeps = {
@@ -61,6 +61,7 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
   /** The versions before are locked first, what follows from them is written with them. */
   const writeAfter = (drafts: readonly Draft[], now: Date): Promise<Written> =>
     transaction(sql, async (tx) => {
+      await hurry(tx, LOCK_MS);
       const deriving = await storesThatDerive(tx, rowsOf(drafts));
       const isRefused = ({ event, storeId }: Row) => event.type === 'subscription_event' && deriving.has(storeId);
       const refused = new Set(drafts.filter((one) => rowsOf([one]).some(isRefused)));

@@ -30,6 +30,8 @@ export type PublishColumns = {
   stepId: (number | null)[];
   /** Of the first of those steps, the subscription, which knows the one before it; its id. */
   aboutId: (string | null)[];
+  /** Where it stood in the order of arrival, which is the order of its deliveries. */
+  at: number[];
 };
 
 /** `at`: where it stood in the order of arrival. */
@@ -122,6 +124,7 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
     headId: [],
     stepId: [],
     aboutId: [],
+    at: [],
   };
   const steps = stepsBySubscription(rows);
   for (const group of byResource(rows)) {
@@ -142,6 +145,7 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
       columns.resourceId.push(row.event.resourceId);
       columns.action.push(row.event.action);
       columns.nonce.push(row.nonce);
+      columns.at.push(row.at);
       columns.modifiedAt.push(row.event.modifiedAt ?? now);
       columns.body.push(row.event.body);
       columns.after.push(after);

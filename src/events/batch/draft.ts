@@ -6,7 +6,7 @@ import type { PublishedEvent } from '../publish.ts';
 import type { ListedEvent } from '../queries.ts';
 import type { Row } from './columns.ts';
 import type { ClaimColumns, Published } from './queries.ts';
-import { rowOf } from './rows.ts';
+import { numberAt, rowOf } from './rows.ts';
 
 /** `rows`: those of its events that did not come before, by their places in the request. */
 export type Draft = Ready & { rows: ReadonlyMap<number, Row> };
@@ -21,7 +21,7 @@ export const toDrafts = (ready: readonly Ready[], numbers: readonly number[], no
     const rows = new Map<number, Row>();
     for (const [index, event] of one.request.events.entries()) {
       if (one.repeated.has(index)) continue;
-      rows.set(index, rowOf(event, one.request.storeId, { n: numbers[at] ?? 0, at, now }));
+      rows.set(index, rowOf(event, one.request.storeId, { n: numberAt(numbers, at), at, now }));
       at += 1;
     }
     return Object.assign(one, { rows });
@@ -58,12 +58,13 @@ export const answerOf = (
   given: { before: ReadonlyMap<number, ListedEvent>; written: ReadonlyMap<number, Published>; now: Date },
 ): PublishedEvent[] | Problem => {
   const events = request.events.flatMap(({ type, resourceId, action }, index): PublishedEvent[] => {
-    const came = given.before.get(repeated.get(index) ?? 0);
+    const [known, row] = [repeated.get(index), rows.get(index)];
+    if (known === undefined && row === undefined) throw new Error(`Event ${index} of a request is in no batch`);
+    const came = known === undefined ? undefined : given.before.get(known);
     if (came !== undefined) return [came];
-    const id = rows.get(index)?.eventId ?? 0;
-    const found = given.written.get(id);
+    const found = row && given.written.get(row.eventId);
     if (found === undefined) return [];
-    const { version, timeZone } = found;
+    const { eventId: id, version, timeZone } = found;
     return [{ id, type, resourceId, action, version, timeZone, dateCreated: given.now }];
   });
   return events.length < request.events.length ? notFound('store') : events;

@@ -1,5 +1,5 @@
 import type { Queryable } from '#database/pool.ts';
-import { EVENT_BLOCK, nextEventBlock } from './queries.ts';
+import { EVENT_BLOCK, nextEventBlock } from '../queries.ts';
 
 /** `inTransaction`: the caller holds a connection of the pool. */
 export type Mint = (sql: Queryable, count: number, inTransaction?: 'inTransaction') => Promise<number[]>;

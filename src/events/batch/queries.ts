@@ -1,15 +1,6 @@
-/** The one statement that publishes, and what it takes its ids from. */
+/** The one statement that publishes. */
 import type { Queryable } from '#database/pool.ts';
 import type { PublishColumns } from './columns.ts';
-
-/** Numbers for event ids come in blocks of 1,024 (the sequence's increment): one statement for so many events. */
-export const EVENT_BLOCK = 1024;
-
-export const nextEventBlock = async (sql: Queryable): Promise<number> => {
-  const [row] = await sql<{ n: number }[]>`select nextval('event_n')::float8 as n`;
-  if (row === undefined) throw new Error('nextval answered no row');
-  return row.n;
-};
 
 /** Idempotency keys that nobody has used, and the ids that their events get: `{1,2}`. */
 export type ClaimColumns = {
@@ -57,6 +48,9 @@ export type Batch = {
   baseUrl: string;
 };
 
+/** Who holds a row is waited for so long; then the statement ends with 55P03. */
+export const LOCK_MS = 1_000;
+
 /** Ends the whole statement with SQLSTATE HL001 where somebody else has claimed one of the keys meanwhile. */
 const claiming = (sql: Queryable, claims: ClaimColumns, { now, staleAt }: Batch) => sql`
   wanted as materialized (
@@ -65,7 +59,8 @@ const claiming = (sql: Queryable, claims: ClaimColumns, { now, staleAt }: Batch)
       ${claims.shard}::smallint[], ${claims.storeId}::bigint[], ${claims.key}::text[], ${claims.fingerprint}::bytea[],
       ${claims.eventIds}::text[]
     ) as c (shard, store_id, key, fingerprint, event_ids)
-    join store s on s.shard = c.shard and s.id = c.store_id
+    cross join lateral (select from store s where s.shard = c.shard and s.id = c.store_id limit 1) as s
+    where (select is_set from hurried) is not null
   ), claimed as (
     insert into publish_key as k (shard, store_id, key, fingerprint, event_ids, date_created)
     select shard, store_id, key, fingerprint, event_ids::bigint[], ${now}::timestamptz from wanted order by shard, store_id, key
@@ -109,11 +104,12 @@ const reading = (sql: Queryable, columns: PublishColumns, isClaiming: boolean) =
       ${columns.resourceId}::text[], ${columns.action}::text[], ${columns.nonce}::bigint[],
       ${columns.modifiedAt}::timestamptz[], ${columns.body}::text[], ${columns.after}::int[], ${columns.total}::int[],
       ${columns.isStale}::boolean[], ${columns.isDated}::boolean[], ${columns.datedAt}::timestamptz[],
-      ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[]
+      ${columns.previousId}::bigint[], ${columns.headId}::bigint[], ${columns.stepId}::bigint[], ${columns.aboutId}::text[],
+      ${columns.at}::int[]
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
-      is_dated, dated_at, previous_id, head_id, step_id, about_id)
-    join store s on s.shard = i.shard and s.id = i.store_id
-    ${isClaiming ? sql`where (select is_granted from granted)` : sql``}
+      is_dated, dated_at, previous_id, head_id, step_id, about_id, at)
+    cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
+    where (select is_set from hurried) is not null ${isClaiming ? sql`and (select is_granted from granted)` : sql``}
   )`;
 
 /**
@@ -121,6 +117,7 @@ const reading = (sql: Queryable, columns: PublishColumns, isClaiming: boolean) =
  * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
  * does not exist comes back with no row and leaves nothing.
  *
+ * Deliveries are numbered in the order in which their events arrived, and a lane sends by number.
  * Matching stands in the inserting statement: 50 events × 10 matches took 6.2 ms against 4.9 ms without matching, and an
  * index of webhooks in memory would have to be kept true in every process.
  * A resource stands once in `latest`, because `on conflict` refuses to touch a row twice in one statement. An event whose
@@ -134,7 +131,9 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
   const base = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
   const isNewer = sql`(not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at)`;
   return sql<Published[]>`
-  with ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
+  with hurried as materialized (
+    select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
+  ), ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
   ${reading(sql, columns, claims !== null)}, latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
@@ -175,12 +174,19 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
     returning id, version, previous_id, time_zone
   ), matched as (
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-    select i.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + i.shard, i.store_id, w.id,
-      w.epoch, i.event_id, case when w.is_held then 'infinity' else ${now}::timestamptz end
-    from input i
-    join webhook w on w.shard = i.shard and w.store_id = i.store_id and w.is_active
-      and (w.url is not null or w.is_held)
-      and (i.type || '/' || i.action) = any (w.events)
+    select m.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + m.shard, m.store_id, m.webhook_id,
+      m.epoch, m.event_id, case when m.is_held then 'infinity' else ${now}::timestamptz end
+    from (
+      select i.shard, i.store_id, i.event_id, w.id as webhook_id, w.epoch, w.is_held
+      from input i
+      cross join lateral (
+        select w.id, w.epoch, w.is_held from webhook w
+        where w.shard = i.shard and w.store_id = i.store_id and w.is_active and (w.url is not null or w.is_held)
+          and (i.type || '/' || i.action) = any (w.events)
+        offset 0
+      ) as w
+      order by i.at, w.id
+    ) as m
     returning id, webhook_id, epoch, event_id, due_at
   )
   select w.id as "eventId", w.version, w.previous_id as "previousId", w.time_zone as "timeZone",

@@ -34,6 +34,13 @@ const createNonces = (): (() => number) => {
 };
 export const nextNonce = createNonces();
 
+/** The number that was drawn for the event at a place; throws where too few were, because two events with one id are one lost. */
+export const numberAt = (numbers: readonly number[], at: number): number => {
+  const n = numbers[at];
+  if (n === undefined) throw new Error(`There is no number for event ${at} of ${numbers.length}`);
+  return n;
+};
+
 export const rowOf = (
   event: Row['event'],
   storeId: number,
@@ -44,14 +51,14 @@ export const rowOf = (
   return { event, storeId, shard, eventId, nonce: nextNonce(), at };
 };
 
-/** The rows that were written, with what came back for each: the event and its deliveries. */
+/** The rows that were written, with what came back for each: the event and its deliveries, in the order of their ids. */
 export const toCommitted = (
   rows: readonly Row[],
   answer: readonly Published[],
   { baseUrl, now: dueAt }: { baseUrl: string; now: Date },
 ): Committed[] => {
   const byId = new Map(rows.map((row) => [row.eventId, row]));
-  return answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
+  const deliveries = answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
     const row = byId.get(eventId);
     if (row === undefined || deliveryId === null || webhookId === null || epoch === null) return [];
     const { shard, storeId, nonce } = row;
@@ -59,4 +66,5 @@ export const toCommitted = (
     const event = { id: eventId, type, resourceId, action, version, nonce, baseUrl, body };
     return [{ shard, deliveryId, storeId, webhookId, epoch, isHeld: isHeld === true, dueAt, event }];
   });
+  return deliveries.toSorted((a, b) => a.deliveryId - b.deliveryId);
 };

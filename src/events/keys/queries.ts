@@ -10,8 +10,10 @@ export const findKeys = async (sql: Queryable, asked: KeyColumns, staleAt: Date)
 >`
   select k.store_id as "storeId", k.key, k.fingerprint, k.event_ids as "eventIds"
   from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.key}::text[]) as a (shard, store_id, key)
-  join store s on s.shard = a.shard and s.id = a.store_id
-  join publish_key k on k.shard = a.shard and k.store_id = a.store_id and k.key = a.key
+  cross join lateral (select from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
+  cross join lateral (
+    select * from publish_key k where k.shard = a.shard and k.store_id = a.store_id and k.key = a.key limit 1
+  ) as k
   where k.date_created > ${staleAt}`;
 
 export const purgeKeys = async (sql: Queryable, limit: number, staleAt: Date): Promise<number> => {

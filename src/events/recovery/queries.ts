@@ -143,7 +143,8 @@ export const pendingOf = async (
   const [row] = await sql<{ total: number; due: number }[]>`
     select count(*) as total, count(*) filter (where due_at <= ${now}) as due
     from (
-      select due_at from delivery where shard = ${shard} and webhook_id = ${webhookId} order by due_at, id limit ${limit}
+      select due_at from delivery where shard = ${shard} and webhook_id = ${webhookId} and due_at > '-infinity'
+      order by due_at, id limit ${limit}
     ) as d`;
   return row ?? { total: 0, due: 0 };
 };

@@ -17,7 +17,8 @@ export const findPending = async (
 ): Promise<number | undefined> => {
   const [row] = await sql<{ id: number }[]>`
     select id from (
-      select id, event_id, epoch from delivery where shard = ${shard} and webhook_id = ${webhookId}
+      select id, event_id, epoch from delivery
+      where shard = ${shard} and webhook_id = ${webhookId} and due_at > '-infinity'
       order by due_at, id limit ${limit}
     ) as due_first
     where event_id = ${eventId} and epoch >= ${epoch}

@@ -12,7 +12,7 @@ import type { Mint } from '../batch/mint.ts';
 import type { Priors } from '../batch/prior/prior.ts';
 import type { Prior } from '../batch/prior/queries.ts';
 import type { TermColumns } from '../batch/queries.ts';
-import { rowOf } from '../batch/rows.ts';
+import { numberAt, rowOf } from '../batch/rows.ts';
 import type { Request } from '../publish.ts';
 import type { NewEvent } from '../request.ts';
 import { derivingStores, holdBooks, lastTerms, openBooks, type Book, type LastTerm } from './queries.ts';
@@ -155,7 +155,7 @@ export const derive = async (
   const numbers = await mint(tx, steps.length, 'inTransaction');
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
-    const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numbers[index] ?? 0, at, now });
+    const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });
     return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
   });
   return { rows: derived, terms: toTermColumns(terms) };

@@ -8,7 +8,9 @@ type Stores = { shard: number[]; storeId: number[] };
 export const derivingStores = async (sql: Queryable, { shard, storeId }: Stores): Promise<ReadonlySet<number>> => {
   const rows = await sql<{ id: number }[]>`
     select s.id from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
-    join store s on s.shard = a.shard and s.id = a.store_id
+    cross join lateral (
+      select s.id, s.subscription_events from store s where s.shard = a.shard and s.id = a.store_id limit 1
+    ) as s
     where s.subscription_events = 'derived'`;
   return new Set(rows.map(({ id }) => id));
 };
@@ -24,21 +26,21 @@ export type Book = {
 export const holdBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> => sql<Book[]>`
   select s.id as "storeId", s.time_zone as "timeZone",
     greatest((${now}::timestamptz at time zone s.time_zone)::date, b.open_day)::text as day
-  from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
-  join store s on s.shard = a.shard and s.id = a.store_id
-  join revenue_book b on b.shard = s.shard and b.store_id = s.id
-  order by s.shard, s.id
-  for share of b`;
+  from (select * from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id) order by 1, 2) as a
+  cross join lateral (select s.id, s.time_zone from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
+  cross join lateral (
+    select b.open_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
+  ) as b`;
 
 /** A first subscription opens the book of its store: the day that it comes in is the first that has a snapshot. */
 export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<void> => {
   await sql`
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
-    select s.shard, s.id, o.day, o.day, (o.day + 1)::timestamp at time zone s.time_zone + interval '10 minutes'
+    select a.shard, s.id, o.day, o.day, (o.day + 1)::timestamp at time zone s.time_zone + interval '10 minutes'
     from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
-    join store s on s.shard = a.shard and s.id = a.store_id
+    cross join lateral (select s.id, s.time_zone from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
     cross join lateral (select (${now}::timestamptz at time zone s.time_zone)::date as day) as o
-    order by s.shard, s.id
+    order by a.shard, s.id
     on conflict (shard, store_id) do nothing`;
 };
 

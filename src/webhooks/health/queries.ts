@@ -105,7 +105,7 @@ export const listPending = async (
     select count(*) filter (where d.epoch >= w.epoch) as pending, min(d.event_id) filter (where d.epoch >= w.epoch) as oldest
     from (
       select epoch, event_id from delivery
-      where shard = ${shard} and webhook_id = w.id
+      where shard = ${shard} and webhook_id = w.id and due_at > '-infinity'
       order by due_at, id limit ${limit}
     ) d
   ) p

@@ -22,19 +22,25 @@ export const endDead = async (
     with held as materialized (
       select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share
     ), dead as materialized (
-      select id, due_at from delivery
-      where shard = ${shard} and webhook_id = ${webhookId} and due_at >= ${from} and exists (select from held)
+      select ctid as place, due_at from delivery
+      where shard = ${shard} and webhook_id = ${webhookId} and due_at >= ${from} and due_at > '-infinity'
+        and exists (select from held)
         and epoch < ${Math.min(epoch, EPOCH_MAX)}
       order by due_at, id
-      limit ${limit}
+      limit ${limit} for update
     ), gone as (
-      delete from delivery d using dead where d.shard = ${shard} and d.id = dead.id
+      delete from delivery d using dead where d.ctid = dead.place
       returning d.shard, d.id, d.store_id, d.webhook_id, d.event_id, d.attempts
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
       select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from gone
     ), survived as (
-      delete from delivery_suspect s using gone where s.shard = gone.shard and s.delivery_id = gone.id
+      delete from delivery_suspect where ctid = any(array(
+        select p.place from gone
+        cross join lateral (
+          select s.ctid as place from delivery_suspect s where s.shard = gone.shard and s.delivery_id = gone.id limit 1
+        ) as p
+      ))
     )
     select count(*)::int as ended, max(due_at) as "dueAt" from dead`;
   return row ?? { ended: 0, dueAt: null };

@@ -12,6 +12,9 @@ export const lockPriors = async (
   select r.store_id as "storeId", r.type, r.id, r.dated_at as "datedAt", r.body
   from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.type}::text[], ${asked.id}::text[])
     with ordinality as a (shard, store_id, type, id, n)
-  join resource r on r.shard = a.shard and r.store_id = a.store_id and r.type = a.type and r.id = a.id
-  order by a.n
-  for update of r`;
+  cross join lateral (
+    select * from resource r
+    where r.shard = a.shard and r.store_id = a.store_id and r.type = a.type and r.id = a.id
+    limit 1 for update
+  ) as r
+  order by a.n`;

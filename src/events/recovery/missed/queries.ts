@@ -52,7 +52,7 @@ export const findMissed = async (
       select id, place, case when not is_refeed then false end as has_it from seen where is_wanted
       union all
       select d.event_id, null, d.epoch = ${epoch} from delivery d
-      where d.shard = ${shard} and d.webhook_id = ${webhookId} and d.event_id > ${after} and d.event_id <= ${upTo}
+      where d.shard = ${shard} and d.webhook_id = ${webhookId} and d.due_at > '-infinity' and d.event_id > ${after} and d.event_id <= ${upTo}
       union all
       ${ended(sql`id >= ${firstIdOfDay(day)} and id < ${firstIdOfDay(day + 1)}`)}
       union all

@@ -1,0 +1,104 @@
+/**
+ * A model of the order of delivery: whatever is published one after the other, alone, in arrays and derived, through several
+ * processes, gets rising delivery ids in that order; and what a process publishes and sends itself begins in the order of its
+ * ids. Several exchanges of a webhook may be under way at once, so a later one may still be read first.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { openPublishHouse } from '../setup/publish-house.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const house = await openPublishHouse(['serve', 'deliver']);
+const { app, storeId } = house;
+const other = await house.start();
+const receiver = await startReceiver();
+
+const hook = { name: 'Order', format: 'json', encryption_key: 'k', url: `${receiver.url}/` };
+const addWebhook = async (events: string[]): Promise<void> => {
+  const made = await app.api('POST', `/stores/${storeId}/webhooks`, { body: { ...hook, events } });
+  assert.equal(made.status, 201, await made.text());
+};
+await addWebhook(['transaction/created', 'transaction/modified', 'transaction/captured', 'transaction/refunded']);
+await addWebhook(['subscription_event/created']);
+const told = await app.api('PATCH', `/stores/${storeId}`, { body: { subscription_events: 'derived' } });
+assert.equal(told.status, 200, await told.text());
+
+const ACTIONS = ['created', 'modified', 'captured', 'refunded'] as const;
+type Operation = { isElsewhere: boolean; resources: readonly number[] };
+const operation: fc.Arbitrary<Operation> = fc.record({
+  isElsewhere: fc.boolean(),
+  resources: fc.oneof(
+    fc.integer({ min: 0, max: 2 }).map((one) => [one]),
+    fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 2, maxLength: 20 }),
+  ),
+});
+
+/** The attempts at what one run published, in the order of their deliveries' ids; `n` is the place of the event in it. */
+const attemptsOf = (run: number) => house.sql<{ n: number; startedAt: Date }[]>`
+  select (e.body::jsonb->>'n')::int as n, a.date_started as "startedAt"
+  from attempt a join event e on e.shard = a.shard and e.id = a.event_id
+  where e.resource_id like ${`${run}-%`} order by a.delivery_id`;
+
+let runs = 0;
+test('deliveries are numbered, and begin, in the order in which their events were published', async (t) => {
+  let shown = '';
+  await fc.assert(
+    fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 5 }), async (operations) => {
+      runs += 1;
+      const published: boolean[] = [];
+      for (const { isElsewhere, resources } of operations) {
+        const events = resources.map((resource) => {
+          const n = published.push(isElsewhere) - 1;
+          return { event: `transaction/${ACTIONS[n % ACTIONS.length]}`, resource: { id: `${runs}-${resource}`, n } };
+        });
+        const body = events.length === 1 ? events[0] : events;
+        const { status, text } = await house.publish(isElsewhere ? other.origin : app.baseUrl, body);
+        assert.ok(status === 200 || status === 201, text);
+      }
+      const attempts = await until(
+        () => attemptsOf(runs),
+        ({ length }) => length === published.length,
+      );
+      shown = attempts.map(({ n }) => n).join(' ');
+      assert.deepEqual(
+        attempts.map(({ n }) => n),
+        [...published.keys()],
+      );
+      const own = attempts.filter(({ n }) => published[n] === false).map(({ startedAt }) => startedAt.getTime());
+      assert.deepEqual(
+        own,
+        own.toSorted((a, b) => a - b),
+      );
+    }),
+    { numRuns: 40 },
+  );
+  t.diagnostic(`the last: ${shown}`);
+});
+
+test('so is what is derived, in the order in which it happened', async () => {
+  const versions = [
+    { id: 's1', is_active: true, frequency: '1m', start_date: '2026-06-30' },
+    { id: 's1', is_active: true, frequency: '2m', start_date: '2026-06-30' },
+    { id: 's1', is_active: false, frequency: '2m', start_date: '2026-06-30' },
+  ].map((resource) => ({ event: 'subscription/modified', resource }));
+  const { status, text } = await house.publish(app.baseUrl, versions);
+  assert.equal(status, 200, text);
+  const derived = async () => {
+    const page = await app.api('GET', `/stores/${storeId}/events?event=subscription_event/created&order=id&limit=300`);
+    return ((await page.json()) as { _embedded: { 'svc:events': { resource_id: string }[] } })._embedded['svc:events'];
+  };
+  const ids = (await derived()).map((one) => one.resource_id);
+  assert.ok(ids.length >= 3, `${ids.length} steps`);
+  const attempts = await until(
+    () => house.sql<{ id: string }[]>`
+      select e.resource_id as id from attempt a join event e on e.shard = a.shard and e.id = a.event_id
+      where e.resource_type = 'subscription_event' order by a.delivery_id`,
+    ({ length }) => length === ids.length,
+  );
+  assert.deepEqual(
+    attempts.map(({ id }) => id),
+    ids,
+  );
+});
