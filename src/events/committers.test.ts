@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { until } from '../../test/setup/until.ts';
 import { Committers } from './committers.ts';
 
 type Input = { store: number; n: number };
@@ -32,7 +33,10 @@ const open = (settings: { maxRows?: number; mostAtOnce?: number; maxBytes?: numb
 /** Until the next batch has begun, or the timer of a late one has run. */
 const turn = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
 const untilBegun = async (batches: readonly unknown[], count: number): Promise<void> => {
-  while (batches.length < count) await turn(5);
+  await until(
+    async () => batches.length,
+    (begun) => begun >= count,
+  );
 };
 const storesIn = ({ inputs }: { inputs: readonly Input[] }): number[] => inputs.map(({ store }) => store);
 
