@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPool } from '#database/pool.ts';
+import { checkServer, openPool } from '#database/pool.ts';
 import { systemClock } from '#kernel/clock.ts';
 import { readConfig } from '#config.ts';
 import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
@@ -28,11 +28,15 @@ const { ledger, sql } = fleet;
 await fleet.startPublisher();
 
 test('the doctor sees the pooler where PostgreSQL itself is wanted, and PostgreSQL where it is', async (t) => {
-  const throughPool = openPool(
-    { kind: 'url', url: databaseEnv.DATABASE_URL },
-    { connections: 2, applicationName: 'test' },
-  );
-  t.after(() => throughPool.end({ timeout: 0 }));
+  const through = (isShared: boolean) => {
+    const options = { connections: 2, applicationName: 'test', isShared };
+    const pool = openPool({ kind: 'url', url: databaseEnv.DATABASE_URL }, options);
+    t.after(() => pool.end({ timeout: 0 }));
+    return pool;
+  };
+  // Where nobody says that it is one: PgBouncer takes no settings of the planner.
+  await assert.rejects(checkServer(through(false)), /enable_seqscan.*DATABASE_DIRECT_URL/);
+  const throughPool = through(true);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
   demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* leads through a pooler/);
