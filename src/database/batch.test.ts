@@ -5,14 +5,13 @@ import { createBatcher } from './batch.ts';
 type Run = { inputs: readonly number[]; finish: () => void; fail: (error: Error) => void };
 
 /** A batcher whose runs end when the test says so. An input's size is its number: rows = bytes = n. */
-const start = (limits: { maxRows?: number; maxBytes?: number; waitingBytes?: number } = {}) => {
+const start = (limits: { maxRows?: number; maxBytes?: number } = {}) => {
   const runs: Run[] = [];
   let atOnce = 0;
   const batcher = createBatcher<number, string>({
     maxRows: limits.maxRows ?? 100,
     maxBytes: limits.maxBytes ?? 100,
-    sizeOf: (n) => ({ rows: limits.maxRows ? n : 1, bytes: (limits.maxBytes ?? limits.waitingBytes) ? n : 1 }),
-    ...(limits.waitingBytes && { waiting: { maxBytes: limits.waitingBytes, full: () => new Error('full') } }),
+    sizeOf: (n) => ({ rows: limits.maxRows ? n : 1, bytes: limits.maxBytes ? n : 1 }),
     run: (inputs) => {
       atOnce += 1;
       assert.equal(atOnce, 1, 'one run at a time');
@@ -153,21 +152,4 @@ test('idle waits for what runs and what waits', async () => {
   await Promise.all(all);
   await idle;
   assert.equal(isIdle, true);
-});
-
-test('beyond what may wait an input is refused at once, and the others are done', async () => {
-  const { batcher, runs } = start({ waitingBytes: 10 });
-  const first = batcher.submit(100);
-  await turn();
-  const settled = Promise.allSettled([first, batcher.submit(6), batcher.submit(4), batcher.submit(1)]);
-  runs[0]?.finish();
-  await turn();
-  runs[1]?.finish();
-  const outcomes = (await settled).map((one) => (one.status === 'fulfilled' ? one.value : String(one.reason)));
-  assert.deepEqual(outcomes, ['done 100', 'done 6', 'done 4', 'Error: full']);
-  await turn();
-  const later = batcher.submit(10);
-  await turn();
-  runs[2]?.finish();
-  assert.equal(await later, 'done 10');
 });

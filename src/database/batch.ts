@@ -6,7 +6,7 @@ import { isUnavailable } from './unavailable.ts';
 export type Batcher<In, Out> = {
   /** Resolves or rejects with what became of this input. */
   submit: (input: In) => Promise<Out>;
-  /** The same where `run` itself tells what became of each, and the limit of what waits does not count. */
+  /** The same where `run` itself reports what became of each. */
   add: (input: In) => void;
   /** Bytes of what waits for its batch. */
   waitingBytes: () => number;
@@ -23,7 +23,7 @@ type Waiting<In, Out> = {
 };
 
 /** How many of the first are within the limits together: one at least. */
-export const fitting = (
+const fitting = (
   queue: readonly { rows: number; bytes: number }[],
   limits: { maxRows: number; maxBytes: number },
 ): number => {
@@ -50,8 +50,6 @@ export const createBatcher = <In, Out>(options: {
   maxBytes: number;
   sizeOf: (input: In) => { rows: number; bytes: number };
   run: (inputs: readonly In[]) => Promise<readonly Out[]>;
-  /** Beyond so many bytes that wait for their batch, `submit` rejects with `full()` at once. */
-  waiting?: { maxBytes: number; full: () => Error };
 }): Batcher<In, Out> => {
   const queue: Waiting<In, Out>[] = [];
   let waitingBytes = 0;
@@ -107,9 +105,6 @@ export const createBatcher = <In, Out>(options: {
   return {
     submit: (input) => {
       const { rows, bytes } = options.sizeOf(input);
-      const { waiting } = options;
-      if (waiting !== undefined && queue.length > 0 && waitingBytes + bytes > waiting.maxBytes)
-        return Promise.reject(waiting.full());
       const { promise, resolve, reject } = Promise.withResolvers<Out>();
       enqueue({ input, rows, bytes, resolve, reject });
       return promise;

@@ -40,7 +40,7 @@ const untilBegun = async (batches: readonly unknown[], count: number): Promise<v
 };
 const storesIn = ({ inputs }: { inputs: readonly Input[] }): number[] => inputs.map(({ store }) => store);
 
-test('what arrives together goes together, and a store is in one batch at a time', async () => {
+test('inputs of one tick share a batch, and a store is in one batch at a time', async () => {
   const { committers, batches } = open();
   const first = [1, 2, 1].map((store, n) => committers.submit({ store, n }));
   await turn();
@@ -56,7 +56,7 @@ test('what arrives together goes together, and a store is in one batch at a time
   assert.deepEqual(await Promise.all(later), [3, 4]);
 });
 
-test('a batch that is late leaves its place to another, as many as there are connections', async () => {
+test('a late batch makes room for another one, up to the number of connections', async () => {
   const { committers, batches } = open({ mostAtOnce: 3, maxRows: 1 });
   const all: Promise<number>[] = [];
   for (const store of [1, 2, 3, 4]) {
@@ -72,7 +72,7 @@ test('a batch that is late leaves its place to another, as many as there are con
   await Promise.all(all);
 });
 
-test('a store whose row is locked is written apart from then on, until a batch of its own is written', async () => {
+test('after a lock timeout the stores of the batch are isolated, each until a batch of its own commits', async () => {
   const { committers, batches } = open();
   const all = [1, 2, 3].map((store) => committers.submit({ store, n: store }).catch((error: Error) => error));
   await turn();
@@ -88,7 +88,7 @@ test('a store whose row is locked is written apart from then on, until a batch o
   const [locked, ...others] = await Promise.all(all);
   assert.ok(locked instanceof LockTimeout);
   assert.deepEqual(others, [2, 3]);
-  // The first is still apart, the others are not.
+  // Only the first one is still isolated.
   const again = [2, 1, 3].map((store) => committers.submit({ store, n: store }));
   await untilBegun(batches, 6);
   assert.deepEqual(batches.slice(4).map(storesIn), [[2, 3], [1]]);
@@ -101,7 +101,7 @@ test('a store whose row is locked is written apart from then on, until a batch o
   await Promise.all(together);
 });
 
-test('one that fails among many fails alone', async () => {
+test('one failing input does not fail the others', async () => {
   const { committers, batches } = open();
   const all = [1, 2, 3].map((store) => committers.submit({ store, n: store }).catch((error: Error) => error));
   for (let at = 0; at < 5; at += 1) {
@@ -112,7 +112,7 @@ test('one that fails among many fails alone', async () => {
   assert.deepEqual([first, (poison as Error).message, last], [1, 'poison', 3]);
 });
 
-test('beyond the limit of what waits senders are told to come again', async () => {
+test('beyond the limit of queued bytes an input is refused at once', async () => {
   const { committers, batches } = open({ maxRows: 1, maxBytes: 20, mostAtOnce: 1 });
   const all = [committers.submit({ store: 1, n: 0 })];
   await turn();
@@ -127,7 +127,7 @@ test('beyond the limit of what waits senders are told to come again', async () =
   assert.equal(committers.waitingBytes, 0);
 });
 
-test('whatever fails meanwhile, every store is written in its order, and everybody is answered once', async () => {
+test('with random failures each store commits in order, and each input is settled once', async () => {
   const events = fc.array(
     fc.record({ store: fc.integer({ min: 0, max: 4 }), fails: fc.constantFrom('-', '-', '-', '-', '-', 'l', 'p') }),
     {
