@@ -6,17 +6,17 @@ import { legible, type Terminal } from '#cli/terminal.ts';
 import { exitCodeOf, explain } from '#cli/explain.ts';
 import { stopping } from './delivery-config.ts';
 
-/** What becomes of an error that nobody caught: a command ends with it, a server stops in its order first. */
+/** Handles an uncaught error: a command exits at once; `serve` replaces this to stop gracefully first. */
 let onUncaught = (error: unknown): void => {
-  tell(error);
+  printError(error);
   process.exit(exitCodeOf(error));
 };
-// Rejections that nobody handles come here as well.
+// Node raises unhandled rejections as uncaught exceptions too.
 process.on('uncaughtException', (error) => onUncaught(error));
 
-const tell = (error: unknown): void => {
-  const told = explain(error, terminal.isJson);
-  if (told !== undefined) terminal.warn(told);
+const printError = (error: unknown): void => {
+  const text = explain(error, terminal.isJson);
+  if (text !== undefined) terminal.warn(text);
 };
 
 const endInTime = (): void => {
@@ -39,12 +39,12 @@ const untilToldToStop = (): Promise<string> =>
 
 const untilUncaught = (): Promise<never> => {
   const { promise, reject } = Promise.withResolvers<never>();
-  // It may come while nobody waits for it yet.
+  // The rejection may come before it is awaited.
   promise.catch(() => {});
   onUncaught = (error) => {
     reject(error);
     endInTime();
-    onUncaught = tell;
+    onUncaught = printError;
   };
   return promise;
 };
@@ -92,7 +92,7 @@ try {
   await createProgram(terminal).parseAsync(process.argv);
   process.exitCode = 0;
 } catch (error) {
-  tell(error);
+  printError(error);
   process.exitCode = exitCodeOf(error);
 }
 // What is left open now is an idle socket at most; nobody should wait for it.

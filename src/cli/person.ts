@@ -1,4 +1,4 @@
-/** What is asked of whoever sits at the terminal, and shown to them in the browser that they have chosen. */
+/** Asks a question at the terminal, and opens a page in the default browser. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline/promises';
 
@@ -23,7 +23,7 @@ const OPENERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
 export const openPage = (platform: string, address: string): void => {
   const [command, ...options] = OPENERS[platform] ?? ['xdg-open'];
   const opener = spawn(command, [...options, address], { stdio: 'ignore', detached: true });
-  // The address is printed as well: whoever has no such program opens it by hand.
+  // The address is printed as well: without such a program it is opened by hand.
   opener.on('error', () => {});
   opener.unref();
 };

@@ -67,18 +67,18 @@ const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): 
   return lines.join('\n');
 };
 
-/** Whichever comes first: somebody wants us to stop, the ground goes away, or nobody knows what state we are in. */
+/** Returns on a signal to stop; throws when the embedded PostgreSQL has ended or an error was not caught. */
 const untilOver = async (
-  { told, uncaught }: { told: Promise<string>; uncaught: Promise<never> | undefined },
+  { signal, uncaught }: { signal: Promise<string>; uncaught: Promise<never> | undefined },
   house: House,
   log: Log,
 ): Promise<void> => {
   const ended = house.databaseEnded.then((how) => ({ how }));
   const broken = uncaught?.catch((error: unknown): never => {
-    log.fatal({ err: error }, 'an error that nobody caught: stopping');
+    log.fatal({ err: error }, 'uncaught error; stopping');
     throw error;
   });
-  const over = await Promise.race([told, ended, ...(broken === undefined ? [] : [broken])]);
+  const over = await Promise.race([signal, ended, ...(broken === undefined ? [] : [broken])]);
   if (typeof over === 'string') log.info({ signal: over }, 'stopping');
   else throw new UserError(`The embedded PostgreSQL ended by itself (${over.how}): start again`);
 };
@@ -91,7 +91,7 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     );
   }
   const log = createLog(config.logLevel);
-  const ends = { told: terminal.untilToldToStop(), uncaught: terminal.untilUncaught?.() };
+  const ends = { signal: terminal.untilToldToStop(), uncaught: terminal.untilUncaught?.() };
   if (roles.includes('serve')) {
     // Not a fault of the settings alone: what only delivers listens on one of them.
     if (config.port === config.metricsPort)

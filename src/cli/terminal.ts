@@ -23,7 +23,7 @@ export type Terminal = {
   isRunning: (processId: number) => boolean;
   /** From this call on a signal does not end the process: it resolves with the signal's name. */
   untilToldToStop: () => Promise<string>;
-  /** From this call on an error that nobody caught does not end the process: it rejects with that. */
+  /** Rejects with the next uncaught error, which no longer ends the process by itself. */
   untilUncaught?: () => Promise<never>;
 };
 

@@ -171,8 +171,8 @@ export const transaction = async <T>(
 };
 
 /**
- * Until the transaction ends: how long a lock is waited for, and how long the server waits for us. Whoever vanishes or is
- * frozen holding a shard must not keep it from its next owner.
+ * Until the transaction ends: how long a statement waits for a lock, and how long the server waits for the client. A process
+ * that vanishes or is frozen must not keep a shard from its next owner.
  */
 export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
   await tx`

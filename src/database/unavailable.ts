@@ -50,7 +50,7 @@ export const isUnavailable = (error: unknown): boolean => {
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
 };
 
-/** Somebody else holds a row for longer than the statement waits. */
+/** Returns whether a statement waited longer than `lock_timeout` for a row that another transaction has locked. */
 export const isLockTimeout = (error: unknown): boolean =>
   error instanceof Error && (error as NodeJS.ErrnoException).code === '55P03';
 

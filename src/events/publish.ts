@@ -29,7 +29,8 @@ export type Request = {
 export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
 
 const BUSY = 'More is being published than can be written at the moment: send it again in a second';
-const LOCKED = 'Somebody else is writing the same resource for longer than a second: send it again in a second';
+const LOCKED =
+  'Another transaction has had this resource locked for more than a second: send the request again in a second';
 const soon = { headers: { 'Retry-After': '1' } };
 const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, soon);
 const locked = (cause: unknown): Problem => new Problem(503, { code: 'busy', message: LOCKED }, { ...soon, cause });

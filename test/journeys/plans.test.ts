@@ -30,11 +30,11 @@ const NOW = new Date();
 const DAY = dayOf(NOW);
 const SHARD = 7;
 const WORKER = 77;
-const ROWS = 20_000;
+const ROWS = 10_000;
 const BATCH = 20;
 /** Beyond the five executions after which PostgreSQL keeps a plan that knows no parameters. */
 const EXECUTIONS = 7;
-/** Of tables and indexes: a publish looks at 41 for a row. To read a whole table takes 300 and more. */
+/** Of tables and indexes: a publish looks at 41 for a row. A whole table has 150 and more. */
 const PAGES_PER_ROW_MAX = 60;
 
 /** Those that are empty again and again, and those that only grow. */

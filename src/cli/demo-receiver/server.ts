@@ -60,7 +60,7 @@ const send = (response: ServerResponse, status: number, type: string, body: stri
   response.writeHead(status, { 'Content-Type': type }).end(body);
 };
 
-/** Only by its own name: a page of somebody else, whose name leads to loopback, is not to read what was delivered (DNS rebinding). */
+/** DNS rebinding: a page at a foreign name that resolves to loopback must not read the deliveries. */
 const isOwnHost = (host: string | undefined): boolean => {
   const url = URL.parse(`http://${host ?? ''}/`);
   return url !== null && isLoopback(url.hostname);

@@ -1,10 +1,10 @@
-/** The demo's receiver in a thread of its own: whatever is sent to it, what fails there ends there. */
+/** Runs the demo receiver in a worker thread, so that an error in it cannot end the server. */
 import { Worker } from 'node:worker_threads';
 import type { Running } from '#kernel/lifecycle.ts';
 
 export type WorkerData = { port: number; key: string; headerPrefix: string };
-/** What the thread says: where it listens, or why it does not; then a line for each delivery. */
-export type Told = { port: number } | { code: string; message: string } | { line: string };
+/** Messages of the thread: the port or the reason for having none, then a line for each delivery. */
+export type ThreadMessage = { port: number } | { code: string; message: string } | { line: string };
 
 export type DemoReceiver = Running & { port: number };
 
@@ -15,10 +15,10 @@ export const startDemoReceiver = async ({
 }: WorkerData & { print: (text: string) => void }): Promise<DemoReceiver> => {
   const thread = new Worker(new URL('./thread.ts', import.meta.url), { workerData });
   const { promise: listening, resolve, reject } = Promise.withResolvers<number>();
-  thread.on('message', (told: Told) => {
-    if ('line' in told) print(told.line);
-    else if ('port' in told) resolve(told.port);
-    else reject(Object.assign(new Error(told.message), { code: told.code }));
+  thread.on('message', (message: ThreadMessage) => {
+    if ('line' in message) print(message.line);
+    else if ('port' in message) resolve(message.port);
+    else reject(Object.assign(new Error(message.message), { code: message.code }));
   });
   thread.once('error', (error: Error) => {
     reject(error);

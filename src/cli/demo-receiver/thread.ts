@@ -2,10 +2,10 @@
 import type { AddressInfo } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createDemoReceiver } from './server.ts';
-import type { Told, WorkerData } from './start.ts';
+import type { ThreadMessage, WorkerData } from './start.ts';
 
-const tell = (told: Told): void => parentPort?.postMessage(told, []);
+const post = (message: ThreadMessage): void => parentPort?.postMessage(message, []);
 const { port, ...options } = workerData as WorkerData;
-const server = createDemoReceiver({ ...options, print: (line) => tell({ line }) });
-server.once('error', ({ code = '', message }: NodeJS.ErrnoException) => tell({ code, message }));
-server.listen(port, '127.0.0.1', () => tell({ port: (server.address() as AddressInfo).port }));
+const server = createDemoReceiver({ ...options, print: (line) => post({ line }) });
+server.once('error', ({ code = '', message }: NodeJS.ErrnoException) => post({ code, message }));
+server.listen(port, '127.0.0.1', () => post({ port: (server.address() as AddressInfo).port }));
