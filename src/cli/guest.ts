@@ -1,7 +1,6 @@
 import type { Changelog } from '#changelog/changelog.ts';
 import { createLog } from '#kernel/log.ts';
 import { readConfig } from '#config.ts';
-import { openChangelog } from './changelog.ts';
 import { openHouse, type House } from './house.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -10,6 +9,7 @@ export type Guest = House & { changelog: Changelog };
 /** Runs a command for a moment on the database, also beside a running Halcyon. */
 export const asGuest = async (terminal: Terminal, run: (guest: Guest) => Promise<void>): Promise<void> => {
   const config = readConfig(terminal.env, terminal.cwd);
+  const { openChangelog } = await import('./changelog.ts');
   const house = await openHouse(config, createLog(config.logLevel), { isGuest: true });
   try {
     await run({ ...house, changelog: await openChangelog(config, house.direct) });

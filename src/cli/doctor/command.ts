@@ -4,7 +4,6 @@ import { systemClock } from '#kernel/clock.ts';
 import { answer, examples } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { examine } from './examine.ts';
 import { countOf, type Finding } from './finding.ts';
 
 const STATE_WIDTH = 6;
@@ -21,6 +20,7 @@ const doctor = async (terminal: Terminal): Promise<void> => {
   const onFinding = (finding: Finding): void => {
     if (!isJson) terminal.print(lineOf(finding));
   };
+  const { examine } = await import('./examine.ts');
   const findings = await examine({ env, cwd, nodeVersion, clock: systemClock, onFinding });
   const count = (state: Finding['state']): number => findings.filter((one) => one.state === state).length;
   const failed = count('fail');
