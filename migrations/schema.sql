@@ -527,12 +527,14 @@ create table webhook (
   is_held boolean default false not null,
   listened_at timestamp with time zone,
   user_id bigint,
+  inactive_reason text,
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
   constraint webhook_check3 CHECK (((event_resource IS NULL) = (cardinality(events) = 0))),
   constraint webhook_format_check CHECK ((format = ANY (ARRAY['json'::text, 'partner_automation'::text, 'partner_sitebuilder'::text]))),
   constraint webhook_held_check CHECK (((is_held = (listened_at IS NOT NULL)) AND (NOT (is_held AND (url IS NOT NULL))))),
+  constraint webhook_inactive_reason_check CHECK ((inactive_reason = ANY (ARRAY['failures'::text, 'gone'::text, 'access_ended'::text]))),
   constraint webhook_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint webhook_pkey PRIMARY KEY (shard, id),
   constraint webhook_query_check CHECK (((length(query) >= 1) AND (length(query) <= 1000))),
@@ -543,8 +545,10 @@ create table webhook (
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
 CREATE INDEX webhook_listened ON public.webhook USING btree (listened_at) WHERE is_held;
+CREATE INDEX webhook_maker ON public.webhook USING btree (client, user_id) WHERE (client IS NOT NULL);
 CREATE INDEX webhook_rotation_ends ON public.webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);
 CREATE INDEX webhook_store ON public.webhook USING btree (shard, store_id, id);
+CREATE INDEX webhook_user ON public.webhook USING btree (user_id) WHERE (client IS NOT NULL);
 
 create table webhook_hour (
   shard smallint not null,

@@ -11,6 +11,7 @@ import { createNativeWriter, type NativeDeps } from '#events/native.ts';
 import { createPublisher } from '#events/publish.ts';
 import type { Log } from '#kernel/log.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
+import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from './config.ts';
 
 const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): HandedOver => ({
@@ -24,18 +25,19 @@ const isSent = ({ isHeld }: Committed): boolean => !isHeld;
 
 const announceSent: NativeDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
 
-/** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
-export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint: Mint = createMint()) => {
-  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceSent });
-  return { writeFacts, changelog: createChangelog(writeFacts) };
-};
-
 /** Webhooks that change, told to all who send when the transaction commits. */
 export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
   announceChanged(
     tx,
     ids.map((webhookId) => ({ shard, webhookId })),
   );
+
+/** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
+export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint: Mint = createMint()) => {
+  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceSent });
+  const changelog = createChangelog(writeFacts);
+  return { writeFacts, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
+};
 
 /** Who holds events in memory, and has to hear what was erased: the worker of this process at once, all others by word. */
 export const holdersOf = (worker: Worker | undefined): Holders => ({

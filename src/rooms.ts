@@ -84,7 +84,7 @@ const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Sear
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
 const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
   const { config, sql, sealer, guard, worker, held, publishing } = deps;
-  const { changelog } = publishing;
+  const { changelog, stopWebhooks } = publishing;
   const { baseUrl, naming, webhooks } = config;
   const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
     worker?.webhookChanged({ shard, webhookId: id });
@@ -101,14 +101,15 @@ const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; thr
       onMoved: webhooksOfStore.renew,
       followZone,
       eraseTheirs: [
-        webhooksOfStore.erase,
+        // Grants before webhooks, as the end of a grant locks them.
         async (tx, { storeId }, request) => {
           await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
           return undefined;
         },
+        webhooksOfStore.erase,
       ],
     }),
-    members: createMemberOperations({ sql, changelog, throttle, baseUrl, ...config.stores }),
+    members: createMemberOperations({ sql, changelog, stopWebhooks, throttle, baseUrl, ...config.stores }),
     webhooks: createWebhookOperations({
       sql,
       changelog,
@@ -130,8 +131,7 @@ const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; thr
 
 /** What answers requests, and what the machinery before it needs of the rooms. */
 export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
-  const { config, sql, secretKeys, log, bearer, mailer, sealer } = deps;
-  const { changelog } = deps.publishing;
+  const { config, sql, secretKeys, log, bearer, mailer, sealer, publishing } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
@@ -150,12 +150,12 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
     recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
     eventStatuses: createEventStatuses({ search, baseUrl }),
-    refeed: createRefeed(deps.publishing.refeeding),
+    refeed: createRefeed(publishing.refeeding),
     erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,
-      changelog,
+      changelog: publishing.changelog,
       log,
       mailer,
       passwords,
@@ -166,22 +166,22 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       authUrl,
       sections: appSections({ sql }),
       landingOf: async (userId) => landingOf(await memberships(userId), baseUrl),
-      endGrants: (tx, whose) => revokeGrantsOf(tx, changelog, whose),
-      eraseTheirs: eraseAppsOf(changelog),
+      endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
+      eraseTheirs: eraseAppsOf(publishing),
       deviceKeys: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     authorize: createAuthorize({
+      ...publishing,
       sql,
-      changelog,
       sessions,
       issuer: authUrl,
       codeLifetimeSeconds: oauth.codeLifetimeSeconds,
       nonceKeys: derive('authorize nonce'),
     }),
     token: createTokenEndpoint({
+      ...publishing,
       sql,
-      changelog,
       authenticate,
       lifetimes: oauth,
       rotation: {
@@ -189,9 +189,9 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
         rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
       },
     }),
-    revoke: createRevoke({ sql, changelog, authenticate }),
+    revoke: createRevoke({ ...publishing, sql, authenticate }),
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
-    ...createApps({ ...oauth, sql, changelog, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
+    ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
     health: createHealthDoors(deps.health),
     reference: openReference(config, () => routesOf(rooms, config)),

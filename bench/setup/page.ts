@@ -27,6 +27,7 @@ const webhookAt = (n: number): Document =>
       eventResource: 'transaction',
       events: ['transaction/created', 'transaction/modified', 'transaction/refunded'],
       isActive: true,
+      inactiveReason: null,
       isHeld: false,
       epoch: 0,
       revision: 1,

@@ -12,7 +12,8 @@ import { openChangelog } from './changelog.ts';
 test('a command writes its entries where no Halcyon has ever run', async (t) => {
   const { sql } = await emptyDatabase(t);
   await migrate(sql, join(import.meta.dirname, '../../migrations'));
-  const by = { changelog: await openChangelog(readConfig({}, '/'), sql), actor: OPERATOR, now: new Date() };
+  const { changelog } = await openChangelog(readConfig({}, '/'), sql);
+  const by = { changelog, actor: OPERATOR, now: new Date() };
   const shop = { name: 'First', domain: 'first.example.com', email: 'first@example.com', timeZone: 'UTC' };
   const { id } = await transaction(sql, (tx) => openStore(tx, shop, by));
   const entries = await sql`select store_id as "storeId" from event where resource_type = 'changelog'`;

@@ -79,11 +79,11 @@ const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
 };
 
 const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql, changelog }) => {
-    const client = await findClient(sql, id);
+  asGuest(terminal, async (guest) => {
+    const client = await findClient(guest.sql, id);
     if (client === undefined) throw notFound('client');
     if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? Everybody's connection to it ends.`);
-    await removeClient({ sql, changelog }, id, operator());
+    await removeClient(guest, id, operator());
     answer(terminal, { client_id: id, deleted: true });
   });
 

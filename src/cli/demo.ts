@@ -115,7 +115,7 @@ const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> =
 
 /** The file is written before the commit and gets its name after it: a crash at any moment leaves both or neither. */
 const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
-  const changelog = await openChangelog(config, sql);
+  const { changelog } = await openChangelog(config, sql);
   const file = await transaction(sql, async (tx) => {
     const made = await make(tx, config, changelog, receiver);
     await write(`${path}.new`, made);

@@ -1,10 +1,10 @@
-import type { Changelog } from '#changelog/changelog.ts';
 import { createLog } from '#kernel/log.ts';
 import { readConfig } from '#config.ts';
+import type { openNative } from '#publishing.ts';
 import { openHouse, type House } from './house.ts';
 import type { Terminal } from './terminal.ts';
 
-export type Guest = House & { changelog: Changelog };
+export type Guest = House & ReturnType<typeof openNative>;
 
 /** Runs a command for a moment on the database, also beside a running Halcyon. */
 export const asGuest = async (terminal: Terminal, run: (guest: Guest) => Promise<void>): Promise<void> => {
@@ -12,7 +12,7 @@ export const asGuest = async (terminal: Terminal, run: (guest: Guest) => Promise
   const { openChangelog } = await import('./changelog.ts');
   const house = await openHouse(config, createLog(config.logLevel), { isGuest: true });
   try {
-    await run({ ...house, changelog: await openChangelog(config, house.direct) });
+    await run({ ...house, ...(await openChangelog(config, house.direct)) });
   } finally {
     await house.close();
   }

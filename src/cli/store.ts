@@ -65,7 +65,7 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     .action(async (store: string, user: string) => {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
       await asGuest(terminal, async (guest) => {
-        await transaction(guest.sql, (tx) => letGo(tx, { storeId, userId }, by(guest)));
+        await transaction(guest.sql, (tx) => letGo(tx, { storeId, userId }, { ...by(guest), ...guest }));
         answer(terminal, { store_id: storeId, user_id: userId, removed: true });
       });
     });

@@ -37,22 +37,24 @@ const create = (terminal: Terminal, email: string): Promise<void> =>
   });
 
 const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  asGuest(terminal, async ({ sql, stopWebhooks }) => {
     const now = new Date();
     const { id } = await existing(sql, email);
     await transaction(sql, async (tx) => {
       if (!(await updateDisabled(tx, id, isDisabled ? now : null))) return;
+      if (isDisabled) await stopWebhooks(tx, { userId: id }, now);
       await recordDeed(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
     });
     answer(terminal, { id, email, disabled: isDisabled });
   });
 
 const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql, changelog }) => {
+  asGuest(terminal, async (guest) => {
+    const { sql } = guest;
     const { id } = await existing(sql, email);
     const password = newPassword();
     const passwordHash = await passwords.hash(password);
-    const endGrants: EndGrants = (tx, which) => revokeGrantsOf(tx, changelog, which);
+    const endGrants: EndGrants = (tx, which) => revokeGrantsOf(tx, guest, which);
     await transaction(sql, async (tx) => {
       await lockUser(tx, id);
       await replacePassword(tx, {
@@ -92,12 +94,14 @@ export const createUserCommand = (terminal: Terminal): Command => {
   add('create', 'create a user and print the password that was generated').action((email: string) =>
     create(terminal, email),
   );
-  add('disable', 'keep a user out: their sessions and the apps they let in stop at once, and stay as they are').action(
-    (email: string) => setDisabled(terminal, email, true),
-  );
-  add('enable', 'let a disabled user in again, with their sessions and apps').action((email: string) =>
-    setDisabled(terminal, email, false),
-  );
+  add(
+    'disable',
+    'keep a user out: their sessions and the apps they let in stop at once, and the webhooks of these apps are switched off',
+  ).action((email: string) => setDisabled(terminal, email, true));
+  add(
+    'enable',
+    'let a disabled user in again, with their sessions and apps; webhooks stay off until they are switched on',
+  ).action((email: string) => setDisabled(terminal, email, false));
   add('set-password', 'give a user a new password, print it, and end all of their sessions')
     .option('--disconnect-apps', 'also end what they have let in')
     .action((email: string, options: { disconnectApps?: true }) =>

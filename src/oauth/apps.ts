@@ -3,11 +3,11 @@ import type { AccountSection } from '#accounts/account.ts';
 import type { Sessions } from '#accounts/sessions.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
 import type { Throttle } from '#accounts/throttle/throttle.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { DoorHandler } from '#http/route.ts';
+import type { AfterGrants } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import { createClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
@@ -27,9 +27,8 @@ export type Apps = {
   register: DoorHandler;
 };
 
-export type AppsDeps = {
+export type AppsDeps = AfterGrants & {
   sql: Sql;
-  changelog: Changelog;
   sessions: Sessions;
   signedIn: SignedIn;
   throttle: Throttle;

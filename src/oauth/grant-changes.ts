@@ -1,5 +1,6 @@
 /** What a grant leaves in the changelog of its store: that it was given, and that it has ended. */
-import type { Actor, Change } from '#changelog/changelog.ts';
+import type { Actor, Change, Changelog } from '#changelog/changelog.ts';
+import type { Queryable } from '#database/pool.ts';
 
 /** `client` is the internal id, which is not told; `clientId` the public one; `name` is how the app was called then. */
 export type LoggedGrant = {
@@ -10,6 +11,17 @@ export type LoggedGrant = {
   client: number;
   clientId: string;
   name: string;
+};
+
+/** What follows the end of grants, in the same transaction and before it is recorded. */
+export type AfterGrants = {
+  changelog: Changelog;
+  /** Switches off the webhooks of an app, of a user, or of one store of theirs, whose app has no access any more. */
+  stopWebhooks: (
+    tx: Queryable,
+    scope: { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined },
+    now: Date,
+  ) => Promise<void>;
 };
 
 type Deed = { actor: Actor; action: 'given' | 'revoked' };

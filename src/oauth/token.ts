@@ -1,9 +1,9 @@
 /** POST /token (RFC 6749 §3.2): form → client and grant → answer. */
 import { originOf } from '#accounts/audit/audit.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { DoorHandler } from '#http/route.ts';
+import type { AfterGrants } from './grant-changes.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
@@ -21,13 +21,14 @@ const grants: ReadonlyMap<string, Grant> = new Map([
 ]);
 
 /** Statements, the client's authentication among them: 2 for a code, 1 for a refresh, 2 for client_credentials. */
-export const createTokenEndpoint = (deps: {
-  sql: Sql;
-  changelog: Changelog;
-  authenticate: AuthenticateClient;
-  lifetimes: Lifetimes;
-  rotation: Rotation;
-}): DoorHandler => {
+export const createTokenEndpoint = (
+  deps: AfterGrants & {
+    sql: Sql;
+    authenticate: AuthenticateClient;
+    lifetimes: Lifetimes;
+    rotation: Rotation;
+  },
+): DoorHandler => {
   const { authenticate, ...rest } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);

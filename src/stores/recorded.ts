@@ -55,6 +55,9 @@ export const openStore = async (tx: Tx, details: NewStore, by: By): Promise<Stor
   return store;
 };
 
+/** Switches off the webhooks of the apps that a user let into a store and that have no access any more. */
+export type StopWebhooks = (tx: Queryable, scope: { userId: number; storeId: number }, now: Date) => Promise<void>;
+
 type Member = { storeId: number; userId: number };
 
 /** Makes a user a member of a store, or changes the role of one. Throws a 404 where either does not exist. */
@@ -64,11 +67,12 @@ export const letIn = async (tx: Tx, member: Member & { role: Role }, by: By): Pr
 };
 
 /**
- * Takes a user out of a store; what they have allowed apps there stops counting at the next request, and comes back with
- * them. Throws a 404 where they are no member.
+ * Removes a user from a store. The grants they gave for it do not count while they are no member, and the webhooks made under these
+ * grants are switched off. Throws a 404 where they are no member.
  */
-export const letGo = async (tx: Tx, member: Member, by: By): Promise<void> => {
+export const letGo = async (tx: Tx, member: Member, by: By & { stopWebhooks: StopWebhooks }): Promise<void> => {
   const before = await deleteMember(tx, { ...member, shard: shardOf(member.storeId) });
   if (before === undefined) throw notFound('member');
+  await by.stopWebhooks(tx, member, by.now);
   await recordMember(tx, member, { before, after: null }, by);
 };

@@ -6,6 +6,7 @@ import { type ApiRequest, type Operation } from '#http/operation.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
+import { holdAccessOf } from './app-access/app-access.ts';
 import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
 import { createAnswer } from './held/answer.ts';
@@ -61,6 +62,10 @@ const add = async (
   settings: Settings,
   encryptionKey: string | null,
 ) => {
+  const { clientId: client, userId: user } = request.principal;
+  // The token was checked before the transaction; the access may have ended since.
+  if (client !== null && !(await holdAccessOf(tx, { client, user, storeId: store.storeId, isHeld: true })))
+    throw notFound('store');
   await lockStore(tx, store);
   const present = await countWebhooks(tx, store);
   if (present === undefined) throw notFound('store');
@@ -70,7 +75,6 @@ const add = async (
   }
   const id = idOf(await nextNumber(tx), store.shard);
   const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
-  const { clientId: client, userId: user } = request.principal;
   await insertWebhook(tx, { ...settings, ...store, id, client, user, encryptionKey: sealed, now: request.now });
   const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
   if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);

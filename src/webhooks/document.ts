@@ -28,6 +28,7 @@ export const WEBHOOK_PROPERTIES = {
   event_resource: 'text',
   events: 'none',
   is_active: 'boolean',
+  inactive_reason: 'text',
   is_held: 'boolean',
   headers: 'none',
   rate_per_second: 'number',
@@ -137,6 +138,7 @@ export const webhookDocument = (webhook: WebhookRow, shown: Shown): Document => 
     json('events', webhook.events),
     // The specification writes the first boolean as a text, and so the other is, too.
     boolean('is_active', webhook.isActive ? '1' : '0'),
+    enumeration('inactive_reason', webhook.inactiveReason),
     boolean('is_held', webhook.isHeld ? '1' : '0'),
     json('headers', webhook.headers),
     number('rate_per_second', webhook.ratePerSecond),

@@ -3,6 +3,7 @@ import { transaction } from '#database/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { invalid, notFound, type Fault } from '#kernel/problem.ts';
 import { addressOfWebhooks, versionOf } from './document.ts';
+import { holdAccessOf, userAfter } from './app-access/app-access.ts';
 import { judge, keyOf, opened, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
 import { adviceOfWebhook } from './health/advice.ts';
 import { chartsOfWebhook } from './health/operations.ts';
@@ -82,9 +83,12 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
   const { sql, changelog, announce, onChanged } = deps;
   const key = keyOf(request);
   // Names are resolved for those only who may write here, and before the row is locked: a resolver may take seconds.
-  await webhookOf(sql, request);
+  const found = await webhookOf(sql, request);
   const forbidden = await judge(deps, request.body.url);
   const changed = await transaction(sql, async (tx) => {
+    // Before the webhook is locked, because the end of a grant locks the grant first.
+    const isWanted = readWish(request.body).isActive ?? kind === 'whole';
+    const access = isWanted ? await holdAccessOf(tx, found) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');
     const stored = settled(row, request.now);
@@ -97,6 +101,8 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
       ...key,
       storeId: stored.storeId,
       ...keysAfter(stored, settings, keeps ? stored.encryptionKey : sealedKey(deps, stored, wish)),
+      user: userAfter(stored, settings, access),
+      inactiveReason: stored.inactiveReason,
       stopsDeliveries: stopsDeliveries(stored, settings),
       now: request.now,
     });

@@ -3,7 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { Listing } from '#kernel/listing.ts';
 import type { WEBHOOK_PROPERTIES } from './document.ts';
-import type { Settings } from './webhook.ts';
+import type { InactiveReason, Settings } from './webhook.ts';
 
 export type WebhookRow = Settings & {
   id: number;
@@ -17,6 +17,8 @@ export type WebhookRow = Settings & {
   /** Takes over from the other when the rotation ends; both null where none is under way. */
   nextEncryptionKey: Buffer | null;
   rotationEndsAt: Date | null;
+  /** Null where it is active, or a request switched it off. */
+  inactiveReason: InactiveReason | null;
   epoch: number;
   /** Rises with each change. */
   revision: number;
@@ -41,8 +43,7 @@ const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query,
     w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
-    w.is_held as "isHeld",
-    w.epoch, w.revision, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.inactive_reason as "inactiveReason", w.is_held as "isHeld", w.epoch, w.revision, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
     greatest(t.paused_until, t.probe_at) as "heldUntil"
@@ -74,6 +75,7 @@ const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES>
   query: sql`w.query`,
   event_resource: sql`w.event_resource`,
   is_active: sql`w.is_active`,
+  inactive_reason: sql`w.inactive_reason`,
   is_held: sql`w.is_held`,
   rate_per_second: sql`w.rate_per_second`,
   retry_profile: sql`w.retry_profile`,
@@ -155,21 +157,21 @@ export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promis
       ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
 };
 
-export type ChangedWebhook = Settings & {
-  shard: number;
-  id: number;
-  storeId: number;
-  encryptionKey: Buffer | null;
-  nextEncryptionKey: Buffer | null;
-  rotationEndsAt: Date | null;
-  stopsDeliveries: boolean;
-  now: Date;
-};
+export type ChangedWebhook = Settings &
+  Pick<
+    WebhookRow,
+    'id' | 'storeId' | 'user' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'
+  > & {
+    shard: number;
+    stopsDeliveries: boolean;
+    now: Date;
+  };
 
 /** Writes every setting of a locked webhook, but whether it is held: that it is for good. With a raised epoch, all that is pending is dead: one row says so. */
 export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
   await sql`
     update webhook set
+      user_id         = ${webhook.user},
       name            = ${webhook.name},
       format          = ${webhook.format},
       version         = ${webhook.version},
@@ -181,6 +183,7 @@ export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Pr
       event_resource  = ${webhook.eventResource},
       events          = ${webhook.events}::text[],
       is_active       = ${webhook.isActive},
+      inactive_reason = ${webhook.isActive ? null : webhook.inactiveReason},
       headers         = ${sql.json(webhook.headers)},
       rate_per_second = ${webhook.ratePerSecond},
       retry_profile   = ${webhook.retryProfile},

@@ -15,7 +15,10 @@ import type { Settings } from './webhook.ts';
 
 /** As it is stored: a key that stayed is the same bytes, since sealing it anew makes others. */
 type Stored = Settings &
-  Pick<WebhookRow, 'id' | 'storeId' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'timeZone'>;
+  Pick<
+    WebhookRow,
+    'id' | 'storeId' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'timeZone' | 'inactiveReason'
+  >;
 
 /** Not compared is what follows from any change, or never changes. A new property of a webhook is a fault of types here. */
 type Told = Exclude<keyof typeof WEBHOOK_PROPERTIES, 'id' | 'state' | 'date_created' | 'date_modified'>;
@@ -66,6 +69,7 @@ const factsOf = (webhook: Stored, before: Stored): Facts =>
     event_resource: webhook.eventResource,
     events: webhook.events.toSorted(),
     is_active: webhook.isActive ? '1' : '0',
+    inactive_reason: webhook.inactiveReason,
     is_held: webhook.isHeld ? '1' : '0',
     headers: headerFacts(webhook.headers, before.headers),
     rate_per_second: webhook.ratePerSecond,

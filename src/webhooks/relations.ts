@@ -27,6 +27,7 @@ const webhook: WebhookRow = {
   eventResource: 'transaction',
   events: ['transaction/created', 'transaction/refunded'],
   isActive: true,
+  inactiveReason: null,
   isHeld: false,
   headers: { 'X-Warehouse': 'north' },
   ratePerSecond: 10,

@@ -107,6 +107,7 @@ const optional = (versions: readonly string[], initial: Initial) => ({
   next_encryption_key: readOnly(),
   rotation_ends: readOnly(),
   state: readOnly(),
+  inactive_reason: readOnly(),
   date_created: readOnly(),
   date_modified: readOnly(),
 });

@@ -23,6 +23,9 @@ export type Settings = Subscription & {
   retryProfile: (typeof RETRY_PROFILES)[number];
 };
 
+/** Why Halcyon switched a webhook off: nothing arrived, its endpoint answered 410, or its app lost its access. */
+export type InactiveReason = 'failures' | 'gone' | 'access_ended';
+
 /** What a request asks for; what it does not name is absent. */
 export type Wish = Partial<Settings> & { encryptionKey?: string | null };
 

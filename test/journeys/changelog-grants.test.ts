@@ -1,14 +1,12 @@
 /** The changelog of a store says who let which app in and who ended it: each once, with the deed, and nothing that opens anything. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { removeClient } from '#oauth/clients/change.ts';
-import { openNative } from '../../src/publishing.ts';
-import { ISSUER, PASSWORD } from '../security/oauth-server.ts';
-import { hiddenIn, submit } from '../security/page-forms.ts';
-import { startWithOwners, type App, type Entry, type Owner, type Tokens } from '../setup/owners.ts';
+import { submit } from '../security/page-forms.ts';
+import { grantEndings } from '../setup/grant-endings.ts';
+import { startWithOwners, type Entry } from '../setup/owners.ts';
 
 const owners = await startWithOwners();
-const { call, sql, origin, platformToken: platform, newOwner, newApp, consent, letIn, entriesOf, grantOf } = owners;
+const { call, sql, origin, newOwner, newApp, consent, letIn, entriesOf, grantOf } = owners;
 
 /** Of an entry: what was done and who did it. */
 const deedOf = (entry: Entry | undefined) =>
@@ -56,85 +54,7 @@ test('access to a whole account is in no changelog, neither when it is given nor
   assert.deepEqual(await entriesOf(owner.storeId), []);
 });
 
-/** Ends the one grant there is. */
-type Ending = (owner: Owner, app: App, tokens: Tokens) => Promise<unknown>;
-type Ended = [actor: string, user: (owner: Owner) => number | null, client: (app: App) => string | null];
-
-const nobody = () => null;
-const HALCYON: Ended = ['halcyon', nobody, nobody];
-const PERSON: Ended = ['user', ({ userId }) => userId, nobody];
-const PLATFORM: Ended = ['platform', nobody, () => owners.platform.client_id];
-
-const endings: Record<string, { end: Ending; ended: Ended; rotates?: boolean }> = {
-  'by its person on the account page': {
-    end: async (owner) => {
-      const action = `/account/connected/${await grantOf(owner)}/revoke`;
-      const hidden = hiddenIn(await owner.browser.open('/account'), action);
-      await owner.browser.post(action, hidden);
-      await owner.browser.post(action, hidden);
-    },
-    ended: PERSON,
-  },
-  'by its person with a new password': {
-    end: ({ browser }) =>
-      submit(browser, '/account/password', '/account/password', {
-        current: PASSWORD,
-        password: 'another long password',
-        end_grants: '1',
-      }),
-    ended: PERSON,
-  },
-  'by the platform over the API': {
-    end: async (owner) => call('DELETE', `/grants/${await grantOf(owner)}`, { token: platform }),
-    ended: PLATFORM,
-  },
-  'by its app over the API': {
-    end: async (owner, _app, { access }) => call('DELETE', `/grants/${await grantOf(owner)}`, { token: access }),
-    ended: ['app', ({ userId }) => userId, ({ credentials }) => credentials.client_id],
-  },
-  'by its app at /revoke': {
-    end: async (_owner, { credentials }, { refresh }) => {
-      for (let times = 0; times < 2; times += 1)
-        await fetch(`${origin}/revoke`, {
-          method: 'POST',
-          body: new URLSearchParams({ token: refresh, ...credentials }),
-        });
-    },
-    ended: ['app', nobody, ({ credentials }) => credentials.client_id],
-  },
-  'by Halcyon when its code comes again': {
-    end: async (_owner, { credentials }, { code }) => {
-      await owners.redeem(code, credentials);
-      await owners.redeem(code, credentials);
-    },
-    ended: HALCYON,
-  },
-  'by Halcyon when a rotated token comes again': {
-    end: async (_owner, { credentials }, { refresh }) => {
-      const form = { grant_type: 'refresh_token', refresh_token: refresh, ...credentials };
-      await owners.token(form);
-      owners.wait(11_000);
-      await owners.token(form);
-      await owners.token(form);
-    },
-    ended: HALCYON,
-    rotates: true,
-  },
-  'with its app, which the platform deletes': {
-    end: (_owner, { credentials }) => call('DELETE', `/clients/${credentials.client_id}`, { token: platform }),
-    ended: PLATFORM,
-  },
-  'with its app, which the operator deletes': {
-    end: (_owner, { credentials }) => {
-      const { changelog } = openNative({ baseUrl: ISSUER });
-      const operator = { userId: null, origin: null, now: owners.now() };
-      return removeClient({ sql, changelog }, credentials.client_id, operator);
-    },
-    ended: ['operator', nobody, nobody],
-  },
-};
-
-for (const [how, { end, ended, rotates = false }] of Object.entries(endings))
+for (const [how, { end, ended, rotates = false }] of Object.entries(grantEndings(owners)))
   test(`a grant that ends ${how} is revoked in the changelog, once and by whom`, async () => {
     const [owner, app] = [await newOwner(), await newApp(undefined, rotates)];
     const tokens = await letIn(owner, app);

@@ -49,10 +49,10 @@ test('the app of an erased user ends in the stores of others, too', async () => 
 test('a revocation that is rolled back is in no changelog', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   await letIn(owner, app);
-  const { changelog } = openNative({ baseUrl: ISSUER });
+  const native = openNative({ baseUrl: ISSUER });
   const which = { userId: owner.userId, actor: OPERATOR, origin: null, now: owners.now() };
   const failing = sql.begin(async (tx) => {
-    assert.equal(await revokeGrantsOf(tx, changelog, which), 1);
+    assert.equal(await revokeGrantsOf(tx, native, which), 1);
     throw new RangeError('on the way to the commit');
   });
   await assert.rejects(failing, RangeError);

@@ -114,6 +114,7 @@ const settings = {
   event_resource: 'transaction',
   events: ['transaction/created'],
   is_active: '1',
+  inactive_reason: null,
   is_held: '0',
   headers: {},
   rate_per_second: null,

@@ -47,6 +47,7 @@ test('a new webhook has what was sent, the defaults, and the exact links', async
     event_resource: null,
     events: [],
     is_active: '1',
+    inactive_reason: null,
     is_held: '0',
     headers: {},
     rate_per_second: null,

@@ -141,9 +141,9 @@ test("all of a person's grants end together, each in the audit, and nobody else'
   const [{ live } = { live: 0 }] = await sql<{ live: number }[]>`
     select count(*) as live from access_grant where user_id = ${adaId} and date_revoked is null`;
   const [before] = await sql`select count(*) from audit where action = 'grant_revoked'`;
-  const { changelog } = openNative({ baseUrl: ISSUER });
+  const native = openNative({ baseUrl: ISSUER });
   const end = (userId: number) =>
-    sql.begin((tx) => revokeGrantsOf(tx, changelog, { userId, actor: OPERATOR, origin: null, now: server.now() }));
+    sql.begin((tx) => revokeGrantsOf(tx, native, { userId, actor: OPERATOR, origin: null, now: server.now() }));
   assert.equal(await end(server.bobId), 0);
   assert.equal(await end(adaId), live);
   const [after] = await sql`select count(*) from audit where action = 'grant_revoked'`;

@@ -69,7 +69,7 @@ export const startWithOwners = async () => {
   return { ...people, newOwner, newApp, consent, letIn, entriesOf, grantOf };
 };
 
-type Owners = Awaited<ReturnType<typeof startWithOwners>>;
+export type Owners = Awaited<ReturnType<typeof startWithOwners>>;
 export type Owner = Awaited<ReturnType<Owners['newOwner']>>;
 export type App = Awaited<ReturnType<Owners['newApp']>>;
 export type Tokens = Awaited<ReturnType<Owners['letIn']>>;

@@ -100,6 +100,16 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     publicClientId: null,
     stores: [a],
   } as const;
+  // What the tokens below stand for, and 41 is the platform's.
+  const now = new Date('2026-01-02T03:04:05Z');
+  await sql`insert into users (id, email, password_hash, date_created)
+    select n, n || '@example.com', '-', ${now} from generate_series(1, 4) n`;
+  await sql`insert into membership (shard, store_id, user_id, role, date_created)
+    select s.shard, s.id, n, 'owner', ${now} from store s, generate_series(1, 4) n`;
+  await sql`insert into client (id, client_id, name, redirect_uris, trusted, date_created)
+    select n, 'app-' || n, 'App', array['https://app.example.com/'], n = 41, ${now} from unnest(array[11, 12, 21, 31, 41]) n`;
+  await sql`insert into access_grant (id, client, user_id, scope, date_created)
+    select n, n, u, 'user_full_access', ${now} from unnest(array[11, 12, 21, 31], array[1, 1, 2, 3]) g (n, u)`;
   const principals: Record<Token, Principal> = {
     a: { ...store, userId: 1, clientId: 11, publicClientId: 'app-11', stores: [a] },
     'a-other': { ...store, userId: 1, clientId: 12, publicClientId: 'app-12', stores: [a] },

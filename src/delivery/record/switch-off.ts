@@ -12,7 +12,7 @@ import { holdShard } from './queries.ts';
 /** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
 export type SwitchOff = (
   tx: Tx,
-  failed: { shard: number; webhookId: number; epoch: number },
+  failed: { shard: number; webhookId: number; epoch: number; why: Why },
   now: Date,
 ) => Promise<boolean>;
 
@@ -74,7 +74,7 @@ export class SwitchOffs {
       const isDone = await transaction(sql, async (tx) => {
         await hurry(tx, settings.leaseMs);
         if (!(await holdShard(tx, workerId, { shard, fence }))) return undefined;
-        return switchOff(tx, { shard, webhookId, epoch }, clock.now());
+        return switchOff(tx, { shard, webhookId, epoch, why }, clock.now());
       });
       if (isDone === undefined) onLost(shard, fence);
       if (isDone !== true) return;

@@ -8,6 +8,7 @@ import { grantChanges } from '../grant-changes.ts';
 import { mintToken } from '../tokens.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import { holdMembership, holdParties, insertApproval, type PickableStore } from './queries.ts';
+import type { StoppedWebhooks } from './stopped-webhooks.ts';
 
 type Decision = {
   request: AuthorizationRequest;
@@ -32,8 +33,13 @@ const deedOf = ({ request, session, door }: Decision) => ({
  * without use) leaves no entry: nobody ended it.
  */
 export const recordApproval = (
-  { sql, changelog }: { sql: Sql; changelog: Changelog },
-  decision: Decision & { store: PickableStore | undefined; codeLifetimeSeconds: number },
+  { sql, changelog, resumeWebhooks }: { sql: Sql; changelog: Changelog } & Pick<StoppedWebhooks, 'resumeWebhooks'>,
+  decision: Decision & {
+    store: PickableStore | undefined;
+    /** Where webhooks of the client are switched on again. */
+    resumedStores: readonly number[];
+    codeLifetimeSeconds: number;
+  },
 ): Promise<string | undefined> =>
   transaction(sql, async (tx) => {
     const { request, session, store, door } = decision;
@@ -65,6 +71,8 @@ export const recordApproval = (
       action: 'given',
     });
     await changelog.record(tx, given, door.now);
+    if (decision.resumedStores.length > 0)
+      await resumeWebhooks(tx, { client: client.id, userId, storeIds: decision.resumedStores }, door.now);
     return code.value;
   });
 

@@ -17,9 +17,10 @@ import { readAuthorization, type AuthorizationRequest, type Received } from './a
 import { consentPage } from './consent-page.ts';
 import { boundToRequest } from './nonce.ts';
 import { storesOf, type PickableStore } from './queries.ts';
+import type { StoppedWebhooks } from './stopped-webhooks.ts';
 import { refusalPage } from './refusal-page.ts';
 
-type Deps = {
+type Deps = StoppedWebhooks & {
   sql: Sql;
   changelog: Changelog;
   sessions: Sessions;
@@ -29,7 +30,14 @@ type Deps = {
 };
 
 /** A sound request of a signed-in person. `stores` are those they may choose from; none where none is to be chosen. */
-type Visit = { request: AuthorizationRequest; session: Session; stores: PickableStore[]; nonce: string };
+type Visit = {
+  request: AuthorizationRequest;
+  session: Session;
+  stores: PickableStore[];
+  /** Webhooks of the app that are off because its access ended, by store. */
+  stopped: ReadonlyMap<number, number>;
+  nonce: string;
+};
 
 const CHANGED = 'Since this page was opened you have signed in again. Look at it once more and decide.';
 const UNDECIDED = 'Choose Allow or Deny.';
@@ -65,26 +73,44 @@ const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer>
   const session = await deps.sessions.find(door);
   if (session === null) return redirectAnswer(signIn(deps, door.query));
   const { request } = reading;
-  const stores = request.scope.scope === 'store_full_access' ? await storesOf(deps.sql, session.userId) : [];
-  return { request, session, stores, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
+  const memberOf = await storesOf(deps.sql, session.userId);
+  const stores = request.scope.scope === 'store_full_access' ? memberOf : [];
+  const counts = await deps.countStopped(
+    deps.sql,
+    request.client.id,
+    memberOf.map(({ id }) => id),
+  );
+  const stopped = new Map(counts.map(({ storeId, count }) => [storeId, count]));
+  return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 };
 
 const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, alert?: string): DoorAnswer => {
-  const { request, session, stores, nonce } = visit;
+  const { request, session, stores, stopped, nonce } = visit;
   const action = path(deps, 'authorize', query);
   const switchUser = signIn(deps, query);
-  const view = { request, email: session.email, stores, nonce, action, switchUser, root: rootOf(deps.issuer), alert };
+  const view = {
+    request,
+    email: session.email,
+    stores,
+    stopped,
+    nonce,
+    action,
+    switchUser,
+    root: rootOf(deps.issuer),
+    alert,
+  };
   return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
 };
 
 const approve = async (
   deps: Deps,
-  { request, session }: Visit,
+  { request, session, stopped }: Visit,
   store: PickableStore | undefined,
   door: DoorRequest,
 ): Promise<DoorAnswer> => {
   const { issuer, codeLifetimeSeconds } = deps;
-  const code = await recordApproval(deps, { request, session, store, door, codeLifetimeSeconds });
+  const resumedStores = door.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
+  const code = await recordApproval(deps, { request, session, store, resumedStores, door, codeLifetimeSeconds });
   if (code === undefined) {
     const again = await enter(deps, door);
     return 'status' in again ? again : ask(deps, again, door.query, 409, GONE);

@@ -10,6 +10,8 @@ export type ConsentView = {
   request: AuthorizationRequest;
   email: string;
   stores: readonly PickableStore[];
+  /** Webhooks of the app that are off because its access ended, by store. */
+  stopped: ReadonlyMap<number, number>;
   nonce: string;
   /** Where the form goes: this address again, with the client's parameters in it. */
   action: string;
@@ -66,6 +68,23 @@ const picker = ({ request, stores }: ConsentView): Markup => {
   </fieldset>`;
 };
 
+const webhooks = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
+
+/** Offered unchecked: the addresses of these webhooks were chosen under the access that ended. */
+const resumption = ({ request, stores, stopped }: ConsentView): Markup => {
+  const names = stores.flatMap(({ id, name }) =>
+    stopped.has(id) ? [html`${isolated(name)}: ${webhooks(stopped.get(id) ?? 0)}`] : [],
+  );
+  const total = stopped.values().reduce((sum, count) => sum + count, 0);
+  return html`<label class="choice">
+    <input type="checkbox" name="resume" value="1" />
+    <span>
+      Switch on again the webhooks of ${isolated(request.client.name)} that were switched off when its access ended
+      <span class="soft">${names.length > 1 ? names.map((name) => html`${name}. `) : webhooks(total)}</span>
+    </span>
+  </label>`;
+};
+
 const needsStore = ({ request }: ConsentView): boolean => request.scope.scope === 'store_full_access';
 
 const isPossible = (view: ConsentView): boolean => !needsStore(view) || view.stores.length > 0;
@@ -92,6 +111,7 @@ const decision = (view: ConsentView): Markup =>
   html`<form method="post" action="${view.action}">
     <input type="hidden" name="nonce" value="${view.nonce}" />
     ${needsStore(view) && isPossible(view) && picker(view)}
+    ${isPossible(view) && view.stopped.size > 0 && resumption(view)}
     <div class="buttons">
       ${isPossible(view) && html`<button type="submit" name="decision" value="allow">Allow</button>`}
       <button type="submit" name="decision" value="deny" class="quiet" formnovalidate>Deny</button>

@@ -1,9 +1,8 @@
 /** What happens to a client after it was made: changed, verified, deleted. Each stands in the audit with its deed. */
 import { createHash } from 'node:crypto';
-import type { Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
-import { grantChanges } from '../grant-changes.ts';
+import { grantChanges, type AfterGrants } from '../grant-changes.ts';
 import { COMMAND_LINE_CLIENT } from './command-line.ts';
 import { actorOfDoer, recordClientDeed, type Doer } from './deed.ts';
 import {
@@ -94,7 +93,13 @@ export const versionOf = ({ dateModified }: Pick<Client, 'dateModified'>): numbe
  * grants is given or ended meanwhile. It is all one transaction, 10,000 grants in 10,000 stores take 0.4 s and 100,000 take 4 s:
  * left to housekeeping, which deletes the grants, the entries would come a minute late and have forgotten who did it.
  */
-const recordDeletion = async (tx: Tx, changelog: Changelog, client: Known, doer: Doer): Promise<void> => {
+const recordDeletion = async (
+  tx: Tx,
+  { changelog, stopWebhooks }: AfterGrants,
+  client: Known,
+  doer: Doer,
+): Promise<void> => {
+  await stopWebhooks(tx, { client: client.id }, doer.now);
   await recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
   const deed = { actor: actorOfDoer(doer), action: 'revoked' } as const;
   for (let after = 0; ;) {
@@ -115,7 +120,7 @@ const BUILT_IN = 'The command line signs in as this client: every Halcyon has it
  * housekeeping is through with it, its client_id is not given to another.
  */
 export const removeClient = (
-  { sql, changelog }: { sql: Sql; changelog: Changelog },
+  { sql, ...after }: AfterGrants & { sql: Sql },
   clientId: string,
   { unmodified, ...doer }: Doer & { unmodified?: (version: number) => void },
 ): Promise<void> =>
@@ -124,10 +129,10 @@ export const removeClient = (
     const client = await markDeleted(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));
-    await recordDeletion(tx, changelog, client, doer);
+    await recordDeletion(tx, after, client, doer);
   });
 
 /** Deletes every client of a person who is being erased; in the transaction of that. */
-export const removeClientsOf = async (tx: Tx, changelog: Changelog, ownerId: number, doer: Doer): Promise<void> => {
-  for (const client of await markDeletedOf(tx, ownerId, doer.now)) await recordDeletion(tx, changelog, client, doer);
+export const removeClientsOf = async (tx: Tx, after: AfterGrants, ownerId: number, doer: Doer): Promise<void> => {
+  for (const client of await markDeletedOf(tx, ownerId, doer.now)) await recordDeletion(tx, after, client, doer);
 };

@@ -1,13 +1,13 @@
 /** Ending what somebody has allowed. The bearer check asks at every request, so it counts at the next one everywhere. */
 import { originOf, recordDeed, type Origin } from '#accounts/audit/audit.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
-import { inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
+import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#database/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import type { DoorHandler, DoorRequest } from '#http/route.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
-import { grantChanges } from '../grant-changes.ts';
+import { grantChanges, type AfterGrants } from '../grant-changes.ts';
 import { findOwnGrant, revokeGrants, revokeGrantsFor } from './queries.ts';
 import { boundToRevoke } from './section.ts';
 
@@ -18,11 +18,12 @@ import { boundToRevoke } from './section.ts';
  */
 export const revokeGrantsOf = async (
   sql: Queryable,
-  changelog: Changelog,
+  { changelog, stopWebhooks }: AfterGrants,
   which: { userId: number; clientId?: number; storeId?: number | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<number> => {
   const { userId, clientId, actor, origin, now } = which;
   const revoked = await revokeGrants(sql, { userId, client: clientId, storeId: which.storeId }, now);
+  if (revoked.length > 0) await stopWebhooks(sql, { userId, client: clientId, storeId: which.storeId }, now);
   for (const { client, storeId } of revoked)
     await recordDeed(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
   await changelog.record(sql, grantChanges(revoked, { actor, action: 'revoked' }), now);
@@ -47,12 +48,7 @@ const grantIdOf = ({ params }: DoorRequest): number => parseId(params['grant_id'
  * POST /account/connected/<grant_id>/revoke: ends what the grant is for, also what was allowed again meanwhile. One that
  * has ended before is no error, so that a double click is none.
  */
-export const createRevokeButton = (deps: {
-  sql: Sql;
-  changelog: Changelog;
-  signedIn: SignedIn;
-  root: string;
-}): DoorHandler =>
+export const createRevokeButton = (deps: AfterGrants & { sql: Sql; signedIn: SignedIn; root: string }): DoorHandler =>
   deps.signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {
@@ -60,7 +56,7 @@ export const createRevokeButton = (deps: {
       if (grant === undefined) throw notFound('connected app');
       const which = { userId, clientId: grant.client, storeId: grant.storeId };
       const by = { actor: inPerson(userId), origin: originOf(request), now: request.now };
-      await transaction(deps.sql, (tx) => revokeGrantsOf(tx, deps.changelog, { ...which, ...by }));
+      await transaction(deps.sql, (tx) => revokeGrantsOf(tx, deps, { ...which, ...by }));
       return redirectAnswer(`${deps.root}/account?done=revoked#connected`);
     },
   );

@@ -1,9 +1,9 @@
 /** What goes with a user: everything they have let in, and the apps they have made. */
 import type { EraseTheirs } from '#accounts/api/erase.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import { removeClientsOf } from '../clients/change.ts';
 import { callerOf } from '../clients/deed.ts';
 import { revokeGrantsOf } from '../connected/connected.ts';
+import type { AfterGrants } from '../grant-changes.ts';
 import { deleteTokensOf, lockClientsAround } from './queries.ts';
 
 /**
@@ -12,12 +12,12 @@ import { deleteTokensOf, lockClientsAround } from './queries.ts';
  * row: a refresh locks its token first and its grant afterwards, too. All clients are held before the grants, because
  * whatever ends a grant holds its client first: two people who have let in each other's apps may be erased at the same time.
  */
-export const eraseAppsOf = (changelog: Changelog): EraseTheirs => ({
+export const eraseAppsOf = (after: AfterGrants): EraseTheirs => ({
   hold: lockClientsAround,
   erase: async (tx, { userId, actor, client, origin, now }) => {
-    await revokeGrantsOf(tx, changelog, { userId, actor, origin, now });
+    await revokeGrantsOf(tx, after, { userId, actor, origin, now });
     await deleteTokensOf(tx, userId);
-    await removeClientsOf(tx, changelog, userId, {
+    await removeClientsOf(tx, after, userId, {
       userId: null,
       caller: callerOf(client ?? null, actor.client),
       origin,

@@ -1,8 +1,8 @@
 /** How a grant, or one token of it, ends while its client and its user stay. */
 import { recordDeed, type Action, type Origin } from '#accounts/audit/audit.ts';
-import type { Actor, Changelog } from '#changelog/changelog.ts';
+import type { Actor } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
-import { grantChanges } from '../grant-changes.ts';
+import { grantChanges, type AfterGrants } from '../grant-changes.ts';
 import { deleteAccessToken, revokeGrant } from './queries.ts';
 
 /** Why a grant ends; each implies the first. */
@@ -13,7 +13,7 @@ type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_r
  * has ended before is left alone, so that its end stands in the audit and in the changelog once.
  */
 export const endGrant = (
-  { sql, changelog }: { sql: Sql; changelog: Changelog },
+  { sql, changelog, stopWebhooks }: AfterGrants & { sql: Sql },
   end: { grantId: number; action: Reason; actor: Actor; origin: Origin; now: Date },
 ): Promise<void> =>
   transaction(sql, async (tx) => {
@@ -21,6 +21,7 @@ export const endGrant = (
     const ended = await revokeGrant(tx, grantId, now);
     if (ended === undefined) return;
     const { client, userId, storeId } = ended;
+    if (userId !== null) await stopWebhooks(tx, { client, userId, storeId }, now);
     await recordDeed(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
     await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
   });

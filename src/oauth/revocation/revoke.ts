@@ -1,10 +1,10 @@
 /** POST /revoke (RFC 7009): a client gives up a token of its own. */
 import { originOf } from '#accounts/audit/audit.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { DoorHandler } from '#http/route.ts';
 import type { AuthenticateClient } from '../client-auth.ts';
+import type { AfterGrants } from '../grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from '../errors.ts';
 import { readForm } from '../form.ts';
 import { findProvenClient } from '../queries.ts';
@@ -16,11 +16,7 @@ import { grantOfRefreshToken } from './queries.ts';
  * A refresh token ends its grant with all its tokens (RFC 7009 §2.1), also when it was rotated; an access token ends
  * alone. What is unknown, or another client's, is answered like what was revoked (§2.2), and nothing happens.
  */
-export const createRevoke = (deps: {
-  sql: Sql;
-  changelog: Changelog;
-  authenticate: AuthenticateClient;
-}): DoorHandler => {
+export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: AuthenticateClient }): DoorHandler => {
   const { sql, authenticate } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);

@@ -12,7 +12,7 @@ import { notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
-import { letGo, recordMember, type By } from '../recorded.ts';
+import { letGo, recordMember, type By, type StopWebhooks } from '../recorded.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
@@ -32,6 +32,7 @@ import { unknown, whomOf, type AddressThrottle } from './whom.ts';
 type Deps = {
   sql: Sql;
   changelog: Changelog;
+  stopWebhooks: StopWebhooks;
   throttle: AddressThrottle;
   baseUrl: string;
   membersPerStore: number;
@@ -116,7 +117,7 @@ const removal = (deps: Deps): Operation =>
       const key = memberKeyOf(request);
       await transaction(deps.sql, async (tx) => {
         await lockedMember(tx, request, { staysOwner: false });
-        await letGo(tx, key, byOf(deps, request));
+        await letGo(tx, key, { ...byOf(deps, request), stopWebhooks: deps.stopWebhooks });
       });
       return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
     },

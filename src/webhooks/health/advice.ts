@@ -9,7 +9,7 @@ import { stateOf } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
 import { findTrouble, type HealthRow, type Trouble } from './queries.ts';
 
-type Told = Pick<HealthRow, 'id' | 'isActive' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'>;
+type Told = Pick<HealthRow, 'id' | 'isActive' | 'inactiveReason' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'>;
 
 const HOUR_MS = 3_600_000;
 
@@ -20,6 +20,9 @@ const HOW_RECOVER = html`<strong>Recover what was missed</strong>`;
 
 const ON_AGAIN = html`When it is mended: <strong>Send a sample event</strong> to see that it works. Then ${HOW_ON}. At
   the end ${HOW_RECOVER}, for what it missed is not sent by itself.`;
+
+const ACCESS_ENDED = html`Halcyon switched this webhook off because the app that made it has no access to the store any
+  more: nothing is sent. To switch it on, connect the app again. Then ${HOW_ON}, and at the end ${HOW_RECOVER}.`;
 
 const failures = (
   { consecutiveFailures, firstFailureAt, outcome, responseCode }: Trouble,
@@ -42,6 +45,7 @@ const paragraphsOf = (webhook: Told, trouble: Trouble, now: Date): Markup[] => {
   const { timeZone, pausedUntil } = webhook;
   switch (stateOf(webhook, now)) {
     case 'inactive':
+      if (webhook.inactiveReason === 'access_ended') return [ACCESS_ENDED];
       return trouble.wasCondemned
         ? [html`Halcyon switched this webhook off by itself. ${failures(trouble, timeZone)}`, ON_AGAIN]
         : [html`This webhook is switched off: nothing is sent. To switch it on, ${HOW_ON}.`];

@@ -2,12 +2,14 @@
 import type { Queryable } from '#database/pool.ts';
 import type { Histogram } from '#kernel/histogram.ts';
 import type { Key } from '../queries.ts';
+import type { InactiveReason } from '../webhook.ts';
 
 export type HealthRow = {
   id: number;
   storeId: number;
   name: string;
   isActive: boolean;
+  inactiveReason: InactiveReason | null;
   epoch: number;
   /** The store's. */
   timeZone: string;
@@ -20,7 +22,7 @@ export type HealthRow = {
 type Store = { shard: number; storeId: number };
 
 const selected = (sql: Queryable) => sql`
-  select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.epoch, s.time_zone as "timeZone",
+  select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.inactive_reason as "inactiveReason", w.epoch, s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil", t.probe_at as "probeAt"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id

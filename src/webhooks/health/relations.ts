@@ -14,6 +14,7 @@ const row: HealthRow = {
   storeId: 1001,
   name: 'Orders to the warehouse',
   isActive: true,
+    inactiveReason: null,
   epoch: 1,
   timeZone: 'Europe/Berlin',
   consecutiveFailures: 2,

@@ -1,7 +1,6 @@
 /** Clients over the API: {base_url}/clients and {base_url}/users/<id>/clients. The platform makes and deletes them. */
 import { originOf } from '#accounts/audit/audit.ts';
 import { findUser } from '#accounts/queries.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#database/pool.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/creating.ts';
@@ -11,6 +10,7 @@ import { parseId } from '#kernel/ids.ts';
 import type { Listing } from '#kernel/listing.ts';
 import { reachesAccount } from '#kernel/principal.ts';
 import { notFound } from '#kernel/problem.ts';
+import type { AfterGrants } from '../../grant-changes.ts';
 import { removeClient } from '../change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
 import { callerOf, type Doer } from '../deed.ts';
@@ -19,7 +19,7 @@ import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.t
 import { countClients, listClients } from './queries.ts';
 import { newClient, type NewClientBody } from './schema.ts';
 
-type Deps = { sql: Sql; changelog: Changelog; baseUrl: string; authUrl: string; clientsPerUser: number };
+type Deps = AfterGrants & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 
 const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<NewClient, 'now'> => ({

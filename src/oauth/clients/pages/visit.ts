@@ -3,19 +3,18 @@ import { originOf } from '#accounts/audit/audit.ts';
 import { accountNav } from '#accounts/nav.ts';
 import type { Session } from '#accounts/sessions.ts';
 import type { SignedIn } from '#accounts/signed-in.ts';
-import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#database/pool.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#kernel/problem.ts';
+import type { AfterGrants } from '../../grant-changes.ts';
 import { isClientId } from '../clients.ts';
 import type { Doer } from '../deed.ts';
 import { findOwnClient, type Client } from '../queries.ts';
 
-export type PagesDeps = {
+export type PagesDeps = AfterGrants & {
   sql: Sql;
-  changelog: Changelog;
   signedIn: SignedIn;
   /** The path under which the pages live, without a slash at its end. */
   root: string;

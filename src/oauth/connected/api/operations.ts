@@ -4,19 +4,20 @@
  */
 import { originOf } from '#accounts/audit/audit.ts';
 import { findUser } from '#accounts/queries.ts';
-import { actorOf, type Changelog } from '#changelog/changelog.ts';
+import { actorOf } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#database/pool.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import { reachesAccount, reachesUser, type Principal } from '#kernel/principal.ts';
+import type { AfterGrants } from '../../grant-changes.ts';
 import { revokeGrantsOf } from '../connected.ts';
 import type { Whose } from '../queries.ts';
 import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
 import { countGrants, findGrant, findStanding, listGrants, type StandingGrant } from './queries.ts';
 
-type Deps = { sql: Sql; changelog: Changelog; baseUrl: string };
+type Deps = AfterGrants & { sql: Sql; baseUrl: string };
 
 /** What the caller may see of a person's grants; undefined where that is nothing. */
 const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
@@ -43,8 +44,8 @@ const idOf = ({ params }: Pick<ApiRequest, 'params'>): number => {
 
 export const createGrantOperations = ({
   sql,
-  changelog,
   baseUrl,
+  ...after
 }: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
   list: listing({
     summary: 'The apps that a person has let in, a page at a time',
@@ -86,7 +87,7 @@ export const createGrantOperations = ({
         const { client: clientId, ...which } = grant;
         const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
         // Not locked before: whatever ends several grants takes them by their ids. None where somebody else was faster.
-        const ended = await revokeGrantsOf(tx, changelog, { ...which, clientId, ...by });
+        const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
         if (ended === 0) throw notFound('grant');
         return grant.userId;
       });
