@@ -22,7 +22,7 @@ const ON_AGAIN = html`When it is mended: <strong>Send a sample event</strong> to
   the end ${HOW_RECOVER}, for what it missed is not sent by itself.`;
 
 const ACCESS_ENDED = html`Halcyon switched this webhook off because the app that made it has no access to the store any
-  more: nothing is sent. To switch it on, connect the app again. Then ${HOW_ON}, and at the end ${HOW_RECOVER}.`;
+more: nothing is sent. To switch it on, connect the app again. Then ${HOW_ON}, and at the end ${HOW_RECOVER}.`;
 
 const failures = (
   { consecutiveFailures, firstFailureAt, outcome, responseCode }: Trouble,
