@@ -43,10 +43,10 @@ test('what is no object at all is one fault', () => {
   for (const value of [null, 5, 'text', []]) assert.equal(validate(value).faults.length, 1, JSON.stringify(value));
 });
 
-test('a hundred thousand members that nobody knows are refused before anybody looks at each', () => {
-  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, n) => [`x${n}`, 1]));
+test('members beyond the limit are refused before each of them is validated', () => {
+  const many = Object.fromEntries(Array.from({ length: 15_000 }, (_, n) => [`x${n}`, 1]));
   assert.throws(() => parseJson(Buffer.from(JSON.stringify(many)), 10_000), { status: 400 });
-  assert.equal(Object.keys(parseJson(Buffer.from(JSON.stringify(many))) as object).length, 100_000);
+  assert.equal(Object.keys(parseJson(Buffer.from(JSON.stringify(many))) as object).length, 15_000);
   const { faults } = validate(many);
   assert.ok(faults.length < 100, String(faults.length));
 });
