@@ -6,7 +6,7 @@ import { maintainPartitions } from '#database/partitions.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
 import { readPidFile } from '#database/postmaster.ts';
 import { placeForHouse } from '../../test/setup/house.ts';
-import { processorMsOf } from './processor.ts';
+import { processorMsOf } from '../../test/setup/processor.ts';
 import type { Defer } from './run.ts';
 
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');

@@ -5,6 +5,7 @@
 const IN_TURN = [
   'hostile-receivers',
   'malformed',
+  'natural',
   'publish-kill',
   'recovery',
   'switch-off',

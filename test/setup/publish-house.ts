@@ -1,5 +1,5 @@
 /** A store that several server processes publish into over one database, and nobody delivers for unless it is asked for. */
-import type { Sql } from '#database/pool.ts';
+import type { DatabaseAddress, Sql } from '#database/pool.ts';
 import type { Role } from '../../src/app.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { testDatabase } from './database.ts';
@@ -16,6 +16,7 @@ type Asked = { token?: string; body?: unknown; headers?: Record<string, string> 
 
 export type PublishHouse = {
   sql: Sql;
+  address: DatabaseAddress;
   storeId: number;
   /** Starts another server, on a port of its own unless it is given one that was free a moment ago. */
   start: (port?: number) => Promise<ServerProcess>;
@@ -58,6 +59,7 @@ export const openPublishHouse = async (roles: Role[] = ['serve']): Promise<Publi
   return {
     app,
     sql,
+    address,
     storeId,
     ask,
     start: async (port) => startOn(port ?? (await freePort())),

@@ -1,0 +1,14 @@
+/** Locks the row of a resource in a transaction, says so, and keeps it until it is killed. */
+import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { shardOf } from '#kernel/ids.ts';
+
+const { ADDRESS = '', STORE = '', RESOURCE = '' } = process.env;
+const sql = openPool(JSON.parse(ADDRESS) as DatabaseAddress, { connections: 1, applicationName: 'holder' });
+const storeId = Number(STORE);
+await sql.begin(async (tx) => {
+  const rows = await tx`
+    select from resource where shard = ${shardOf(storeId)} and store_id = ${storeId} and type = 'customer' and id = ${RESOURCE}
+    for update`;
+  process.stdout.write(`${rows.length}\n`);
+  await new Promise((resolve) => setTimeout(resolve, 600_000));
+});
