@@ -1,7 +1,6 @@
 /**
- * A model of the order of delivery: whatever is published one after the other, alone, in arrays and derived, through several
- * processes, gets rising delivery ids in that order; and what a process publishes and sends itself begins in the order of its
- * ids. Several exchanges of a webhook may be under way at once, so a later one may still be read first.
+ * A model of the order of delivery: events that are published one after the other, alone, in arrays and derived, through several
+ * processes, get rising delivery ids in that order. Those of one resource that the owner of the shard publishes arrive in it.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -36,13 +35,19 @@ const operation: fc.Arbitrary<Operation> = fc.record({
 });
 
 /** The attempts at what one run published, in the order of their deliveries' ids; `n` is the place of the event in it. */
-const attemptsOf = (run: number) => house.sql<{ n: number; startedAt: Date }[]>`
-  select (e.body::jsonb->>'n')::int as n, a.date_started as "startedAt"
+const attemptsOf = (run: number) => house.sql<{ n: number }[]>`
+  select (e.body::jsonb->>'n')::int as n
   from attempt a join event e on e.shard = a.shard and e.id = a.event_id
   where e.resource_id like ${`${run}-%`} order by a.delivery_id`;
 
+/** The events of one run as the receiver got them. */
+const arrivals = (run: number): { id: string | number; n: number }[] =>
+  receiver.got
+    .map(({ body }) => JSON.parse(String(body)) as { id: string | number; n: number })
+    .filter(({ id }) => String(id).startsWith(`${run}-`));
+
 let runs = 0;
-test('deliveries are numbered, and begin, in the order in which their events were published', async (t) => {
+test('deliveries are numbered in the order in which their events were published, and those of a resource arrive in it', async (t) => {
   let shown = '';
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { minLength: 1, maxLength: 5 }), async (operations) => {
@@ -66,18 +71,56 @@ test('deliveries are numbered, and begin, in the order in which their events wer
         attempts.map(({ n }) => n),
         [...published.keys()],
       );
-      const own = attempts.filter(({ n }) => published[n] === false).map(({ startedAt }) => startedAt.getTime());
-      assert.deepEqual(
-        own,
-        own.toSorted((a, b) => a - b),
-      );
+      const arrived = arrivals(runs).filter(({ n }) => published[n] === false);
+      for (const ofResource of Map.groupBy(arrived, ({ id }) => id).values()) {
+        const order = ofResource.map(({ n }) => n);
+        assert.deepEqual(
+          order,
+          order.toSorted((a, b) => a - b),
+        );
+      }
     }),
     { numRuns: 40 },
   );
   t.diagnostic(`the last: ${shown}`);
 });
 
-test('so is what is derived, in the order in which it happened', async () => {
+test('events of one resource arrive one after the other, though there are several connections', async () => {
+  const open = { all: 0, ofResource: 0 };
+  const most = { all: 0, ofResource: 0 };
+  receiver.answer((got, response) => {
+    const { id } = JSON.parse(String(got.body)) as { id: string };
+    const isSame = id.endsWith('-0');
+    open.all += 1;
+    open.ofResource += isSame ? 1 : 0;
+    most.all = Math.max(most.all, open.all);
+    most.ofResource = Math.max(most.ofResource, open.ofResource);
+    setTimeout(() => {
+      open.all -= 1;
+      open.ofResource -= isSame ? 1 : 0;
+      response.writeHead(204).end();
+    }, 2);
+  });
+  runs += 1;
+  const resources = Array.from({ length: 200 }, (_, n) => ({ id: `${runs}-${n % 2 === 0 ? 0 : n}`, n }));
+  const events = resources.map((resource) => ({ event: 'transaction/modified', resource }));
+  const { status, text } = await house.publish(app.baseUrl, events);
+  assert.equal(status, 200, text);
+  const arrived = await until(
+    async () => arrivals(runs),
+    ({ length }) => length === events.length,
+  );
+  const order = arrived.filter(({ id }) => id === `${runs}-0`).map(({ n }) => n);
+  assert.deepEqual(
+    order,
+    order.toSorted((a, b) => a - b),
+  );
+  assert.equal(most.ofResource, 1);
+  assert.ok(most.all > 1);
+  receiver.answer((_got, response) => void response.writeHead(204).end());
+});
+
+test('derived events are delivered in the order in which they happened', async () => {
   const versions = [
     { id: 's1', is_active: true, frequency: '1m', start_date: '2026-06-30' },
     { id: 's1', is_active: true, frequency: '2m', start_date: '2026-06-30' },

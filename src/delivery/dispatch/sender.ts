@@ -11,6 +11,7 @@ import { ended, putAside, type Attempt, type Entry } from '../record/entry.ts';
 import type { Suspects } from '../suspects/suspects.ts';
 import { land, type LandingSettings } from './landing.ts';
 import { OwnLoop } from './own-loop.ts';
+import { ResourceOrder } from './resource-order.ts';
 import { exchangeOf, type SendSettings } from './send.ts';
 import type { Turn } from './turns.ts';
 
@@ -47,8 +48,8 @@ type Deps = SenderDeps & {
 export class Sender {
   readonly #deps: Deps;
   readonly #exchanges = new Map<Exchange, Lane>();
-  /** Its timer is whoever has one. */
   readonly ownLoop = new OwnLoop();
+  readonly #order = new ResourceOrder();
   #isStopped = false;
 
   constructor(deps: Deps) {
@@ -81,8 +82,8 @@ export class Sender {
   }
 
   async #prepare(turn: Turn, present: Body | undefined): Promise<void> {
-    const { lane, target, delivery } = turn;
-    const { bodies, suspects, mayStart } = this.#deps;
+    const { lane, delivery } = turn;
+    const { bodies, suspects } = this.#deps;
     let body = present;
     let isNoted = true;
     try {
@@ -94,16 +95,28 @@ export class Sender {
       // No fault of this delivery: the database was away.
       return this.#failed(turn, 'ours', error);
     }
-    // This may have taken a moment, in which the webhook changed or the shard was lost; perhaps it is ours again, and another
-    // lane's.
-    const isOurs = !lane.isClosed && mayStart(lane.shard);
-    const isCurrent = isNoted && lane.target === target && isOurs && !this.#isStopped;
-    if (!isCurrent) return this.#putBack(turn);
+    if (!isNoted || !this.#isCurrent(turn)) return this.#putBack(turn);
     if (body === undefined) return this.#endUnsent(turn);
     this.#send(turn, body);
   }
 
+  /** False after a wait in which the webhook changed or the shard was lost; another lane may have it now. */
+  #isCurrent({ lane, target }: Turn): boolean {
+    return lane.target === target && !lane.isClosed && this.#deps.mayStart(lane.shard) && !this.#isStopped;
+  }
+
   #send(turn: Turn, body: Body): void {
+    const { type, resourceId } = body.event;
+    const { before, leave } = this.#order.join(`${turn.lane.webhookId} ${type} ${resourceId}`);
+    if (before === undefined) return this.#exchange(turn, body, leave);
+    void before.then(() => {
+      if (this.#isCurrent(turn)) return this.#exchange(turn, body, leave);
+      leave();
+      this.#putBack(turn);
+    });
+  }
+
+  #exchange(turn: Turn, body: Body, leave: () => void): void {
     const { clock, idleMs } = this.#deps;
     const startedAt = clock.now();
     const [startedMs, idleBeforeMs] = [clock.monotonicMs(), idleMs()];
@@ -111,12 +124,14 @@ export class Sender {
     try {
       exchange = exchangeOf(turn, body, startedAt, this.#deps);
     } catch (error) {
+      leave();
       return this.#failed(turn, 'threw', error);
     }
     this.#exchanges.set(exchange, turn.lane);
     void exchange.outcome.then(
       (outcome) => {
         this.#exchanges.delete(exchange);
+        leave();
         const durationMs = clock.monotonicMs() - startedMs;
         const isOurs = this.ownLoop.took(durationMs, idleMs() - idleBeforeMs);
         this.#landed(turn, { startedAt, durationMs, outcome, wire: exchange.wire }, isOurs);
@@ -124,6 +139,7 @@ export class Sender {
       // Aborted: nothing else is rejected.
       () => {
         this.#exchanges.delete(exchange);
+        leave();
         this.#putBack(turn);
       },
     );
