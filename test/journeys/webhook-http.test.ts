@@ -113,8 +113,17 @@ test('a form changes a webhook, and clears a number with an empty text', async (
 test('application/hal+json is taken, another content type is a 415', async () => {
   const hal = await call('PATCH', item, { body: { name: 'h' }, headers: { 'Content-Type': 'application/hal+json' } });
   assert.equal(hal.status, 200);
-  const plain = await call('PATCH', item, { body: '{}', headers: { 'Content-Type': 'text/plain' } });
-  assert.deepEqual([plain.status, ...faultsIn(plain)], [415, 'Content-Type unsupported_media_type']);
+  const csv = await call('PATCH', item, { body: '{}', headers: { 'Content-Type': 'text/csv' } });
+  assert.deepEqual([csv.status, ...faultsIn(csv)], [415, 'Content-Type unsupported_media_type']);
+});
+
+test('the text/plain of a string body of fetch is read as JSON', async () => {
+  const { headers } = new Request(BASE_URL, { method: 'POST', body: '{}' });
+  const type = { 'Content-Type': headers.get('content-type') };
+  const changed = await call('PATCH', item, { body: '{"name":"By fetch"}', headers: type });
+  assert.deepEqual([changed.status, changed.body['name']], [200, 'By fetch']);
+  const broken = await call('PATCH', item, { body: 'name=x', headers: type });
+  assert.deepEqual([broken.status, ...faultsIn(broken)], [400, '- malformed_body']);
 });
 
 test('a token in the address is refused', async () => {

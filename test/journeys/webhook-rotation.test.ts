@@ -90,7 +90,7 @@ test('a POST that needs to be told nothing goes without a body, and nothing else
   }
   const typed = await call('POST', `${await create()}/rotate_key`, {
     body: '{',
-    headers: { 'Content-Type': 'text/plain' },
+    headers: { 'Content-Type': 'text/csv' },
   });
   assert.equal(typed.status, 415, 'what is sent is read all the same');
 });

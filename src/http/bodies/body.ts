@@ -87,6 +87,8 @@ export const parseBody = (bytes: Uint8Array, contentType: string, wanted: Wanted
   switch (mediaType) {
     case 'application/json':
     case 'application/hal+json':
+    // `fetch` labels every string so. Only bearer requests come here: forms of a session are read by pages/form-post.ts.
+    case 'text/plain':
       return parseJson(bytes, wanted.membersMax);
     case 'application/x-www-form-urlencoded':
       return formToObject(parseForm(bytes), wanted);
