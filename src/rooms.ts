@@ -26,7 +26,7 @@ import { deriveKeys, type Keys } from '#kernel/keys.ts';
 import type { Log } from '#kernel/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { appSections, createApps } from '#oauth/apps.ts';
-import { createAuthorize } from '#oauth/authorize/authorize.ts';
+import { createAuthorize, targetsAfterSignIn } from '#oauth/authorize/authorize.ts';
 import type { Bearer } from '#oauth/bearer.ts';
 import { createClientAuthentication } from '#oauth/client-auth.ts';
 import { revokeGrantsForStore, revokeGrantsOf } from '#oauth/connected/connected.ts';
@@ -84,7 +84,6 @@ const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Sear
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
 const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
   const { config, sql, sealer, guard, worker, held, publishing } = deps;
-  const { changelog, stopWebhooks } = publishing;
   const { baseUrl, naming, webhooks } = config;
   const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
     worker?.webhookChanged({ shard, webhookId: id });
@@ -94,7 +93,7 @@ const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; thr
   return {
     stores: createStoreOperations({
       sql,
-      changelog,
+      changelog: publishing.changelog,
       baseUrl,
       collections,
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
@@ -109,10 +108,10 @@ const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; thr
         webhooksOfStore.erase,
       ],
     }),
-    members: createMemberOperations({ sql, changelog, stopWebhooks, throttle, baseUrl, ...config.stores }),
+    members: createMemberOperations({ ...publishing, sql, throttle, baseUrl, ...config.stores }),
     webhooks: createWebhookOperations({
       sql,
-      changelog,
+      changelog: publishing.changelog,
       search,
       sealer,
       baseUrl,
@@ -165,6 +164,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       baseUrl,
       authUrl,
       sections: appSections({ sql }),
+      formTargets: (returnTo) => targetsAfterSignIn(sql, authUrl, returnTo),
       landingOf: async (userId) => landingOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseTheirs: eraseAppsOf(publishing),
@@ -172,11 +172,11 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
     authorize: createAuthorize({
+      ...oauth,
       ...publishing,
       sql,
       sessions,
       issuer: authUrl,
-      codeLifetimeSeconds: oauth.codeLifetimeSeconds,
       nonceKeys: derive('authorize nonce'),
     }),
     token: createTokenEndpoint({

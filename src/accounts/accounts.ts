@@ -45,6 +45,8 @@ export type AccountsDeps = {
   mailer: Mailer | undefined;
   /** What other rooms have to say on the account page, in this order. */
   sections: readonly AccountSection[];
+  /** The `form-action` sources that sign-in needs beside its own origin, where the page to return to redirects elsewhere. */
+  formTargets: (returnTo: string) => Promise<readonly string[]>;
   /** The path of the page that this person wants first. */
   landingOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;

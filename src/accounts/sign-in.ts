@@ -20,6 +20,7 @@ type Deps = {
   attempts: Attempts;
   sessions: Sessions;
   devices: Devices;
+  formTargets: (returnTo: string) => Promise<readonly string[]>;
   root: string;
   /** For whoever tries too often. */
   advice: Markup;
@@ -38,6 +39,10 @@ const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<str
 /** `root` is the path under which the pages live, without a slash at its end. */
 export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', DoorHandler> => {
   const { sql, attempts, sessions, root, advice } = deps;
+  const page = async (status: number, returnTo: string | undefined, typed: { email: string; alert?: string }) => {
+    const formTargets = returnTo === undefined ? [] : await deps.formTargets(returnTo);
+    return htmlAnswer(status, signInPage({ root, returnTo, alert: undefined, ...typed }), { formTargets });
+  };
 
   return {
     show: async (request) => {
@@ -45,7 +50,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       // With somewhere to return to, the form is shown to the signed-in too: that is how they switch to another account.
       const session = returnTo === undefined ? await sessions.find(request) : null;
       if (session !== null) return redirectAnswer(`${root}/home`);
-      return htmlAnswer(200, signInPage({ root, returnTo, email: '', alert: undefined }));
+      return page(200, returnTo, { email: '' });
     },
 
     submit: async (request) => {
@@ -54,7 +59,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
       if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
       const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
-      if (cookies === undefined) return htmlAnswer(422, signInPage({ root, returnTo, email, alert: WRONG }));
+      if (cookies === undefined) return page(422, returnTo, { email, alert: WRONG });
       return redirectAnswer(returnTo ?? `${root}/home`, { 'Set-Cookie': cookies });
     },
 

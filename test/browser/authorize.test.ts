@@ -112,6 +112,13 @@ test('who denies comes back with access_denied', needsChromium, async (t) => {
   assert.equal(await countGrants(), before);
 });
 
+test('after sign-in the error of a request reaches the client', needsChromium, async (t) => {
+  const page = await openPage(t);
+  await page.goto(addressOf({ scope: 'unknown' }));
+  await signIn(page);
+  assert.equal((await arrival(page, `${site.origin}/cb?`)).get('error'), 'invalid_scope');
+});
+
 test('two tabs with two clients do not get in each other’s way', needsChromium, async (t) => {
   const one = await openConsent(t, addressOf({ state: 'one' }));
   const two = await one.context().newPage();

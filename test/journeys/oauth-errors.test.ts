@@ -6,7 +6,7 @@ import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } f
 
 const server = await startAuthorizationServer();
 const { asking, token, client, other, platform } = server;
-// Signed out: what is wrong with a request is said before anybody is asked to sign in.
+// Without a session: an error page needs no sign-in, a redirect does (authorize-signed-out.test.ts).
 const stranger = createBrowser(server.origin);
 
 const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM';
@@ -55,7 +55,7 @@ const redirects: [what: string, address: string, error: string, description: str
 ];
 for (const [what, address, error, description, state] of redirects) {
   test(`/authorize with ${what} is told to the client`, async () => {
-    const { status, location } = await stranger.open(address);
+    const { status, location } = await server.browser.open(address);
     assert.equal(status, 303);
     assert.ok(location !== null && location.startsWith(`${REDIRECT}&`));
     assert.deepEqual(Object.fromEntries(new URL(location).searchParams), {
@@ -74,7 +74,7 @@ test('the checks come in the order of the contract', async () => {
   const mended = [{}, { response_type: 'code' }, { response_type: 'code', scope: 'x' }];
   const stateless = { response_type: 'code', scope: 'user_full_access', code_challenge: 'x' };
   const answers = await Promise.all(
-    [...mended, stateless].map((some) => stranger.open(addressOf({ ...wrong, ...some }))),
+    [...mended, stateless].map((some) => server.browser.open(addressOf({ ...wrong, ...some }))),
   );
   assert.deepEqual(
     answers.map(({ location }) => new URL(location ?? '').searchParams.get('error_description')),

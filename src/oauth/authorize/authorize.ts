@@ -47,8 +47,12 @@ const GONE = 'Something changed while you decided, and nothing was allowed. Look
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
   `${rootOf(deps.issuer)}/${page}?${new URLSearchParams(query).toString()}`;
 
-const signIn = (deps: Deps, query: URLSearchParams): string =>
-  path(deps, 'sign-in', { return_to: path(deps, 'authorize', query) });
+/** Returns the sign-in page that comes back with the query as it was sent: a broken percent sequence stays broken. */
+const signIn = (deps: Deps, { rawQuery }: DoorRequest): string => {
+  // A path to return to has no backslash, and a `#` would end its query.
+  const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
+  return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/authorize?${query}` });
+};
 
 /** Who made the app sees beside what was received also what is registered. */
 const refuse = async (deps: Deps, door: DoorRequest, fault: Fault, received: Received): Promise<DoorAnswer> => {
@@ -69,9 +73,10 @@ const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: s
 const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer> => {
   const reading = await readAuthorization(deps.sql, door.rawQuery);
   if (reading.kind === 'refused') return refuse(deps, door, reading.fault, reading.received);
-  if (reading.kind === 'rejected') return rejection(deps, reading.redirectUri, reading.fault, reading.state);
   const session = await deps.sessions.find(door);
-  if (session === null) return redirectAnswer(signIn(deps, door.query));
+  // RFC 9700 §4.11.2: anyone may register a client; its errors redirect only a person who has signed in.
+  if (session === null) return redirectAnswer(signIn(deps, door));
+  if (reading.kind === 'rejected') return rejection(deps, reading.redirectUri, reading.fault, reading.state);
   const { request } = reading;
   const memberOf = await storesOf(deps.sql, session.userId);
   const stores = request.scope.scope === 'store_full_access' ? memberOf : [];
@@ -84,21 +89,13 @@ const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer>
   return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 };
 
-const ask = (deps: Deps, visit: Visit, query: URLSearchParams, status = 200, alert?: string): DoorAnswer => {
+const ask = (deps: Deps, visit: Visit, door: DoorRequest, status = 200, alert?: string): DoorAnswer => {
   const { request, session, stores, stopped, nonce } = visit;
-  const action = path(deps, 'authorize', query);
-  const switchUser = signIn(deps, query);
-  const view = {
-    request,
-    email: session.email,
-    stores,
-    stopped,
-    nonce,
-    action,
-    switchUser,
-    root: rootOf(deps.issuer),
-    alert,
-  };
+  const { email } = session;
+  const root = rootOf(deps.issuer);
+  const action = path(deps, 'authorize', door.query);
+  const switchUser = signIn(deps, door);
+  const view = { request, email, stores, stopped, nonce, action, switchUser, root, alert };
   return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
 };
 
@@ -113,7 +110,7 @@ const approve = async (
   const code = await recordApproval(deps, { request, session, store, resumedStores, door, codeLifetimeSeconds });
   if (code === undefined) {
     const again = await enter(deps, door);
-    return 'status' in again ? again : ask(deps, again, door.query, 409, GONE);
+    return 'status' in again ? again : ask(deps, again, door, 409, GONE);
   }
   // RFC 9207: the client can tell which server answered.
   return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
@@ -121,25 +118,33 @@ const approve = async (
 
 const decide = async (deps: Deps, visit: Visit, door: DoorRequest): Promise<DoorAnswer> => {
   const { request, session, stores } = visit;
-  const { query, form } = door;
+  const { form } = door;
   const bound = boundToRequest(request);
-  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound })) return ask(deps, visit, query, 403, CHANGED);
+  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound })) return ask(deps, visit, door, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
     await recordDenial(deps.sql, { request, session, door });
     return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
   }
-  if (decision !== 'allow') return ask(deps, visit, query, 422, UNDECIDED);
+  if (decision !== 'allow') return ask(deps, visit, door, 422, UNDECIDED);
   if (request.scope.scope === 'user_full_access') return approve(deps, visit, undefined, door);
   const chosen = stores.find(({ id }) => String(id) === form.get('store'));
-  return chosen === undefined ? ask(deps, visit, query, 422, NO_STORE) : approve(deps, visit, chosen, door);
+  return chosen === undefined ? ask(deps, visit, door, 422, NO_STORE) : approve(deps, visit, chosen, door);
+};
+
+/** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
+export const targetsAfterSignIn = async (sql: Sql, issuer: string, returnTo: string): Promise<readonly string[]> => {
+  const { pathname, search } = new URL(returnTo, issuer);
+  if (pathname !== `${rootOf(issuer)}/authorize`) return [];
+  const reading = await readAuthorization(sql, search.slice(1));
+  return reading.kind === 'rejected' ? formTargets(reading.redirectUri) : [];
 };
 
 /** Consent is asked every time: what was allowed before does not make a later request harmless. */
 export const createAuthorize = (deps: Deps): { show: DoorHandler; decide: DoorHandler } => ({
   show: async (request) => {
     const visit = await enter(deps, request);
-    return 'status' in visit ? visit : ask(deps, visit, request.query);
+    return 'status' in visit ? visit : ask(deps, visit, request);
   },
   decide: async (request) => {
     const visit = await enter(deps, request);
