@@ -4,6 +4,7 @@ import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
 import { codePoints, isLonger } from '#kernel/length.ts';
 import { invalid, Problem, type Fault } from '#kernel/problem.ts';
 import { recordDeed, type Deed } from './audit/audit.ts';
+import { guessableFault } from './guessable.ts';
 import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './queries.ts';
 
@@ -17,11 +18,9 @@ export const emailFault = (email: string): Fault | undefined => {
 
 const wrongPassword = (code: string, message: string): Fault => ({ code, message, field: 'password' });
 
-/**
- * What is wrong with a password that somebody chooses. No rules about kinds of characters: they make passwords worse (NIST
- * SP 800-63B §3.1.1.2).
- */
-export const passwordFault = ({ email, password }: { email: string; password: string }): Fault | undefined => {
+type EmailAndPassword = { email: string; password: string };
+
+const formFault = ({ email, password }: EmailAndPassword): Fault | undefined => {
   if (isLonger(password, PASSWORD_LENGTH_MAX))
     return wrongPassword('too_long', `password must be at most ${PASSWORD_LENGTH_MAX} characters`);
   if (codePoints(password) < PASSWORD_LENGTH_MIN)
@@ -31,17 +30,21 @@ export const passwordFault = ({ email, password }: { email: string; password: st
   return undefined;
 };
 
+/**
+ * Returns what is wrong with a password that a person chooses. No rules about kinds of characters: they make passwords worse
+ * (NIST SP 800-63B §3.1.1.2).
+ */
+export const passwordFault = async (chosen: EmailAndPassword): Promise<Fault | undefined> =>
+  formFault(chosen) ?? guessableFault(chosen);
+
 export type NewUser = { email: string; passwordHash: string };
 
 /**
- * Judges and hashes. Apart from the writing, because a hash may wait for its turn and no transaction should wait with it.
+ * Validates and hashes; whether a chosen password is easy to guess is asked before. Apart from the writing, because a hash may wait for its turn and no transaction should wait with it.
  * Throws a 400 with every fault found.
  */
-export const prepareUser = async (
-  passwords: Passwords,
-  user: { email: string; password: string },
-): Promise<NewUser> => {
-  const faults = [emailFault(user.email), passwordFault(user)].filter((fault) => fault !== undefined);
+export const prepareUser = async (passwords: Passwords, user: EmailAndPassword): Promise<NewUser> => {
+  const faults = [emailFault(user.email), formFault(user)].filter((fault) => fault !== undefined);
   if (faults.length > 0) throw invalid(...faults);
   return { email: user.email, passwordHash: await passwords.hash(user.password) };
 };

@@ -77,6 +77,15 @@ test('a password manager learns whose password is chosen', async () => {
   assert.ok(field.includes(`value="${email}"`) && field.includes('hidden'), field);
 });
 
+test('a common password is refused, and the link stays usable', async () => {
+  const { email } = await newPerson();
+  const token = await askForToken(email);
+  const refused = await reset(token, { password: 'Password123!' });
+  assert.equal(refused.status, 422);
+  assert.match(refused.text, /password is easy to guess: it differs little from a common password/);
+  assert.equal((await reset(token)).status, 303);
+});
+
 test('opening the link, and HEAD as mail scanners send it, use nothing up', async () => {
   const { email } = await newPerson();
   const token = await askForToken(email);

@@ -42,12 +42,15 @@ const PASSWORD_REQUIRED: Fault = {
 };
 
 /** Everything that is wrong with a user but for an address that is taken; what is missing here, the schema has refused. */
-const faultsOf = ({ email, password }: { email?: string; password?: string }, sendsMail: boolean): Fault[] =>
-  [
+const faultsOf = async (user: { email?: string; password?: string }, sendsMail: boolean): Promise<Fault[]> => {
+  const { email, password } = user;
+  const faults = [
     email === undefined ? undefined : emailFault(email),
-    password === undefined ? undefined : passwordFault({ email: email ?? '', password }),
+    password === undefined ? undefined : await passwordFault({ email: email ?? '', password }),
     password === undefined && !sendsMail ? PASSWORD_REQUIRED : undefined,
-  ].filter((fault) => fault !== undefined);
+  ];
+  return faults.filter((fault) => fault !== undefined);
+};
 
 const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operation =>
   creating({
@@ -55,9 +58,9 @@ const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operati
     summary: 'Makes a user; without a password they are mailed a link, where mail is set up, by which they choose one',
     access: 'platform',
     input: newUser,
-    review: async ({ body }) => faultsOf(body, mailer !== undefined),
+    review: ({ body }) => faultsOf(body, mailer !== undefined),
     prepare: async ({ body }) => {
-      const faults = faultsOf(body, mailer !== undefined);
+      const faults = await faultsOf(body, mailer !== undefined);
       if (faults.length > 0) throw invalid(...faults);
       return prepareUser(passwords, { email: body.email, password: body.password ?? unknownPassword() });
     },

@@ -62,7 +62,7 @@ export const createChange = (deps: Deps): Record<'show' | 'submit', DoorHandler>
       async (request, session) => {
         const { email } = session;
         const password = request.form.get('password') ?? '';
-        const fault = passwordFault({ email, password });
+        const fault = await passwordFault({ email, password });
         if (fault !== undefined) return ask(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
         if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);

@@ -67,7 +67,7 @@ export const createReset = (deps: Deps): Record<'show' | 'submit', DoorHandler> 
       const link = await find(request.form.get('token'), request.now);
       if (link === undefined) return dead();
       const password = request.form.get('password') ?? '';
-      const fault = passwordFault({ email: link.email, password });
+      const fault = await passwordFault({ email: link.email, password });
       if (fault !== undefined) {
         const message = `The new ${fault.message}.`;
         return htmlAnswer(422, resetPage({ ...link, root, fault: { field: 'password', message } }));
