@@ -58,24 +58,31 @@ test('an offset that is too large is told how large it may be', () => {
   assert.equal(read('offset=999999999999999').page.offset, 10 ** 15 - 1);
 });
 
-test('on the first page prev is the page itself, octet for octet, and on the last next is', () => {
-  const hrefs = (query: string, total: number) => {
-    const parameters = new URLSearchParams(query);
-    const { links } = collection({
-      name: 'things',
-      rel: 'things',
-      title: 'Things',
-      path: '/things',
-      query: parameters,
-      page: readPage(parameters, []),
-      total,
-      items: [],
-    });
-    return Object.fromEntries(links.map(({ rel, href }) => [rel, href]));
-  };
-  const only = hrefs('limit=20', 3);
-  assert.equal(only['prev'], only['self']);
-  assert.equal(only['next'], only['self']);
-  const middle = hrefs('limit=1&offset=1', 3);
-  assert.deepEqual([middle['prev'], middle['next']], ['/things?limit=1&offset=0', '/things?limit=1&offset=2']);
+test('first, prev, next and last name their offset and keep the other parameters', () => {
+  const limits = fc.option(fc.integer({ min: 1, max: 300 }), { nil: undefined });
+  fc.assert(
+    fc.property(fc.option(fc.nat(400), { nil: undefined }), limits, fc.nat(400), (offset, limit, total) => {
+      const query = new URLSearchParams({ name: 'a?b&offset=7' });
+      if (limit !== undefined) query.set('limit', String(limit));
+      if (offset !== undefined) query.set('offset', String(offset));
+      const asked = readPage(query, []);
+      const { links } = collection({
+        name: 's',
+        rel: 's',
+        title: 'S',
+        path: '/s',
+        query,
+        page: asked,
+        total,
+        items: [],
+      });
+      const leadsTo = (rel: string) =>
+        new URL(links.find((link) => link.rel === rel)?.href ?? '', 'http://x').searchParams;
+      for (const [rel, expected] of Object.entries(neighbours(asked, total))) {
+        const parameters = leadsTo(rel);
+        assert.deepEqual(parameters.getAll('offset'), [String(expected)], rel);
+        assert.deepEqual([parameters.get('name'), parameters.get('limit')], [query.get('name'), query.get('limit')]);
+      }
+    }),
+  );
 });

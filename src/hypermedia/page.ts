@@ -39,6 +39,12 @@ export const neighbours = ({ offset, limit }: Page, total: number) => {
   };
 };
 
+/** Returns whether a link of a page leads to that page itself, as `prev` does on the first one and `next` on the last. */
+export const leadsHere = ({ properties }: Document, href: string): boolean => {
+  const offset = properties.find(({ name }) => name === 'offset')?.value;
+  return Number(new URLSearchParams(href.slice(href.indexOf('?') + 1)).get('offset') ?? NaN) === offset;
+};
+
 /**
  * A collection as a Document: the four paging members, all five links and the items embedded under `rel`.
  * `query` is the caller's own, kept in every link but for the offset.
@@ -62,13 +68,11 @@ export const collection = (input: {
   };
   const self = input.query.size > 0 ? `${input.path}?${input.query.toString()}` : input.path;
   const { first, prev, next, last } = neighbours(input.page, input.total);
-  const isFirst = input.page.offset === 0;
-  const isLast = next === input.page.offset;
   const links: Link[] = [
     { rel: 'self', href: self, title: input.title },
     { rel: 'first', href: at(first), title: 'First page' },
-    { rel: 'prev', href: isFirst ? self : at(prev), title: 'Previous page' },
-    { rel: 'next', href: isLast ? self : at(next), title: 'Next page' },
+    { rel: 'prev', href: at(prev), title: 'Previous page' },
+    { rel: 'next', href: at(next), title: 'Next page' },
     { rel: 'last', href: at(last), title: 'Last page' },
   ];
   const { fields = null } = input;

@@ -19,11 +19,8 @@ test('an empty store has one empty page whose links all lead to itself', async (
     offset: 0,
   });
   const { self, first, prev, next, last } = links;
-  assert.deepEqual(
-    [self, prev, next].map((link) => link?.href),
-    Array.from({ length: 3 }, () => BASE_URL + path),
-  );
-  assert.deepEqual([first?.href, last?.href], [`${BASE_URL}${path}?offset=0`, `${BASE_URL}${path}?offset=0`]);
+  assert.equal(self?.href, BASE_URL + path);
+  for (const link of [first, prev, next, last]) assert.equal(link?.href, `${BASE_URL}${path}?offset=0`);
 });
 
 test(`${TOTAL} webhooks are made`, async () => {
@@ -34,14 +31,21 @@ test(`${TOTAL} webhooks are made`, async () => {
 
 const pages: [string, { offset: number; limit: number; returned: number; prev: string; next: string; last: string }][] =
   [
-    ['', { offset: 0, limit: 20, returned: 20, prev: '', next: '?offset=20', last: '?offset=40' }],
+    ['', { offset: 0, limit: 20, returned: 20, prev: '?offset=0', next: '?offset=20', last: '?offset=40' }],
     ['?offset=0', { offset: 0, limit: 20, returned: 20, prev: '?offset=0', next: '?offset=20', last: '?offset=40' }],
     ['?offset=20', { offset: 20, limit: 20, returned: 20, prev: '?offset=0', next: '?offset=40', last: '?offset=40' }],
     ['?offset=40', { offset: 40, limit: 20, returned: 5, prev: '?offset=20', next: '?offset=40', last: '?offset=40' }],
     ['?offset=5', { offset: 5, limit: 20, returned: 20, prev: '?offset=0', next: '?offset=25', last: '?offset=40' }],
     [
       '?limit=45',
-      { offset: 0, limit: 45, returned: 45, prev: '?limit=45', next: '?limit=45', last: '?limit=45&offset=0' },
+      {
+        offset: 0,
+        limit: 45,
+        returned: 45,
+        prev: '?limit=45&offset=0',
+        next: '?limit=45&offset=0',
+        last: '?limit=45&offset=0',
+      },
     ],
     [
       '?limit=10&offset=30',
@@ -56,7 +60,14 @@ const pages: [string, { offset: number; limit: number; returned: number; prev: s
     ],
     [
       '?limit=300',
-      { offset: 0, limit: 300, returned: 45, prev: '?limit=300', next: '?limit=300', last: '?limit=300&offset=0' },
+      {
+        offset: 0,
+        limit: 300,
+        returned: 45,
+        prev: '?limit=300&offset=0',
+        next: '?limit=300&offset=0',
+        last: '?limit=300&offset=0',
+      },
     ],
     [
       '?offset=1000',

@@ -1,6 +1,7 @@
 /** A page of a collection: its table, where in the whole it stands, and what to do where there is nothing. */
 import type { Document, Embedded, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
+import { leadsHere } from '../page.ts';
 import { several } from './content.ts';
 import { hrefOf, linkTo } from './links.ts';
 import { askedOf, searchPart } from './search.ts';
@@ -33,10 +34,9 @@ const place = ({ items: { documents }, total, offset }: Collection): string => {
 
 /** The ways to other pages, where there are any: at an end the link is that of the page itself. */
 const pager = (document: Document, collection: Collection, naming: Naming): Markup => {
-  const self = linkTo(document, 'self')?.href;
   const way = (rel: string, text: string): Markup | false => {
     const link = linkTo(document, rel);
-    const href = link === undefined || link.href === self ? undefined : hrefOf(link.href, naming);
+    const href = link === undefined || leadsHere(document, link.href) ? undefined : hrefOf(link.href, naming);
     return href !== undefined && html`<a rel="${rel}" href="${href}">${text}</a>`;
   };
   const [previous, next] = [way('prev', 'Previous'), way('next', 'Next')];

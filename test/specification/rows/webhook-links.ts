@@ -47,6 +47,8 @@ export const webhookLinks: Row[] = [
   {
     row: 'first/prev/next/last pass an offset query parameter',
     holds: async ({ api, collection, create }) => {
+      const { body: whole } = await api('GET', collection);
+      for (const rel of PAGING) assert.match(whole._links[rel]?.href ?? '', /[?&]offset=\d+$/, rel);
       for (let n = 0; n < 3; n += 1) await create();
       const { body } = await api('GET', `${collection}?limit=1&offset=1`);
       const offsets = PAGING.map((rel) => new URL(body._links[rel]?.href ?? '').searchParams.get('offset'));
