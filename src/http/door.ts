@@ -3,9 +3,20 @@ import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm } from './bodies/body.ts';
 import { preflightHeaders } from './cors.ts';
+import { negotiate } from './negotiate.ts';
+import { optionsDocument } from './options.ts';
 import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
+import { sendDocument, viewOf } from './reply.ts';
 import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
-import { headersOf, queryOf, rawQueryOf, refuseOtherMethods, reportProblem, type Services } from './services.ts';
+import {
+  addressOf,
+  headersOf,
+  queryOf,
+  rawQueryOf,
+  refuseOtherMethods,
+  reportProblem,
+  type Services,
+} from './services.ts';
 
 const formOf = (request: FastifyRequest): URLSearchParams => {
   const isForm = /^application\/x-www-form-urlencoded\s*(;|$)/i.test(request.headers['content-type'] ?? '');
@@ -66,9 +77,16 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
     method: 'OPTIONS',
     url: door.path,
     config,
-    handler: async (_request, reply) => {
+    errorHandler,
+    handler: async (request, reply) => {
+      reply.header('Allow', allow);
       if (door.cors) reply.headers(preflightHeaders(allow, settings.versionHeader));
-      return reply.code(204).header('Allow', allow).send();
+      if (request.headers['access-control-request-method'] !== undefined) return reply.code(204).send();
+      const document = optionsDocument(door, addressOf(request, services), allow);
+      const representation = negotiate(request.headers.accept);
+      const view = representation.format.isPage === true ? viewOf(services, null, document) : undefined;
+      const { naming } = services;
+      return sendDocument(reply, request, representation, { status: 200, document, naming, isSecret: false, view });
     },
   });
   refuseOtherMethods(app, { path: door.path, allow, cors: door.cors, errorHandler });

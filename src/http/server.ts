@@ -1,7 +1,7 @@
 /** The socket's side: a fastify instance with our limits, raw bodies and one way for errors to leave. */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
-import { Problem } from '#kernel/problem.ts';
+import { invalid, Problem } from '#kernel/problem.ts';
 import { callerIn } from './caller.ts';
 import { createConnections } from './connections.ts';
 import { corsHeaders } from './cors.ts';
@@ -13,6 +13,17 @@ import { mountResource } from './resource.ts';
 import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
 import { reportProblem, type Services } from './services.ts';
+
+/** Node.js reads the first of several and drops the others, where a proxy may have read another (RFC 9112 §3.2, RFC 9110 §5.3). */
+const refuseRepeated = ({ raw }: FastifyRequest): void => {
+  for (const name of ['Host', 'Authorization']) {
+    if ((raw.headersDistinct[name.toLowerCase()]?.length ?? 0) < 2) continue;
+    throw invalid({ code: 'invalid_header', message: `${name} is sent more than once`, field: name });
+  }
+};
+
+/** A browser that came over https once comes over https for a year, whatever a link says (RFC 6797). */
+const STRICT = { 'Strict-Transport-Security': 'max-age=31536000' } as const;
 
 const sendProblem = (services: Services, request: FastifyRequest, reply: FastifyReply, thrown: unknown) => {
   const { problem, logref } = reportProblem(services, request, thrown);
@@ -43,6 +54,7 @@ const refusalOf = (services: Services, status: number): string => {
 /** All addresses, ready to listen. Every route of the table is mounted; what is not there is a 404 in the one shape. */
 export const createServer = (services: Services, routes: readonly Route[]): FastifyInstance => {
   const { settings } = services;
+  const isHttps = settings.authOrigin.startsWith('https:');
   const connections = createConnections((status) => refusalOf(services, status));
   const app = fastify({
     bodyLimit: settings.bodyLimitBytes,
@@ -65,8 +77,10 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
   }
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Content-Type-Options', 'nosniff');
+    if (isHttps) reply.headers(STRICT);
     // Set before anything can fail: a script on another site must be able to read an error, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
+    refuseRepeated(request);
   });
   // Rooms see bytes; what they mean is decided by body.ts, which names what is wrong with them.
   app.removeAllContentTypeParsers();

@@ -97,10 +97,7 @@ export class TokenRefusal extends Error {
 
 const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
 
-/**
- * An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2, a 401 with a challenge
- * where the header was used.
- */
+/** An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2, a 401 with a challenge (RFC 9110 §15.5.2). */
 export const answeringRefusals =
   (handle: DoorHandler): DoorHandler =>
   async (request) => {
@@ -109,7 +106,7 @@ export const answeringRefusals =
     } catch (error) {
       if (!(error instanceof TokenRefusal)) throw error;
       const { status, error: code, description } = error.fault;
-      const challenge = status === 401 && request.headers['authorization'] !== undefined ? CHALLENGE : {};
+      const challenge = status === 401 ? CHALLENGE : {};
       return jsonAnswer(status, { error: code, error_description: description }, { ...challenge, ...error.headers });
     }
   };

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import sirenParser, { type SirenEntity } from 'siren-parser';
 import { optionsDocument } from '#http/options.ts';
+import { resource } from '#http/route.ts';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import { renderSiren } from '#hypermedia/siren.ts';
 import { startTestApp } from '../setup/app.ts';
@@ -100,7 +101,7 @@ const documents: Readonly<Record<string, Document>> = {
   'an empty page': emptyList,
   'a page of what has no address': collectionOf('logs', 'Attempts', [attempt(0), attempt(1)]),
   'what was published': transaction,
-  'what can be done': optionsDocument({ operations: {} }, HREF, 'GET, HEAD, OPTIONS'),
+  'what can be done': optionsDocument(resource(HREF, {}), HREF, 'GET, HEAD, OPTIONS'),
   'every sort of field': doing({ fields }),
 };
 

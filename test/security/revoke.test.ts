@@ -111,7 +111,10 @@ test('a request without a token, with two, or of another type is invalid_request
 });
 
 test('any origin may call it, and reads nothing of a person by it', async () => {
-  const preflight = await fetch(`${origin}/revoke`, { method: 'OPTIONS' });
+  const preflight = await fetch(`${origin}/revoke`, {
+    method: 'OPTIONS',
+    headers: { 'Access-Control-Request-Method': 'POST' },
+  });
   assert.equal(preflight.status, 204);
   assert.equal(preflight.headers.get('access-control-allow-origin'), '*');
   assert.equal(preflight.headers.get('access-control-allow-credentials'), null);
