@@ -3,9 +3,8 @@ import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
 import { keepPartitions } from '#database/partition-keeper.ts';
-import { isWithoutPartition } from '#database/partitions.ts';
 import type { Sql } from '#database/pool.ts';
-import { isUnavailable } from '#database/unavailable.ts';
+import { whyUnavailable } from '#database/unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';
@@ -102,7 +101,7 @@ const openServer = async (
     authenticate: bearer,
     ...parts,
     rateLimit: createRateLimit(config.rate, clock),
-    isUnavailable: (error) => isUnavailable(error) || isWithoutPartition(error),
+    whyUnavailable,
   };
   const server = createServer(services, routesOf(rooms, config));
   await server.listen({ host: config.host, port: config.port });

@@ -1,4 +1,5 @@
 /** A backlog by the million: stores with webhooks whose endpoints never answer, and what is pending and put off for them. */
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Sql } from '#database/pool.ts';
 import { createSealer } from '#database/seal.ts';
 import { dayOf, idOf, shardOf } from '#kernel/ids.ts';
@@ -49,7 +50,7 @@ const addDeliveries = async (sql: Sql, shops: Shops, each: number, due: { from: 
   const day = dayOf(now);
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
-    select w.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + w.shard, w.store_id, w.id, 0, s.event_id, 0,
+    select w.shard, ${nextDeliveryId(sql, day, sql`w.shard`)}, w.store_id, w.id, 0, s.event_id, 0,
       ${now}::timestamptz + ${due.from}::interval + random() * (${due.to}::interval - ${due.from}::interval)
     from unnest(${shops.storeId}::bigint[], ${shops.eventId}::bigint[]) as s (store_id, event_id)
     join webhook w on w.shard = s.store_id % 256 and w.store_id = s.store_id

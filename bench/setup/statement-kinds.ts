@@ -3,7 +3,7 @@ export type StatementCounts = Record<string, number>;
 
 const KINDS: readonly (readonly [kind: string, pattern: RegExp])[] = [
   ['publish', /^with\s+(?:wanted|kept|input) as/],
-  ['numbers', /nextval\('event_n'\)/],
+  ['numbers', /^select nextval/],
   ['notify', /pg_notify/],
   ['record', /^with held as materialized/],
   ['fetch', /as lane \(webhook_id, asked/],

@@ -3,6 +3,7 @@
  */
 import type postgres from 'postgres';
 import { dayOf, dayOfId, firstIdOfDay } from '#kernel/ids.ts';
+import { createNumbers } from './numbers.ts';
 import type { Queryable, Sql } from './pool.ts';
 
 /** Each is partitioned by range of an id that carries its day: `id`, or the delivery's for `attempt`. */
@@ -71,6 +72,7 @@ const create = async (sql: Queryable, { parent, name, day }: Partition): Promise
   // Bounds cannot be parameters; these are numbers and names of our own.
   const bounds = `from (${firstIdOfDay(day)}) to (${firstIdOfDay(day + 1)})`;
   await sql.unsafe(`alter table ${parent} attach partition ${name} for values ${bounds}`);
+  await createNumbers(sql, { parent, name, day });
 };
 
 /** Not in a transaction: `detach concurrently` commits in the middle, so that nobody has to wait for it. */

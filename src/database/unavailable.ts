@@ -1,4 +1,6 @@
 /** What an error of the database says: that nobody can be asked, or that what was asked is refused. */
+import { isOutOfNumbers } from './numbers.ts';
+import { isWithoutPartition } from './partitions.ts';
 
 /** Of Node and the driver: no connection, or none any more. */
 const CONNECTION: readonly string[] = [
@@ -48,6 +50,14 @@ export const isUnavailable = (error: unknown): boolean => {
   if (code === ONLY_READS.code) return ONLY_READS.message.test(error.message);
   // SQLSTATE class 08 is "connection exception"; ENOENT is a socket file that is not there (yet).
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
+};
+
+/** Returns what a caller is answered with 503 where the database is the reason, and undefined otherwise. */
+export const whyUnavailable = (error: unknown): string | undefined => {
+  if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
+  if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
+  if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';
+  return undefined;
 };
 
 /** Returns whether a statement waited longer than `lock_timeout` for a row that another transaction has locked. */

@@ -1,6 +1,6 @@
 /** Events that Halcyon writes itself, in the transaction of what they tell of. */
 import type { Queryable } from '#database/pool.ts';
-import { dayOf } from '#kernel/ids.ts';
+import { dayOf, shardOf } from '#kernel/ids.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { inLockOrder, toColumns } from './batch/columns.ts';
 import type { Mint } from './batch/mint.ts';
@@ -34,7 +34,8 @@ export const createNativeWriter =
   async (tx, facts, now) => {
     if (facts.length === 0) return [];
     const zones = await timeZonesOf(tx, [...new Set(facts.map(({ storeId }) => storeId))]);
-    const numbers = await mint(tx, facts.length, 'inTransaction');
+    const shards = facts.map(({ storeId }) => shardOf(storeId));
+    const numbers = await mint(tx, { day: dayOf(now), shards }, 'inTransaction');
     const rows = facts.map(({ storeId, type, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;

@@ -1,5 +1,6 @@
 import type { ResourceType } from '#commerce/catalogue.ts';
 import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
+import { EVENT_BLOCK } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Listing } from '#kernel/listing.ts';
@@ -64,15 +65,6 @@ const columnsOf = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
   resource_version: sql`e.version`,
   date_created: sql`e.date_created`,
 });
-
-/** Numbers for event ids come in blocks of 1,024 (the sequence's increment): one statement for so many events. */
-export const EVENT_BLOCK = 1024;
-
-export const nextEventBlock = async (sql: Queryable): Promise<number> => {
-  const [row] = await sql<{ n: number }[]>`select nextval('event_n')::float8 as n`;
-  if (row === undefined) throw new Error('nextval answered no row');
-  return row.n;
-};
 
 /**
  * Every writer takes numbers from a block of its own, so an id may be lower than one that is so many events older. Of the

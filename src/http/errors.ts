@@ -64,18 +64,15 @@ const clientErrors: Readonly<Record<number, Fault>> = {
  * Whatever was thrown, as a Problem: ours as it is, the framework's 4xx under our codes, a database that is away as a
  * 503, and everything else as a 500 that tells the caller nothing but the logref.
  */
-export const toProblem = (thrown: unknown, isUnavailable: (error: unknown) => boolean): Problem => {
+export const toProblem = (thrown: unknown, whyUnavailable: (error: unknown) => string | undefined): Problem => {
   if (thrown instanceof Problem) return thrown;
   const error = thrown as Thrown;
   const fault = clientErrors[error.statusCode ?? 0];
   // First, because a caller who hangs up in the middle of a body looks like a database that does.
   if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
-  if (isUnavailable(thrown)) {
-    return new Problem(
-      503,
-      { code: 'unavailable', message: 'The service cannot reach its database; try again shortly' },
-      { headers: { 'Retry-After': '5' }, cause: thrown },
-    );
+  const message = whyUnavailable(thrown);
+  if (message !== undefined) {
+    return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause: thrown });
   }
   return new Problem(
     500,

@@ -45,7 +45,7 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
 
 /** The answer to what is not HTTP, in the one shape. */
 const refusalOf = (services: Services, status: number): string => {
-  const problem = toProblem({ statusCode: status }, () => false);
+  const problem = toProblem({ statusCode: status }, () => undefined);
   const body = defaultRepresentation.format.render(errorDocument(problem, newLogref()), services.naming);
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${defaultRepresentation.mediaType}`;
   return `${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;

@@ -40,7 +40,8 @@ export type Services = {
   once: ReturnType<typeof createOnce>;
   /** A bearer token → who it stands for; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
-  isUnavailable: (error: unknown) => boolean;
+  /** Returns why the database cannot be used, where an error says so. */
+  whyUnavailable: (error: unknown) => string | undefined;
 };
 
 export const rawQueryOf = (request: FastifyRequest): string => {
@@ -74,7 +75,7 @@ export const reportProblem = (
   request: FastifyRequest,
   thrown: unknown,
 ): { problem: Problem; logref: string } => {
-  const problem = toProblem(thrown, services.isUnavailable);
+  const problem = toProblem(thrown, services.whyUnavailable);
   const logref = newLogref();
   const line = {
     logref,

@@ -4,7 +4,8 @@
  * so a day's partition is a range of the id.
  */
 export const SHARDS = 256;
-const NUMBERS_A_DAY = 2 ** 30;
+/** Ids that a shard can have of each day. */
+export const NUMBERS_A_DAY = 2 ** 30;
 const DAY_MS = 86_400_000;
 const DAY_ZERO_MS = Date.UTC(2020, 0, 1);
 
@@ -20,9 +21,11 @@ export const startOfDay = (day: number): Date => new Date(DAY_ZERO_MS + day * DA
 /** The id made of a sequence number and a shard. */
 export const idOf = (n: number, shard: number): number => n * SHARDS + shard;
 
-/** The id of an event, delivery or attempt; `n` is taken modulo 2³⁰. */
-export const dailyIdOf = (day: number, n: number, shard: number): number =>
-  (day * NUMBERS_A_DAY + (n % NUMBERS_A_DAY)) * SHARDS + shard;
+/** Returns the id of an event, delivery or attempt. Throws where the day has no such number. */
+export const dailyIdOf = (day: number, n: number, shard: number): number => {
+  if (n < 0 || n >= NUMBERS_A_DAY) throw new RangeError(`A day has no number ${n}`);
+  return (day * NUMBERS_A_DAY + n) * SHARDS + shard;
+};
 
 /** The smallest id of a day: the lower bound of its partition. */
 export const firstIdOfDay = (day: number): number => day * NUMBERS_A_DAY * SHARDS;

@@ -1,28 +1,30 @@
 /** What a process knows of its database: its connections, and the transactions that are open. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
-import { readTransactionAges, type TransactionAges } from '#database/activity.ts';
+import { readTransactionAges } from '#database/activity.ts';
+import { readUsedNumbers } from '#database/numbers.ts';
 import type { Sql } from '#database/pool.ts';
 import { useOf } from '#database/use.ts';
 import type { Clock } from '#kernel/clock.ts';
+import { dayOf } from '#kernel/ids.ts';
 
 /** Scrapes that come sooner are answered from memory. */
 const KEPT_MS = 5_000;
 /** A database that is away must not keep the rest from being seen. */
 const ANSWER_MS = 1_000;
 
-/** The ages, asked at most every five seconds and by one statement at a time; undefined where there is no answer in time. */
-const createAges = (sql: Sql, clock: Clock): (() => Promise<TransactionAges | undefined>) => {
-  let known: { ages: TransactionAges | undefined; untilMs: number } | undefined;
-  let asked: Promise<TransactionAges | undefined> | undefined;
-  const ask = async (): Promise<TransactionAges | undefined> => {
-    const ages = await readTransactionAges(sql).catch(() => undefined);
-    known = { ages, untilMs: clock.monotonicMs() + KEPT_MS };
+/** Reads at most every five seconds and by one statement at a time; undefined where there is no answer in time. */
+const createKept = <T>(read: () => Promise<T>, clock: Clock): (() => Promise<T | undefined>) => {
+  let known: { value: T | undefined; untilMs: number } | undefined;
+  let asked: Promise<T | undefined> | undefined;
+  const ask = async (): Promise<T | undefined> => {
+    const value = await read().catch(() => undefined);
+    known = { value, untilMs: clock.monotonicMs() + KEPT_MS };
     asked = undefined;
-    return ages;
+    return value;
   };
   return async () => {
-    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.ages;
+    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.value;
     const patience = new AbortController();
     const late = delay(ANSWER_MS, undefined, { signal: patience.signal }).catch(() => undefined);
     const ages = await Promise.race([(asked ??= ask()), late]);
@@ -55,7 +57,8 @@ export const observeDatabase = (registry: Registry, { sql, clock }: { sql: Sql; 
     'Statements and transactions that wait for a connection or behind another statement',
     () => useOf(sql).waiting,
   );
-  const ages = createAges(sql, clock);
+  const ages = createKept(() => readTransactionAges(sql), clock);
+  const usedNumbers = createKept(() => readUsedNumbers(sql, dayOf(clock.now())), clock);
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_database_oldest_transaction_seconds',
@@ -69,6 +72,18 @@ export const observeDatabase = (registry: Registry, { sql, clock }: { sql: Sql; 
         if (known === undefined) return;
         this.set({ of: 'anybody' }, known.oldestSeconds);
         this.set({ of: 'halcyon' }, known.oursSeconds);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'halcyon_numbers_used_ratio',
+      help: "Share of the day's numbers for ids of events or deliveries that is used; at 1 publishing is refused until midnight UTC",
+      labelNames: ['of'],
+      registers,
+      async collect() {
+        this.reset();
+        for (const [of, used] of (await usedNumbers()) ?? []) this.set({ of }, used);
       },
     }),
   );

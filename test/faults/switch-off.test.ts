@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { nextDeliveryId } from '#database/numbers.ts';
 import { createSealer } from '#database/seal.ts';
 import { dailyIdOf, dayOf, idOf, shardOf } from '#kernel/ids.ts';
 import { amountOf } from '../setup/amount.ts';
@@ -75,7 +76,7 @@ const addBacklog = async (webhookId: number, n: number): Promise<void> => {
       now(), ${JSON.stringify({ id: `backlog-${n}`, total_order: 9.5 })})`;
   await sql`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
-    select ${shard}, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + ${shard}::smallint, ${storeId},
+    select ${shard}, ${nextDeliveryId(sql, day, sql`${shard}::smallint`)}, ${storeId},
       ${webhookId}, 0, ${eventId}, 0, now() - random() * interval '1 hour'
     from generate_series(1, ${PENDING}::int)`;
 };

@@ -14,7 +14,7 @@ import { readConfig } from '#config.ts';
 import { checkClocks } from '../../src/cli/doctor/checks/clocks.ts';
 import { checkKey } from '../../src/cli/doctor/checks/key.ts';
 import { checkLocks, checkTransactions } from '../../src/cli/doctor/checks/locks.ts';
-import { checkMigrations, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
+import { checkMigrations, checkNumbers, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
 import { checkDatabase, checkSessions } from '../../src/cli/doctor/checks/server.ts';
 import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
 import { examine, limitMsOf, TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
@@ -59,7 +59,7 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
   );
   assert.deepEqual(
     checked.map(({ check }) => check),
-    'node settings disk database connections sessions migrations partitions key clocks transactions locks workers backlog webhooks housekeeping ports addresses mail'.split(
+    'node settings disk database connections sessions migrations partitions numbers key clocks transactions locks workers backlog webhooks housekeeping ports addresses mail'.split(
       ' ',
     ),
   );
@@ -137,6 +137,16 @@ test('days without tables, and days that should be gone', async (t) => {
   const late = await checkPartitions(here);
   demandFinding(late, /^fail there is no table for today/);
   demandFinding(late, /^warn \d+ tables .*RETENTION_DAYS/);
+});
+
+test('a day whose numbers are nearly used up', async (t) => {
+  const here = await place(t);
+  demandFinding(await checkNumbers(here), /^ok /);
+  const day = dayOf(here.clock.now());
+  await here.sql`select setval(${`delivery_n_d${day}`}::regclass, ${6e8}::bigint)`;
+  demandFinding(await checkNumbers(here), /^warn 55 % .* deliveries /);
+  await here.sql`select setval(${`event_n_d${day}`}::regclass, ${1_020_000_000}::bigint)`;
+  demandFinding(await checkNumbers(here), /^fail 94 % .* events /);
 });
 
 const addStore = async (sql: Sql, id = 1_001): Promise<number> => {

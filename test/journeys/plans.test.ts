@@ -237,7 +237,7 @@ for (const [where, isShared] of WAYS) {
     await maintainPartitions(sql, { now: NOW, retentionDays: 30, daysAhead: 3 });
     await sql`update shard_lease set owner = ${WORKER}, fence = 1 where shard = ${SHARD}`;
     // Numbers that are none of `fill`'s.
-    await sql`select setval('delivery_n', ${100 * ROWS}::int)`;
+    await sql`select setval(${`delivery_n_d${dayOf(NOW)}`}::regclass, ${100 * ROWS}::int)`;
     // Only what stands here is to collect any.
     for (const name of EMPTIED) await sql`alter table ${sql(name)} set (autovacuum_enabled = false)`;
     const tooMany: string[] = [];

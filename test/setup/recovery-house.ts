@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Registry } from 'prom-client';
+import { nextEventBlock } from '#database/numbers.ts';
 import { openPool, type Sql } from '#database/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { toColumns } from '#events/batch/columns.ts';
@@ -65,8 +66,8 @@ export const startRecoveryHouse = async () => {
     const committed = publisher.begin(async (tx) => {
       const resourceId = `held-${(resource += 1)}`;
       const event = { type: 'transaction' as const, action: 'created', resourceId, modifiedAt: null, body: '{}' };
-      const [block] = await tx<{ n: number }[]>`select nextval('event_n')::float8 as n`;
-      const row = rowOf(event, storeId, { n: block?.n ?? 0, at: 0, now });
+      const n = await nextEventBlock(tx, dayOf(now));
+      const row = rowOf(event, storeId, { n, at: 0, now });
       const batch = { claims: null, terms: null, staleAt: now, day: dayOf(now), now, baseUrl: app.baseUrl };
       await publishBatch(tx, { columns: toColumns([row], now), ...batch });
       written.resolve(row.eventId);

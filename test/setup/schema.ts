@@ -45,7 +45,7 @@ const indexes = (sql: Sql, table: number) => sql<{ line: string }[]>`
 const sequences = (sql: Sql) => sql<{ line: string }[]>`
   select format('create sequence %I as %s increment by %s minvalue %s maxvalue %s start %s cache %s%s', sequencename, data_type,
     increment_by, min_value, max_value, start_value, cache_size, case when cycle then ' cycle' else '' end) as line
-  from pg_sequences where schemaname = current_schema() order by sequencename`;
+  from pg_sequences where schemaname = current_schema() and sequencename !~ '_d[0-9]+$' order by sequencename`;
 
 /** Functions and triggers, whole. */
 const routines = (sql: Sql) => sql<{ line: string }[]>`

@@ -8,7 +8,7 @@ import { after } from 'node:test';
 import { Registry } from 'prom-client';
 import { createChangelog } from '#changelog/changelog.ts';
 import { maintainPartitions } from '#database/partitions.ts';
-import { isUnavailable } from '#database/unavailable.ts';
+import { whyUnavailable } from '#database/unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createSearch } from '#database/search.ts';
 import { createPreview } from '#delivery/preview/preview.ts';
@@ -192,7 +192,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
       naming: { baseUrl: BASE_URL, relationPrefix: 'svc' },
       clock: { now: () => clock.time, monotonicMs: () => performance.now() },
       log: createLog('silent'),
-      isUnavailable,
+      whyUnavailable,
       authenticate: async (token) => {
         const principal = Object.hasOwn(principals, token) ? principals[token as Token] : undefined;
         if (principal !== undefined) return principal;

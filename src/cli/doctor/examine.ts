@@ -9,7 +9,7 @@ import { checkKey } from './checks/key.ts';
 import { checkLocks, checkTransactions } from './checks/locks.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from './checks/machine.ts';
 import { checkAddresses, checkMail, checkPorts } from './checks/network.ts';
-import { checkMigrations, checkPartitions } from './checks/schema.ts';
+import { checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
 import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
 import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
@@ -54,6 +54,7 @@ type TableCheck = {
 /** What is asked of tables that are as this code knows them. */
 export const TABLE_CHECKS: readonly TableCheck[] = [
   { name: 'partitions', check: checkPartitions },
+  { name: 'numbers', check: checkNumbers },
   { name: 'key', check: checkKey },
   { name: 'clocks', check: checkClocks },
   { name: 'transactions', check: checkTransactions },

@@ -1,4 +1,5 @@
 /** What is held and written for a delivery that goes beside the lanes. */
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 
 export type TrialRow = {
@@ -27,7 +28,7 @@ export const holdWebhook = async (sql: Queryable, { shard, id }: { shard: number
 export const insertTrial = async (sql: Queryable, row: TrialRow): Promise<number> => {
   const [written] = await sql<{ id: number }[]>`
     with minted as materialized (
-      select (${row.day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + ${row.shard}::bigint as id
+      select ${nextDeliveryId(sql, row.day, sql`${row.shard}::smallint`)} as id
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
       select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now} from minted

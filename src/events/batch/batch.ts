@@ -9,7 +9,7 @@ import type { PublishedEvent, Request } from '../publish.ts';
 import { findEvents } from '../queries.ts';
 import { derive, derivedElsewhere, isAboutSubscriptions, storesThatDerive } from '../subscriptions/derive.ts';
 import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
-import { answerOf, claimsOf, countNew, toDrafts, type Draft } from './draft.ts';
+import { answerOf, claimsOf, shardsOfNew, toDrafts, type Draft } from './draft.ts';
 import type { Mint } from './mint.ts';
 import { dependOnPriors, Overtaken, readPriors } from './prior/prior.ts';
 import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './queries.ts';
@@ -96,7 +96,7 @@ export const createBatchWriter = (deps: BatchDeps) => {
   const settle = async (ready: readonly Ready[], now: Date, results: Map<Request, Settled>): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
     const before = await findEvents(sql, repeated);
-    const drafts = toDrafts(ready, await mint(sql, countNew(ready)), now);
+    const drafts = toDrafts(ready, await mint(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
     const { rows, answer, refused } = await write(drafts, now);
     const written = new Map(answer.map((row) => [row.eventId, row]));
     for (const one of drafts) {

@@ -11,8 +11,11 @@ import { numberAt, rowOf } from './rows.ts';
 /** `rows`: those of its events that did not come before, by their places in the request. */
 export type Draft = Ready & { rows: ReadonlyMap<number, Row> };
 
-export const countNew = (ready: readonly Ready[]): number =>
-  ready.reduce((sum, { request, repeated }) => sum + request.events.length - repeated.size, 0);
+/** Returns the shard of each new event. */
+export const shardsOfNew = (ready: readonly Ready[]): number[] =>
+  ready.flatMap(({ request, repeated }) =>
+    Array.from({ length: request.events.length - repeated.size }, () => shardOf(request.storeId)),
+  );
 
 /** As many numbers as there are new events. */
 export const toDrafts = (ready: readonly Ready[], numbers: readonly number[], now: Date): Draft[] => {

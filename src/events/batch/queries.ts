@@ -1,4 +1,5 @@
 /** The one statement that publishes. */
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { PublishColumns } from './columns.ts';
 
@@ -174,7 +175,7 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
     returning id, version, previous_id, time_zone
   ), matched as (
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-    select m.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + m.shard, m.store_id, m.webhook_id,
+    select m.shard, ${nextDeliveryId(sql, day, sql`m.shard`)}, m.store_id, m.webhook_id,
       m.epoch, m.event_id, case when m.is_held then 'infinity' else ${now}::timestamptz end
     from (
       select i.shard, i.store_id, i.event_id, w.id as webhook_id, w.epoch, w.is_held

@@ -1,5 +1,6 @@
 /** The statements of recoveries: asked for, found by the owner of their shard, started, moved on and ended. */
 import { isAnyOpen, openTransactions } from '#database/activity.ts';
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 import { dayOf, firstIdOfDay } from '#kernel/ids.ts';
 import { REFEED } from '../refeed/wish.ts';
@@ -171,7 +172,7 @@ export const writePage = async (
       where r.shard = ${shard} and r.id = ${id}
     ), made as (
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-      select t.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + t.shard, t.store_id, t.webhook_id, t.epoch,
+      select t.shard, ${nextDeliveryId(tx, day, tx`t.shard`)}, t.store_id, t.webhook_id, t.epoch,
         e.id, ${now}
       from target t
       join event e on e.shard = ${shard} and e.id = any (${eventIds}::bigint[]) and e.store_id = t.store_id

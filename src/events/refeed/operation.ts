@@ -8,7 +8,7 @@ import type { Operation } from '#http/operation.ts';
 import { dailyIdOf, dayOf } from '#kernel/ids.ts';
 import { invalid, Problem } from '#kernel/problem.ts';
 import type { Mint } from '../batch/mint.ts';
-import { nextNonce, type Committed } from '../batch/rows.ts';
+import { nextNonce, numberAt, type Committed } from '../batch/rows.ts';
 import { addressOfEvent, eventDocument } from '../document.ts';
 import type { PublishMetrics } from '../metrics.ts';
 import type { PublishedEvent } from '../publish.ts';
@@ -49,10 +49,11 @@ const refeed = async (
   { key, wish, now }: { key: ResourceKey; wish: RefeedWish; now: Date },
 ): Promise<{ event: PublishedEvent; deliveries: Committed[] }> => {
   const { shard, type, id: resourceId } = key;
-  const [n = 0] = await mint(tx, 1, 'inTransaction');
-  const made = { key, eventId: dailyIdOf(dayOf(now), n, shard), nonce: nextNonce(), now };
+  const day = dayOf(now);
+  const numbers = await mint(tx, { day, shards: [shard] }, 'inTransaction');
+  const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
   const { eventId, nonce } = made;
-  const rows = await insertRefeed(tx, { ...key, ...wish, eventId, nonce, action: REFEED, day: dayOf(now), now });
+  const rows = await insertRefeed(tx, { ...key, ...wish, eventId, nonce, action: REFEED, day, now });
   const [first] = rows;
   if (first === undefined) throw noSuch(type);
   const faults = hindrances(rows, wish, type);

@@ -1,5 +1,6 @@
 /** The statement that sends a resource again: its latest version as an event, with the deliveries that come of it. */
 import type { ResourceKey } from '#commerce/queries.ts';
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 
 export type NewRefeed = ResourceKey & {
@@ -62,7 +63,7 @@ export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<R
       returning id
     ), sent as (
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-      select ${shard}, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + ${shard}::smallint, ${storeId}, m.id,
+      select ${shard}, ${nextDeliveryId(sql, day, sql`${shard}::smallint`)}, ${storeId}, m.id,
         m.epoch, written.id, case when m.is_held then 'infinity' else ${now}::timestamptz end
       from written
       cross join meant m

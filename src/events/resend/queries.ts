@@ -1,5 +1,6 @@
 /** The statements that send an event to a webhook once more: a delivery of its own, about what was told before. */
 import type { FrozenEvent } from '#commerce/document.ts';
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 import { dayOf } from '#kernel/ids.ts';
 import type { Committed } from '../batch/rows.ts';
@@ -44,7 +45,7 @@ export const insertResend = async (
       where w.shard = ${shard} and w.id = ${webhookId} and octet_length(e.body) > 0
     ), made as (
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-      select ${shard}, (${dayOf(now)}::bigint * 1073741824 + nextval('delivery_n')) * 256 + ${shard}::smallint, store_id,
+      select ${shard}, ${nextDeliveryId(tx, dayOf(now), tx`${shard}::smallint`)}, store_id,
         ${webhookId}, epoch, ${eventId}, case when is_held then 'infinity' else ${now}::timestamptz end
       from told
       returning id

@@ -1,3 +1,4 @@
+import { nextDeliveryId } from '#database/numbers.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { SampleEvent } from './sample.ts';
 
@@ -25,7 +26,7 @@ export const holdSample = async (
 ): Promise<number | undefined> => {
   const [row] = await sql<{ id: number }[]>`
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
-    select w.shard, (${day}::bigint * 1073741824 + nextval('delivery_n')) * 256 + w.shard, w.store_id, w.id, w.epoch,
+    select w.shard, ${nextDeliveryId(sql, day, sql`w.shard`)}, w.store_id, w.id, w.epoch,
       ${event.id}, 'infinity'
     from webhook w
     where w.shard = ${shard} and w.id = ${webhookId} and w.is_held

@@ -7,7 +7,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
 import { notFound } from '#kernel/problem.ts';
 import type { Mint } from '../batch/mint.ts';
-import { nextNonce } from '../batch/rows.ts';
+import { nextNonce, numberAt } from '../batch/rows.ts';
 import { holdSample, insertSample } from './queries.ts';
 
 /** Of a resource whose id is the publisher's: one that is hardly anybody's, and that 32 bits hold. */
@@ -40,8 +40,8 @@ const keep: Samples['keep'] = async (tx, event) => {
 
 export const createSamples = ({ sql, mint, baseUrl }: { sql: Sql; mint: Mint; baseUrl: string }): Samples => ({
   make: async ({ storeId, type, action, timeZone, now }) => {
-    const [n = 0] = await mint(sql, 1);
-    const eventId = dailyIdOf(dayOf(now), n, shardOf(storeId));
+    const [day, shard] = [dayOf(now), shardOf(storeId)];
+    const eventId = dailyIdOf(day, numberAt(await mint(sql, { day, shards: [shard] }), 0), shard);
     const { id: _, _embedded, ...told } = sampleResource(type);
     const id = idOf(type, eventId);
     const dates = Object.fromEntries(

@@ -6,6 +6,7 @@ import { stepsBetween } from '#commerce/lifecycle/steps.ts';
 import { termOf, type Term } from '#commerce/mrr.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#database/pool.ts';
+import { dayOf } from '#kernel/ids.ts';
 import { Problem } from '#kernel/problem.ts';
 import { byResource, inLockOrder, inOrder, type Row } from '../batch/columns.ts';
 import type { Mint } from '../batch/mint.ts';
@@ -152,7 +153,8 @@ export const derive = async (
     steps.push(...found.steps);
     terms.push(...found.terms);
   }
-  const numbers = await mint(tx, steps.length, 'inTransaction');
+  const shards = steps.map(({ row }) => row.shard);
+  const numbers = await mint(tx, { day: dayOf(now), shards }, 'inTransaction');
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
     const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });

@@ -1,5 +1,6 @@
 /** The tables: as this code knows them, and with a place for what comes in the next days. */
 import { compare, migrationsIn, MIGRATIONS } from '#database/migrate.ts';
+import { readUsedNumbers } from '#database/numbers.ts';
 import { PARENTS, partitionsOf } from '#database/partitions.ts';
 import { dayOf } from '#kernel/ids.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
@@ -67,4 +68,19 @@ export const checkPartitions = async ({ direct, config, clock }: Place): Promise
     );
   }
   return found.length > 0 ? found : [ok('partitions', `there are tables for today and ${DAYS_WANTED} days more`)];
+};
+
+const MANY_USED = 0.5;
+const NEARLY_ALL_USED = 0.9;
+
+/** Ids of a day have room for 2³⁰ deliveries; without any left, publishing is refused until midnight UTC. */
+export const checkNumbers = async ({ direct, clock }: Place): Promise<Finding[]> => {
+  const used = await briefly(direct, (tx) => readUsedNumbers(tx, dayOf(clock.now())));
+  const advice = 'At 100 % publishing is refused until midnight UTC; share the stores out over two installations';
+  const found = [...used].flatMap(([of, share]): Finding[] => {
+    const message = `${Math.floor(share * 100)} % of the numbers that ids of ${of === 'event' ? 'events' : 'deliveries'} have today are used`;
+    if (share < MANY_USED) return [];
+    return [share < NEARLY_ALL_USED ? warn('numbers', message, advice) : fail('numbers', message, advice)];
+  });
+  return found.length > 0 ? found : [ok('numbers', 'ids of today have room')];
 };

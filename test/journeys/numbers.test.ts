@@ -1,0 +1,37 @@
+/** A day whose numbers for ids are used up: publishing is refused until there are others, and no id is given twice. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPublishHouse } from '../setup/publish-house.ts';
+
+const house = await openPublishHouse();
+const { app, sql } = house;
+await house.addWebhook(app.baseUrl, 'transaction');
+
+type Numbered = 'event' | 'delivery';
+
+/** Puts the sequences of events or of deliveries to this share of their numbers. */
+const use = (what: Numbered, share: number) => sql`
+  select setval(sequencename::text::regclass, (max_value * ${share}::float8)::bigint) from pg_sequences
+  where sequencename like ${`${what}_n%`}`;
+
+let next = 0;
+const transactions = (count: number) =>
+  Array.from({ length: count }, () => ({ event: 'transaction/created', resource: { id: (next += 1) } }));
+
+const countOf = async (table: Numbered): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`select count(*) as n from ${sql(table)}`;
+  return row?.n ?? -1;
+};
+
+for (const what of ['delivery', 'event'] as const)
+  test(`without a number for an id (${what}) a publish is refused and leaves nothing`, async () => {
+    assert.equal((await house.publish(app.baseUrl, transactions(1))).status, 200);
+    await use(what, 1);
+    const before = [await countOf('event'), await countOf('delivery')];
+    const refused = await house.publish(app.baseUrl, transactions(600));
+    assert.equal(refused.status, 503, refused.text);
+    assert.match(refused.text, /"code":"unavailable","message":"[^"]*midnight UTC/);
+    assert.deepEqual([await countOf('event'), await countOf('delivery')], before);
+    await use(what, 0.5);
+    assert.equal((await house.publish(app.baseUrl, transactions(1))).status, 200);
+  });
