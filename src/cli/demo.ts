@@ -16,7 +16,7 @@ import { findStore } from '#stores/queries.ts';
 import { letIn, openStore } from '#stores/recorded.ts';
 import { shardOf } from '#kernel/ids.ts';
 import type { Config } from '#config.ts';
-import { openChangelog } from './changelog.ts';
+import { openNative } from '#publishing.ts';
 import { completeFile } from './demo-api.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
 import type { House } from './house.ts';
@@ -115,7 +115,7 @@ const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> =
 
 /** The file is written before the commit and gets its name after it: a crash at any moment leaves both or neither. */
 const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
-  const { changelog } = await openChangelog(config, sql);
+  const { changelog } = openNative(config);
   const file = await transaction(sql, async (tx) => {
     const made = await make(tx, config, changelog, receiver);
     await write(`${path}.new`, made);

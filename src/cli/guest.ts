@@ -9,10 +9,10 @@ export type Guest = House & ReturnType<typeof openNative>;
 /** Runs a command for a moment on the database, also beside a running Halcyon. */
 export const asGuest = async (terminal: Terminal, run: (guest: Guest) => Promise<void>): Promise<void> => {
   const config = readConfig(terminal.env, terminal.cwd);
-  const { openChangelog } = await import('./changelog.ts');
+  const { openNative } = await import('#publishing.ts');
   const house = await openHouse(config, createLog(config.logLevel), { isGuest: true });
   try {
-    await run({ ...house, ...(await openChangelog(config, house.direct)) });
+    await run({ ...house, ...openNative(config) });
   } finally {
     await house.close();
   }

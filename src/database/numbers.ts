@@ -11,6 +11,7 @@ import type { Queryable } from './pool.ts';
 /** Numbers that a writer of events takes at a time, and may use once in each shard. */
 export const EVENT_BLOCK = 256;
 const SEQUENCE_LIMIT_EXCEEDED = '2200H';
+const UNDEFINED_TABLE = '42P01';
 
 export type Numbered = 'event' | 'delivery';
 /** The partitioned tables whose days have a sequence. */
@@ -21,6 +22,12 @@ const sequenceOf = (numbered: Numbered, day: number): string => `${numbered}_n_d
 /** Returns whether all numbers of a day are used. */
 export const isOutOfNumbers = (error: unknown): boolean =>
   error instanceof Error && (error as NodeJS.ErrnoException).code === SEQUENCE_LIMIT_EXCEEDED;
+
+/** Returns whether a day has no sequence, because it has no partition. */
+export const isWithoutNumbers = (error: unknown): boolean =>
+  error instanceof Error &&
+  (error as NodeJS.ErrnoException).code === UNDEFINED_TABLE &&
+  /"(event|delivery)_n_d\d+"/.test(error.message);
 
 /** Creates the sequence of a day's partition, if its table has one. */
 export const createNumbers = async (
@@ -39,11 +46,22 @@ export const createNumbers = async (
 export const nextDeliveryId = (sql: Queryable, day: number, shard: ReturnType<Queryable>) =>
   sql`(${firstIdOfDay(day)}::bigint + nextval(${sequenceOf('delivery', day)}::regclass) * ${SHARDS}::int + ${shard})`;
 
-/** Returns the first number of a block that only the caller has: `EVENT_BLOCK` numbers for each shard. */
-export const nextEventBlock = async (sql: Queryable, day: number): Promise<number> => {
-  const [row] = await sql<{ n: number }[]>`select nextval(${sequenceOf('event', day)}::regclass)::float8 as n`;
-  if (row === undefined) throw new Error('nextval returned no row');
-  return row.n;
+/**
+ * Returns the first number of a block that only the caller has (`EVENT_BLOCK` numbers for each shard), and undefined where the day
+ * has no sequence yet: an error would end the caller's transaction.
+ */
+export const nextEventBlock = async (sql: Queryable, day: number): Promise<number | undefined> => {
+  const [row] = await sql<{ n: number | null }[]>`
+    select nextval(to_regclass(${sequenceOf('event', day)}))::float8 as n`;
+  return row?.n ?? undefined;
+};
+
+/** Returns the newest day that has an event, and undefined where none has. */
+export const newestNumberedDay = async (sql: Queryable): Promise<number | undefined> => {
+  const [row] = await sql<{ day: number | null }[]>`
+    select max(substring(sequencename from '[0-9]+$')::int) as day from pg_sequences
+    where schemaname = current_schema() and sequencename ~ '^event_n_d[0-9]+$' and last_value is not null`;
+  return row?.day ?? undefined;
 };
 
 /** Returns the share of a day's numbers that is used (0–1), of those that have a sequence for that day. */

@@ -5,12 +5,11 @@ import type { Log } from '#kernel/log.ts';
 import { isInTheWay, maintainPartitions } from './partitions.ts';
 import type { Sql } from './pool.ts';
 
-const PARTITION_CHECK_MS = 3_600_000;
-/** Sooner where somebody's lock was in the way, or the database away. */
-const PARTITION_RETRY_MS = 60_000;
+/** One look-up: a computer that was suspended for days soon has the tables of its day. */
+const PARTITION_CHECK_MS = 60_000;
 const PARTITION_DAYS_AHEAD = 3;
 
-/** Makes the partitions of the days to come and drops the old ones, now and then once an hour. */
+/** Makes the partitions of the days to come and drops the old ones, now and then once a minute. */
 export const keepPartitions = async (deps: {
   direct: Sql;
   clock: Clock;
@@ -27,7 +26,7 @@ export const keepPartitions = async (deps: {
   };
   const failed = (error: unknown): void => {
     log.error({ err: error }, 'partitions could not be kept up; it is tried again');
-    again(PARTITION_RETRY_MS);
+    again(PARTITION_CHECK_MS);
   };
   try {
     await run();

@@ -3,8 +3,8 @@
  */
 import type postgres from 'postgres';
 import { dayOf, dayOfId, firstIdOfDay } from '#kernel/ids.ts';
-import { createNumbers } from './numbers.ts';
-import type { Queryable, Sql } from './pool.ts';
+import { createNumbers, isWithoutNumbers, newestNumberedDay } from './numbers.ts';
+import { transaction, type Queryable, type Sql } from './pool.ts';
 
 /** Each is partitioned by range of an id that carries its day: `id`, or the delivery's for `attempt`. */
 export const PARENTS = ['event', 'delivery_done', 'attempt'] as const;
@@ -20,9 +20,10 @@ const codeOf = (error: unknown): unknown => (error as Partial<postgres.PostgresE
 /** Somebody held a lock for longer than a run waits for one: a dump, an `analyze`. The next run is early enough. */
 export const isInTheWay = (error: unknown): boolean => codeOf(error) === LOCK_NOT_AVAILABLE;
 
-/** A row of a day that has no partition: the clock is days off, or no run has succeeded for days. */
+/** A row or an id of a day that has no partition: the clock is days off, or no run has succeeded for days. */
 export const isWithoutPartition = (error: unknown): boolean =>
-  codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation');
+  isWithoutNumbers(error) ||
+  (codeOf(error) === CHECK_VIOLATION && (error as Error).message.startsWith('no partition of relation'));
 
 /** Pending deliveries stay until they end, and end into the partitions of their day: those days stay as well. */
 const oldestPendingDay = async (sql: Queryable): Promise<number> => {
@@ -49,22 +50,19 @@ export const partitionsOf = async (sql: Queryable): Promise<Partition[]> => {
   });
 };
 
-type Plan = { create: Partition[]; drop: Partition[] };
-
-const planOf = (there: readonly Partition[], first: number, last: number, oldest: number): Plan => {
-  const known = new Map(there.map((partition) => [partition.name, partition]));
-  const days = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  const wanted = PARENTS.flatMap((parent) =>
+const missingOf = (there: readonly Partition[], today: number, daysAhead: number): Partition[] => {
+  const known = new Set(there.map(({ name }) => name));
+  const days = Array.from({ length: daysAhead + 2 }, (_, at) => today - 1 + at);
+  return PARENTS.flatMap((parent) =>
     days.map((day) => ({ parent, name: `${parent}_d${day}`, day, state: 'apart' as const })),
-  );
-  return {
-    create: wanted.filter(({ name }) => !known.has(name)),
-    // Of each parent one detach can be pending at a time: it is finished before the next begins.
-    drop: there
-      .filter(({ day }) => day < oldest)
-      .toSorted((a, b) => Number(b.state === 'detach pending') - Number(a.state === 'detach pending')),
-  };
+  ).filter(({ name }) => !known.has(name));
 };
+
+/** Of each parent one detach can be pending at a time: it is finished before the next begins. */
+const olderThan = (there: readonly Partition[], first: number): Partition[] =>
+  there
+    .filter(({ day }) => day < first)
+    .toSorted((a, b) => Number(b.state === 'detach pending') - Number(a.state === 'detach pending'));
 
 /** Create and attach, because `create table … partition of` would lock the parent against readers and writers. */
 const create = async (sql: Queryable, { parent, name, day }: Partition): Promise<void> => {
@@ -89,55 +87,69 @@ const drop = async (sql: Queryable, { parent, name, state }: Partition): Promise
   }
 };
 
-const inTransaction = async (sql: postgres.ReservedSql, work: () => Promise<void>): Promise<void> => {
-  await sql`begin`;
-  try {
-    await work();
-    await sql`commit`;
-  } catch (error) {
-    await sql`rollback`.catch(() => {});
-    throw error;
-  }
+/**
+ * Makes the partitions from the day before `today` (clocks differ, and a day's last batch commits on the next) to `daysAhead` days
+ * after it that are missing, and returns their names. Rejects with SQLSTATE 55P03 where a lock on a parent was not available.
+ */
+export const createMissing = async (sql: Queryable, today: number, daysAhead = 0): Promise<string[]> => {
+  const make = async (tx: Queryable): Promise<string[]> => {
+    await tx`select pg_advisory_xact_lock(${LOCK})`;
+    await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
+    // Looked up under the lock: another process may have made them.
+    const missing = missingOf(await partitionsOf(tx), today, daysAhead);
+    for (const partition of missing) await create(tx, partition);
+    return missing.map(({ name }) => name);
+  };
+  return 'begin' in sql ? transaction(sql as Sql, make) : make(sql);
 };
 
 /**
- * Makes the partitions from yesterday (clocks differ, and a day's last batch commits on the next) to `daysAhead` days
- * after `now`, and drops those whose day ended more than `retentionDays` ago. May run in many processes at once, and is
- * one look-up when there is nothing to do. Rejects with SQLSTATE 55P03 when a lock on a parent was not to be had.
+ * The day before which partitions may be dropped, `retentionDays` after it. The clock of this process alone may be wrong by weeks,
+ * so neither the database's clock nor the newest event may be behind it; days of pending deliveries stay as well.
  */
-export const maintainPartitions = async (
-  sql: Sql,
-  options: { now: Date; retentionDays: number; daysAhead: number },
-): Promise<{ created: string[]; dropped: string[] }> => {
-  const today = dayOf(options.now);
-  const plan = async (on: Queryable): Promise<Plan> =>
-    planOf(await partitionsOf(on), today - 1, today + options.daysAhead, today - options.retentionDays);
-  const seen = await plan(sql);
-  if (seen.create.length === 0 && seen.drop.length === 0) return { created: [], dropped: [] };
+const firstKeptDay = async (sql: Queryable, today: number, retentionDays: number): Promise<number> => {
+  const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
+  const newest = await newestNumberedDay(sql);
+  if (row === undefined || newest === undefined) return Number.NEGATIVE_INFINITY;
+  return Math.min(Math.min(today, dayOf(row.at), newest) - retentionDays, await oldestPendingDay(sql));
+};
 
-  const connection = await sql.reserve();
+const dropOld = async (direct: Sql, today: number, retentionDays: number): Promise<string[]> => {
+  const connection = await direct.reserve();
   try {
     await connection`select pg_advisory_lock(${LOCK})`;
     await connection`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, false)`;
-    // Looked up again: whoever held the lock before us may have done it all.
-    const todo = await plan(connection);
-    await inTransaction(connection, async () => {
-      for (const partition of todo.create) await create(connection, partition);
-    });
     const dropped: string[] = [];
-    const keepFrom = todo.drop.length > 0 ? await oldestPendingDay(connection) : 0;
+    const old = olderThan(await partitionsOf(connection), await firstKeptDay(connection, today, retentionDays));
     const blocked = new Set<string>();
-    for (const partition of todo.drop) {
-      if (partition.day >= keepFrom || blocked.has(partition.parent)) continue;
+    for (const partition of old) {
+      if (blocked.has(partition.parent)) continue;
       if (await drop(connection, partition)) dropped.push(partition.name);
       // PostgreSQL refuses a second detach of a parent while one is pending (SQLSTATE 55000).
       else blocked.add(partition.parent);
     }
-    return { created: todo.create.map(({ name }) => name), dropped };
+    return dropped;
   } finally {
     // These fail only when the connection is gone, and lock and setting are gone with it.
     await connection`reset lock_timeout`.catch(() => {});
     await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
     connection.release();
   }
+};
+
+/**
+ * Makes the missing partitions up to `daysAhead` days after `now`, and drops those whose day ended more than `retentionDays` before
+ * now, before the database's clock and before the newest event. May run in many processes at once, and is one look-up when there is
+ * nothing to do. Rejects with SQLSTATE 55P03 when a lock on a parent was not to be had.
+ */
+export const maintainPartitions = async (
+  direct: Sql,
+  options: { now: Date; retentionDays: number; daysAhead: number },
+): Promise<{ created: string[]; dropped: string[] }> => {
+  const today = dayOf(options.now);
+  const seen = await partitionsOf(direct);
+  const isComplete = missingOf(seen, today, options.daysAhead).length === 0;
+  const created = isComplete ? [] : await createMissing(direct, today, options.daysAhead);
+  const hasOld = olderThan(seen, today - options.retentionDays).length > 0;
+  return { created, dropped: hasOld ? await dropOld(direct, today, options.retentionDays) : [] };
 };

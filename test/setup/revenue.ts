@@ -3,9 +3,10 @@
  * job. One partition of events covers the years in which it all happens.
  */
 import { Registry } from 'prom-client';
+import { createNumbers } from '#database/numbers.ts';
 import { partitionsOf } from '#database/partitions.ts';
 import { transaction, type Sql } from '#database/pool.ts';
-import { createMint } from '#events/batch/mint.ts';
+import { createMint, type Mint } from '#events/batch/mint.ts';
 import { followZone } from '#events/daily/zone.ts';
 import { createNativeWriter } from '#events/native.ts';
 import { runRound, type SnapshotDeps } from '#events/daily/snapshots.ts';
@@ -44,6 +45,22 @@ const addYears = async (sql: Sql): Promise<void> => {
   await sql.unsafe(`create table event_years partition of event for values from (${from}) to (${to})`);
 };
 
+const addNumbers = async (sql: Sql, day: number): Promise<void> => {
+  for (const parent of ['event', 'delivery_done']) await createNumbers(sql, { parent, name: 'event_years', day });
+};
+
+/** Numbers for the days of `event_years`. */
+const createDailyMint = (sql: Sql): Mint => {
+  const mint = createMint();
+  const numbered = new Map<number, Promise<void>>();
+  return async (on, wanted, inTransaction) => {
+    const { day } = wanted;
+    if (!numbered.has(day)) numbered.set(day, addNumbers(sql, day));
+    await numbered.get(day);
+    return mint(on, wanted, inTransaction);
+  };
+};
+
 export const startRevenue = async () => {
   const ends = endings();
   const { sql } = await testDatabase(ends);
@@ -51,7 +68,8 @@ export const startRevenue = async () => {
   let now: Date = YEARS[0];
   const clock = { now: () => now, monotonicMs: () => performance.now() };
   const log = createLog('silent');
-  const common = { sql, mint: createMint(), baseUrl };
+  const mint = createDailyMint(sql);
+  const common = { sql, mint, baseUrl };
   const publisher = createPublisher({
     ...common,
     metrics: createPublishMetrics(new Registry()),
@@ -67,7 +85,7 @@ export const startRevenue = async () => {
     sql,
     clock,
     log,
-    writeFacts: createNativeWriter({ mint: createMint(), baseUrl, announce: async () => {} }),
+    writeFacts: createNativeWriter({ mint, baseUrl, announce: async () => {} }),
     shards: () => Array.from({ length: SHARDS }, (_, shard) => shard),
     settings,
     ...given,

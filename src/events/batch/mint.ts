@@ -1,4 +1,5 @@
 import { EVENT_BLOCK, nextEventBlock } from '#database/numbers.ts';
+import { createMissing } from '#database/partitions.ts';
 import type { Queryable } from '#database/pool.ts';
 
 /**
@@ -30,7 +31,13 @@ export const createMint = (monotonicMs: () => number = () => 0): Mint => {
   let block: Block | undefined;
   let fetching: Promise<void> | undefined;
   const fetchBlock = async (sql: Queryable, day: number) => {
-    const first = await nextEventBlock(sql, day);
+    let first = await nextEventBlock(sql, day);
+    // The clock jumped, or the computer was suspended, beyond the days that have tables.
+    if (first === undefined) {
+      await createMissing(sql, day);
+      first = await nextEventBlock(sql, day);
+    }
+    if (first === undefined) throw new Error(`Day ${day} has tables, and no numbers`);
     block = { day, first, fetchedMs: monotonicMs(), used: new Map() };
   };
   const take = (day: number, shard: number): number | undefined => {

@@ -30,7 +30,7 @@ export const checkMigrations = async ({ direct }: Place): Promise<Finding[]> => 
   return found.length > 0 ? found : [ok('migrations', `all ${known.length} are applied`)];
 };
 
-/** Every process makes three ahead, once an hour. */
+/** Every process makes three ahead, and looks once a minute. */
 const DAYS_WANTED = 2;
 /** A day of grace, for one that was locked when its time had come. */
 const DAYS_OF_GRACE = 1;
@@ -48,7 +48,7 @@ export const checkPartitions = async ({ direct, config, clock }: Place): Promise
   const old = partitions.filter(({ day }) => day < oldest);
   const apart = partitions.filter(({ state, day }) => state !== 'attached' && day >= oldest);
   const found: Finding[] = [];
-  const advice = 'Any process makes them when it starts and once an hour: see that one runs, and what its log says';
+  const advice = 'Any process makes them when it starts and once a minute: see that one runs, and what its log says';
   if (missing.includes(today))
     found.push(fail('partitions', 'there is no table for today: nothing can be published', advice));
   else if (missing.length > 0)
