@@ -86,6 +86,11 @@ export class Connection {
     return this.#hasServed;
   }
 
+  /** Whether any byte came since the request was sent. */
+  get hasReceived(): boolean {
+    return this.#intake?.hasTaken === true;
+  }
+
   /** Bytes of the request that the kernel has not taken yet. */
   get hasUnsent(): boolean {
     return (this.#socket?.writableLength ?? 0) > 0;

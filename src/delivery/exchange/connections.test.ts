@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Socket } from 'node:net';
-import { testClock } from '../../../test/setup/clock.ts';
+import { passingClock, testClock } from '../../../test/setup/clock.ts';
 import { OK, openHouse, rawServer } from '../../../test/setup/exchanges.ts';
 import { startReceiver } from '../../../test/setup/receiver.ts';
 import { until } from '../../../test/setup/until.ts';
@@ -47,6 +47,26 @@ for (const how of ['resetAndDestroy', 'end'] as const) {
 test('once an answer has begun, its request is not sent again', async () => {
   const { send } = openHouse();
   const server = await answersOnce((socket) => socket.write('HTTP/1.1 2', () => socket.resetAndDestroy()));
+  await send(server.url).outcome;
+  assert.deepEqual(await send(server.url).outcome, reset);
+  assert.equal(server.requests(), 2);
+});
+
+test('an idle connection that is closed a second after the request was written is no race: nothing is sent again', async () => {
+  const clock = passingClock();
+  const { send } = openHouse({}, { clock });
+  const server = await answersOnce((socket) => {
+    clock.advance(1_001);
+    socket.end();
+  });
+  await send(server.url).outcome;
+  assert.deepEqual(await send(server.url).outcome, reset);
+  assert.equal(server.requests(), 2);
+});
+
+test('after any byte on a connection, its request is not sent again', async () => {
+  const { send } = openHouse();
+  const server = await answersOnce((socket) => socket.end('\r\n'));
   await send(server.url).outcome;
   assert.deepEqual(await send(server.url).outcome, reset);
   assert.equal(server.requests(), 2);

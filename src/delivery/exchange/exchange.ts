@@ -38,6 +38,8 @@ class TimedOut extends Error {
 /** RFC 9110 §15.2: any number may come before the answer. Nobody has use for more; a flood of them is work for nothing. */
 const INFORMATIONAL_ANSWERS = 32;
 const SWITCHING_PROTOCOLS = 101;
+/** A connection that was closed before the request arrived is reset one round trip after the request was written. */
+const REPEAT_WITHIN_MS = 1_000;
 
 type Deps = { connections: Connections; clock: Clock; limits: ExchangeLimits };
 
@@ -54,10 +56,10 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #deadline: NodeJS.Timeout;
   #connection: Connection;
   #isStarted = false;
-  #isAnswered = false;
   #isSecond = false;
   #isOver = false;
   #informational = 0;
+  #startedMs = 0;
   #dialledMs: number | undefined;
   #connectMs: number | null = null;
   #answer: Answer | undefined;
@@ -98,13 +100,10 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onRequestStart(): void {
-    if (this.#dialledMs !== undefined) this.#connectMs = this.#deps.clock.monotonicMs() - this.#dialledMs;
+    this.#startedMs = this.#deps.clock.monotonicMs();
+    if (this.#dialledMs !== undefined) this.#connectMs = this.#startedMs - this.#dialledMs;
     if (this.#request.mayBegin()) this.#isStarted = true;
     else this.abort();
-  }
-
-  onResponseStarted(): void {
-    this.#isAnswered = true;
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
@@ -145,11 +144,13 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   /**
    * A connection that was idle may be closed by the endpoint in the moment in which we write to it. Then nobody failed:
    * the same request is sent once more, and is charged to nobody. The endpoint may have read the first one all the same
-   * and get it twice: at least once is what is promised, and the webhook-id is the same. Once an answer has begun the
-   * endpoint has had the request, and on a new connection it is no race: so it is sent again once.
+   * and get it twice: at least once is what is promised, and the webhook-id is the same. It is no race on a new connection,
+   * after any byte from the endpoint, or later than a second, when the endpoint probably has had the request.
    */
   #mayRepeat(error: Error): boolean {
-    return isReset(error) && this.#connection.hasServed && this.#isStarted && !this.#isAnswered;
+    if (!isReset(error) || !this.#isStarted || !this.#connection.hasServed || this.#connection.hasReceived)
+      return false;
+    return this.#deps.clock.monotonicMs() - this.#startedMs <= REPEAT_WITHIN_MS;
   }
 
   #repeat(): void {

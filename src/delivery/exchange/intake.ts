@@ -37,6 +37,11 @@ export class Intake {
     this.#wireBytes += chunk.length - ofHeads;
   }
 
+  /** Whether anything came since `expect`. */
+  get hasTaken(): boolean {
+    return this.#headsBytes + this.#wireBytes > 0;
+  }
+
   /** So much of what was taken is the answer's body. */
   took(bytes: number): void {
     this.#bodyBytes += bytes;
