@@ -24,6 +24,8 @@ export const findUser = async (sql: Queryable, id: number): Promise<UserRow | un
   return row;
 };
 
+export const hasUsers = async (sql: Queryable): Promise<boolean> => (await sql`select from users limit 1`).length > 0;
+
 export type Credentials = { id: number; email: string; passwordHash: string; isDisabled: boolean };
 
 export const findUserByEmail = async (sql: Queryable, email: string): Promise<Credentials | undefined> => {

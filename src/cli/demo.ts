@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { hasUsers } from '#accounts/queries.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
@@ -139,14 +140,20 @@ const LAST_PORT = 65_535;
 /** Whichever the system gives. */
 const ANY = 0;
 
+/** Undefined where the database has users and `demo.json` is gone: the data stay as they are, and have no demo. */
 export const openDemo = async (deps: {
   config: Config;
   house: House;
   print: (text: string) => void;
-}): Promise<Demo> => {
+}): Promise<Demo | undefined> => {
   const { config, house, print } = deps;
   const path = join(config.dataDir, 'demo.json');
   const known = await findFile(path, house.sql);
+  if (known === undefined && (await hasUsers(house.sql))) {
+    print(`There is no ${path}, and the database has users already: it stays without a demo.`);
+    print('New credentials: halcyon user set-password <e-mail>, halcyon client rotate-secret <client_id>');
+    return undefined;
+  }
   const key = known?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
   const options = { key, headerPrefix: config.naming.webhookHeaderPrefix, print };
   // The first start chooses; afterwards the address stands in the webhook and in the client.

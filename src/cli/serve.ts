@@ -117,8 +117,8 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     );
     // Somebody may have taken the demo apart, and the house stands without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
-    // Beside a database of one's own the standard output is the log's, line by line.
-    const say = demo === undefined ? terminal.warn : terminal.print;
+    // With DATABASE_URL the standard output has lines of the log only.
+    const say = config.database.url === undefined ? terminal.print : terminal.warn;
     say(
       roles.includes('serve')
         ? summary(config, demo, Boolean(terminal.env['HALCYON_DATA']))

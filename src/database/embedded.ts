@@ -12,6 +12,7 @@ import { keptPassword, readPassword } from './password.ts';
 import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
 import { readPidFile, startPostmaster } from './postmaster.ts';
 import { busyServerOn, endPredecessor } from './predecessor.ts';
+import { finishMove, reachableHome } from './relocate.ts';
 
 export type Embedded = {
   address: DatabaseAddress;
@@ -66,7 +67,8 @@ export const findRunning = async (dataDir: string): Promise<DatabaseAddress | un
 export const startEmbedded = async (options: { dataDir: string; durable?: boolean; log?: Log }): Promise<Embedded> => {
   const { dataDir, durable = true, log } = options;
   const found = await findPackage();
-  const { home, account } = await openHome(dataDir, log);
+  await finishMove(dataDir);
+  const { home, account } = await reachableHome(dataDir, await openHome(dataDir, log), log);
   const password = await keptPassword(dataDir);
   const cache = account ? SYSTEM_CACHE : dataDir;
   const binaries = await usableBinaries(found, { account, cache });

@@ -36,14 +36,17 @@ const makeOwned = async (folder: string, account: Account): Promise<void> => {
   if (account) await chown(folder, account.uid, account.gid);
 };
 
+/** The path of a new home in a folder that every account can reach. */
+export const newSystemHome = async (): Promise<string> => {
+  await mkdir(SYSTEM_HOME, { recursive: true });
+  await chmod(SYSTEM_HOME, 0o755);
+  return join(SYSTEM_HOME, randomName());
+};
+
 /** Each step is atomic and yields to another Halcyon that makes the same home at the same moment. */
 const makeHome = async (dataDir: string, path: string, account: Account, log?: Log): Promise<void> => {
   const isInside = await isReachable(dataDir, account);
-  if (!isInside) {
-    await mkdir(SYSTEM_HOME, { recursive: true });
-    await chmod(SYSTEM_HOME, 0o755);
-  }
-  const home = isInside ? `${path}.${randomName()}.tmp` : join(SYSTEM_HOME, randomName());
+  const home = isInside ? `${path}.${randomName()}.tmp` : await newSystemHome();
   await makeOwned(home, account);
   try {
     // Never seen with another owner; the link comes after the folder, so one that leads nowhere means lost data.

@@ -47,7 +47,7 @@ const halcyonsOn = async (directory: string, password: string): Promise<number |
 type Server = { pid: number; startedSeconds: number; directory: string };
 
 /** The server that runs on `data`, if one does. */
-const serverOn = async (data: string): Promise<Server | undefined> => {
+export const serverOn = async (data: string): Promise<Server | undefined> => {
   const [pid, , startedSeconds, , directory = ''] = (await readPidFile(data)) ?? [];
   if (pid === undefined || !(await isServerOf(Number(pid), data))) return undefined;
   return { pid: Number(pid), startedSeconds: Number(startedSeconds), directory };

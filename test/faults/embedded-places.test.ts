@@ -3,7 +3,21 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { chmod, cp, lstat, mkdir, readFile, readlink, rm, stat } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import {
+  chmod,
+  cp,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  symlink,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
@@ -36,6 +50,42 @@ test(
     await rm(home, { recursive: true });
     const third = hold(t, dataDir);
     assert.match((await third.next()).error ?? '', /^DatabaseError: .*postgres leads to a folder that is gone/);
+  },
+);
+
+test('as root, a move to another folder that was interrupted at any moment is finished', asRoot, async (t) => {
+  const dataDir = await temporaryFolder(t);
+  const home = join(dataDir, 'postgres');
+  const first = hold(t, dataDir);
+  await ask((await first.next()).address, 'create table kept as select 7 as n');
+  await first.release();
+  await chmod(dataDir, 0o700);
+  const name = randomBytes(6).toString('hex');
+  const [target, link] = [`/var/lib/halcyon/${name}`, join(dataDir, `postgres.${name}.moved`)];
+  t.after(() => rm(target, { recursive: true, force: true }));
+  const tables = "select tablename from pg_tables where tablename = 'kept'";
+  for (const isMoved of [false, true]) {
+    await symlink(target, link);
+    if (isMoved) await rename(await realpath(home), target);
+    if (isMoved) await rm(home, { force: true });
+    const next = hold(t, dataDir);
+    assert.deepEqual(await ask((await next.next()).address, tables), [{ tablename: 'kept' }]);
+    await next.release();
+    assert.deepEqual((await readdir(dataDir)).toSorted(), ['postgres', 'postgres-password']);
+  }
+});
+
+test(
+  'as root, a database stays where a running server has it, also when its folder is closed meanwhile',
+  asRoot,
+  async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const first = hold(t, dataDir);
+    const { address } = await first.next();
+    await chmod(dataDir, 0o700);
+    assert.match((await hold(t, dataDir).next()).error ?? '', /Another Halcyon is running/);
+    assert.deepEqual(await ask(address, 'select 1 as n'), [{ n: 1 }]);
+    assert.ok((await lstat(join(dataDir, 'postgres'))).isDirectory());
   },
 );
 

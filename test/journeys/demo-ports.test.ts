@@ -30,6 +30,7 @@ test('the receiver leaves METRICS_PORT alone, on the first start and where an ea
       house: { ...house, close: async () => {} },
       print: (text) => void said.push(text),
     });
+    assert.ok(demo);
     t.after(() => demo.stop());
     return { demo, at: Number(new URL(demo.file.receiver.url).port) };
   };

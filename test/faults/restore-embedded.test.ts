@@ -1,0 +1,157 @@
+/**
+ * The embedded database after a restore and after an upgrade, as docs/operating.md describes them, up to the first event that is
+ * published on the new server and arrives.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { chmod, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
+import { runCommand } from '../setup/command.ts';
+import { endings } from '../setup/endings.ts';
+import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
+import { startProgram, type Program } from '../setup/fleet/program.ts';
+import { isRoot } from '../setup/holder.ts';
+import { placeForHouse, startHouse, type House, type HousePlace } from '../setup/house.ts';
+import { until } from '../setup/until.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+/** A migration that changed tables of deliveries. */
+const MIGRATION = 'migrations/0005-delivery-engine.sql';
+
+const ends = endings();
+const manual = await readFile(join(ROOT, 'docs/operating.md'), 'utf8');
+
+/** The commands of the manual that put a copy into a new folder, without the one that starts the server there. */
+const unpacking = (): string => {
+  const [, section = ''] = /^## Back up and restore\n([^]*?)^## /m.exec(manual) ?? [];
+  const [, block = ''] = /```sh\n([^`]*tar -xpf[^`]*)```/.exec(section) ?? [];
+  const lines = block.trim().split('\n');
+  assert.match(lines.pop() ?? '', /^HALCYON_DATA=restored npm start$/);
+  return lines.join('\n');
+};
+
+const serve = async ({ env }: HousePlace, root = ROOT): Promise<Program> => {
+  const program = await startProgram({ root, args: ['serve'], env, ready: 'is ready.' });
+  ends.after(async () => void (await program.end('SIGKILL')));
+  return program;
+};
+
+const publish = async (t: TestContext, { env }: HousePlace, id: number, args: string[] = []): Promise<void> => {
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-published-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'events.jsonl');
+  await writeFile(file, `${JSON.stringify({ event: 'transaction/created', resource: { id } })}\n`);
+  const { code, err } = await runCommand(['publish', file, ...args], env);
+  assert.equal(code, 0, err);
+};
+
+/** The demo's receiver, which the server runs, prints what arrives. */
+const arrives = async (program: Program): Promise<void> => {
+  await until(
+    async () => program.said(),
+    (said) => said.includes('← transaction/created'),
+  );
+  assert.match(program.said(), /← transaction\/created .* signature verified/);
+};
+
+const stopped = async (t: TestContext): Promise<{ place: HousePlace; house: House }> => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const house = await startHouse(place);
+  assert.equal(await house.end('SIGTERM'), 0);
+  return { place, house };
+};
+
+/** A copy of a stopped database, put back as the manual says below a folder with this mode. */
+const restored = async (t: TestContext, mode: number): Promise<HousePlace> => {
+  const { place } = await stopped(t);
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-restored-'));
+  await chmod(folder, mode);
+  const copied = await runCommand(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
+  assert.equal(copied.code, 0, copied.err);
+  assert.equal((JSON.parse(copied.out) as { kind: string }).kind, 'copy');
+  const commands = unpacking().replaceAll('.halcyon/', `${place.dataDir}/`);
+  await promisify(execFile)('/bin/bash', ['-ec', commands], { cwd: folder });
+  const dataDir = join(folder, 'restored');
+  const other = await placeForHouse({ ...place.env, HALCYON_DATA: dataDir });
+  t.after(async () => {
+    await other.remove();
+    const home = await realpath(join(dataDir, 'postgres')).catch(() => dataDir);
+    await rm(home, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true });
+  });
+  return { ...other, dataDir };
+};
+
+test('a copy that is put back as the manual says starts, and its first event arrives', async (t) => {
+  const place = await restored(t, 0o755);
+  const server = await serve(place);
+  await publish(t, place, 1_001);
+  await arrives(server);
+  assert.equal(await server.end('SIGTERM'), 0);
+});
+
+test(
+  'a copy that root puts back below a folder that only root may enter starts, each time, with what is in it',
+  { skip: !isRoot && 'only root runs the database as another user' },
+  async (t) => {
+    const place = await restored(t, 0o700);
+    for (const id of [1_001, 1_002]) {
+      const server = await serve(place);
+      await publish(t, place, id);
+      await arrives(server);
+      assert.equal(await server.end('SIGTERM'), 0);
+    }
+  },
+);
+
+test('without demo.json a database with users starts, and new credentials are made on demand', async (t) => {
+  const { place, house } = await stopped(t);
+  await rm(join(place.dataDir, 'demo.json'));
+  const got: string[] = [];
+  const receiver = createServer((request, response) => {
+    got.push(String(request.headers['service-webhook-event']));
+    request.resume().once('end', () => response.writeHead(204).end());
+  }).listen(Number(new URL(house.demo.receiver.url).port), '127.0.0.1');
+  await once(receiver, 'listening');
+  t.after(() => receiver.closeAllConnections());
+  t.after(() => receiver.close());
+  const server = await serve(place);
+  assert.match(server.said(), /demo\.json/);
+  const made = await runCommand(['client', 'create', '--name', 'Platform', '--trusted', '--json'], place.env);
+  assert.equal(made.code, 0, made.err);
+  const file = join(place.dataDir, 'platform.json');
+  await writeFile(file, made.out, { mode: 0o600 });
+  await publish(t, place, 1_001, ['--store', String(house.demo.store_id), '--client-secret-file', file]);
+  await until(
+    async () => got.length,
+    (count) => count > 0,
+  );
+  assert.deepEqual(got, ['transaction/created']);
+  const password = await runCommand(['user', 'set-password', house.demo.user.email, '--json'], place.env);
+  assert.equal(password.code, 0, password.err);
+  assert.equal(await server.end('SIGTERM'), 0);
+});
+
+const before = await commitBefore(MIGRATION);
+const skip = before === undefined ? `the history is not here: no commit before ${MIGRATION}` : false;
+
+test('the data of an older version start under this one, and their first event arrives', { skip }, async (t) => {
+  const root = await treeAt(before ?? '', ends);
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const old = await serve(place, root);
+  assert.equal(await old.end('SIGTERM'), 0);
+  const migrated = await runCommand(['migrate', '--json'], place.env);
+  assert.equal(migrated.code, 0, migrated.err);
+  assert.notDeepEqual((JSON.parse(migrated.out) as { applied: string[] }).applied, []);
+  const server = await serve(place);
+  await publish(t, place, 1_001);
+  await arrives(server);
+  assert.equal(await server.end('SIGTERM'), 0);
+});
