@@ -34,11 +34,11 @@ export const openObserving = async ({
   sql,
   clock,
 }: Pick<AppDeps, 'config' | 'sql' | 'clock'>): Promise<Observing> => {
-  const { host, metricsPort: port } = config;
+  const { host, metricsPort: port, database, dataDir } = config;
   const registry = new Registry();
   const checks: Check[] = [await databaseOf({ sql, clock })];
   const health = createHealth(checks);
-  observeDatabase(registry, { sql, clock });
+  observeDatabase(registry, { sql, clock, dataDir: database.url === undefined ? dataDir : undefined });
   const metrics = {
     engine: createEngineMetrics(registry),
     publishing: createPublishMetrics(registry),

@@ -79,7 +79,7 @@ export const openPublishing = (deps: {
     onCommitted,
     // Whether the batch was committed is unknown: what it left, if anything, is found in the table.
     onUnknown: (error) => {
-      log.warn({ reason: String(error) }, 'the result of a commit is unknown');
+      log.warn({ err: error }, 'the result of a commit is unknown');
       worker?.rediscover();
     },
   });

@@ -11,7 +11,7 @@ import { openHome } from './home.ts';
 import { keptPassword, readPassword } from './password.ts';
 import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
 import { readPidFile, startPostmaster } from './postmaster.ts';
-import { busyServerOn, endPredecessor } from './predecessor.ts';
+import { busyServerOn, endPredecessor, serverOn } from './predecessor.ts';
 import { finishMove, reachableHome } from './relocate.ts';
 
 export type Embedded = {
@@ -57,6 +57,12 @@ export const findRunning = async (dataDir: string): Promise<DatabaseAddress | un
   if (password === undefined || data === undefined) return undefined;
   const directory = await busyServerOn(data, password);
   return directory === undefined ? undefined : { kind: 'socket', directory, user: OWNER, password, database: OWNER };
+};
+
+/** The number of the server process that runs on `dataDir`, also while it takes no connections; undefined where none runs. */
+export const findServer = async (dataDir: string): Promise<number | undefined> => {
+  const data = await realpath(join(dataDir, 'postgres', 'data')).catch(() => undefined);
+  return data === undefined ? undefined : (await serverOn(data))?.pid;
 };
 
 /**

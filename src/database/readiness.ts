@@ -3,20 +3,44 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#kernel/clock.ts';
 import type { Check } from '#kernel/health.ts';
 import { versionsOf } from './migrate.ts';
-import type { Sql } from './pool.ts';
+import { transaction, type Sql } from './pool.ts';
+import { isDiskFull } from './unavailable.ts';
+import { useOf } from './use.ts';
 
 const ANSWER_MS = 1_000;
 /** One statement for all that ask meanwhile: whoever may ask for free must not make work by it. */
 const KEPT_MS = 1_000;
 
+/** 3 MB, written to a temporary file of the server. A read-only statement, which changes no table and writes no WAL. */
+const SPILLED_ROWS = 100_000;
+
 type Missing = Awaited<ReturnType<Check>>;
 
+/** Returns a function that fails while the disk of the database is full; it asks after a statement was refused for that. */
+const createSpaceCheck = (sql: Sql): (() => Promise<void>) => {
+  let checked = 0;
+  return async () => {
+    const { refusedForSpace } = useOf(sql);
+    if (refusedForSpace === checked) return;
+    await transaction(
+      sql,
+      async (tx) => {
+        await tx`select set_config('work_mem', '64kB', true)`;
+        await tx`select count(*) from generate_series(1, ${SPILLED_ROWS}::int)`;
+      },
+      'read only',
+    );
+    checked = refusedForSpace;
+  };
+};
+
 /**
- * `database`: no answer within a second, be it that the server is away or that every connection is taken. `migrations`:
+ * `disk`: a statement was refused because the disk of the database is full, and there is no room yet. `database`: no answer within a second, be it that the server is away or that every connection is taken. `migrations`:
  * one that stands in the folder was not applied; those of newer code are no fault, as while one version replaces another.
  */
 export const createDatabaseCheck = async (deps: { sql: Sql; clock: Clock; migrations: string }): Promise<Check> => {
   const { sql, clock } = deps;
+  const checkSpace = createSpaceCheck(sql);
   const wanted = await versionsOf(deps.migrations);
   let asked: Promise<Missing> | undefined;
   let known: { missing: Missing; untilMs: number } | undefined;
@@ -25,9 +49,11 @@ export const createDatabaseCheck = async (deps: { sql: Sql; clock: Clock; migrat
     try {
       const rows = await sql<{ version: number }[]>`select version from schema_migration`;
       const applied = new Set(rows.map(({ version }) => version));
-      return wanted.every((version) => applied.has(version)) ? undefined : 'migrations';
-    } catch {
-      return 'database';
+      if (!wanted.every((version) => applied.has(version))) return 'migrations';
+      await checkSpace();
+      return undefined;
+    } catch (error) {
+      return isDiskFull(error) ? 'disk' : 'database';
     }
   };
   // A statement that hangs is the only one: those who ask meanwhile wait for it, each no longer than the time-out.

@@ -52,8 +52,14 @@ export const isUnavailable = (error: unknown): boolean => {
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
 };
 
+/** Returns whether PostgreSQL refused a statement because its disk is full. */
+export const isDiskFull = (error: unknown): boolean =>
+  error instanceof Error && (error as NodeJS.ErrnoException).code === '53100';
+
 /** Returns what a caller is answered with 503 where the database is the reason, and undefined otherwise. */
 export const whyUnavailable = (error: unknown): string | undefined => {
+  if (isDiskFull(error))
+    return 'The disk of the database is full (53100): nothing can be written until there is room; try again then';
   if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
   if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
   if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';

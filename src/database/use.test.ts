@@ -12,7 +12,7 @@ test('statements, transactions and reserved connections are counted while they l
   t.after(() => sql.end({ timeout: 0 }));
   const { promise: release, resolve } = Promise.withResolvers<void>();
   const use = () => useOf(sql);
-  assert.deepEqual(use(), { connections: 2, busy: 0, waiting: 0 });
+  assert.deepEqual(use(), { connections: 2, busy: 0, waiting: 0, refusedForSpace: 0 });
 
   const held = transaction(sql, async (tx) => {
     await tx`select 1`;
@@ -36,7 +36,7 @@ test('statements, transactions and reserved connections are counted while they l
   resolve();
   reserved.release();
   await Promise.all([held, waiting]);
-  assert.deepEqual(use(), { connections: 2, busy: 0, waiting: 0 });
+  assert.deepEqual(use(), { connections: 2, busy: 0, waiting: 0, refusedForSpace: 0 });
 });
 
 test('what fails is counted no longer either', async (t) => {
@@ -50,5 +50,5 @@ test('what fails is counted no longer either', async (t) => {
     }),
     RangeError,
   );
-  assert.deepEqual(useOf(sql), { connections: 1, busy: 0, waiting: 0 });
+  assert.deepEqual(useOf(sql), { connections: 1, busy: 0, waiting: 0, refusedForSpace: 0 });
 });

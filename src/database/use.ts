@@ -4,9 +4,13 @@
  */
 import type postgres from 'postgres';
 import type { Sql, Tx } from './pool.ts';
+import { isDiskFull } from './unavailable.ts';
 
-/** `busy` connections run a statement or belong to a transaction; `waiting` statements and transactions have none yet. */
-export type PoolUse = { connections: number; busy: number; waiting: number };
+/**
+ * `busy` connections run a statement or belong to a transaction; `waiting` statements and transactions have none yet.
+ * `refusedForSpace` counts those that were refused because the disk is full.
+ */
+export type PoolUse = { connections: number; busy: number; waiting: number; refusedForSpace: number };
 
 /** What of the driver's statement is looked at: it goes to `handler` when it is first awaited, and is `active` while it runs. */
 type Statement = {
@@ -23,6 +27,10 @@ const createTally = (connections: number) => {
   const statements = new Set<Statement>();
   let held = 0;
   let wanted = 0;
+  let refusedForSpace = 0;
+  const failed = (error: unknown): void => {
+    if (isDiskFull(error)) refusedForSpace += 1;
+  };
   /** A fragment of another statement is never handled, and so never counted. */
   const watch = (statement: Statement): void => {
     const { handler, resolve, reject } = statement;
@@ -37,6 +45,7 @@ const createTally = (connections: number) => {
     };
     statement.reject = (error) => {
       statements.delete(statement);
+      failed(error);
       reject(error);
     };
   };
@@ -59,9 +68,9 @@ const createTally = (connections: number) => {
   const read = (): PoolUse => {
     let active = 0;
     for (const statement of statements) if (statement.active) active += 1;
-    return { connections, busy: held + active, waiting: wanted + statements.size - active };
+    return { connections, busy: held + active, waiting: wanted + statements.size - active, refusedForSpace };
   };
-  return { watch, hold, read };
+  return { watch, hold, failed, read };
 };
 
 /** The pool with its use counted; transactions and reserved connections are what they are without. */
@@ -75,6 +84,9 @@ export const counted = (sql: Sql, connections: number): Sql => {
         holding.begin();
         return body(tx);
       });
+    } catch (error) {
+      tally.failed(error);
+      throw error;
     } finally {
       holding.end();
     }
@@ -109,5 +121,5 @@ export const counted = (sql: Sql, connections: number): Sql => {
 /** How busy a pool of `openPool` is at this moment. */
 export const useOf = (sql: Sql): PoolUse => {
   const read = Reflect.get(sql, USE) as (() => PoolUse) | undefined;
-  return read?.() ?? { connections: 0, busy: 0, waiting: 0 };
+  return read?.() ?? { connections: 0, busy: 0, waiting: 0, refusedForSpace: 0 };
 };

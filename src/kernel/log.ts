@@ -1,4 +1,4 @@
-import { pino, stdSerializers, type DestinationStream, type Logger } from 'pino';
+import { pino, stdSerializers, type DestinationStream, type Logger, type LoggerOptions } from 'pino';
 
 export type Log = Logger;
 
@@ -22,13 +22,50 @@ const errorForLog = (error: Error): object => {
   };
 };
 
+/** SQLSTATE disk_full. */
+const DISK_FULL = '53100';
+const DISK_FULL_EVERY_MS = 60_000;
+
+const isDiskFull = (error: unknown): boolean => {
+  for (let at = error; at instanceof Error; at = at.cause)
+    if ((at as { code?: unknown }).code === DISK_FULL) return true;
+  return false;
+};
+
+/**
+ * Passes one line in a minute of those whose error is a full disk: each request and each batch has the same reason, and the
+ * log may be on the same disk. `repeated` is the number of lines that were left out since the last one.
+ */
+const createDiskFullLimit = (nowMs: () => number) => {
+  let nextMs = -Infinity;
+  let repeated = 0;
+  return (about: object): object | undefined => {
+    if (nowMs() < nextMs) {
+      repeated += 1;
+      return undefined;
+    }
+    nextMs = nowMs() + DISK_FULL_EVERY_MS;
+    const line = repeated === 0 ? about : { ...about, repeated };
+    repeated = 0;
+    return line;
+  };
+};
+
 /** One JSON line an entry, on standard output where no other place is named; `level` is pino's, `silent` switches it off. */
-export const createLog = (level: string, to?: DestinationStream): Log => {
-  const options = {
+export const createLog = (level: string, to?: DestinationStream, nowMs = () => performance.now()): Log => {
+  const limitDiskFull = createDiskFullLimit(nowMs);
+  const options: LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     serializers: { err: errorForLog },
+    hooks: {
+      logMethod([about, ...rest], method) {
+        const isLimited = typeof about === 'object' && about !== null && isDiskFull((about as { err?: unknown }).err);
+        const line = isLimited ? limitDiskFull(about) : about;
+        if (line !== undefined) method.apply(this, [line as never, ...rest]);
+      },
+    },
     // A second lock on the door: the code does not log these, and if it ever does, they do not come out.
     redact: {
       paths: ['*.authorization', '*.cookie', '*.password', '*.client_secret', '*.encryption_key'],

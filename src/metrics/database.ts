@@ -1,7 +1,8 @@
 /** What a process knows of its database: its connections, and the transactions that are open. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import { readTransactionAges } from '#database/activity.ts';
+import { readFreeSpace } from '#database/free-space.ts';
 import { readUsedNumbers } from '#database/numbers.ts';
 import type { Sql } from '#database/pool.ts';
 import { useOf } from '#database/use.ts';
@@ -33,7 +34,11 @@ const createKept = <T>(read: () => Promise<T>, clock: Clock): (() => Promise<T |
   };
 };
 
-export const observeDatabase = (registry: Registry, { sql, clock }: { sql: Sql; clock: Clock }): void => {
+/** `dataDir`: the folder of the embedded database; undefined where there is none. */
+export const observeDatabase = (
+  registry: Registry,
+  { sql, clock, dataDir }: { sql: Sql; clock: Clock; dataDir: string | undefined },
+): void => {
   const registers = [registry];
   const gauge = (name: string, help: string, read: () => number) =>
     registry.registerMetric(
@@ -59,6 +64,30 @@ export const observeDatabase = (registry: Registry, { sql, clock }: { sql: Sql; 
   );
   const ages = createKept(() => readTransactionAges(sql), clock);
   const usedNumbers = createKept(() => readUsedNumbers(sql, dayOf(clock.now())), clock);
+  registry.registerMetric(
+    new Counter({
+      name: 'halcyon_database_disk_full_total',
+      help: 'Statements that PostgreSQL refused because its disk is full',
+      registers,
+      collect() {
+        this.reset();
+        this.inc(useOf(sql).refusedForSpace);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'halcyon_disk_free_bytes',
+      help: 'Free bytes on the fullest disk of the embedded database',
+      registers,
+      async collect() {
+        this.reset();
+        const space = dataDir === undefined ? undefined : await readFreeSpace(dataDir).catch(() => undefined);
+        if (space === undefined) this.remove();
+        else this.set(space.freeBytes);
+      },
+    }),
+  );
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_database_oldest_transaction_seconds',

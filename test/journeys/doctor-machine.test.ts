@@ -34,7 +34,8 @@ test('a disk without room, and name servers that are silent', async () => {
   demandFinding(await checkDisk(tmpdir(), { warn: 0, fail: 0 }), /^ok .* GiB free/);
   demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: 0 }), /^warn .* GiB free/);
   demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: Infinity }), /^fail .* GiB free/);
-  demandFinding(await checkDisk('/nowhere/at/all'), /^fail .* cannot be looked at \(ENOENT\)/);
+  demandFinding(await checkDisk('/nowhere/at/all', { warn: 0, fail: 0 }), /^ok .* free in \/$/);
+  demandFinding(await checkDisk(`/${'x'.repeat(300)}`), /^fail .* cannot be looked at \(ENAMETOOLONG\)/);
   assert.deepEqual(await checkFolder(`${tmpdir()}/to/be/made`), []);
   demandFinding(await checkFolder('/dev/null/x'), /^fail \/dev\/null\/x .*ENOTDIR/);
   const server = await startNameServer();

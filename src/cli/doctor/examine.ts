@@ -120,11 +120,11 @@ export const examine = async (given: {
   tell(findings);
   if (config === undefined) return all;
   const { database, dataDir } = config;
+  if (database.url === undefined) tell(await made('disk', () => checkDisk(dataDir)));
   const address =
     database.url === undefined ? await lookAtFolder(dataDir) : ({ kind: 'url', url: database.url } as const);
   if (Array.isArray(address)) tell(address);
   else {
-    if (database.url === undefined) tell(await made('disk', () => checkDisk(dataDir)));
     await examineDatabase(openPlace(config, clock, address), tell);
   }
   tell(await made('names', () => checkNames()));

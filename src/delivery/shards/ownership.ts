@@ -112,7 +112,7 @@ export class Ownership implements Running {
       this.handedBack = held.length;
       await this.#line.ask((sql) => removeWorkers(sql, [settings.workerId]));
     } catch (error) {
-      log.warn({ reason: String(error) }, 'the shards could not be handed back; they are free when the lease ends');
+      log.warn({ err: error }, 'the shards could not be handed back; they are free when the lease ends');
     }
     await Promise.all([this.#heartbeat.stop(), this.#line.stop()]);
   }

@@ -115,8 +115,7 @@ export class Tally implements Running {
         const isLost = isRefused(error);
         if (isLost) log.error({ err: error, rows: rows.length }, 'hours of webhooks are given up');
         else {
-          if (!this.#isFailing)
-            log.warn({ reason: String(error) }, 'hours of webhooks could not be added; it is tried again');
+          if (!this.#isFailing) log.warn({ err: error }, 'hours of webhooks could not be added; it is tried again');
           this.#isFailing = true;
           return this.#keep(waiting);
         }

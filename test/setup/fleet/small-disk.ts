@@ -1,10 +1,9 @@
 /** A disk that is soon full: a tmpfs of its own for the tables of a server, and a file on it that takes what is free. */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { cp, mkdir, open, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Endings } from '../endings.ts';
-import { NOBODY } from '../holder.ts';
 
 const run = promisify(execFile);
 const PAGE_BYTES = 4_096;
@@ -39,7 +38,8 @@ export const moveToSmallDisk = async (data: string, megabytes: number, ends: End
   ends.after(() => run('umount', ['--lazy', tables]).then(() => {}));
   await cp(before, tables, { recursive: true, preserveTimestamps: true });
   await rm(before, { recursive: true });
-  await run('chown', ['-R', `${NOBODY.uid}:${NOBODY.gid}`, tables]);
+  const { uid, gid } = await stat(data);
+  await run('chown', ['-R', `${uid}:${gid}`, tables]);
   const filler = join(tables, 'filler');
   return {
     fill: async () => {

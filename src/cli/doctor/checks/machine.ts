@@ -1,7 +1,8 @@
 /** The machine that the processes run on. */
 import { Resolver } from 'node:dns/promises';
-import { access, constants, stat, statfs } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { readFreeSpace } from '#database/free-space.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
 /** TypeScript is run as it stands, without a flag, from here on. */
@@ -24,15 +25,14 @@ const GIB = 1024 ** 3;
 /** `warn` and `fail` below so many bytes. */
 const FREE_BYTES = { warn: 2 * GIB, fail: GIB / 4 };
 
-/** Where the embedded database is; another's disk is not to be seen from here. */
 export const checkDisk = async (folder: string, freeBytes = FREE_BYTES): Promise<Finding[]> => {
-  const found = await statfs(folder).catch((error: NodeJS.ErrnoException) => error);
+  const found = await readFreeSpace(folder).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error)
     return [
       fail('disk', `${folder} cannot be looked at (${found.code})`, 'See who owns it; HALCYON_DATA names another'),
     ];
-  const free = found.bavail * found.bsize;
-  const told = `${(free / GIB).toFixed(1)} GiB free in ${folder}`;
+  const { freeBytes: free } = found;
+  const told = `${(free / GIB).toFixed(1)} GiB free in ${found.folder}`;
   const advice =
     'Make room: where the disk is full, nothing is accepted any more. RETENTION_DAYS says how long events are kept';
   if (free < freeBytes.fail) return [fail('disk', told, advice)];

@@ -1,0 +1,113 @@
+/** What an operator sees of an embedded database whose disk is full, and of one that refuses sessions. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Finding } from '../../src/cli/doctor/finding.ts';
+import { runCommand } from '../setup/command.ts';
+import { endings } from '../setup/endings.ts';
+import { scrape } from '../setup/exposition.ts';
+import { freePort } from '../setup/free-port.ts';
+import { isRoot, postmasterOf } from '../setup/holder.ts';
+import { moveToSmallDisk } from '../setup/fleet/small-disk.ts';
+import { placeForHouse, startHouse, type House, type HousePlace } from '../setup/house.ts';
+import { until } from '../setup/until.ts';
+
+const DISK_MB = 128;
+/** Requests that are refused, one after the other: without a limit each has lines in the log. */
+const REFUSED = 100;
+const BODY = 'x'.repeat(100_000);
+
+const ends = endings();
+
+const prepare = async (): Promise<HousePlace> => {
+  const place = await placeForHouse({ METRICS_PORT: String(await freePort()), LOG_LEVEL: 'info' });
+  ends.after(() => place.remove());
+  return place;
+};
+
+const doctor = async (place: HousePlace): Promise<{ code: number | null; disk: Finding | undefined }> => {
+  const { code, out } = await runCommand(['doctor', '--json'], place.env);
+  const { findings } = JSON.parse(out) as { findings: Finding[] };
+  return { code, disk: findings.find(({ check }) => check === 'disk') };
+};
+
+const publisher = async ({ demo }: House): Promise<(id: number) => Promise<{ status: number; text: string }>> => {
+  const form = { grant_type: 'client_credentials', scope: 'platform', ...demo.platform };
+  const answer = await fetch(`${demo.auth_url}/token`, { method: 'POST', body: new URLSearchParams(form) });
+  const { access_token: token } = (await answer.json()) as { access_token: string };
+  const headers = {
+    'SERVICE-API-VERSION': '1',
+    Authorization: `Bearer ${token}`,
+    'Content-Type': 'application/json',
+  };
+  return async (id) => {
+    const body = JSON.stringify({ event: 'transaction/created', resource: { id, note: `${id}${BODY}` } });
+    const address = `${demo.base_url}/stores/${demo.store_id}/events`;
+    const response = await fetch(address, { method: 'POST', headers, body });
+    return { status: response.status, text: await response.text() };
+  };
+};
+
+const skip = isRoot ? false : 'only root mounts a disk';
+
+test(
+  'a full disk is seen by clients, health, metrics, log and doctor, and gone when there is room',
+  { skip },
+  async () => {
+    const place = await prepare();
+    await (await startHouse(place)).end('SIGTERM');
+    const disk = await moveToSmallDisk(join(place.dataDir, 'postgres/data'), DISK_MB, ends);
+    const house = await startHouse(place);
+    ends.after(async () => void (await house.end('SIGKILL')));
+    const [{ base_url: at }, metrics] = [house.demo, `http://127.0.0.1:${place.env['METRICS_PORT']}`];
+    const publish = await publisher(house);
+    const ready = async (): Promise<string> => (await fetch(`${at}/health/ready`)).text();
+    assert.equal((await publish(1)).status, 201);
+    assert.equal((await scrape(metrics)).value('halcyon_database_disk_full_total'), 0);
+
+    await disk.fill();
+    let id = 2;
+    const refused = await until(
+      () => publish((id += 1)),
+      ({ status }) => status !== 201,
+    );
+    assert.equal(refused.status, 503);
+    assert.match(refused.text, /53100/);
+    await until(ready, (text) => text === '{"status":"unready","missing":["disk"]}');
+    for (let count = 1; count < REFUSED; count += 1) assert.equal((await publish((id += 1))).status, 503);
+    const seen = await scrape(metrics);
+    assert.ok((seen.value('halcyon_database_disk_full_total') ?? 0) > 0);
+    assert.ok((seen.value('halcyon_disk_free_bytes') ?? Infinity) < 1_000_000);
+    const running = await doctor(place);
+    assert.deepEqual([running.code, running.disk?.state], [1, 'fail'], running.disk?.message ?? '');
+
+    await disk.free();
+    await until(ready, (text) => text === '{"status":"ready"}');
+    assert.equal((await publish((id += 1))).status, 201);
+    await disk.fill();
+    assert.equal(await house.end('SIGTERM'), 0);
+    const lines = house.output().split('\n');
+    const minutes = 1 + Math.ceil(process.uptime() / 60);
+    const about = lines.filter((line) => /53100|No space left/.test(line));
+    assert.ok(about.length > 0 && about.length <= minutes, `${about.length} lines:\n${about.slice(0, 3).join('\n')}`);
+    const stopped = await doctor(place);
+    assert.deepEqual([stopped.code, stopped.disk?.state], [1, 'fail'], stopped.disk?.message ?? '');
+    await disk.free();
+  },
+);
+
+test('a server that refuses sessions is running: backup does not copy its folder', async () => {
+  const place = await prepare();
+  const house = await startHouse(place);
+  ends.after(async () => void (await house.end('SIGTERM')));
+  // A smart shutdown: sessions that are open go on, and new ones are refused.
+  process.kill(await postmasterOf(place.dataDir), 'SIGTERM');
+  const folder = await mkdtemp(join(tmpdir(), 'halcyon-backup-'));
+  ends.after(() => rm(folder, { recursive: true }));
+  const { code, err } = await runCommand(['backup', '--to', join(folder, 'halcyon.tar')], place.env);
+  assert.equal(code, 1, err);
+  assert.match(err, /process \d+/);
+  assert.deepEqual(await readdir(folder), []);
+});
