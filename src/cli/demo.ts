@@ -9,6 +9,7 @@ import { hasUsers } from '#accounts/queries.ts';
 import { createPasswords } from '#accounts/passwords.ts';
 import { createUser } from '#accounts/users.ts';
 import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
+import { unreadable } from '#database/home.ts';
 import { transaction, type Sql, type Tx } from '#database/pool.ts';
 import type { Running } from '#kernel/lifecycle.ts';
 import { createClient } from '#oauth/clients/clients.ts';
@@ -50,7 +51,7 @@ const read = async (path: string): Promise<DemoFile | undefined> => {
     return JSON.parse(await readFile(path, 'utf8')) as DemoFile;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
+    throw unreadable(path, error, 'Bring back the file that was there, or move it away to start without a demo');
   }
 };
 

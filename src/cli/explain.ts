@@ -76,8 +76,9 @@ const endOf = (error: unknown): End & { isOurs?: true } => {
   if (error instanceof CommanderError) return { exitCode: EXIT.usage, code: 'usage', message: error.message };
   if (error instanceof ConfigError) return { exitCode: EXIT.failed, code: 'configuration', message: error.message };
   if (error instanceof DatabaseError) {
-    if (isUnavailable(error.cause)) return { exitCode: EXIT.unreachable, code: 'unreachable', message: error.message };
     const advice = error instanceof UnusableError ? undefined : refusalOf(error.cause);
+    if (advice === undefined && isUnavailable(error.cause))
+      return { exitCode: EXIT.unreachable, code: 'unreachable', message: error.message };
     const message = advice === undefined ? error.message : `${error.message}; ${advice}`;
     return { exitCode: EXIT.failed, code: 'database', message };
   }

@@ -9,6 +9,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { link, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { unreadable } from '#database/home.ts';
 import { DatabaseError } from '#database/pool.ts';
 import type { Keys } from '#kernel/keys.ts';
 import { UserError } from './explain.ts';
@@ -33,7 +34,10 @@ const present = (error: NodeJS.ErrnoException): void => {
 
 /** Undefined where there is no such file. */
 const readKey = async (path: string): Promise<Buffer | undefined> => {
-  const text = await readFile(path, 'utf8').catch(absent);
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw unreadable(path, error, 'Bring back the key that was there');
+    return undefined;
+  });
   if (text === undefined) return undefined;
   const key = Buffer.from(text.trim(), 'hex');
   if (key.length === KEY_BYTES) return key;

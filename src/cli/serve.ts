@@ -6,8 +6,11 @@ import { createLog, type Log } from '#kernel/log.ts';
 import { provideCommandLineClient } from '#oauth/clients/command-line.ts';
 import { startApp, type Role } from '#app.ts';
 import { VERSION } from '#version.ts';
-import { readConfig, type Config } from '#config.ts';
+import type { Config } from '#config.ts';
+import { ConfigError } from '#env.ts';
 import { openDemo, type Demo } from './demo.ts';
+import { checkSettings } from './doctor/checks/settings.ts';
+import type { Finding } from './doctor/finding.ts';
 import { UserError } from './explain.ts';
 import { openHouse, type House } from './house.ts';
 import { adviceOnPort } from './port.ts';
@@ -41,6 +44,19 @@ const withDemoDefaults = (config: Config): Config => {
   const { allowedNetworks } = config.delivery;
   if (config.database.url !== undefined || allowedNetworks.length > 0) return config;
   return { ...config, delivery: { ...config.delivery, allowedNetworks: LOOPBACK } };
+};
+
+/** Throws a `ConfigError` that names every setting that cannot be used; warns of names that look like a setting and are none. */
+const readSettings = ({ env, cwd, warn }: Terminal): Config => {
+  const { config, findings } = checkSettings(env, cwd);
+  const foundAs = (state: Finding['state']) => findings.filter((one) => one.state === state);
+  for (const { message, advice } of foundAs('warn')) warn(`halcyon: ${message}. ${advice}`);
+  if (config !== undefined) return config;
+  throw new ConfigError(
+    foundAs('fail')
+      .map(({ message }) => message)
+      .join('; '),
+  );
 };
 
 const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): string => {
@@ -84,7 +100,7 @@ const untilOver = async (
 };
 
 export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> => {
-  const config = withDemoDefaults(readConfig(terminal.env, terminal.cwd));
+  const config = withDemoDefaults(readSettings(terminal));
   if (config.database.url === undefined && !roles.includes('serve')) {
     throw new UserError(
       'A process that only delivers shares a database with others: set DATABASE_URL and HALCYON_SECRET_KEY',

@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process';
 import { chown, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Home } from './home.ts';
+import { programFailed, type Home } from './home.ts';
 import { DatabaseError } from './pool.ts';
 
 /** The name of the superuser and of the one database. */
@@ -44,7 +44,12 @@ export const openCluster = async (
 ): Promise<string> => {
   await sweep(home);
   const data = join(home, 'data');
-  if (await stat(data).catch(() => undefined)) return data;
+  if (await stat(data).catch(() => undefined)) {
+    if (await stat(join(data, 'PG_VERSION')).catch(() => undefined)) return data;
+    throw new DatabaseError(
+      `${data} is no database of PostgreSQL: move it away, or set HALCYON_DATA to another folder`,
+    );
+  }
   const scratch = await mkdtemp(join(home, `new.${process.pid}.`));
   const passwordFile = join(scratch, 'password');
   await writeFile(passwordFile, options.password, { mode: 0o600 });
@@ -59,7 +64,7 @@ export const openCluster = async (
   } catch (cause) {
     if (await stat(data).catch(() => undefined)) return data; // another Halcyon was faster
     const { stderr, message } = cause as Error & { stderr?: string };
-    throw new DatabaseError(`PostgreSQL cannot be initialised in ${home}: ${(stderr || message).trim()}`, { cause });
+    throw programFailed(`PostgreSQL cannot be initialised in ${home}`, stderr || message);
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }

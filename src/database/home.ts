@@ -3,7 +3,7 @@
  */
 import { chmod, chown, lstat, mkdir, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Log } from '#kernel/log.ts';
 import { isReachable, type Account } from './binaries.ts';
 import { DatabaseError, UnusableError } from './pool.ts';
@@ -19,16 +19,44 @@ const randomName = (): string => randomBytes(6).toString('hex');
 export const has = (error: unknown, ...codes: string[]): boolean =>
   codes.includes((error as NodeJS.ErrnoException).code ?? '');
 
+/** An error with the output of a program of PostgreSQL in one line; `cause` is what the output says that an operator can mend. */
+export const programFailed = (what: string, output: string): DatabaseError => {
+  const code = /No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes/.test(output)
+    ? 'ENOSPC'
+    : undefined;
+  const text = output.trim().replaceAll(/\s*\n\s*/g, '; ');
+  return new DatabaseError(`${what}: ${text}`, { cause: Object.assign(new Error(text), { code }) });
+};
+
+/** An error for a file of the data folder that cannot be read. */
+export const unreadable = (path: string, cause: unknown, remedy: string): DatabaseError => {
+  const { code, name } = cause as NodeJS.ErrnoException;
+  return new UnusableError(`${path} cannot be read (${code ?? name})`, remedy, cause);
+};
+
 /** What is wrong with a data folder that gave this error. */
 export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
   const { code } = cause as NodeJS.ErrnoException;
   const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
   const what = `The data folder ${dataDir} cannot be written (${code}${isFile ? ', there is a file in its place' : ''})`;
   return new UnusableError(
     what,
-    `${isFile ? 'Set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
+    `${isFile ? 'Set' : isFull ? 'Make room on its disk, or set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
     cause,
   );
+};
+
+/** Makes the folder and those above it. `mkdir` of Node 26 with `recursive` never returns where /proc refuses it. */
+const makeFolder = async (folder: string): Promise<void> => {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    if (has(error, 'EEXIST')) return;
+    if (!has(error, 'ENOENT') || dirname(folder) === folder) throw error;
+    await makeFolder(dirname(folder));
+    await mkdir(folder);
+  }
 };
 
 const makeOwned = async (folder: string, account: Account): Promise<void> => {
@@ -68,7 +96,7 @@ export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
   const isRoot = process.getuid?.() === 0;
   const path = join(dataDir, 'postgres');
   try {
-    await mkdir(dataDir, { recursive: true });
+    await makeFolder(dataDir);
     const there = await lstat(path).catch(() => undefined);
     if (there === undefined) await makeHome(dataDir, path, isRoot ? NOBODY : undefined, log);
     const home = await realpath(path).catch((cause: unknown) => {

@@ -4,7 +4,8 @@
 import { randomBytes } from 'node:crypto';
 import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { has, unwritable } from './home.ts';
+import { has, unreadable, unwritable } from './home.ts';
+import { DatabaseError } from './pool.ts';
 
 const passwordPath = (dataDir: string): string => join(dataDir, 'postgres-password');
 
@@ -15,7 +16,7 @@ export const readPassword = async (dataDir: string): Promise<string | undefined>
     (error: NodeJS.ErrnoException) => {
       // ENOTDIR: a file stands where the folder should; a start says so.
       if (has(error, 'ENOENT', 'ENOTDIR')) return undefined;
-      throw error;
+      throw unreadable(passwordPath(dataDir), error, 'Bring back the file that was there');
     },
   );
 
@@ -35,6 +36,6 @@ export const keptPassword = async (dataDir: string): Promise<string> => {
     await rm(temporary);
     return (await readPassword(dataDir)) ?? password;
   } catch (error) {
-    throw unwritable(dataDir, error);
+    throw error instanceof DatabaseError ? error : unwritable(dataDir, error);
   }
 };

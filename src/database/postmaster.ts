@@ -6,7 +6,7 @@ import { open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './binaries.ts';
-import { DatabaseError } from './pool.ts';
+import { programFailed } from './home.ts';
 
 export type Postmaster = { pid: number; stop: () => Promise<void>; exited: Promise<string> };
 
@@ -131,7 +131,7 @@ export const startPostmaster = async (options: {
   } catch {
     await stop();
     const lines = await lastLines(logFile, logStart);
-    throw new DatabaseError(`PostgreSQL did not start (${await exited}):\n${lines}`);
+    throw programFailed(`PostgreSQL did not start (${await exited})`, lines);
   }
   child.unref();
   return { pid, stop, exited };

@@ -38,6 +38,7 @@ const there: Readonly<Record<string, unknown>> = {
   'something is not implemented': failing('0A000', 'not implemented'),
   'a file is missing': Object.assign(failing('ENOENT'), { syscall: 'open' }),
   'there is no code': new Error('failed'),
+  'a program ended with a code': Object.assign(new Error('failed'), { code: 1 }),
   'it is no error': { code: 'ECONNRESET' },
 };
 for (const [what, error] of Object.entries(there)) {

@@ -46,7 +46,8 @@ const ONLY_READS = { code: '0A000', message: /during recovery$/ };
 export const isUnavailable = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false;
   const { code, syscall } = error as NodeJS.ErrnoException;
-  if (code === undefined) return false;
+  // The error of a program that failed has its exit code there.
+  if (typeof code !== 'string') return false;
   if (code === ONLY_READS.code) return ONLY_READS.message.test(error.message);
   // SQLSTATE class 08 is "connection exception"; ENOENT is a socket file that is not there (yet).
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');

@@ -37,6 +37,7 @@ const DAYS_OF_GRACE = 1;
 
 export const checkPartitions = async ({ direct, config, clock }: Place): Promise<Finding[]> => {
   const partitions = await briefly(direct, partitionsOf);
+  if (partitions.length === 0) return [ok('partitions', 'none yet: the first start makes them')];
   const today = dayOf(clock.now());
   const days = Array.from({ length: DAYS_WANTED + 1 }, (_, at) => today + at);
   const lacks = (day: number): boolean =>

@@ -6,7 +6,7 @@ import { fail, ok, warn, type Finding } from '../finding.ts';
 
 const SETTINGS = new Map(SETTING_GROUPS.flatMap(([, settings]) => Object.entries(settings)));
 /** Nothing else has names that begin so. */
-const OURS = /^HALCYON_(?!TEST_)/;
+const OURS = /^HALCYON_(?!TEST_|MUTATION_)/;
 /** Shorter names are too near to everything: HOST and POST. */
 const COMPARED_LENGTH = 6;
 const NEAR = 2;

@@ -1,0 +1,123 @@
+/** First starts that cannot succeed: each ends with one line that says what to do, and a start after that has been done succeeds. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
+import { runCommand } from '../setup/command.ts';
+import { startProgram } from '../setup/fleet/program.ts';
+import { isRoot } from '../setup/holder.ts';
+import { placeForHouse, startHouse } from '../setup/house.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '../..');
+const asRoot = { skip: isRoot ? false : 'only root mounts a disk' };
+
+/** What a start that has to fail says: one line on standard error, nothing else, and exit code 1. */
+const failure = async (env: Record<string, string>): Promise<string> => {
+  const { code, out, err } = await runCommand(['serve'], env);
+  assert.deepEqual([code, out], [1, ''], err);
+  assert.match(err, /^halcyon: [^\n]+\n$/);
+  return err;
+};
+
+const succeeds = async (env: Record<string, string>): Promise<void> => {
+  const program = await startProgram({ root: ROOT, args: ['serve'], env, ready: 'is ready.' });
+  assert.equal(await program.end('SIGTERM'), 0, program.said());
+};
+
+/** A data folder on a file system of its own. */
+const mounted = async (t: TestContext, options: string) => {
+  const place = await placeForHouse();
+  const disk = await mkdtemp(join(tmpdir(), 'halcyon-disk-'));
+  await run('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk]);
+  t.after(async () => {
+    await run('umount', ['--lazy', disk]);
+    await rm(disk, { recursive: true });
+    await place.remove();
+  });
+  return { disk, env: { ...place.env, HALCYON_DATA: join(disk, 'data') } };
+};
+
+/** From a disk that is full before initdb begins to one that is full while tables are made. */
+for (const kilobytes of [4, 16, 512, 8_192, 20_000, 28_000, 36_000, 42_000]) {
+  test(`a disk of ${kilobytes} kB is said to be full, and is enough when it has grown`, asRoot, async (t) => {
+    const { disk, env } = await mounted(t, `size=${kilobytes}k,mode=0755`);
+    assert.match(await failure(env), /[Mm]ake room/);
+    await run('mount', ['-o', 'remount,size=400m', disk]);
+    await succeeds(env);
+  });
+}
+
+test('a folder that cannot be written, because its file system is read-only', asRoot, async (t) => {
+  const { env } = await mounted(t, 'ro');
+  assert.match(await failure(env), /cannot be written \(EROFS\).*HALCYON_DATA/);
+});
+
+test('a folder that cannot be made, below /proc', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  for (const HALCYON_DATA of ['/proc/none', '/proc/none/x/y'])
+    assert.match(await failure({ ...place.env, HALCYON_DATA }), /\/proc\/none.* cannot be written .*HALCYON_DATA/);
+});
+
+const strays: readonly (readonly [path: string, make: (path: string) => Promise<unknown>, line: RegExp])[] = [
+  ['postgres', (path) => writeFile(path, 'x'), /a file in its place/],
+  ['postgres/data', (path) => writeFile(path, 'x'), /postgres\/data is no database of PostgreSQL: /],
+  ['postgres/data', (path) => mkdir(path), /postgres\/data is no database of PostgreSQL: /],
+  ['postgres-password', (path) => mkdir(path), /postgres-password cannot be read \(EISDIR\)/],
+  ['secret-key', (path) => mkdir(path), /secret-key cannot be read \(EISDIR\)/],
+  ['secret-key', (path) => writeFile(path, 'x'), /secret-key is no secret key/],
+  ['demo.json', (path) => mkdir(path), /demo\.json cannot be read \(EISDIR\)/],
+  ['demo.json', (path) => writeFile(path, '{'), /demo\.json cannot be read \(SyntaxError\)/],
+];
+for (const [index, [path, make, line]] of strays.entries()) {
+  test(`stray ${index + 1}: something else stands where ${path} is to be`, async (t) => {
+    const place = await placeForHouse();
+    t.after(() => place.remove());
+    const stray = join(place.dataDir, path);
+    const home = join(place.dataDir, 'postgres');
+    if (path.startsWith('postgres/')) await mkdir(home);
+    if (path.startsWith('postgres/') && isRoot) await run('chown', ['65534:65534', home]);
+    await make(stray);
+    assert.match(await failure(place.env), line);
+    await rm(stray, { recursive: true });
+    await succeeds(place.env);
+  });
+}
+
+test('a folder that the user of the database cannot write', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const home = join(place.dataDir, 'postgres');
+  await mkdir(home);
+  if (isRoot) await run('chown', ['65534:65534', home]);
+  await chmod(home, 0o500);
+  assert.match(await failure(place.env), /PostgreSQL did not start .*: .*Permission denied|cannot be written/);
+});
+
+test('PORT that is taken ends the start; the port of the demo receiver only costs its deliveries', async (t) => {
+  const place = await placeForHouse();
+  t.after(() => place.remove());
+  const take = async (port: number) => {
+    const server = createServer().listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    return () => new Promise((closed) => server.close(closed));
+  };
+  const port = Number(place.env['PORT']);
+  const release = await take(port);
+  assert.match(await failure(place.env), /Port \d+ on 127\.0\.0\.1 is taken: .*PORT/);
+  await release();
+  const first = await startHouse(place);
+  assert.equal(await first.end('SIGTERM'), 0);
+  const receiver = Number(new URL(first.demo.receiver.url).port);
+  const giveBack = await take(receiver);
+  t.after(giveBack);
+  const second = await startHouse(place);
+  assert.match(second.output(), new RegExp(`^Port ${receiver} of the demo receiver is taken: .*$`, 'm'));
+  assert.equal(await second.end('SIGTERM'), 0);
+});

@@ -1,0 +1,52 @@
+/** What an operator reads before the first start: of a new database, and of settings that are wrong. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import type { Finding } from '../../src/cli/doctor/finding.ts';
+import { runCommand } from '../setup/command.ts';
+import { emptyDatabase } from '../setup/database.ts';
+import { demandFinding } from '../setup/findings.ts';
+import { databaseEnvOf } from '../setup/fleet/fleet.ts';
+import { freePort } from '../setup/free-port.ts';
+import { placeForHouse, startHouse } from '../setup/house.ts';
+
+test('doctor does not fail on a new database that was migrated and never served', async (t) => {
+  const { address } = await emptyDatabase(t);
+  assert.ok(address.kind === 'socket');
+  const env = {
+    ...databaseEnvOf(address),
+    HALCYON_SECRET_KEY: randomBytes(32).toString('hex'),
+    PORT: String(await freePort()),
+  };
+  const migrated = await runCommand(['migrate'], env);
+  assert.equal(migrated.code, 0, migrated.err);
+  const { out } = await runCommand(['doctor', '--json'], env);
+  const { findings } = JSON.parse(out) as { findings: Finding[] };
+  demandFinding(findings, /^ok all \d+ are applied/);
+  demandFinding(findings, /^ok none yet: the first start makes them/);
+  // The server of the tests may lose everything, and this machine may have no name servers.
+  const failed = findings.filter(({ state, check }) => state === 'fail' && check !== 'database' && check !== 'names');
+  assert.deepEqual(failed, []);
+});
+
+test('serve names every setting that cannot be used, in one line, and every name that is none', async (t) => {
+  const place = await placeForHouse({ LOG_LEVEL: 'loud', METRICS_PORT: 'x', DATABASE_URI: 'y', HALCYON_FOO: '1' });
+  t.after(() => place.remove());
+  const { code, err } = await runCommand(['serve'], { ...place.env, DELIVERY_SLOTS: 'z' });
+  assert.equal(code, 1);
+  const lines = err.trim().split('\n');
+  assert.equal(lines.length, 3, err);
+  assert.match(err, /^halcyon: DATABASE_URI is no setting.*DATABASE_URL/m);
+  assert.match(err, /^halcyon: HALCYON_FOO is no setting/m);
+  const last = lines.at(-1) ?? '';
+  for (const name of ['LOG_LEVEL', 'METRICS_PORT', 'DELIVERY_SLOTS']) assert.match(last, new RegExp(`${name} is "`));
+});
+
+test('a name that is no setting is warned of, and does not keep the server from starting', async (t) => {
+  const place = await placeForHouse({ HALCYON_FOO: '1' });
+  t.after(() => place.remove());
+  const house = await startHouse(place);
+  t.after(() => house.end('SIGKILL'));
+  assert.match(house.output(), /^halcyon: HALCYON_FOO is no setting/m);
+  assert.equal(await house.end('SIGTERM'), 0);
+});
