@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
 import { keepPartitions } from '#database/partition-keeper.ts';
 import type { Sql } from '#database/pool.ts';
-import { whyUnavailable } from '#database/unavailable.ts';
+import { whyUnavailable } from '#database/why-unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/erasure/queries.ts';

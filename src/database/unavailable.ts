@@ -1,6 +1,4 @@
 /** What an error of the database says: that nobody can be asked, or that what was asked is refused. */
-import { isOutOfNumbers } from './numbers.ts';
-import { isWithoutPartition } from './partitions.ts';
 
 /** Of Node and the driver: no connection, or none any more. */
 const CONNECTION: readonly string[] = [
@@ -56,16 +54,6 @@ export const isUnavailable = (error: unknown): boolean => {
 /** Returns whether PostgreSQL refused a statement because its disk is full. */
 export const isDiskFull = (error: unknown): boolean =>
   error instanceof Error && (error as NodeJS.ErrnoException).code === '53100';
-
-/** Returns what a caller is answered with 503 where the database is the reason, and undefined otherwise. */
-export const whyUnavailable = (error: unknown): string | undefined => {
-  if (isDiskFull(error))
-    return 'The disk of the database is full (53100): nothing can be written until there is room; try again then';
-  if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
-  if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
-  if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';
-  return undefined;
-};
 
 /** Returns whether a statement waited longer than `lock_timeout` for a row that another transaction has locked. */
 export const isLockTimeout = (error: unknown): boolean =>

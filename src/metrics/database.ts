@@ -34,6 +34,34 @@ const createKept = <T>(read: () => Promise<T>, clock: Clock): (() => Promise<T |
   };
 };
 
+const observeDisk = (registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: string | undefined }): void => {
+  const registers = [registry];
+  registry.registerMetric(
+    new Counter({
+      name: 'halcyon_database_disk_full_total',
+      help: 'Statements that PostgreSQL refused because its disk is full',
+      registers,
+      collect() {
+        this.reset();
+        this.inc(useOf(sql).refusedForSpace);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'halcyon_disk_free_bytes',
+      help: 'Free bytes on the fullest disk of the embedded database',
+      registers,
+      async collect() {
+        this.reset();
+        const space = dataDir === undefined ? undefined : await readFreeSpace(dataDir).catch(() => undefined);
+        if (space === undefined) this.remove();
+        else this.set(space.freeBytes);
+      },
+    }),
+  );
+};
+
 /** `dataDir`: the folder of the embedded database; undefined where there is none. */
 export const observeDatabase = (
   registry: Registry,
@@ -64,30 +92,7 @@ export const observeDatabase = (
   );
   const ages = createKept(() => readTransactionAges(sql), clock);
   const usedNumbers = createKept(() => readUsedNumbers(sql, dayOf(clock.now())), clock);
-  registry.registerMetric(
-    new Counter({
-      name: 'halcyon_database_disk_full_total',
-      help: 'Statements that PostgreSQL refused because its disk is full',
-      registers,
-      collect() {
-        this.reset();
-        this.inc(useOf(sql).refusedForSpace);
-      },
-    }),
-  );
-  registry.registerMetric(
-    new Gauge({
-      name: 'halcyon_disk_free_bytes',
-      help: 'Free bytes on the fullest disk of the embedded database',
-      registers,
-      async collect() {
-        this.reset();
-        const space = dataDir === undefined ? undefined : await readFreeSpace(dataDir).catch(() => undefined);
-        if (space === undefined) this.remove();
-        else this.set(space.freeBytes);
-      },
-    }),
-  );
+  observeDisk(registry, { sql, dataDir });
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_database_oldest_transaction_seconds',

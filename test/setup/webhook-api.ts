@@ -8,7 +8,7 @@ import { after } from 'node:test';
 import { Registry } from 'prom-client';
 import { createChangelog } from '#changelog/changelog.ts';
 import { maintainPartitions } from '#database/partitions.ts';
-import { whyUnavailable } from '#database/unavailable.ts';
+import { whyUnavailable } from '#database/why-unavailable.ts';
 import { createSealer } from '#database/seal.ts';
 import { createSearch } from '#database/search.ts';
 import { createPreview } from '#delivery/preview/preview.ts';
