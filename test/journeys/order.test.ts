@@ -89,8 +89,8 @@ test('events of one resource arrive one after the other, though there are severa
   const open = { all: 0, ofResource: 0 };
   const most = { all: 0, ofResource: 0 };
   receiver.answer((got, response) => {
-    const { id } = JSON.parse(String(got.body)) as { id: string };
-    const isSame = id.endsWith('-0');
+    const { id } = JSON.parse(String(got.body)) as { id: string | number };
+    const isSame = String(id).endsWith('-0');
     open.all += 1;
     open.ofResource += isSame ? 1 : 0;
     most.all = Math.max(most.all, open.all);

@@ -4,29 +4,37 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** Longer than a fast endpoint takes. A slow one gets the next delivery after this time, in whatever order. */
-const WAIT_MS = 250;
+/** Longer than a fast endpoint takes. Of a slow one the next exchange begins so long after the one before. */
+const WAIT_MS = 1_000;
 
 export type Place = {
-  /** Settles when the exchange before may be taken for delivered; undefined where there is none. */
+  /** Settles when the exchange may begin; undefined where it may at once. */
   readonly before: Promise<unknown> | undefined;
   /** The exchange has ended, or does not take place. */
   readonly leave: () => void;
 };
 
+type Last = { before: Promise<unknown> | undefined; ended: Promise<void> };
+
 export class ResourceOrder {
-  readonly #last = new Map<string, Promise<void>>();
+  readonly #last = new Map<string, Last>();
 
   /** Takes the next place behind the exchanges with the same key. */
   join(key: string): Place {
     const previous = this.#last.get(key);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#last.set(key, promise);
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const before = previous && this.#follow(previous);
+    const last = { before, ended };
+    this.#last.set(key, last);
     const leave = (): void => {
-      if (this.#last.get(key) === promise) this.#last.delete(key);
+      if (this.#last.get(key) === last) this.#last.delete(key);
       resolve();
     };
-    const before = previous && Promise.race([previous, wait(WAIT_MS, undefined, { ref: false })]);
     return { before, leave };
+  }
+
+  async #follow({ before, ended }: Last): Promise<void> {
+    await before;
+    await Promise.race([ended, wait(WAIT_MS, undefined, { ref: false })]);
   }
 }

@@ -1,21 +1,43 @@
 /** Bytes of a request → a value, or a 400 that says what is wrong with them. */
 import { invalid, Problem } from '#kernel/problem.ts';
 import { parseJson } from './json-body.ts';
-import { decode, decodes, malformed } from './utf8.ts';
+import { decode, malformed } from './utf8.ts';
 import { parseXml } from './xml-body.ts';
 
 /** Nobody needs more; Node's parser takes four seconds for the half a million fields that fit into a body. */
 const FORM_FIELDS_MAX = 1_000;
 
+const [PLUS, SPACE] = [0x2b, 0x20];
+
+/** The bytes with spaces for `+`: 16 MiB of them take `replaceAll` and URLSearchParams a second, and this loop 10 ms. */
+const withSpaces = (bytes: Uint8Array): Uint8Array => {
+  if (!bytes.includes(PLUS)) return bytes;
+  const spaced = Uint8Array.from(bytes);
+  for (let at = 0; at < spaced.length; at += 1) if (spaced[at] === PLUS) spaced[at] = SPACE;
+  return spaced;
+};
+
+const unescape = (part: string): string => {
+  if (!part.includes('%')) return part;
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw malformed('The form is not valid percent-encoded UTF-8');
+  }
+};
+
 /** A form (application/x-www-form-urlencoded); `+` and percent sequences decoded, invalid UTF-8 refused. */
 export const parseForm = (bytes: Uint8Array): URLSearchParams => {
-  const text = decode(bytes);
-  if (text.split('&', FORM_FIELDS_MAX + 1).length > FORM_FIELDS_MAX)
-    throw malformed(`The form has more than ${FORM_FIELDS_MAX} fields`);
-  if (!decodes(text)) throw malformed('The form is not valid percent-encoded UTF-8');
-  const form = new URLSearchParams(text);
-  for (const [name, value] of form) {
+  const text = decode(withSpaces(bytes));
+  const fields = text.split('&', FORM_FIELDS_MAX + 1);
+  if (fields.length > FORM_FIELDS_MAX) throw malformed(`The form has more than ${FORM_FIELDS_MAX} fields`);
+  const form = new URLSearchParams();
+  for (const field of fields) {
+    if (field === '') continue;
+    const end = field.includes('=') ? field.indexOf('=') : field.length;
+    const [name, value] = [unescape(field.slice(0, end)), unescape(field.slice(end + 1))];
     if (name.includes('\0') || value.includes('\0')) throw malformed('The form contains a NUL character', name);
+    form.append(name, value);
   }
   return form;
 };

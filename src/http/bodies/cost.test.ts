@@ -11,8 +11,8 @@ const LIMITS = { json: 16 * MIB, form: 16 * MIB, xml: MIB };
 type Format = keyof typeof LIMITS;
 const TYPES = { json: 'application/json', form: 'application/x-www-form-urlencoded', xml: 'application/xml' };
 
-/** The goal is 50 ms on an idle machine; what the test is to find took 160 to 800. */
-const CPU_MS_MAX = 130;
+/** Times as much as a body of one long text, which takes 20 ms. What the test is to find took 12 to 80 times as much. */
+const COST_MAX = 5;
 
 const cpuMs = (run: () => void): number => {
   const before = process.cpuUsage();
@@ -76,6 +76,8 @@ const CORPUS: readonly (readonly [name: string, format: Format, make: () => stri
   ['broken at the end', 'json', () => list(() => '{"a":1}').slice(0, -1)],
   ['fields', 'form', () => same('form', 'a=1&')],
   ['one long field', 'form', () => `a=${same('form', 'x')}`],
+  ['plus signs', 'form', () => same('form', '+')],
+  ['equals signs', 'form', () => same('form', '=')],
   ['percent sequences', 'form', () => `a=${same('form', '%C3%A9')}`],
   ['attributes', 'xml', () => `<resource ${repeated('xml', (n) => `a${n}="" `)}/>`],
   ['tags', 'xml', () => xml(same('xml', '<a/>'))],
@@ -87,6 +89,12 @@ const CORPUS: readonly (readonly [name: string, format: Format, make: () => stri
   ['never closed', 'xml', () => same('xml', '<a>')],
 ];
 
+const LONG_TEXT = `"${same('json', 'x')}"`;
+const baseline = costOf('json', LONG_TEXT);
+/** Measured once more where it is too much, since a machine that is busy with others may take twice as long for a while. */
+const isTooMuch = (format: Format, text: string, cost = costOf(format, text)): boolean =>
+  cost > COST_MAX * baseline && costOf(format, text) > COST_MAX * costOf('json', LONG_TEXT);
+
 test('no body within the limits takes more processor time than others can wait for', (t) => {
   for (const [name, format, make] of CORPUS) {
     const text = make();
@@ -94,7 +102,7 @@ test('no body within the limits takes more processor time than others can wait f
     t.diagnostic(
       `${format.padEnd(5)}${(text.length / MIB).toFixed(1).padStart(5)} M ${cost.toFixed(0).padStart(4)} ms  ${name}`,
     );
-    assert.ok(cost <= CPU_MS_MAX, `${format}, ${name}: ${cost} ms`);
+    assert.ok(!isTooMuch(format, text, cost), `${format}, ${name}: ${cost} ms`);
   }
 });
 
@@ -130,10 +138,9 @@ test('neither does any short piece that is repeated to the limit', () => {
       fc.array(piece, { minLength: 1, maxLength: 6 }),
       fc.constantFrom('', '"', '[', '{"a":"', '<resource>', '<resource><a>', '<resource a="'),
       (format, pieces, before) => {
-        const cost = costOf(format, before + same(format, pieces.join('') || 'x'));
-        assert.ok(cost <= CPU_MS_MAX, `${cost} ms`);
+        assert.ok(!isTooMuch(format, before + same(format, pieces.join('') || 'x')));
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 20, endOnFailure: true },
   );
 });

@@ -25,10 +25,7 @@ const isEndless = (value: unknown): boolean => value === Infinity || value === -
 /** Nobody needs more where a schema says which there are: half a million names that it does not know took seconds. */
 export const MEMBERS_MAX = 10_000;
 
-/**
- * Commas, objects and arrays in one body, those inside texts included: 1,000 events of 100 members have 100,000. Eight million
- * numbers fit into 16 MiB and took three seconds of the event loop.
- */
+/** Commas, objects and arrays each, in texts too: 1,000 events of 100 members have 100,000. Eight million took three seconds. */
 const MARKS_MAX = 150_000;
 
 /**
