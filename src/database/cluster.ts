@@ -3,9 +3,10 @@
  * renamed when complete.
  */
 import { execFile } from 'node:child_process';
-import { chown, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { giveTo, initialiserOf } from './account.ts';
 import { programFailed, type Home } from './home.ts';
 import { DatabaseError } from './pool.ts';
 
@@ -53,19 +54,27 @@ export const openCluster = async (
   const scratch = await mkdtemp(join(home, `new.${process.pid}.`));
   const passwordFile = join(scratch, 'password');
   await writeFile(passwordFile, options.password, { mode: 0o600 });
-  if (account) for (const path of [scratch, passwordFile]) await chown(path, account.uid, account.gid);
+  const initialiser = initialiserOf(account);
+  if (initialiser) await giveTo(initialiser, [scratch]);
   const identity = ['-U', OWNER, '-A', 'scram-sha-256', '--pwfile', passwordFile];
   const locale = ['-E', 'UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
   const sync = options.durable ? [] : ['--no-sync'];
   const args = ['-D', join(scratch, 'data'), ...identity, ...locale, ...sync, '--no-instructions'];
   try {
-    await run(join(options.binaries, 'bin', 'initdb'), args, { ...account, cwd: home, env: { PATH: '/usr/bin:/bin' } });
+    if (initialiser !== account) await chmod(home, 0o710);
+    await run(join(options.binaries, 'bin', 'initdb'), args, {
+      ...initialiser,
+      cwd: scratch,
+      env: { PATH: '/usr/bin:/bin' },
+    });
+    if (account && initialiser !== account) await giveTo(account, [join(scratch, 'data')]);
     await rename(join(scratch, 'data'), data);
   } catch (cause) {
     if (await stat(data).catch(() => undefined)) return data; // another Halcyon was faster
     const { stderr, message } = cause as Error & { stderr?: string };
     throw programFailed(`PostgreSQL cannot be initialised in ${home}`, stderr || message);
   } finally {
+    if (initialiser !== account) await chmod(home, 0o700);
     await rm(scratch, { recursive: true, force: true });
   }
   return data;

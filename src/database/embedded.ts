@@ -5,6 +5,7 @@ import { chown, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Log } from '#kernel/log.ts';
+
 import { findPackage, usableBinaries, type Account } from './binaries.ts';
 import { openCluster, OWNER } from './cluster.ts';
 import { openHome } from './home.ts';
@@ -13,6 +14,7 @@ import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
 import { readPidFile, startPostmaster } from './postmaster.ts';
 import { busyServerOn, endPredecessor, serverOn } from './predecessor.ts';
 import { finishMove, reachableHome } from './relocate.ts';
+import { ownedHome } from './take-over.ts';
 
 export type Embedded = {
   address: DatabaseAddress;
@@ -74,7 +76,7 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
   const { dataDir, durable = true, log } = options;
   const found = await findPackage();
   await finishMove(dataDir);
-  const { home, account } = await reachableHome(dataDir, await openHome(dataDir, log), log);
+  const { home, account } = await reachableHome(dataDir, await ownedHome(await openHome(dataDir, log), log), log);
   const password = await keptPassword(dataDir);
   const cache = account ? SYSTEM_CACHE : dataDir;
   const binaries = await usableBinaries(found, { account, cache });

@@ -5,12 +5,12 @@ import { chmod, chown, lstat, mkdir, readdir, realpath, rename, rm, stat, symlin
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Log } from '#kernel/log.ts';
+import { ownAccount } from './account.ts';
 import { isReachable, type Account } from './binaries.ts';
 import { DatabaseError, UnusableError } from './pool.ts';
 
 export type Home = { home: string; account: Account };
 
-const NOBODY = { uid: 65_534, gid: 65_534 };
 const SYSTEM_HOME = '/var/lib/halcyon';
 
 const randomName = (): string => randomBytes(6).toString('hex');
@@ -89,7 +89,7 @@ const makeHome = async (dataDir: string, path: string, account: Account, log?: L
 };
 
 /**
- * Finds or makes the folder of the cluster and decides who runs it: as root the folder's owner (65534 for a new one),
+ * Finds or makes the folder of the cluster and decides who runs it: as root the folder's owner,
  * otherwise we ourselves. A `DatabaseError` tells what to do when the folder cannot be used.
  */
 export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
@@ -98,7 +98,7 @@ export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
   try {
     await makeFolder(dataDir);
     const there = await lstat(path).catch(() => undefined);
-    if (there === undefined) await makeHome(dataDir, path, isRoot ? NOBODY : undefined, log);
+    if (there === undefined) await makeHome(dataDir, path, isRoot ? await ownAccount() : undefined, log);
     const home = await realpath(path).catch((cause: unknown) => {
       throw new DatabaseError(
         `${path} leads to a folder that is gone: bring it back, or remove the link to begin anew`,

@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   chmod,
+  chown,
   cp,
   lstat,
   mkdir,
@@ -17,13 +18,14 @@ import {
   rm,
   stat,
   symlink,
+  writeFile,
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { findPackage, isReachable, usableBinaries } from '#database/binaries.ts';
 import { findRunning, startEmbedded } from '#database/embedded.ts';
-import { ask, hold, isRoot, NOBODY, temporaryFolder } from '../setup/holder.ts';
+import { ask, hold, isRoot, NOBODY, postmasterOf, temporaryFolder } from '../setup/holder.ts';
 
 const asRoot = { skip: isRoot ? false : 'only root can be another user' };
 const canBeNobody =
@@ -89,19 +91,70 @@ test(
   },
 );
 
+/** The owners of the folder and of all that is in it. */
+const ownersOf = async (folder: string): Promise<number[]> => {
+  const entries = await readdir(folder, { recursive: true });
+  const owners = await Promise.all([folder, ...entries.map((name) => join(folder, name))].map((path) => lstat(path)));
+  return [...new Set(owners.map(({ uid }) => uid))];
+};
+
 test(
-  'as root, in an open folder, the database is owned by user 65534 and the password by root alone',
+  'as root, PostgreSQL runs as a user that no account has, and the password is for root alone',
   asRoot,
   async (t) => {
     const dataDir = await temporaryFolder(t);
     const holder = hold(t, dataDir);
     assert.ok((await holder.next()).address);
     const home = await lstat(join(dataDir, 'postgres'));
-    assert.deepEqual([home.isDirectory(), home.uid, home.mode & 0o777], [true, NOBODY.uid, 0o700]);
+    assert.deepEqual([home.isDirectory(), home.mode & 0o777], [true, 0o700]);
+    const accounts = (await readFile('/etc/passwd', 'utf8')).split('\n').map((line) => Number(line.split(':')[2]));
+    assert.ok(home.uid >= 65_520 && home.uid <= 65_533 && !accounts.includes(home.uid), String(home.uid));
+    assert.deepEqual(await ownersOf(join(dataDir, 'postgres/data')), [home.uid]);
+    const [, uid] = /^Uid:\t(\d+)/m.exec(await readFile(`/proc/${await postmasterOf(dataDir)}/status`, 'utf8')) ?? [];
+    assert.equal(Number(uid), home.uid);
     const password = await stat(join(dataDir, 'postgres-password'));
     assert.deepEqual([password.uid, password.mode & 0o777], [0, 0o600]);
   },
 );
+
+test(
+  'as root, a database of the user nobody is taken over, also after a take-over that was interrupted',
+  asRoot,
+  async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const home = join(dataDir, 'postgres');
+    const secret = join(await temporaryFolder(t), 'secret');
+    await writeFile(secret, 'x');
+    const first = hold(t, dataDir);
+    await ask((await first.next()).address, 'create table kept as select 7 as n');
+    await first.release();
+    const [own] = await ownersOf(home);
+    for (const owner of [NOBODY.uid, 0]) {
+      await promisify(execFile)('chown', ['-R', `${NOBODY.uid}:${NOBODY.gid}`, home]);
+      await chown(home, owner, owner);
+      await symlink(secret, join(home, `link-${owner}`));
+      const next = hold(t, dataDir);
+      assert.deepEqual(await ask((await next.next()).address, 'select n from kept'), [{ n: 7 }]);
+      await next.release();
+      assert.deepEqual(await ownersOf(home), [own]);
+      assert.equal((await stat(secret)).uid, 0, 'what a link leads to keeps its owner');
+    }
+  },
+);
+
+test('as root, a database whose log of transactions is elsewhere stays with its user', asRoot, async (t) => {
+  const [dataDir, elsewhere] = [await temporaryFolder(t), join(await temporaryFolder(t), 'wal')];
+  const home = join(dataDir, 'postgres');
+  const first = hold(t, dataDir);
+  await first.next();
+  await first.release();
+  await rename(join(home, 'data/pg_wal'), elsewhere);
+  await symlink(elsewhere, join(home, 'data/pg_wal'));
+  await promisify(execFile)('chown', ['-R', `${NOBODY.uid}:${NOBODY.gid}`, home, elsewhere]);
+  const next = hold(t, dataDir);
+  assert.deepEqual(await ask((await next.next()).address, 'select 1 as n'), [{ n: 1 }]);
+  assert.equal((await stat(home)).uid, NOBODY.uid);
+});
 
 test('as an ordinary user, everything is in the folder and belongs to that user', asNobody, async (t) => {
   const dataDir = await temporaryFolder(t, { mode: 0o700, owner: NOBODY });
