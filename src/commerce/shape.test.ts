@@ -38,8 +38,10 @@ test('a modifier that is repeated is one fault, and so is an unknown one', () =>
   assert.equal(messagesOf('order=a&order=b').length, 1);
 });
 
-test('a webhook that is for nothing yet is told why there is nothing to zoom into', () => {
-  assert.throws(() => readShape('zoom=items', null), { message: /choose event_resource or events/ });
+test('the query of a webhook without events may name a relation of any resource, and no other', () => {
+  assert.deepEqual(readShape('zoom=items:item_options', null).zoom, { items: { item_options: {} } });
+  assert.deepEqual(readShape('zoom=transaction_template', null).zoom, { transaction_template: {} });
+  assert.throws(() => readShape('zoom=nope', null), { message: /there is no relation "nope"/ });
   assert.deepEqual([...(readShape('fields=id', null).fields ?? [])], ['id']);
 });
 

@@ -2,7 +2,7 @@
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/parameters.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#kernel/problem.ts';
-import { relationsOf, type ResourceType } from './catalogue.ts';
+import { relationsOf, resourceTypes, type ResourceType } from './catalogue.ts';
 
 export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null };
 
@@ -11,25 +11,12 @@ const plain: Shape = { zoom: {}, fields: null };
 
 const MODIFIERS = ['zoom', 'fields'] as const;
 
-const nothingToZoom = (field: string): Fault => ({
-  code: 'unknown_relation',
-  message:
-    'zoom: a webhook without events has nothing to zoom into; choose event_resource or events, or leave zoom out',
-  field,
-});
-
 /** Adds what is wrong to `faults`, under `field` or else under the name of the modifier. */
-const readModifiers = (
-  parameters: URLSearchParams,
-  known: Relations | null,
-  faults: Fault[],
-  field?: string,
-): Shape => {
+const readModifiers = (parameters: URLSearchParams, known: Relations, faults: Fault[], field?: string): Shape => {
   faults.push(...otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS, field)));
   let { zoom, fields } = plain;
   const paths = onlyValue(parameters, 'zoom', faults, field);
-  if (paths !== undefined && known === null) faults.push(nothingToZoom(field ?? 'zoom'));
-  else if (paths !== undefined && known !== null) zoom = readZoom(paths, known, faults, field ?? 'zoom');
+  if (paths !== undefined) zoom = readZoom(paths, known, faults, field ?? 'zoom');
   if (parameters.has('fields')) fields = new Set(membersOf(parameters, 'fields', FIELDS_MAX, faults, field));
   return { zoom, fields };
 };
@@ -58,13 +45,19 @@ const isEncoded = (query: string): boolean => {
 };
 
 /**
- * Reads a webhook's `zoom=…&fields=…` for a resource (`null`: a webhook that is for none yet). Throws a 400 with one entry
- * for each unknown modifier and each relation that the resource does not have, under `query`.
+ * Reads a webhook's `zoom=…&fields=…` for a resource; for any resource where the webhook has none yet (`null`), which is read
+ * again when it gets one. Throws a 400 with one entry for each unknown modifier and each relation that the resource does not
+ * have, under `query`.
  */
 export const readShape = (query: string, type: ResourceType | null): Shape => {
   if (query === '') return plain;
-  const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
-  const shape = readModifiers(new URLSearchParams(query), type === null ? null : relationsOf(type), faults, 'query');
-  if (faults.length > 0) throw invalid(...faults);
-  return shape;
+  const parameters = new URLSearchParams(query);
+  let refused: Fault[] = [];
+  for (const possible of type === null ? resourceTypes : [type]) {
+    const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
+    const shape = readModifiers(parameters, relationsOf(possible), faults, 'query');
+    if (faults.length === 0) return shape;
+    refused = faults;
+  }
+  throw invalid(...refused);
 };

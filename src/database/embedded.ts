@@ -5,7 +5,6 @@ import { chown, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Log } from '#kernel/log.ts';
-
 import { findPackage, usableBinaries, type Account } from './binaries.ts';
 import { openCluster, OWNER } from './cluster.ts';
 import { openHome } from './home.ts';

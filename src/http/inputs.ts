@@ -33,12 +33,12 @@ export const clearableChoice = <Choice extends string>(choices: readonly Choice[
 /** Taken back with whatever value it was read, and ignored. */
 export const readOnly = () => Type.Optional(Type.Unknown({ readOnly: true }));
 
-export type Flag = '1' | '0' | 1 | 0 | boolean | 'true' | 'false';
+export type Flag = '1' | '0' | 1 | 0 | boolean | 'true' | 'false' | '';
 
-/** A form has no booleans, so their texts count too. */
+/** A form has no booleans, so their texts count too; PHP's text of false is empty. */
 export const flag = (options: Hints = {}) =>
   Type.Optional(
-    Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false'], kind: 'boolean', ...options }),
+    Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false', ''], kind: 'boolean', ...options }),
   );
 
 export const isSet = (value: Flag | undefined): boolean => ['1', 'true'].includes(String(value));

@@ -46,6 +46,17 @@ const readFields = (query: URLSearchParams, listable: Listable, faults: Fault[])
   return new Set(names);
 };
 
+/** Returns the properties that `fields` names of one resource, null for all. Throws a 400 for each that it does not have. */
+export const readFieldsOf = (
+  query: URLSearchParams,
+  properties: Comparable['properties'],
+): ReadonlySet<string> | null => {
+  const faults: Fault[] = [];
+  const fields = readFields(query, { properties, isOpen: false, relations: undefined }, faults);
+  if (faults.length > 0) throw invalid(...faults);
+  return fields;
+};
+
 const readRelations = (query: URLSearchParams, { relations }: Listable, faults: Fault[]): Relations => {
   const text = relations === undefined ? undefined : onlyValue(query, 'zoom', faults);
   return relations === undefined || text === undefined ? {} : readZoom(text, relations, faults, 'zoom');

@@ -39,6 +39,10 @@ export const neighbours = ({ offset, limit }: Page, total: number) => {
   };
 };
 
+/** Returns the document with these properties of it alone; `null` keeps all. */
+export const withFields = (document: Document, fields: ReadonlySet<string> | null): Document =>
+  fields === null ? document : { ...document, properties: document.properties.filter(({ name }) => fields.has(name)) };
+
 /** Returns whether a link of a page leads to that page itself, as `prev` does on the first one and `next` on the last. */
 export const leadsHere = ({ properties }: Document, href: string): boolean => {
   const offset = properties.find(({ name }) => name === 'offset')?.value;
@@ -76,10 +80,7 @@ export const collection = (input: {
     { rel: 'last', href: at(last), title: 'Last page' },
   ];
   const { fields = null } = input;
-  const documents =
-    fields === null
-      ? input.items
-      : input.items.map((item) => ({ ...item, properties: item.properties.filter(({ name }) => fields.has(name)) }));
+  const documents = input.items.map((item) => withFields(item, fields));
   const embedded: Embedded[] = [{ rel: input.rel, documents }];
   return {
     name: input.name,

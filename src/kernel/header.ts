@@ -10,6 +10,7 @@ const reserved: ReadonlySet<string> = new Set([
   'accept-encoding',
   'authorization',
   'connection',
+  'content-encoding',
   'content-length',
   'content-type',
   'cookie',

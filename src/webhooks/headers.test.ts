@@ -12,6 +12,7 @@ const refused: [string, string, RegExp][] = [
   ...[
     'Host',
     'content-length',
+    'Content-Encoding',
     'Content-Type',
     'TRANSFER-ENCODING',
     'connection',

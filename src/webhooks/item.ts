@@ -1,8 +1,10 @@
 /** One webhook: read, change in part, replace, delete. */
 import { transaction } from '#database/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { readFieldsOf } from '#hypermedia/listing.ts';
+import { withFields } from '#hypermedia/page.ts';
 import { invalid, notFound, type Fault } from '#kernel/problem.ts';
-import { addressOfWebhooks, versionOf } from './document.ts';
+import { addressOfWebhooks, versionOf, WEBHOOK_PROPERTIES } from './document.ts';
 import { holdAccessOf, userAfter } from './app-access/app-access.ts';
 import { judge, keyOf, opened, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
 import { adviceOfWebhook } from './health/advice.ts';
@@ -128,11 +130,12 @@ export const createItem = (
 ): Record<'read' | 'patch' | 'replace' | 'remove', Operation> => ({
   read: guarded({
     summary: 'One webhook',
+    modifiers: ['fields'],
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
       return {
         status: 200,
-        document: show(deps, webhook, request),
+        document: withFields(show(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
         charts: async () => chartsOfWebhook(deps.sql, webhook, request.now),
         advice: async () => adviceOfWebhook(deps.sql, webhook, request.now),
       };

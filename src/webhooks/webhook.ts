@@ -89,19 +89,6 @@ const addressFaults = (draft: Draft, wish: Wish, forbidden: string | null): Faul
   return [{ code: 'invalid_value', message, field: 'url' }];
 };
 
-/** Before base64: the key is the bytes that this decodes to (Standard Webhooks 1.0, "Signature scheme"). */
-export const SECRET_PREFIX = 'whsec_';
-
-/** A receiver's library decodes what follows the prefix, and refuses what is not base64, or would verify with no key at all. */
-export const keyFaults = (key: string | null | undefined): Fault[] => {
-  if (!key?.startsWith(SECRET_PREFIX)) return [];
-  const encoded = key.slice(SECRET_PREFIX.length);
-  if (encoded !== '' && Buffer.from(encoded, 'base64').toString('base64') === encoded) return [];
-  const message =
-    'encryption_key: after whsec_ must come base64, with its padding, of at least one byte; or choose a key that does not begin so';
-  return [{ code: 'invalid_value', message, field: 'encryption_key' }];
-};
-
 /** Of this format the key is the platform's token, and travels in a header. */
 const tokenFaults = (format: Draft['format'], key: string | null | undefined): Fault[] => {
   if (format !== 'partner_sitebuilder' || isHeaderValue(key ?? '')) return [];
@@ -153,7 +140,6 @@ export const decide = <From extends Draft>(
     ...heldFaults(settings),
     ...(asksAnew && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
-    ...keyFaults(wish.encryptionKey),
     ...tokenFaults(settings.format, wish.encryptionKey),
     ...subscriptionFaults,
     ...headerFaults(wish.headers ?? {}, headerPrefix),

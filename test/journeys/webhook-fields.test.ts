@@ -35,6 +35,9 @@ const accepted: [string, object, object][] = [
     { is_active: v },
     { is_active: '0', state: 'inactive' },
   ]),
+  ['is_active "", which PHP makes of false', { is_active: '' }, { is_active: '0', state: 'inactive' }],
+  ['query before events', { query: 'zoom=items,subscription&fields=id' }, { event_resource: null }],
+  ['encryption_key that is no base64 after whsec_', { encryption_key: 'whsec_%%%' }, {}],
   ['20 headers', { headers: Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`X-${i}`, 'v'])) }, {}],
   ['headers null', { headers: null }, { headers: {} }],
   ['rate_per_second 1', { rate_per_second: 1 }, {}],
@@ -74,6 +77,7 @@ const refused: [string, object, string[]][] = [
     { query: 'zoom=items&x=1', event_resource: 'transaction' },
     ['query unknown_parameter'],
   ],
+  ['query before events with a relation of no resource', { query: 'zoom=nope' }, ['query unknown_relation']],
   ['query with an unknown relation', { query: 'zoom=nope', event_resource: 'transaction' }, ['query unknown_relation']],
   [
     'query with a relation of another resource',
@@ -138,6 +142,40 @@ test('all faults of a body leave together, those of the schema and those of the 
   const { body: webhook } = await post({});
   const patched = await call('PATCH', `/webhooks/${String(webhook['id'])}`, { body: { name: 1, encryption_key: '' } });
   assert.deepEqual(faultsIn(patched), ['name invalid_value', 'encryption_key required']);
+});
+
+test('a form without a value for is_active switches a webhook off', async () => {
+  const { body: made } = await post({});
+  const at = `/webhooks/${String(made['id'])}`;
+  const { status, body } = await call('PATCH', at, { body: new URLSearchParams({ is_active: '' }) });
+  assert.deepEqual([status, body['is_active']], [200, '0']);
+});
+
+test('a query that was set before the events is read again when they are chosen', async () => {
+  const { body: made } = await post({ query: 'zoom=items' });
+  const at = `/webhooks/${String(made['id'])}`;
+  assert.deepEqual(faultsIn(await call('PATCH', at, { body: { event_resource: 'customer' } })), [
+    'query unknown_relation',
+  ]);
+  const { status, body } = await call('PATCH', at, { body: { events: ['transaction/created'] } });
+  assert.deepEqual([status, body['query'], body['event_resource']], [200, 'zoom=items', 'transaction']);
+});
+
+test('fields of one webhook means what it means of the collection', async () => {
+  const { body: made } = await post({});
+  const at = `/webhooks/${String(made['id'])}`;
+  const { _links: links, ...rest } = (await call('GET', `${at}?fields=name,url`)).body;
+  assert.deepEqual(rest, { name: made['name'], url: made['url'] });
+  assert.deepEqual(Object.keys(links), Object.keys(made._links));
+  for (const [query, fault] of [
+    ['fields=nope', 'fields unknown_property'],
+    ['fields=', 'fields invalid_parameter'],
+    ['zoom=items', 'zoom unknown_parameter'],
+  ]) {
+    const reply = await call('GET', `${at}?${query}`);
+    assert.deepEqual([reply.status, ...faultsIn(reply)], [400, fault]);
+    assert.deepEqual(faultsIn(await call('GET', `${collection}?${query}`)), [fault]);
+  }
 });
 
 test('the messages say what is possible, without the second spellings', async () => {

@@ -98,7 +98,6 @@ test('a POST that needs to be told nothing goes without a body, and nothing else
 test('a key of one’s own is judged as on the webhook', async () => {
   const at = await create();
   const cases: [body: object, faults: string[]][] = [
-    [{ encryption_key: 'whsec_no base64' }, ['encryption_key invalid_value']],
     [{ encryption_key: 'x'.repeat(1_001) }, ['encryption_key too_long']],
     [{ encryption_key: 7 }, ['encryption_key invalid_value']],
     [{ encryption_key: 'old' }, ['encryption_key invalid_value']],

@@ -1,6 +1,6 @@
 /** Why a delivery was refused. `docs/webhooks.md` says what to do about each. */
 export type WebhookErrorCode =
-  /** No key was given, or one that is cut off: your side has to be set up. */
+  /** No key was given: your side has to be set up. */
   | 'no_key'
   /** The body was parsed before it got here: your side has to hand over what arrived. */
   | 'not_raw'

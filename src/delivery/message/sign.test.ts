@@ -28,13 +28,21 @@ test('any other key signs with its UTF-8 bytes', () => {
   );
 });
 
-test('whsec_ followed by what is not base64 is a key like any other', () => {
-  const key = 'whsec_not base64!';
-  const signature = standardSignature(body, id, timestamp, key);
-  assert.doesNotThrow(() =>
-    new Webhook(Buffer.from(key), { format: 'raw' }).verify(body.toString(), headers(signature)),
-  );
-});
+for (const key of [
+  'whsec_not base64!',
+  'whsec_',
+  'whsec_c2VjcmV',
+  'whsec_c2VjcmV0\n',
+  'whsec_c2VjcmV1=',
+  'whsec_-_-_',
+]) {
+  test(`whsec_ followed by what is not base64 is a key like any other: ${JSON.stringify(key)}`, () => {
+    const signature = standardSignature(body, id, timestamp, key);
+    assert.doesNotThrow(() =>
+      new Webhook(Buffer.from(key), { format: 'raw' }).verify(body.toString(), headers(signature)),
+    );
+  });
+}
 
 test('another body is not verified', () => {
   const key = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

@@ -3,11 +3,14 @@ import { createHmac } from 'node:crypto';
 
 export const SECRET_PREFIX = 'whsec_';
 
-/** The key of Standard Webhooks: the decoded bytes of `whsec_` + base64, else the string's own UTF-8 bytes. */
+/**
+ * The key of Standard Webhooks: the decoded bytes of `whsec_` + base64, else the string's own UTF-8 bytes. Node.js decodes
+ * what is cut off or has other characters, too; libraries of receivers differ in that, so only one spelling counts.
+ */
 const standardKey = (encryptionKey: string): Buffer => {
   const encoded = encryptionKey.startsWith(SECRET_PREFIX) ? encryptionKey.slice(SECRET_PREFIX.length) : '';
-  const isBase64 = encoded !== '' && /^[A-Za-z0-9+/]+={0,2}$/.test(encoded);
-  return isBase64 ? Buffer.from(encoded, 'base64') : Buffer.from(encryptionKey, 'utf8');
+  const decoded = Buffer.from(encoded, 'base64');
+  return encoded !== '' && decoded.toString('base64') === encoded ? decoded : Buffer.from(encryptionKey, 'utf8');
 };
 
 /**
