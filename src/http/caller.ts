@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#kernel/ids.ts';
-import { Problem } from '#kernel/problem.ts';
-import { requireOwner, requirePlatform, type Principal } from '#kernel/principal.ts';
+import { notFound, Problem } from '#kernel/problem.ts';
+import { reachesUser, requireOwner, requirePlatform, storeOfAddress, type Principal } from '#kernel/principal.ts';
 import { bearerTokenOf } from './bearer-token.ts';
 import { withoutCors } from './cors.ts';
 import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
@@ -60,15 +60,18 @@ const requireVersion = (header: string | string[] | undefined, name: string): vo
   throw new Problem(400, { code: 'version_unsupported', message, field: name });
 };
 
-/** Throws a 403 where something is for others to do. */
+/** Throws a 404 where the store or the person of the address is out of reach, and a 403 where something is for others to do. */
 export const requireAccess = (
   access: Operation['access'],
   principal: Principal | null,
   { params }: Pick<FastifyRequest, 'params'>,
 ): void => {
   if (principal === null) return;
+  const { store_id: store, user_id: user } = params as Params;
+  if (store !== undefined) storeOfAddress({ params: params as Params, principal });
+  else if (user !== undefined && !reachesUser(principal, parseId(user) ?? NaN)) throw notFound('user');
   if (access === 'platform') requirePlatform(principal);
-  if (access === 'owner') requireOwner(principal, parseId((params as Params)['store_id'] ?? ''));
+  if (access === 'owner') requireOwner(principal, parseId(store ?? ''));
 };
 
 /** A token in the query is refused, whatever the header says (RFC 6750 §2.3). */

@@ -68,9 +68,14 @@ for (const method of METHODS) {
       const body = action === undefined ? {} : fill(action, true);
       const response = await house.call(method, path, { token: house.tokens.foreign, ...(hasBody && { body }) });
       const text = await response.text();
-      const possible = method === 'GET' || method === 'HEAD' || action !== undefined ? [404, 403] : [404, 403, 405];
+      // Whether there is a client is nothing that a 403 tells: it is the same for each id.
+      const isClient = method === 'DELETE' && path.startsWith('/clients/');
+      const possible = [
+        404,
+        ...(isClient ? [403] : []),
+        ...(method === 'GET' || method === 'HEAD' || action !== undefined ? [] : [405]),
+      ];
       assert.ok(possible.includes(response.status), `${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
-      if (response.status === 403) assert.match(text, /insufficient_scope/, path);
     }
     assert.equal(await tables(), present);
   });
