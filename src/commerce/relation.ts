@@ -47,7 +47,8 @@ const titleFor = ({ type, id, rel }: ResourceKey & { rel: string }): string =>
 
 const createMany = ({ search, relationPrefix, baseUrl }: CommerceDeps): Operation =>
   listing({
-    summary: 'What this resource has under one of its relations, a page at a time; any property can be asked for',
+    summary:
+      'What this resource has under one of its relations, a page at a time, by any property; where it has one thing there, only fields and zoom are parameters',
     title: 'What is embedded',
     rel: 'embedded',
     properties: {},

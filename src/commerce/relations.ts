@@ -11,11 +11,18 @@ const ITEM = '/stores/:store_id/:collection/:id';
 
 const idOf = (type: ResourceType): string => JSON.stringify(sampleResource(type)['id']);
 
+/** Ids are their publisher's, so each is an integer or a text. */
+const withOpenIds = (document: Document): Document => ({
+  ...document,
+  properties: document.properties.map((one) => (/(?:^|_)id$/.test(one.name) ? { ...one, mayBeText: true } : one)),
+  embedded: document.embedded.map((one) => ({ ...one, documents: one.documents.map(withOpenIds) })),
+});
+
 const example =
   (type: ResourceType, zoom: Relations): Example =>
   ({ baseUrl }) => {
     const frozen = { storeId: STORE_ID, type, id: idOf(type), baseUrl, body: JSON.stringify(sampleResource(type)) };
-    return resourceDocument(frozen, { zoom, fields: null });
+    return withOpenIds(resourceDocument(frozen, { zoom, fields: null }));
   };
 
 /** Where a relation is found: `path` is what `zoom` names. */

@@ -32,6 +32,8 @@ export type Property = {
   currency?: string;
   unit?: string;
   of?: number;
+  /** A number here, which may be a text elsewhere: an id that a publisher chose. The schema says so. */
+  mayBeText?: true;
   labels?: readonly string[];
 };
 

@@ -27,7 +27,8 @@ const schemaOfValue = (value: Value): JsonSchema => {
   return { type: [typeof value, 'null'] };
 };
 
-const schemaOfProperty = ({ kind, value }: Property): JsonSchema => {
+const schemaOfProperty = ({ kind, value, mayBeText }: Property): JsonSchema => {
+  if (mayBeText === true) return { type: ['integer', 'string', 'null'] };
   switch (kind) {
     case 'count':
       return { type: 'string', pattern: '^[0-9]+$' };

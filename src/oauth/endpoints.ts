@@ -30,6 +30,12 @@ const asked = Type.Object({
   code_challenge_method: Type.Optional(choice(['S256'], 'The one method there is.')),
 });
 
+const decided = Type.Object({
+  nonce: text('From the page.'),
+  decision: choice(['allow', 'deny'], 'What the person says.'),
+  store: optional('For store_full_access: the id of the store that is chosen.'),
+});
+
 const exchanged = Type.Object({
   grant_type: choice(['authorization_code', 'refresh_token', 'client_credentials'], 'What you exchange.'),
   code: optional('For authorization_code: what came back to your redirect address.'),
@@ -53,6 +59,7 @@ const metadata = Type.Object({
 
 const BY_CLIENT = 'The client, by Basic authentication or in the body';
 const PROTOCOL_ERROR = 'error and error_description say what is wrong (RFC 6749 §5.2)';
+const GUESSES = 'Too many wrong tries';
 const NOT_PROVEN = 'The client did not prove who it is';
 
 type Addresses = { baseUrl: string; authUrl: string };
@@ -76,6 +83,22 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     },
   },
   {
+    address: `${authUrl}/authorize`,
+    method: 'POST',
+    title: 'Allow or deny',
+    summary: 'The form of the page that asks; what GET checked is checked again',
+    access: 'A person, in their browser, from the page itself',
+    specification: 'RFC 6749 §4.1.1',
+    takes: { in: 'form', schema: decided },
+    answers: {
+      '303': 'Back to the redirect address, or to sign in',
+      '400': 'A page: client or redirect address are not known, so nobody is sent anywhere',
+      '403': 'The form is of another site, or of a session that has ended',
+      '409': 'Something changed meanwhile: the page again',
+      '422': 'No decision or no store: the page again',
+    },
+  },
+  {
     rel: 'token',
     address: `${baseUrl}/token`,
     method: 'POST',
@@ -84,7 +107,7 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 6749 §3.2',
     takes: { in: 'form', schema: exchanged },
-    answers: { '200': 'The tokens', '400': PROTOCOL_ERROR, '401': NOT_PROVEN, '429': 'Too many wrong tries' },
+    answers: { '200': 'The tokens', '400': PROTOCOL_ERROR, '401': NOT_PROVEN, '429': GUESSES },
     example: {
       access_token: 'hal_at_…',
       refresh_token: 'hal_rt_…',
@@ -105,7 +128,7 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 7009',
     takes: { in: 'form', schema: given },
-    answers: { '200': 'It is worth nothing now', '400': PROTOCOL_ERROR, '401': NOT_PROVEN },
+    answers: { '200': 'It is worth nothing now', '400': PROTOCOL_ERROR, '401': NOT_PROVEN, '429': GUESSES },
     example: {},
   },
   {
@@ -116,7 +139,13 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: `${BY_CLIENT}, or a bearer token of the platform`,
     specification: 'RFC 7662',
     takes: { in: 'form', schema: given },
-    answers: { '200': 'active says whether it counts', '400': PROTOCOL_ERROR, '401': NOT_PROVEN },
+    answers: {
+      '200': 'active says whether it counts',
+      '400': PROTOCOL_ERROR,
+      '401': NOT_PROVEN,
+      '403': 'The bearer token has not the scope platform',
+      '429': GUESSES,
+    },
     example: {
       active: true,
       scope: 'store_full_access store_id_1001',
@@ -140,6 +169,8 @@ const clientEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
       '201': 'The client',
       '400': 'error_description names every fault',
       '401': 'A registration token is needed',
+      '403': 'The bearer token has not the scope platform',
+      '429': 'Too many registrations',
     },
     example: {
       client_id: 'q3Jm0vZxT8uKfW2c',

@@ -125,7 +125,7 @@ test('every resource is described with its methods, and so is every endpoint of 
       .map((method) => `${method.toUpperCase()} ${path}`),
   );
   // /authorize is a page, and the one that programs have to know of.
-  assert.deepEqual(present.toSorted(), [...wanted, 'GET /authorize'].toSorted());
+  assert.deepEqual(present.toSorted(), [...wanted, 'GET /authorize', 'POST /authorize'].toSorted());
 });
 
 test('how to publish is described: what an event is, how many there may be, and under which key', async () => {

@@ -43,15 +43,19 @@ const schemaOf = (rels: readonly string[]): Json => {
   return only === undefined || others.length > 0 ? { anyOf: all } : only;
 };
 
+/** Without it OpenAPI has the element called after the schema. */
+export const XML_ROOT = { name: 'resource' } as const;
+
 /** The same in every format: what each of the relations shows there, as far as any has an example. */
 const contentOf = (rels: readonly string[]): Json =>
   Object.fromEntries(
     formats.flatMap(({ mediaTypes, isPage, schema }, at) =>
       mediaTypes.map((mediaType): [string, Json] => {
         if (isPage === true) return [mediaType, { schema: { type: 'string' } }];
-        if (rels.length === 0) return [mediaType, {}];
+        const root = mediaType.endsWith('xml') ? { schema: { type: 'object', xml: XML_ROOT } } : {};
+        if (rels.length === 0) return [mediaType, root];
         const examples = Object.fromEntries(rels.map((rel) => [rel, refer('examples', `${rel}.${at}`)]));
-        return [mediaType, { ...(schema && { schema: schemaOf(rels) }), examples }];
+        return [mediaType, { ...root, ...(schema && { schema: schemaOf(rels) }), examples }];
       }),
     ),
   );
@@ -102,10 +106,12 @@ type About = {
 
 const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About): string[] => [
   '400',
-  ...(access === 'anyone' ? [] : ['401', '403']),
+  // A token that counts no more is refused where none is needed, too.
+  '401',
+  ...(access === 'anyone' ? [] : ['403']),
   ...(path.includes(':') ? ['404'] : []),
   '406',
-  ...(method === 'POST' ? ['409'] : []),
+  ...(method === 'POST' || operation.isStream ? ['409'] : []),
   ...(operation.isConditional ? ['412'] : []),
   ...(operation.input !== undefined || fields.length > 0 ? ['413', '415'] : []),
   ...(operation.takesKey ? ['422'] : []),

@@ -54,6 +54,9 @@ const query = (name: string, description: string, schema: Json = { type: 'string
 const WHOLE: Readonly<Record<string, Json>> = {
   offset: { type: 'integer', minimum: 0, default: 0 },
   limit: { type: 'integer', minimum: 1, maximum: 300, default: 20 },
+  order: { type: 'string', minLength: 1 },
+  fields: { type: 'string', minLength: 1 },
+  zoom: { type: 'string', minLength: 1 },
 };
 
 export const queryParameters = ({ modifiers, comparable }: Doing): Json[] => [

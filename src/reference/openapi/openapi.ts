@@ -7,7 +7,7 @@ import type { Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
 import type { Setting } from '../setting.ts';
-import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf } from './answers.ts';
+import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf, XML_ROOT } from './answers.ts';
 import {
   bodySchema,
   headerParameters,
@@ -76,6 +76,9 @@ const endpointParameters = (takes: Endpoint['takes']): Json[] => {
   }));
 };
 
+const isByClient = (takes: Endpoint['takes']): boolean =>
+  takes !== undefined && Object.hasOwn((plainSchema(takes.schema)['properties'] ?? {}) as Json, 'client_secret');
+
 /** Elsewhere than the API where the authorization server has an address of its own. */
 const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [path: string, item: Json] => {
   const { address, method, title, summary, takes, answers, example, specification } = endpoint;
@@ -92,7 +95,7 @@ const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [pa
     summary: title,
     description: `${summary} (${specification}).`,
     tags: [tag],
-    security: endpoint.rel === 'token' || takes?.in === 'form' ? [{ client: [] }, {}] : [{}],
+    security: isByClient(takes) ? [{ client: [] }, {}] : [{}],
     parameters: endpointParameters(takes),
     ...(takes !== undefined &&
       takes.in !== 'query' && {
@@ -134,10 +137,19 @@ const inputsOf = (routes: readonly Route[], root: string): Json =>
       METHODS.flatMap((method): [string, Json][] => {
         const operation = route.kind === 'resource' ? route.operations[method] : undefined;
         const schema = operation && bodySchema(operation);
-        return schema === undefined ? [] : [[operationId(method, pathBelow(root, route)), schema]];
+        return schema === undefined
+          ? []
+          : [[operationId(method, pathBelow(root, route)), { ...schema, xml: XML_ROOT }]];
       }),
     ),
   );
+
+/** Several endpoints may have one path, each with a method of its own. */
+const joined = (items: readonly (readonly [path: string, item: Json])[]): Json => {
+  const paths: Record<string, Json> = {};
+  for (const [path, item] of items) paths[path] = { ...paths[path], ...item };
+  return paths;
+};
 
 export const openApi = (routes: readonly Route[], about: About): Json => {
   const { explanations, setting } = about;
@@ -163,7 +175,7 @@ export const openApi = (routes: readonly Route[], about: About): Json => {
     externalDocs: { url: `${naming.baseUrl}/docs` },
     servers: [{ url: naming.baseUrl }],
     tags: explanations.chapters.map(({ title, about: description }) => ({ name: title, description })),
-    paths: Object.fromEntries([...resources, ...endpoints]),
+    paths: joined([...resources, ...endpoints]),
     components: {
       schemas: { ...schemasOf(relations, naming), ...inputsOf(routes, root) },
       parameters: headerParameters(versionHeader),

@@ -1,0 +1,141 @@
+/** /openapi.json beside the running server: the statuses and parameters of every operation, as it describes them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startFurnishedApp } from '../setup/furnished.ts';
+
+type Schema = { type?: string; minLength?: number; minimum?: number; xml?: { name: string }; $ref?: string };
+type Parameter = { name: string; in: string; schema: Schema };
+type Content = Record<string, { schema?: Schema; examples?: Record<string, { $ref: string }> }>;
+type Described = {
+  parameters?: (Parameter | { $ref: string })[];
+  requestBody?: { content: Content };
+  responses: Record<string, { content?: Content }>;
+};
+
+const app = await startFurnishedApp();
+const document = (await (await fetch(`${app.baseUrl}/openapi.json`)).json()) as {
+  paths: Record<string, Record<string, Described>>;
+  components: { schemas: Record<string, Schema>; examples: Record<string, { value: string }> };
+};
+const METHODS: ReadonlySet<string> = new Set(['get', 'post', 'patch', 'put', 'delete']);
+const operations = Object.entries(document.paths)
+  .flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([name]) => METHODS.has(name))
+      .map(([method, described]) => ({ method: method.toUpperCase(), path, described })),
+  )
+  // What erases comes last: everything else needs something at its address.
+  .toSorted((a, b) => Number(a.method === 'DELETE') - Number(b.method === 'DELETE'));
+
+const addressOf = (path: string): string =>
+  app.baseUrl + path.replaceAll(/\{(\w+)\}/g, (_, name: string) => app.named[name] ?? assert.fail(name));
+
+type Asked = { token?: string; accept?: string; type?: string; body?: string; version?: boolean };
+
+const ask = async (method: string, address: string, { token, accept, type, body, version = true }: Asked = {}) => {
+  const ended = new AbortController();
+  const response = await fetch(address, {
+    method,
+    redirect: 'manual',
+    signal: ended.signal,
+    headers: {
+      ...(version && { 'SERVICE-API-VERSION': '1' }),
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+      ...(accept !== undefined && { Accept: accept }),
+      ...(type !== undefined && { 'Content-Type': type }),
+    },
+    ...(body !== undefined && { body }),
+  });
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+  const text = isStream ? '' : await response.text();
+  ended.abort();
+  return { status: response.status, text };
+};
+
+const requests = (method: string): Asked[] => {
+  const tokens = [{}, { token: 'hal_at_x' }, { token: app.token }, { token: app.platformToken }];
+  const bodies =
+    method === 'GET' || method === 'DELETE'
+      ? [{}]
+      : [
+          {},
+          { type: 'application/json', body: '{}' },
+          { type: 'application/json', body: '{"unknown":1' },
+          { type: 'application/xml', body: '<resource/>' },
+          { type: 'application/x-www-form-urlencoded', body: 'grant_type=x&token=x' },
+          { type: 'text/csv', body: 'x' },
+        ];
+  return [
+    { version: false, token: app.token },
+    { accept: 'image/png', token: app.token },
+    ...tokens.flatMap((token) => bodies.map((body) => Object.assign({}, token, body))),
+  ];
+};
+
+const queryParametersOf = ({ parameters = [] }: Described): Parameter[] =>
+  parameters.filter((one): one is Parameter => 'in' in one && one.in === 'query');
+
+const sampleOf = ({ name, schema: { type, minimum } }: Parameter): string => {
+  if (type === 'integer') return String(minimum ?? 0);
+  if (name === 'zoom') return 'item_options';
+  return name === 'order' || name === 'fields' ? 'id' : '1';
+};
+
+for (const { method, path, described } of operations.filter((one) => one.method === 'GET')) {
+  const parameters = queryParametersOf(described);
+  // The page of /authorize ignores what it does not know (RFC 6749 §3.1), and a document of errors has no query.
+  if (parameters.length === 0 || path === '/authorize') continue;
+  test(`the query of GET ${path} is as described`, async () => {
+    const read = (query: string) => ask(method, `${addressOf(path)}?${query}`, { token: app.platformToken });
+    for (const parameter of parameters) {
+      const { name, schema } = parameter;
+      const { text } = await read(`${name}=${sampleOf(parameter)}`);
+      assert.doesNotMatch(text, /"code":"unknown_parameter"/, name);
+      if (!['order', 'fields', 'zoom', 'offset', 'limit'].includes(name)) continue;
+      const isAllowed = schema.type === 'string' && (schema.minLength ?? 0) === 0;
+      assert.equal((await read(`${name}=`)).status, isAllowed ? 200 : 400, `an empty ${name}`);
+    }
+    assert.equal((await read('no:such=1')).status, 400);
+  });
+}
+
+for (const { method, path, described } of operations) {
+  test(`each status of ${method} ${path} is described`, async () => {
+    const isDescribed = (status: number): boolean =>
+      [String(status), `${Math.floor(status / 100)}XX`].some((one) => Object.hasOwn(described.responses, one));
+    const found: string[] = [];
+    for (const request of requests(method)) {
+      const { status, text } = await ask(method, addressOf(path), request);
+      if (!isDescribed(status)) found.push(`${status} ${JSON.stringify(request)} ${text.slice(0, 200)}`);
+    }
+    assert.deepEqual(found, []);
+  });
+}
+
+test('the id of a published resource is an integer or a text', () => {
+  for (const name of ['transaction', 'subscription', 'customer', 'item_options', 'items']) {
+    const { properties } = document.components.schemas[name] as unknown as {
+      properties: Record<string, { type: string[] }>;
+    };
+    if (properties['id'] !== undefined) assert.deepEqual(properties['id'].type, ['integer', 'string', 'null'], name);
+  }
+});
+
+test('XML is described by the root that it has', () => {
+  const contents = operations.flatMap(({ described: { requestBody, responses } }) =>
+    [requestBody ?? {}, Object.values(responses)].flat().map(({ content = {} }: { content?: Content }) => content),
+  );
+  let read = 0;
+  for (const [type, { schema, examples = {} }] of contents.flatMap((content) => Object.entries(content))) {
+    if (!type.endsWith('xml')) continue;
+    const name = schema?.$ref?.split('/').at(-1);
+    const { xml } = (name === undefined ? schema : document.components.schemas[name]) ?? {};
+    assert.equal(xml?.name, 'resource', type);
+    for (const { $ref } of Object.values(examples)) {
+      const text = document.components.examples[$ref.split('/').at(-1) ?? '']?.value ?? '';
+      assert.match(text, /^<\?xml[^>]*>\s*<resource[ >/]/);
+      read += 1;
+    }
+  }
+  assert.ok(read > 20, String(read));
+});
