@@ -1,7 +1,7 @@
 /** The environment, read once into one frozen value. Every limit has its unit in its name. */
 import { resolve } from 'node:path';
 import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
-import { deliverySettings, stopping } from './delivery-config.ts';
+import { deliverySettings, stoppingSettings } from './delivery-config.ts';
 import { readSettings, type Settings } from '#settings/settings.ts';
 
 /** How long what has run out is kept, and how gently it is purged. */
@@ -138,7 +138,7 @@ export const readConfig = (env: Env, cwd: string) => {
       passwordResetMinutes: 60,
     }),
     housekeeping,
-    stopping,
+    stopping: Object.freeze(stoppingSettings(set)),
     stores: Object.freeze({ membersPerStore: 100 }),
     webhooks: webhookSettings(set),
     events: Object.freeze({

@@ -6,13 +6,13 @@ import type { Settings } from '#settings/settings.ts';
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
 
 /**
- * How the ten seconds that a stop may take are shared out: one part stops after the other, and none waits longer than its
- * share, be the database away or a receiver silent. What is not done by then is done after the next start.
+ * How the time that a stop may take is shared out, ten seconds by itself: one part stops after the other, and none waits longer
+ * than its share, be the database away or a receiver silent. What is not done by then is done after the next start.
  */
-export const stopping = Object.freeze({
+export const stoppingSettings = (set: Settings) => ({
   requestsMs: 1_500,
   /** Then what is on the wire is broken off, and sent again by the next owner. */
-  exchangesMs: 2_500,
+  exchangesMs: set.DELIVERY_DRAIN_MS,
   /** Until the last outcomes are written. */
   recordsMs: 1_000,
   handBackMs: 500,
@@ -21,7 +21,7 @@ export const stopping = Object.freeze({
   othersMs: 250,
   databaseMs: 1_000,
   /** The process ends then, whatever still hangs: nothing that was accepted is lost by it. */
-  allMs: 9_500,
+  allMs: 7_000 + set.DELIVERY_DRAIN_MS,
 });
 
 /** How many deliveries are under way at once, and who may have how many of them. A connection that waits costs some 20 KB. */
@@ -87,7 +87,7 @@ export const deliverySettings = (set: Settings) => {
     idleSocketMs: 20_000,
     connectionAgeMs: 300_000,
     tlsSessions: 4_000,
-    stopping,
+    stopping: stoppingSettings(set),
     allowedNetworks: set.OUTBOUND_ALLOW,
   });
 };

@@ -4,7 +4,6 @@ import { createProgram } from '#cli/program.ts';
 import { askPerson, hasScreen, openPage } from '#cli/person.ts';
 import { legible, type Terminal } from '#cli/terminal.ts';
 import { exitCodeOf, explain } from '#cli/explain.ts';
-import { stopping } from './delivery-config.ts';
 
 /** Handles an uncaught error: a command exits at once; `serve` replaces this to stop gracefully first. */
 let onUncaught = (error: unknown): void => {
@@ -19,31 +18,31 @@ const printError = (error: unknown): void => {
   if (text !== undefined) terminal.warn(text);
 };
 
-const endInTime = (): void => {
+const endInTime = (limitMs: number): void => {
   // Every part has a time-out of its own that is shorter; the embedded PostgreSQL is ended by its watchdog.
   setTimeout(() => {
     terminal.warn('halcyon: something did not stop in time; ending all the same');
     process.exit(1);
-  }, stopping.allMs).unref();
+  }, limitMs).unref();
 };
 
-const untilToldToStop = (): Promise<string> =>
+const untilToldToStop = (limitMs = 9_500): Promise<string> =>
   new Promise((resolve) => {
     const stop = (signal: string) => {
       resolve(signal);
-      endInTime();
+      endInTime(limitMs);
     };
     // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   });
 
-const untilUncaught = (): Promise<never> => {
+const untilUncaught = (limitMs: number): Promise<never> => {
   const { promise, reject } = Promise.withResolvers<never>();
   // The rejection may come before it is awaited.
   promise.catch(() => {});
   onUncaught = (error) => {
     reject(error);
-    endInTime();
+    endInTime(limitMs);
     onUncaught = printError;
   };
   return promise;

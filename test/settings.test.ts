@@ -83,3 +83,9 @@ test('what a setting may be is refused beyond it', () => {
       assert.throws(() => read({ [name]: String(value) }), new RegExp(`^Error: ${name} is`));
   }
 });
+
+test('a stop waits for exchanges as long as it is set to, and the process is not ended before', () => {
+  const [short, long] = ['0', '30000'].map((DELIVERY_DRAIN_MS) => readConfig({ DELIVERY_DRAIN_MS }, '/').stopping);
+  assert.deepEqual([short?.exchangesMs, long?.exchangesMs], [0, 30_000]);
+  assert.equal((long?.allMs ?? 0) - (short?.allMs ?? 0), 30_000);
+});

@@ -107,7 +107,8 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     );
   }
   const log = createLog(config.logLevel);
-  const ends = { signal: terminal.untilToldToStop(), uncaught: terminal.untilUncaught?.() };
+  const { allMs } = config.stopping;
+  const ends = { signal: terminal.untilToldToStop(allMs), uncaught: terminal.untilUncaught?.(allMs) };
   if (roles.includes('serve')) {
     // Not a fault of the settings alone: what only delivers listens on one of them.
     if (config.port === config.metricsPort)

@@ -22,9 +22,9 @@ export type Terminal = {
   processId: number;
   isRunning: (processId: number) => boolean;
   /** From this call on a signal does not end the process: it resolves with the signal's name. */
-  untilToldToStop: () => Promise<string>;
+  untilToldToStop: (limitMs?: number) => Promise<string>;
   /** Rejects with the next uncaught error, which no longer ends the process by itself. */
-  untilUncaught?: () => Promise<never>;
+  untilUncaught?: (limitMs: number) => Promise<never>;
 };
 
 /** Control characters, but for ends of lines and tabs, and those that turn the direction of what stands beside them. */

@@ -82,6 +82,7 @@ export class Engine {
       onLost: (shards) => this.#close(shards),
       drain: (shards) => this.#drain(shards),
       onKept: (shards) => this.#keep(shards),
+      isRecording: (shard) => this.underFence.recorder.isRecording(shard),
     });
     this.underFence = openUnderFence({
       ...deps,

@@ -21,7 +21,7 @@ export const openUnderFence = (deps: {
   log: Log;
   metrics: EngineMetrics;
   workerId: number;
-  ownership: Pick<Ownership, 'fenceOf' | 'lost' | 'deaths'>;
+  ownership: Pick<Ownership, 'fenceOf' | 'lastFenceOf' | 'lost' | 'deaths'>;
   settings: DeactivationSettings & TallySettings & { leaseMs: number };
   /** Switches a webhook off, in the transaction that holds its shard. */
   switchOff: SwitchOff;
@@ -39,7 +39,11 @@ export const openUnderFence = (deps: {
   const onLost = (shard: number, fence: number) => ownership.lost(shard, fence);
   const fenced = { sql, clock, log, workerId, fenceOf, onLost };
   const suspects = new Suspects({ ...fenced, deathsOf: (shard) => ownership.deaths.of(shard), onReady, onReturned });
-  const recorder = createRecorder({ ...fenced, isNoted: (shard, id) => suspects.isNoted(shard, id) });
+  const recorder = createRecorder({
+    ...fenced,
+    lastFenceOf: ownership.lastFenceOf,
+    isNoted: (shard, id) => suspects.isNoted(shard, id),
+  });
   const tally = new Tally({ sql, log, settings });
   const seen = observed(recorder, { clock, log, metrics: metrics.attempts, tally, workerId });
   return {

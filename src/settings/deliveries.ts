@@ -14,6 +14,11 @@ export const DELIVERY = {
   DELIVERY_STORE_PERCENT: whole(50, [1, 100], 'what one store may have of the slots'),
   DELIVERY_ORIGIN_PERCENT: whole(25, [1, 100], 'what all webhooks to one origin together may have of the slots'),
   DELIVERY_TIMEOUT_MS: whole(30_000, [100, 300_000], 'for one whole exchange; opening its connection has 10 s of that'),
+  DELIVERY_DRAIN_MS: whole(
+    2_500,
+    [0, 300_000],
+    'how long a stop waits for exchanges that are under way; then they are broken off, and sent again after the next start. It ends with the last of them, so `DELIVERY_TIMEOUT_MS` breaks off none; a stop may take 7 s more than this',
+  ),
   DELIVERY_IDLE_SOCKETS: whole(
     2_000,
     [1, 100_000],

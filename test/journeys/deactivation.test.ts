@@ -118,6 +118,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
     log: createLog('error'),
     workerId: 7,
     fenceOf: () => 1,
+    lastFenceOf: () => 1,
     onLost: () => {},
     isNoted: () => false,
   });

@@ -44,6 +44,7 @@ const start = async (fence: number) => {
     workerId: WORKER,
     isNoted: () => false,
     fenceOf: () => current,
+    lastFenceOf: () => current,
     onLost: () => (current = undefined),
   });
   const told: Notice[] = [];

@@ -25,15 +25,15 @@ await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SH
 const LOOKS = 14;
 
 const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}) => {
-  let current = fence;
-  let looks = 0;
+  let [current, looks] = [fence, 0];
   const recorder = createRecorder({
     sql,
     clock: systemClock,
     log: createLog('silent'),
     workerId: WORKER,
     isNoted: () => false,
-    fenceOf: () => ((looks += 1) > LOOKS ? undefined : current),
+    fenceOf: () => current,
+    lastFenceOf: () => ((looks += 1) > LOOKS ? undefined : current),
     onLost: (shard) => {
       current = undefined;
       onLost(shard);

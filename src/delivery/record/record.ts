@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher } from '#database/batch.ts';
 import { isRefused } from '#database/unavailable.ts';
+import { SHARDS } from '#kernel/ids.ts';
 import { bytesOf, putAside, type Entry } from './entry.ts';
 import { PATIENCE_MS, RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
@@ -9,6 +10,8 @@ export type Recorder = {
   /** Tells later, with true once committed, with false when the shard was lost and nothing was written. */
   record: (entry: Entry, onRecorded: (isWritten: boolean) => void) => void;
   unrecorded: () => number;
+  /** Whether an outcome of the shard is not recorded yet. */
+  isRecording: (shard: number) => boolean;
 };
 
 /** What cannot be written in any form is tried ever more rarely. */
@@ -55,9 +58,11 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   const { log } = deps;
   const writer = new Writer(deps);
   let unrecorded = 0;
+  const byShard = new Uint32Array(SHARDS);
 
   const tell = (batch: readonly Waiting[], written: readonly boolean[]): void => {
     unrecorded -= batch.length;
+    for (const { entry } of batch) byShard[entry.shard] = (byShard[entry.shard] ?? 0) - 1;
     for (const [index, { onRecorded }] of batch.entries()) onRecorded(written[index] === true);
   };
 
@@ -104,7 +109,8 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   });
 
   const submit = (waiting: Waiting): void => {
-    if (writer.isOurs(waiting.entry)) batches.add(waiting);
+    // What no form of can be written does not keep a shard from being taken again.
+    if (waiting.tries === 0 ? writer.isOurs(waiting.entry) : writer.isHeld(waiting.entry)) batches.add(waiting);
     else queueMicrotask(() => tell([waiting], [false]));
   };
 
@@ -115,8 +121,10 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
 
   return {
     unrecorded: () => unrecorded,
+    isRecording: (shard) => byShard[shard] !== 0,
     record: (entry, onRecorded) => {
       unrecorded += 1;
+      byShard[entry.shard] = (byShard[entry.shard] ?? 0) + 1;
       submit({ entry, tries: 0, onRecorded });
     },
   };

@@ -14,6 +14,8 @@ export type WriterDeps = {
   log: Log;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
+  /** The same, also where the shard was given up for silence and nobody has it yet. */
+  lastFenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
   /** Whether the delivery was noted before it was sent. */
   isNoted: (shard: number, deliveryId: number) => boolean;
@@ -56,8 +58,13 @@ export class Writer {
     return this.#untilTold(() => this.#writeWithoutHistory(entry, keepsState), []);
   }
 
-  /** Whether its shard is ours as it was when it was taken. */
+  /** Whether its shard may be ours as it was when it was taken: after a silence the statement that records it finds out. */
   isOurs({ shard, fence }: Entry): boolean {
+    return fence !== undefined && this.#deps.lastFenceOf(shard) === fence;
+  }
+
+  /** Whether its shard is held as it was when it was taken. */
+  isHeld({ shard, fence }: Entry): boolean {
     return fence !== undefined && this.#deps.fenceOf(shard) === fence;
   }
 
@@ -90,7 +97,8 @@ export class Writer {
     const fences = [...new Map(ours.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(([a], [b]) => a - b);
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
-    const noted = ours.filter(({ shard, delivery }) => isNoted(shard, delivery.id));
+    // Notes of a shard that was given up are known no more.
+    const noted = ours.filter((entry) => !this.isHeld(entry) || isNoted(entry.shard, entry.delivery.id));
     const notes = { shard: noted.map(({ shard }) => shard), deliveryId: noted.map(({ delivery }) => delivery.id) };
     const rows = toColumns(ours, now, keepsAnswers);
     const held = new Set(await recordBatch(sql, workerId, columns, rows, toStates(ours), notes, now));

@@ -32,6 +32,7 @@ const startOwner = (sql: Sql, clock: TestClock, ends: Endings): Ownership => {
     onLost: () => {},
     drain: async (shards) => [...shards],
     onKept: () => {},
+    isRecording: () => false,
   });
   ownership.start();
   ends.after(() => ownership.stop());

@@ -15,6 +15,7 @@ test('shards that could not be handed back are ours again, and what was not heed
     },
     onSettled: () => {},
     onKept: (shards) => kept.push(...shards),
+    isRecording: () => false,
   });
   await handBack.begin([1, 2, 3]);
   assert.deepEqual(released, [1]);

@@ -7,6 +7,8 @@ export type HandBackDeps = {
   drain: (shards: readonly number[]) => Promise<number[]>;
   /** They were to be handed back, and are not: what was not heeded of them meanwhile has to be looked up. */
   onKept: (shards: number[]) => void;
+  /** Whether outcomes of the shard are not recorded yet. */
+  isRecording: (shard: number) => boolean;
 };
 
 export class HandBack {

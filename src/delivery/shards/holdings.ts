@@ -21,6 +21,8 @@ export type Taken = { shard: number; fence: number; deaths: number };
 export class Holdings {
   readonly #deps: HoldingsDeps;
   readonly #fences = new Map<number, number>();
+  /** Of shards that were given up for silence, until it is known who has them. */
+  readonly #silentFences = new Map<number, number>();
   #changes = 0;
   #silences = 0;
 
@@ -47,10 +49,18 @@ export class Holdings {
     return this.#fences.get(shard);
   }
 
+  /** The same, also where the shard was given up for silence: until it is taken again, only the table can refuse that fence. */
+  lastFenceOf(shard: number): number | undefined {
+    return this.#fences.get(shard) ?? this.#silentFences.get(shard);
+  }
+
   gain(shards: readonly Taken[], causeOf: (taken: Taken) => TakeCause): void {
     const { log, metrics, onGained } = this.#deps;
     this.#changes += 1;
-    for (const { shard, fence } of shards) this.#fences.set(shard, fence);
+    for (const { shard, fence } of shards) {
+      this.#fences.set(shard, fence);
+      this.#silentFences.delete(shard);
+    }
     if (shards.length === 0) return;
     const counts = [...Map.groupBy(shards, causeOf)].map(([cause, { length }]) => [cause, length] as const);
     for (const [cause, count] of counts) metrics.taken(cause, count);
@@ -59,6 +69,11 @@ export class Holdings {
   }
 
   lose(shards: readonly number[], cause: LossCause): void {
+    for (const shard of shards) {
+      const fence = this.#fences.get(shard);
+      if (cause !== 'silent') this.#silentFences.delete(shard);
+      else if (fence !== undefined) this.#silentFences.set(shard, fence);
+    }
     const held = shards.filter((shard) => this.#fences.delete(shard));
     this.#changes += held.length;
     if (cause === 'silent') this.#silences += 1;

@@ -26,6 +26,7 @@ test('shards that were taken before a silence are not believed after it: a rival
     onLost: (shards) => shards.forEach((shard) => held.delete(shard)),
     drain: async (shards) => [...shards],
     onKept: () => {},
+    isRecording: () => false,
   });
   await sql`update shard_lease set owner = 1, fence = 7 where shard = 3`;
   // Whoever takes waits for a lock that we have.

@@ -33,6 +33,7 @@ const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
     },
     drain: async (shards) => [...shards],
     onKept: () => {},
+    isRecording: () => false,
   });
   ownership.start();
   ends.after(() => ownership.stop());

@@ -61,16 +61,18 @@ export class Ownership implements Running {
   }
 
   start(): void {
-    const { settings } = this.#deps;
     this.#loop();
     // The owner stops by itself at lease − margin, also when its heartbeat hangs in a dead connection.
-    this.#watch = setInterval(() => this.#suspendWhenSilent(), Math.max(20, settings.leaseMarginMs / 4));
+    this.#watch = setInterval(() => this.#suspendWhenSilent(), Math.max(20, this.#deps.settings.leaseMarginMs / 4));
   }
 
   /** The fence to record under; undefined where the shard is not held. */
   fenceOf(shard: number): number | undefined {
     return this.#held.fenceOf(shard);
   }
+
+  /** The same, also where the shard was given up for silence and nobody is known to have it. */
+  readonly lastFenceOf = (shard: number): number | undefined => this.#held.lastFenceOf(shard);
 
   /** Whether new work of the shard is ours: held, and not on its way back. */
   owns(shard: number): boolean {
@@ -89,7 +91,7 @@ export class Ownership implements Running {
 
   /** Another worker turned out to have the shard. Nothing is lost where that was told of an earlier holding of ours. */
   lost(shard: number, fence: number): void {
-    if (this.fenceOf(shard) === fence) this.#held.lose([shard], 'fenced');
+    if (this.lastFenceOf(shard) === fence) this.#held.lose([shard], 'fenced');
   }
 
   /** Keeps what it has until `stop`, and neither takes more nor hands back some of it. */
@@ -104,9 +106,9 @@ export class Ownership implements Running {
     clearInterval(this.#watch);
     await Promise.all([this.#beating, this.#looking]);
     const held = this.#held.shards;
-    this.#held.lose(held, 'returned');
-    const { log, settings } = this.#deps;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
+    this.#held.lose(all, 'returned');
+    const { log, settings } = this.#deps;
     try {
       await this.#line.ask((sql) => releaseShards(sql, settings.workerId, all));
       this.handedBack = held.length;
@@ -133,9 +135,9 @@ export class Ownership implements Running {
   }
 
   #complain(error: unknown): void {
-    const { log } = this.#deps;
-    if (isUnavailable(error)) log.warn({ reason: String(error) }, 'the database is away; the lease runs out');
-    else log.error({ err: error }, 'a heartbeat failed');
+    if (isUnavailable(error))
+      this.#deps.log.warn({ reason: String(error) }, 'the database is away; the lease runs out');
+    else this.#deps.log.error({ err: error }, 'a heartbeat failed');
   }
 
   async #look(): Promise<void> {
@@ -156,9 +158,9 @@ export class Ownership implements Running {
     const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
     const lost = this.#held.shards.filter((shard) => ours.get(shard)?.fence !== this.#held.fenceOf(shard));
     this.#held.lose(lost, 'fenced');
-    const again = [...ours.keys()].filter(
-      (shard) => this.fenceOf(shard) === undefined && !this.#handBack.underWay.has(shard),
-    );
+    // Taken under a new fence, a shard would refuse the outcomes that a silence left to be recorded under the old one.
+    const isBusy = (shard: number) => this.#handBack.underWay.has(shard) || this.#deps.isRecording(shard);
+    const again = [...ours.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
     if (again.length === 0) return;
     const silences = this.#held.silences;
     const taken = await this.#line.ask((sql) => retakeShards(sql, self, again));

@@ -143,7 +143,7 @@ test('what has no row in the history is not counted: no attempt, or a fault of o
 test('what was not recorded, because its shard was lost, is left to the next owner', async () => {
   const id = idOf(45_000);
   const tally = tallyOf();
-  const lost = { fenceOf: () => undefined, onLost: () => {}, isNoted: () => false };
+  const lost = { fenceOf: () => undefined, lastFenceOf: () => undefined, onLost: () => {}, isNoted: () => false };
   const recorder = createRecorder({ sql, clock: systemClock, log, workerId: 77, ...lost });
   const metrics = createEngineMetrics(new Registry()).attempts;
   const seen = observed(recorder, { clock: systemClock, log, metrics, tally, workerId: 77 });
