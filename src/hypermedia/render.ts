@@ -17,14 +17,24 @@ export type Format = {
   isPage?: true;
   /** JSON Schema of what it makes of documents like this one, where it is JSON. */
   schema?: (document: Document, naming: Naming) => JsonSchema;
+  /** What a schema says of every document in it, where no more is known. */
+  outline?: JsonSchema;
   render: (document: Document, naming: Naming, view?: View) => string;
 };
+
+/** The root of every body in XML; OpenAPI calls it after the schema where nothing else is said. */
+export const rootElement: JsonSchema = { xml: { name: 'resource' } };
 
 /** The first one is the default, also for Accept: *\/*. */
 export const formats: readonly [Format, ...Format[]] = [
   { mediaTypes: ['application/hal+json', 'application/json'], schema: halSchema, render: renderHal },
   { mediaTypes: ['application/vnd.siren+json'], showsActions: true, render: renderSiren },
   // RFC 7303 §3.2 makes the parameter the authority: whoever reads the text without a parser knows its encoding, too.
-  { mediaTypes: ['application/hal+xml', 'application/xml'], charset: 'utf-8', render: renderXml },
+  {
+    mediaTypes: ['application/hal+xml', 'application/xml'],
+    charset: 'utf-8',
+    outline: { type: 'object', ...rootElement },
+    render: renderXml,
+  },
   { mediaTypes: ['text/html'], charset: 'utf-8', showsActions: true, isPage: true, render: renderHtml },
 ];

@@ -43,19 +43,16 @@ const schemaOf = (rels: readonly string[]): Json => {
   return only === undefined || others.length > 0 ? { anyOf: all } : only;
 };
 
-/** Without it OpenAPI has the element called after the schema. */
-export const XML_ROOT = { name: 'resource' } as const;
-
 /** The same in every format: what each of the relations shows there, as far as any has an example. */
 const contentOf = (rels: readonly string[]): Json =>
   Object.fromEntries(
-    formats.flatMap(({ mediaTypes, isPage, schema }, at) =>
+    formats.flatMap(({ mediaTypes, isPage, schema, outline }, at) =>
       mediaTypes.map((mediaType): [string, Json] => {
         if (isPage === true) return [mediaType, { schema: { type: 'string' } }];
-        const root = mediaType.endsWith('xml') ? { schema: { type: 'object', xml: XML_ROOT } } : {};
-        if (rels.length === 0) return [mediaType, root];
+        const outlined = outline === undefined ? {} : { schema: outline };
+        if (rels.length === 0) return [mediaType, outlined];
         const examples = Object.fromEntries(rels.map((rel) => [rel, refer('examples', `${rel}.${at}`)]));
-        return [mediaType, { ...root, ...(schema && { schema: schemaOf(rels) }), examples }];
+        return [mediaType, { ...outlined, ...(schema && { schema: schemaOf(rels) }), examples }];
       }),
     ),
   );

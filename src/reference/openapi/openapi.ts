@@ -1,5 +1,6 @@
 /** OpenAPI 3.1 of everything that programs call: made from the table of routes, its schemas and the rooms' examples. */
 import { rootOf } from '#http/root.ts';
+import { rootElement } from '#hypermedia/render.ts';
 import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
 import { goesWithoutBody } from '#http/bodies/optional.ts';
@@ -7,7 +8,7 @@ import type { Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
 import type { Setting } from '../setting.ts';
-import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf, XML_ROOT } from './answers.ts';
+import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf } from './answers.ts';
 import {
   bodySchema,
   headerParameters,
@@ -139,7 +140,7 @@ const inputsOf = (routes: readonly Route[], root: string): Json =>
         const schema = operation && bodySchema(operation);
         return schema === undefined
           ? []
-          : [[operationId(method, pathBelow(root, route)), { ...schema, xml: XML_ROOT }]];
+          : [[operationId(method, pathBelow(root, route)), { ...schema, ...rootElement }]];
       }),
     ),
   );
