@@ -48,8 +48,11 @@ for (const path of ['/', '/sign-in', '/token', '/nowhere']) {
 
 test('where the authorization server is https, every answer says that browsers come over https', async () => {
   for (const path of [...routes, '/nowhere']) {
-    const read = async ({ origin }: { origin: string }) =>
-      (await fetch(origin + path, { redirect: 'manual' })).headers.get('strict-transport-security');
+    const read = async ({ origin }: { origin: string }) => {
+      const response = await fetch(origin + path, { redirect: 'manual' });
+      await response.arrayBuffer();
+      return response.headers.get('strict-transport-security');
+    };
     assert.deepEqual([await read(secure), await read(server)], ['max-age=31536000', null], path);
   }
 });
