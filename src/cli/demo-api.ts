@@ -3,27 +3,28 @@ import { rootOf } from '#http/root.ts';
 import { isIPv6 } from 'node:net';
 import type { Config } from '#config.ts';
 import type { DemoFile } from './demo.ts';
+import { exchange, reasonOf, type Asked, type Json } from './session/exchange.ts';
 
 /** The API as this machine reaches it, whatever its public address is. */
 const localAddress = ({ host, port, baseUrl }: Config): string =>
   `http://${isIPv6(host) ? `[${host}]` : host}:${port}${rootOf(baseUrl)}`;
 
-const answerOf = async <T>(response: Response, what: string): Promise<T> => {
-  if (!response.ok) throw new Error(`${what}: ${response.status} ${await response.text()}`);
-  return (await response.json()) as T;
+/** The answer of this server, within 30 s; throws where it refuses. */
+const ask = async (address: string, asked: Asked, what: string): Promise<Json> => {
+  const answered = await exchange(address, { method: 'POST', ...asked });
+  if (answered.status >= 300) throw new Error(`${what}: ${answered.status} ${reasonOf(answered)}`);
+  return answered.json;
 };
 
 const refresh = async (file: DemoFile, local: string): Promise<string> => {
   const { client_id, client_secret } = file.client;
   const form = { grant_type: 'refresh_token', refresh_token: file.refresh_token, client_id, client_secret };
-  const response = await fetch(`${local}/token`, { method: 'POST', body: new URLSearchParams(form) });
-  const answer = await answerOf<{ access_token: string }>(response, 'No fresh token for the demo');
-  return answer.access_token;
+  const answer = await ask(`${local}/token`, { body: new URLSearchParams(form) }, 'No fresh token for the demo');
+  return String(answer['access_token']);
 };
 
 const createWebhook = async (file: DemoFile, local: string, versionHeader: string): Promise<number> => {
-  const response = await fetch(`${local}/stores/${file.store_id}/webhooks`, {
-    method: 'POST',
+  const asked = {
     headers: {
       [versionHeader]: '1',
       Authorization: `Bearer ${file.access_token}`,
@@ -37,8 +38,9 @@ const createWebhook = async (file: DemoFile, local: string, versionHeader: strin
       event_resource: 'transaction',
       encryption_key: file.receiver.encryption_key,
     }),
-  });
-  return (await answerOf<{ id: number }>(response, "The demo's webhook could not be made")).id;
+  };
+  const answer = await ask(`${local}/stores/${file.store_id}/webhooks`, asked, "The demo's webhook could not be made");
+  return Number(answer['id']);
 };
 
 /** The demo's file as it is now: with a token that is good for two hours, and with the id of its webhook. */

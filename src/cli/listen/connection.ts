@@ -12,10 +12,13 @@ export type Line = {
   random: () => number;
   /** Told once of each spell of trouble, and once of its end. */
   say: (text: string) => void;
+  /** How long the server has for the head of its answer, or for the whole of a refusal. */
+  answerMs?: number;
 };
 
 /** Halcyon says something every 15 s at least. */
 const SILENCE_MS = 45_000;
+const ANSWER_MS = 30_000;
 const FIRST_MS = 200;
 const LONGEST_MS = 5_000;
 
@@ -28,15 +31,25 @@ export const backOffMs = (tries: number, random: number): number => {
 export const isPassing = (error: unknown): boolean => error instanceof UserError && error.exitCode === EXIT.unreachable;
 
 /** Its events; throws a `UserError` where it is refused for good. */
-async function* once({ api, stop }: Line, address: string): AsyncGenerator<ServerEvent | 'open'> {
-  const response = await api.open(address, { headers: { Accept: 'text/event-stream' }, signal: stop });
-  const { status, body } = response;
-  if (status === 200 && body !== null) {
-    yield 'open';
-    yield* eventsIn(body, SILENCE_MS);
-    return;
+async function* once({ api, stop, answerMs = ANSWER_MS }: Line, address: string): AsyncGenerator<ServerEvent | 'open'> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new UserError('no answer in time', EXIT.unreachable)), answerMs);
+  const signal = AbortSignal.any([stop, late.signal]);
+  let reason: string;
+  let status: number;
+  try {
+    const response = await api.open(address, { headers: { Accept: 'text/event-stream' }, signal });
+    ({ status } = response);
+    if (status === 200 && response.body !== null) {
+      clearTimeout(timer);
+      yield 'open';
+      yield* eventsIn(response.body, SILENCE_MS);
+      return;
+    }
+    reason = reasonOf({ status, json: (await response.json().catch(() => ({}))) as Record<string, unknown> });
+  } finally {
+    clearTimeout(timer);
   }
-  const reason = reasonOf({ status, json: (await response.json().catch(() => ({}))) as Record<string, unknown> });
   if (isTemporary(status)) throw new UserError(reason, EXIT.unreachable);
   const isGone = status === 404 || status === 410;
   throw new UserError(isGone ? 'Somebody has removed the webhook of this listener: start it again' : reason);

@@ -85,17 +85,18 @@ export class Sender {
     const { lane, delivery } = turn;
     const { bodies, suspects } = this.#deps;
     let body = present;
-    let isNoted = true;
+    let [isNoted, isCurrent] = [true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before it is noted: a death while it waits is not its own.
       if (suspects.alone === delivery.id) await this.#deps.alone();
       if (suspects.mustNote(lane.shard, delivery.id)) isNoted = await suspects.note(lane.shard, delivery.id);
+      isCurrent = isNoted && this.#isCurrent(turn);
     } catch (error) {
       // No fault of this delivery: the database was away.
       return this.#failed(turn, 'ours', error);
     }
-    if (!isNoted || !this.#isCurrent(turn)) return this.#putBack(turn);
+    if (!isCurrent) return this.#putBack(turn);
     if (body === undefined) return this.#endUnsent(turn);
     this.#send(turn, body);
   }
@@ -128,10 +129,10 @@ export class Sender {
       return this.#failed(turn, 'threw', error);
     }
     this.#exchanges.set(exchange, turn.lane);
+    void exchange.outcome.then(leave, leave);
     void exchange.outcome.then(
       (outcome) => {
         this.#exchanges.delete(exchange);
-        leave();
         const durationMs = clock.monotonicMs() - startedMs;
         const isOurs = this.ownLoop.took(durationMs, idleMs() - idleBeforeMs);
         this.#landed(turn, { startedAt, durationMs, outcome, wire: exchange.wire }, isOurs);
@@ -139,7 +140,6 @@ export class Sender {
       // Aborted: nothing else is rejected.
       () => {
         this.#exchanges.delete(exchange);
-        leave();
         this.#putBack(turn);
       },
     );
@@ -159,13 +159,14 @@ export class Sender {
   /** `threw`: it is this very delivery that cannot be sent. */
   #failed(turn: Turn, kind: 'ours' | 'threw', error: unknown): void {
     const { log, clock } = this.#deps;
-    log.error(
-      { err: error, delivery: turn.delivery.id, webhook: turn.lane.webhookId },
-      'an attempt failed on our side',
-    );
+    const about = { err: error, delivery: turn.delivery.id, webhook: turn.lane.webhookId };
+    log.error(about, 'an attempt failed on our side');
     const outcome: Outcome = { kind, why: String(error), reply: null };
-    this.#deps.write(turn.lane, land(turn, { startedAt: clock.now(), durationMs: 0, outcome }, true, this.#deps));
-    this.#deps.over(turn);
+    try {
+      this.#deps.write(turn.lane, land(turn, { startedAt: clock.now(), durationMs: 0, outcome }, true, this.#deps));
+    } finally {
+      this.#deps.over(turn);
+    }
   }
 
   #putBack(turn: Turn): void {
@@ -184,10 +185,12 @@ export class Sender {
   /** It killed who sent it, again and again: it is never sent any more. */
   #putAside(turn: Turn): void {
     const { lane, delivery, fence } = turn;
-    const { log, clock } = this.#deps;
-    log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
+    this.#deps.log.error(
+      { delivery: delivery.id, webhook: lane.webhookId },
+      'a delivery that kills workers is put aside',
+    );
     lane.landed();
-    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
+    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', this.#deps.clock.now()));
     this.#deps.over(turn);
   }
 

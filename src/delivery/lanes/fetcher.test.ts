@@ -106,3 +106,27 @@ test('shards that always have more than one batch do not keep others waiting', a
   }
   assert.equal(await served, true);
 });
+
+test('a fault of our own while lanes are filled leaves their shard to be served again', async (t) => {
+  const engine = await startEngine();
+  const lane = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
+  let filled = 0;
+  const errors: string[] = [];
+  const log = createLog('error', { write: (line) => void errors.push(line) });
+  const onFilled = () => {
+    filled += 1;
+    if (filled === 1) throw new Error('a fault of our own');
+  };
+  const fetcher = fetcherOf(t, engine, { log, onFilled });
+  fetcher.want(lane);
+  await until(
+    async () => errors.length,
+    (count) => count === 1,
+  );
+  lane.forgetTarget();
+  fetcher.want(lane);
+  await until(
+    async () => filled,
+    (count) => count === 2,
+  );
+});

@@ -82,9 +82,15 @@ export class Fetcher {
     this.#busy.add(shard);
     hungry.busy += 1;
     const open = batch.filter(isOpen);
-    await this.#feed(shard, open);
-    this.#busy.delete(shard);
-    hungry.busy -= 1;
+    try {
+      await this.#feed(shard, open);
+    } catch (error) {
+      // What reads the database is tried again where it failed: this is a fault of our own, and the next look asks again.
+      this.#deps.log.error({ err: error, shard }, 'lanes could not be filled');
+    } finally {
+      this.#busy.delete(shard);
+      hungry.busy -= 1;
+    }
     this.#serve();
   }
 
