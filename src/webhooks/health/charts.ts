@@ -1,7 +1,8 @@
 /** How webhooks fared, for the pages to draw. */
 import type { Charts } from '#hypermedia/chart.ts';
+import type { Range } from '#kernel/histogram.ts';
 import { hourLabel } from './document.ts';
-import { p50, p95, successRate, type Figures } from './figures.ts';
+import { p50, p95, range50, range95, successRate, type Figures } from './figures.ts';
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
@@ -21,8 +22,18 @@ const countsSummary = (figures: Figures, timeZone: string): string => {
   return `${delivered}, ${whole.format(failed)} failed, ${inOne} of them in the hour from ${hourLabel(worst.at, timeZone)}`;
 };
 
-const durationsSummary = (figures: Figures): string =>
-  `Half of the answers within ${whole.format(p50(figures) ?? 0)} ms, 95 % within ${whole.format(p95(figures) ?? 0)} ms`;
+const durationOf = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${ms / 1_000} s`);
+
+/** `25–50 ms`, `500 ms–1 s`, `more than 30 s`. */
+const rangeText = ({ above, within }: Range): string => {
+  if (within === null) return `more than ${durationOf(above)}`;
+  const [from, to] = [durationOf(above), durationOf(within)];
+  const isSameUnit = from.endsWith(' ms') === to.endsWith(' ms');
+  return `${above === 0 ? '0' : isSameUnit ? from.replace(/ m?s$/, '') : from}–${to}`;
+};
+
+const durationsSummary = (median: Range, slow: Range): string =>
+  `Response time: median ${rangeText(median)}, 95th percentile ${rangeText(slow)}`;
 
 /** Of one webhook, or of several together. */
 export const chartsOfFigures = (figures: Figures, timeZone: string): Charts => {
@@ -35,10 +46,11 @@ export const chartsOfFigures = (figures: Figures, timeZone: string): Charts => {
     good: { name: 'Delivered', counts: figures.hours.map(({ delivered }) => delivered) },
     bad: { name: 'Failed', counts: figures.hours.map(failedIn) },
   };
-  if (p50(figures) === null) return { bars: [bars], note: 'No attempt was answered in that time.' };
+  const [median, slow] = [range50(figures), range95(figures)];
+  if (median === null || slow === null) return { bars: [bars], note: 'No attempt was answered in that time.' };
   const lines = {
     title: durationsTitle,
-    summary: durationsSummary(figures),
+    summary: durationsSummary(median, slow),
     hours,
     unit: 'ms',
     main: { name: 'Half within', values: figures.hours.map(p50) },

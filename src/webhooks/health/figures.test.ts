@@ -30,7 +30,7 @@ test('how long answers took says nothing of what was never answered', () => {
     [row(0, 'delivered', 1, 3), row(0, 'unreachable:dns', 99, 0), row(0, 'blocked', 9, 0)],
     now,
   );
-  assert.equal(p50(figures), 75);
+  assert.equal(p50(figures), 100);
   assert.equal(p50(figuresOf([row(0, 'timed_out:answer', 9, 11)], now)), null);
 });
 
@@ -54,4 +54,13 @@ test('a chart says what it shows by the clocks of the store', () => {
   );
   assert.equal(summaryOf([row(0, 'delivered', 5)]), '5 delivered (100 %), none failed');
   assert.deepEqual(Object.keys(chartsOfFigures(figuresOf([], now), 'UTC')), ['note']);
+});
+
+test('the response time is shown as the range that is known of it', () => {
+  const summaryOf = (bucket: number) =>
+    chartsOfFigures(figuresOf([row(0, 'delivered', 3, bucket)], now), 'UTC').lines?.[0]?.summary ?? '';
+  assert.deepEqual(
+    [0, 2, 6, 7, 11].map((bucket) => /median (.*), 95/.exec(summaryOf(bucket))?.[1]),
+    ['0–10 ms', '25–50 ms', '500 ms–1 s', '1–2.5 s', 'more than 30 s'],
+  );
 });

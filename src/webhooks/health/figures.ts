@@ -1,5 +1,5 @@
 /** What the hours of webhooks say: pure. */
-import { added, emptyHistogram, quantileMs, type Histogram } from '#kernel/histogram.ts';
+import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#kernel/histogram.ts';
 import type { HourRow } from './queries.ts';
 
 /** The hour that runs, and those before it. */
@@ -61,6 +61,11 @@ export const figuresOf = (rows: readonly HourRow[], now: Date): Figures => {
 export const successRate = ({ attempts, delivered }: Fared): number | null =>
   attempts === 0 ? null : Math.floor((delivered / attempts) * 1_000) / 10;
 
-/** Milliseconds within which half, and all but a twentieth, of the answers came; null where none came. */
-export const p50 = ({ answered }: Fared): number | null => quantileMs(answered, 0.5);
-export const p95 = ({ answered }: Fared): number | null => quantileMs(answered, 0.95);
+/** Between which bounds the time lies within which half, and all but a twentieth, of the answers came; null where none came. */
+export const range50 = ({ answered }: Fared): Range | null => quantileOf(answered, 0.5);
+export const range95 = ({ answered }: Fared): Range | null => quantileOf(answered, 0.95);
+
+/** Its upper bound, or the last bound where it lies beyond. */
+const upperMs = (range: Range | null): number | null => range && (range.within ?? range.above);
+export const p50 = (fared: Fared): number | null => upperMs(range50(fared));
+export const p95 = (fared: Fared): number | null => upperMs(range95(fared));

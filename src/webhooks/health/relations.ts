@@ -57,7 +57,7 @@ const failureExample = (naming: Naming): Document => {
 };
 
 const measures =
-  'The last 24 hours are the hour that runs and the 23 before it. success_rate is per cent of the attempts; duration_p50 and duration_p95 are milliseconds within which half and 95 % of the answers came, to the width of a bucket. The trends have one number an hour, oldest first, null where there was nothing.';
+  'The last 24 hours are the hour that runs and the 23 before it. success_rate is per cent of the attempts; duration_p50 and duration_p95 are milliseconds within which half and 95 % of the answers came: the next of 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000 and 30000, which also stands for more. The trends have one number an hour, oldest first, null where there was nothing.';
 
 export const healthRelations: readonly Relation[] = [
   {
