@@ -84,8 +84,7 @@ export class Sender {
   async #prepare(turn: Turn, present: Body | undefined): Promise<void> {
     const { lane, delivery } = turn;
     const { bodies, suspects } = this.#deps;
-    let body = present;
-    let [isNoted, isCurrent] = [true, false];
+    let [body, isNoted, isCurrent] = [present, true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before it is noted: a death while it waits is not its own.
@@ -185,12 +184,10 @@ export class Sender {
   /** It killed who sent it, again and again: it is never sent any more. */
   #putAside(turn: Turn): void {
     const { lane, delivery, fence } = turn;
-    this.#deps.log.error(
-      { delivery: delivery.id, webhook: lane.webhookId },
-      'a delivery that kills workers is put aside',
-    );
+    const { log, clock } = this.#deps;
+    log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
     lane.landed();
-    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', this.#deps.clock.now()));
+    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
     this.#deps.over(turn);
   }
 
