@@ -40,6 +40,7 @@ const webhookAt = (n: number): Document =>
       consecutiveFailures: 0,
       pausedUntil: null,
       heldUntil: null,
+      lacks: null,
     },
     { baseUrl, now, isRotatable: false, isListenable: false, encryptionKey: null, nextEncryptionKey: null },
   );

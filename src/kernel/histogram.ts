@@ -1,7 +1,7 @@
 /** Durations in few numbers, which add up however they were counted apart: how many took up to which of some bounds. */
 
 /** Milliseconds. Rows in the database were counted by them: another table of bounds is another column there. */
-export const BOUNDS_MS: readonly number[] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
+const BOUNDS_MS: readonly number[] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
 
 /** A count for each bound, of what took no longer and longer than the one before; the last is of what took longer than all. */
 export type Histogram = readonly number[];

@@ -12,6 +12,7 @@ import {
   type Link,
 } from '#hypermedia/document.ts';
 import type { Comparisons } from '#kernel/listing.ts';
+import type { Lack } from './health/queries.ts';
 import type { WebhookRow } from './queries.ts';
 
 /** How each property of a webhook is compared. */
@@ -34,6 +35,7 @@ export const WEBHOOK_PROPERTIES = {
   rate_per_second: 'number',
   retry_profile: 'text',
   state: 'text',
+  reason: 'none',
   date_created: 'date',
   date_modified: 'date',
 } as const satisfies Comparisons;
@@ -43,13 +45,22 @@ export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
 /** How a webhook fares; what stops it outright is said before what merely troubles it. */
 export const stateOf = (
-  webhook: Pick<WebhookRow, 'isActive' | 'pausedUntil' | 'consecutiveFailures'>,
+  webhook: Pick<WebhookRow, 'isActive' | 'lacks' | 'pausedUntil' | 'consecutiveFailures'>,
   now: Date,
 ): WebhookState => {
-  if (!webhook.isActive) return 'inactive';
+  if (!webhook.isActive || webhook.lacks !== null) return 'inactive';
   if (webhook.pausedUntil !== null && webhook.pausedUntil > now) return 'paused';
   return webhook.consecutiveFailures > 0 ? 'failing' : 'ok';
 };
+
+const LACKS: Readonly<Record<Lack, string>> = {
+  events: 'Nothing is ever sent: this webhook has no events. Set event_resource or events.',
+  url: 'Nothing is ever sent: this webhook has no url. Set one.',
+};
+
+/** Returns why an active webhook is sent nothing, where that is so. */
+export const lackReason = ({ isActive, lacks }: Pick<WebhookRow, 'isActive' | 'lacks'>): string | null =>
+  isActive && lacks !== null ? LACKS[lacks] : null;
 
 export const addressOfWebhook = (id: number, baseUrl: string): string => `${baseUrl}/webhooks/${id}`;
 
@@ -144,6 +155,7 @@ export const webhookDocument = (webhook: WebhookRow, shown: Shown): Document => 
     number('rate_per_second', webhook.ratePerSecond),
     enumeration('retry_profile', webhook.retryProfile),
     enumeration('state', stateOf(webhook, shown.now)),
+    text('reason', lackReason(webhook)),
     date('date_created', formatDate(webhook.dateCreated, webhook.timeZone)),
     date('date_modified', formatDate(webhook.dateModified, webhook.timeZone)),
   ],

@@ -3,6 +3,7 @@ import { narrowed, ordered, paged, type Columns } from '#database/listing.ts';
 import type { Queryable } from '#database/pool.ts';
 import type { Listing } from '#kernel/listing.ts';
 import type { WEBHOOK_PROPERTIES } from './document.ts';
+import { lacking, type Lack } from './health/queries.ts';
 import type { InactiveReason, Settings } from './webhook.ts';
 
 export type WebhookRow = Settings & {
@@ -12,7 +13,7 @@ export type WebhookRow = Settings & {
   client: number | null;
   /** The person who made it, or for whom the client did; null where the platform did. */
   user: number | null;
-  /** Sealed, and so is the next one. */
+  /** Sealed. */
   encryptionKey: Buffer | null;
   /** Takes over from the other when the rotation ends; both null where none is under way. */
   nextEncryptionKey: Buffer | null;
@@ -20,12 +21,11 @@ export type WebhookRow = Settings & {
   /** Null where it is active, or a request switched it off. */
   inactiveReason: InactiveReason | null;
   epoch: number;
-  /** Rises with each change. */
   revision: number;
   dateCreated: Date;
   dateModified: Date;
-  /** The store's. */
   timeZone: string;
+  lacks: Lack | null;
   consecutiveFailures: number;
   pausedUntil: Date | null;
   /** Nothing is sent before: a pause, or the next probe of an endpoint that fails. May lie in the past. */
@@ -43,7 +43,8 @@ const selected = (sql: Queryable) => sql`
   select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query,
     w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
-    w.inactive_reason as "inactiveReason", w.is_held as "isHeld", w.epoch, w.revision, w.headers, w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
     greatest(t.paused_until, t.probe_at) as "heldUntil"
@@ -80,7 +81,7 @@ const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES>
   rate_per_second: sql`w.rate_per_second`,
   retry_profile: sql`w.retry_profile`,
   state: sql`case
-    when not w.is_active then 'inactive'
+    when not w.is_active or ${lacking(sql)} is not null then 'inactive'
     when t.paused_until > ${now}::timestamptz then 'paused'
     when t.consecutive_failures > 0 then 'failing'
     else 'ok' end`,
@@ -100,13 +101,11 @@ export const listWebhooks = async (
   where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, wanted.filters, compared(sql, now))}
   order by ${ordered(sql, wanted.order, compared(sql, now), [sql`w.id`])} ${paged(sql, wanted)}`;
 
-type Narrowing = { filters: Listing['filters']; now: Date };
-
 /** How many webhooks the store has, of those that filters leave; undefined where there is no such store. */
 export const countWebhooks = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
-  { filters, now }: Narrowing = { filters: [], now: new Date(0) },
+  { filters, now }: { filters: Listing['filters']; now: Date } = { filters: [], now: new Date(0) },
 ): Promise<number | undefined> => {
   const [row] = await sql<{ total: number }[]>`
     select (
@@ -124,8 +123,8 @@ export const hasStore = async (sql: Queryable, store: { shard: number; storeId: 
 };
 
 /**
- * Keeps other creators out of this store until the transaction ends, so that a count of its webhooks stays true. The
- * count must be a statement of its own: one that waited for this lock still sees what was there before it waited.
+ * Locks the store, so that a count of its webhooks stays true until the transaction ends. The count is a statement of its own, because
+ * one that waited for this lock sees what was there before.
  */
 export const lockStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<void> => {
   await sql`select id from store where shard = ${store.shard} and id = ${store.storeId} for no key update`;

@@ -21,7 +21,7 @@ type Stored = Settings &
   >;
 
 /** Not compared is what follows from any change, or never changes. A new property of a webhook is a fault of types here. */
-type Told = Exclude<keyof typeof WEBHOOK_PROPERTIES, 'id' | 'state' | 'date_created' | 'date_modified'>;
+type Told = Exclude<keyof typeof WEBHOOK_PROPERTIES, 'id' | 'state' | 'reason' | 'date_created' | 'date_modified'>;
 
 type Secret = string | null | undefined;
 

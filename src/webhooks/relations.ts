@@ -40,6 +40,7 @@ const webhook: WebhookRow = {
   consecutiveFailures: 0,
   pausedUntil: null,
   heldUntil: null,
+  lacks: null,
 };
 
 const about = {

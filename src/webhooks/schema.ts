@@ -108,6 +108,7 @@ const optional = (versions: readonly string[], initial: Initial) => ({
   rotation_ends: readOnly(),
   state: readOnly(),
   inactive_reason: readOnly(),
+  reason: readOnly(),
   date_created: readOnly(),
   date_modified: readOnly(),
 });

@@ -105,7 +105,7 @@ test('the state is that of now', () => {
   const now = new Date('2026-11-20T16:00:00Z');
   const after = new Date(now.getTime() + 1);
   const of = (isActive: boolean, pausedUntil: Date | null, consecutiveFailures: number) =>
-    stateOf({ isActive, pausedUntil, consecutiveFailures }, now);
+    stateOf({ isActive, lacks: null, pausedUntil, consecutiveFailures }, now);
   assert.deepEqual(
     [of(true, null, 0), of(true, now, 0), of(true, null, 1), of(true, after, 1), of(false, after, 1)],
     ['ok', 'ok', 'failing', 'paused', 'inactive'],

@@ -56,3 +56,28 @@ test('the page of a webhook says why nothing arrives, that it was switched off, 
   await set(at, '0');
   assert.match(await adviceAt(at), /^This webhook is switched off: /);
 });
+
+test('a webhook that can be sent nothing says so: when it is created, when it is read, in lists and on its page', async () => {
+  type Webhook = { id: number; state: string; reason: string | null };
+  const create = async (more: object): Promise<Webhook> => {
+    const body = { name: 'never', format: 'json', encryption_key: 'k'.repeat(20), ...more };
+    return (await app.api('POST', `/stores/${app.storeId}/webhooks`, { body })).json() as Promise<Webhook>;
+  };
+  const cases = [
+    [await create({ url: receiver.url }), /no events/, { event_resource: 'customer' }],
+    [await create({ event_resource: 'customer' }), /no url/, { url: receiver.url }],
+  ] as const;
+  for (const [created, words, change] of cases) {
+    const path = `/webhooks/${created.id}`;
+    assert.equal(created.state, 'inactive');
+    assert.match(created.reason ?? '', words);
+    const health = (await (await app.api('GET', `${path}/health`)).json()) as Webhook;
+    assert.deepEqual([health.state, health.reason], ['inactive', created.reason]);
+    const listed = await (await app.api('GET', `/stores/${app.storeId}/webhooks?state=inactive&limit=300`)).text();
+    assert.ok(listed.includes(`/webhooks/${created.id}"`));
+    assert.match(await adviceAt(path), words);
+    const changed = (await (await app.api('PATCH', path, { body: change })).json()) as Webhook;
+    assert.deepEqual([changed.state, changed.reason], ['ok', null]);
+    assert.equal(await adviceAt(path), '');
+  }
+});

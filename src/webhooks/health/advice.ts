@@ -5,11 +5,14 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { Advice } from '#hypermedia/view.ts';
 import { shardOf } from '#kernel/ids.ts';
-import { stateOf } from '../document.ts';
+import { lackReason, stateOf } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
 import { findTrouble, type HealthRow, type Trouble } from './queries.ts';
 
-type Told = Pick<HealthRow, 'id' | 'isActive' | 'inactiveReason' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'>;
+type Told = Pick<
+  HealthRow,
+  'id' | 'isActive' | 'inactiveReason' | 'lacks' | 'pausedUntil' | 'consecutiveFailures' | 'timeZone'
+>;
 
 const HOUR_MS = 3_600_000;
 
@@ -43,6 +46,8 @@ const sinceOf = ({ firstFailureAt, dateCreated }: Trouble, timeZone: string): Re
 
 const paragraphsOf = (webhook: Told, trouble: Trouble, now: Date): Markup[] => {
   const { timeZone, pausedUntil } = webhook;
+  const lack = lackReason(webhook);
+  if (lack !== null) return [html`${lack} <strong>Change this webhook</strong> below.`];
   switch (stateOf(webhook, now)) {
     case 'inactive':
       if (webhook.inactiveReason === 'access_ended') return [ACCESS_ENDED];

@@ -15,6 +15,7 @@ import {
   addressOfStore,
   addressOfWebhook,
   addressOfWebhooks,
+  lackReason,
   linksAbove,
   stateOf,
   type WebhookState,
@@ -85,6 +86,8 @@ const failureDocument = ({ outcome, attempts, hour }: Failure, { row, last }: He
 
 /** What is wrong now, while something is: why the last attempt failed that did. */
 const reasonNow = ({ row, figures, last }: Health): string | null => {
+  const lack = lackReason(row);
+  if (lack !== null) return lack;
   const [latest] = figures.failures;
   if (latest === undefined || row.consecutiveFailures === 0) return null;
   return reasonOf({ outcome: latest.outcome, responseCode: last.get(latest.outcome)?.responseCode ?? null });

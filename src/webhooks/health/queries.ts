@@ -4,12 +4,19 @@ import type { Histogram } from '#kernel/histogram.ts';
 import type { Key } from '../queries.ts';
 import type { InactiveReason } from '../webhook.ts';
 
+/** What a webhook lacks to be sent anything. */
+export type Lack = 'events' | 'url';
+
+export const lacking = (sql: Queryable) => sql`
+  case when cardinality(w.events) = 0 then 'events' when w.url is null and not w.is_held then 'url' end`;
+
 export type HealthRow = {
   id: number;
   storeId: number;
   name: string;
   isActive: boolean;
   inactiveReason: InactiveReason | null;
+  lacks: Lack | null;
   epoch: number;
   /** The store's. */
   timeZone: string;
@@ -22,7 +29,8 @@ export type HealthRow = {
 type Store = { shard: number; storeId: number };
 
 const selected = (sql: Queryable) => sql`
-  select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.inactive_reason as "inactiveReason", w.epoch, s.time_zone as "timeZone",
+  select w.id, w.store_id as "storeId", w.name, w.is_active as "isActive", w.inactive_reason as "inactiveReason",
+    ${lacking(sql)} as lacks, w.epoch, s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil", t.probe_at as "probeAt"
   from webhook w
   join store s on s.shard = w.shard and s.id = w.store_id

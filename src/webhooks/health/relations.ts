@@ -14,12 +14,13 @@ const row: HealthRow = {
   storeId: 1001,
   name: 'Orders to the warehouse',
   isActive: true,
-    inactiveReason: null,
+  inactiveReason: null,
   epoch: 1,
   timeZone: 'Europe/Berlin',
   consecutiveFailures: 2,
   pausedUntil: null,
   probeAt: null,
+  lacks: null,
 };
 
 const hour = (at: string, outcome: string, attempts: number, bucket: number): HourRow => {
