@@ -10,7 +10,11 @@ const now = new Date();
 
 const create = async () =>
   Number(
-    (await call('POST', `/stores/${a}/webhooks`, { body: { ...minimal, url: 'https://example.com' } })).body['id'],
+    (
+      await call('POST', `/stores/${a}/webhooks`, {
+        body: { ...minimal, url: 'https://example.com', event_resource: 'customer' },
+      })
+    ).body['id'],
   );
 const [webhook, other] = [await create(), await create()];
 

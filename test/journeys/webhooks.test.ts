@@ -52,7 +52,8 @@ test('a new webhook has what was sent, the defaults, and the exact links', async
     headers: {},
     rate_per_second: null,
     retry_profile: 'hour',
-    state: 'ok',
+    state: 'inactive',
+    reason: 'Nothing is ever sent: this webhook has no events. Set event_resource or events.',
     date_created: '2026-07-01T12:00:00+0200',
     date_modified: '2026-07-01T12:00:00+0200',
   });
@@ -90,7 +91,9 @@ test('PATCH changes what is sent and nothing else', async () => {
   const { status, body } = await call('PATCH', path, { body: { name: 'Renamed', url: '' } });
   assert.equal(status, 200);
   const date_modified = '2026-07-02T12:00:00+0200';
-  assert.deepEqual(body, { ...webhook, name: 'Renamed', url: null, date_modified });
+  const { reason } = body;
+  assert.match(String(reason), /no url/);
+  assert.deepEqual(body, { ...webhook, name: 'Renamed', url: null, state: 'inactive', reason, date_modified });
   assert.deepEqual((await call('GET', path)).body, body);
 });
 
