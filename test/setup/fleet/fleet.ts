@@ -128,7 +128,8 @@ export const openFleet = async (given: Given = {}): Promise<Fleet> => {
   const sql = openPool(server.address, { connections: 4, applicationName: 'test' });
   ends.after(() => sql.end({ timeout: 0 }));
   await migrate(sql, join(given.root ?? ROOT, 'migrations'));
-  await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
+  // An older version makes its own partitions: the sequences of this version would be in the way of its migration.
+  if (given.root === undefined) await maintainPartitions(sql, { now: new Date(), retentionDays: 30, daysAhead: 3 });
   const ledger = new Ledger();
   const origins = await receiveInto(ledger, ends);
   const secretKey = randomBytes(32);
