@@ -25,7 +25,7 @@ export const readFreeSpace = async (dataDir: string): Promise<Space> => {
   const folders = await Promise.all(FOLDERS.map((folder) => existing(join(dataDir, folder))));
   const spaces = await Promise.all(
     folders.map(async (folder) => {
-      // `bavail`: what is left for users other than root, as PostgreSQL runs as one.
+      // `bavail` is what users other than root may still use; PostgreSQL never runs as root.
       const { bavail, bsize } = await statfs(folder);
       return { folder, freeBytes: bavail * bsize };
     }),

@@ -14,7 +14,8 @@ const TODAY = dayOf(new Date());
 
 const nextId = async (sql: Sql, day: number): Promise<number> => {
   const [row] = await sql<{ id: number }[]>`select ${nextDeliveryId(sql, day, sql`${7}::smallint`)} as id`;
-  return row?.id ?? 0;
+  assert.ok(row !== undefined);
+  return row.id;
 };
 
 test('a day has ids up to its last number, then an error, and the next day begins with its own', async (t) => {

@@ -66,10 +66,10 @@ export const newestNumberedDay = async (sql: Queryable): Promise<number | undefi
 
 /** Returns the share of a day's numbers that is used (0–1), of those that have a sequence for that day. */
 export const readUsedNumbers = async (sql: Queryable, day: number): Promise<ReadonlyMap<Numbered, number>> => {
-  const names = Object.values(NUMBERED).map((numbered) => [sequenceOf(numbered, day), numbered] as const);
-  const rows = await sql<{ name: string; used: number }[]>`
-    select sequencename::text as name, coalesce(last_value, 0)::float8 / ${NUMBERS_A_DAY} as used from pg_sequences
-    where schemaname = current_schema() and sequencename = any (${names.map(([name]) => name)}::text[])`;
-  const used = new Map(rows.map((row) => [row.name, row.used]));
-  return new Map(names.flatMap(([name, numbered]) => (used.has(name) ? [[numbered, used.get(name) ?? 0]] : [])));
+  const kinds = Object.values(NUMBERED);
+  const rows = await sql<{ kind: Numbered; used: number }[]>`
+    select kind, coalesce(last_value, 0)::float8 / ${NUMBERS_A_DAY} as used
+    from unnest(${kinds}::text[], ${kinds.map((kind) => sequenceOf(kind, day))}::text[]) as wanted (kind, name)
+    join pg_sequences on schemaname = current_schema() and sequencename = wanted.name`;
+  return new Map(rows.map(({ kind, used }) => [kind, used]));
 };

@@ -6,7 +6,7 @@ import { type ApiRequest, type Operation } from '#http/operation.ts';
 import { idOf } from '#kernel/ids.ts';
 import { invalid, notFound, Problem } from '#kernel/problem.ts';
 import { storeOfAddress } from '#kernel/principal.ts';
-import { holdAccessOf } from './app-access/app-access.ts';
+import { holdAccess } from './app-access/queries.ts';
 import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
 import { createAnswer } from './held/answer.ts';
@@ -64,7 +64,8 @@ const add = async (
 ) => {
   const { clientId: client, userId: user } = request.principal;
   // The token was checked before the transaction; the access may have ended since.
-  if (client !== null && !(await holdAccessOf(tx, { client, user, storeId: store.storeId, isHeld: true })))
+  const access = { userId: user, storeId: store.storeId };
+  if (client !== null && !(await holdAccess(tx, { client, ...access }, { isOnlyTheirs: true })))
     throw notFound('store');
   await lockStore(tx, store);
   const present = await countWebhooks(tx, store);

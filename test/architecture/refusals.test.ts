@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { circles, forbiddenImports, graphOf, misnamedImports } from './rooms.ts';
-import { defaultExports, heavyRooms, medianLines, tooLong, vagueNames } from './sizes.ts';
+import { defaultExports, vagueNames } from './names.ts';
 import { foreignWrites, strayedSql, tablesOf } from './tables.ts';
 import { fileOf, type Rule } from './tree.ts';
 import { formatNames, idleExceptions, processReaders } from './words.ts';
@@ -11,7 +11,6 @@ type Texts = Readonly<Record<string, string>>;
 
 const tree = (texts: Texts) => Object.entries(texts).map(([path, text]) => fileOf(path, text));
 const from = (specifier: string): string => `import { a } from '${specifier}';\n`;
-const lines = (count: number): string => 'const a = 1;\n'.repeat(count);
 
 /** A tree that the rule must refuse once, with this message. */
 const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[] = [
@@ -41,10 +40,6 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   ],
   [circles, { 'src/a/b.ts': from('./b.ts') }, /b.ts → src\/a\/b.ts$/],
   [circles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import { type A } from "./b.ts"' }, /→/],
-  [tooLong, { 'src/http/a.ts': lines(201) }, /201 lines: at most 200/],
-  [tooLong, { 'src/http/a.test.ts': lines(301) }, /at most 300/],
-  [tooLong, { 'test/setup/a.ts': lines(301) }, /at most 300/],
-  [heavyRooms, { 'src/http/a.ts': lines(150), 'src/http/b.ts': lines(50) }, /^http.*100 lines/],
   [vagueNames, { 'src/http/utils.ts': '' }, /utils.ts/],
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
@@ -90,8 +85,6 @@ const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
   [forbiddenImports, { 'src/cli/a.ts': from('#config.ts') + from('#app.ts'), 'src/app.ts': from('#oauth/a.ts') }],
   [misnamedImports, { 'src/http/b/a.ts': from('../c.ts') + from('#kernel/b.ts'), 'src/main.ts': from('./app.ts') }],
   [circles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import type { A } from "./b.ts"' }],
-  [tooLong, { 'src/http/a.ts': lines(200), 'src/http/a.test.ts': lines(300) }],
-  [heavyRooms, { 'src/http/a.ts': lines(99), 'src/http/a.test.ts': lines(250) }],
   [strayedSql, { 'src/stores/queries.ts': 'sql`select 1`', 'src/stores/a.ts': 'html`<p>select one</p>`' }],
   [foreignWrites, { 'src/events/queries.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],
   [foreignWrites, { 'src/webhooks/queries.ts': 'sql`select 1 from store s for no key update of s`' }],
@@ -114,17 +107,6 @@ test('an exception that no file needs is told', () => {
   assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/message/representation.ts': '' })), [
     'src/delivery/message/representation.ts',
   ]);
-});
-
-test('the median of an even number of files lies between the two in the middle', () => {
-  const files = tree({ 'src/http/a.ts': lines(10), 'src/http/b.ts': lines(20), 'src/app.ts': lines(7) });
-  assert.deepEqual(
-    [...medianLines(files)],
-    [
-      ['http', 15],
-      ['src', 7],
-    ],
-  );
 });
 
 test('the graph counts imports between rooms, tests left out', () => {

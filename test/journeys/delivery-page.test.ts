@@ -224,7 +224,18 @@ test('what was never sent says so, and of twelve who send it again at once one d
   answers.set('/paused', 500);
   const dead = await find(at, (delivery) => is('failed')(delivery) && attempted(0)(delivery));
   assert.match(String(dead['reason']), /^It was never sent: /);
-  const all = await Promise.all(Array.from({ length: 12 }, () => ask('POST', `${selfOf(dead)}/resend`)));
+  const resend = () => ask('POST', `${selfOf(dead)}/resend`);
+  // Nothing can be inserted while the first three are let in, so that all of them have read what is pending before one is committed.
+  const holder = await app.sql.reserve();
+  await holder`begin`;
+  await holder`lock table delivery in share mode`;
+  const three = [resend(), resend(), resend()];
+  const locked = () => app.sql`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%webhook%'`;
+  await until(locked, (rows) => rows.length === three.length);
+  await holder`commit`;
+  holder.release();
+  const all = await Promise.all([...three, ...Array.from({ length: 9 }, resend)]);
   assert.equal(all.filter(({ status }) => status === 202).length, 1);
   assert.equal(all.filter((one) => faultOf(one)?.['code'] === 'already_pending').length, 11);
   await find(at, (delivery) => is('pending')(delivery) && attempted(1)(delivery));

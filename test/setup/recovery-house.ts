@@ -66,7 +66,8 @@ export const startRecoveryHouse = async () => {
     const committed = publisher.begin(async (tx) => {
       const resourceId = `held-${(resource += 1)}`;
       const event = { type: 'transaction' as const, action: 'created', resourceId, modifiedAt: null, body: '{}' };
-      const n = (await nextEventBlock(tx, dayOf(now))) ?? 0;
+      const n = await nextEventBlock(tx, dayOf(now));
+      assert.ok(n !== undefined, 'today has no numbers');
       const row = rowOf(event, storeId, { n, at: 0, now });
       const batch = { claims: null, terms: null, staleAt: now, day: dayOf(now), now, baseUrl: app.baseUrl };
       await publishBatch(tx, { columns: toColumns([row], now), ...batch });

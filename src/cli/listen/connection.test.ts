@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rawServer } from '../../../test/setup/exchanges.ts';
 import { until } from '../../../test/setup/until.ts';
-import type { Api } from '../session/api.ts';
 import { send } from '../session/exchange.ts';
 import { eventsOf } from './connection.ts';
 import type { ServerEvent } from './server-events.ts';
@@ -11,7 +10,7 @@ const STREAM =
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nevent: hello\ndata: {}\n\n';
 const HALF_A_REFUSAL = 'HTTP/1.1 503 Service Unavailable\r\ncontent-length: 100\r\n\r\n{';
 
-const api = { open: (address: string, asked = {}) => send(address, asked) } as unknown as Api;
+const api = { open: (address: string, asked = {}) => send(address, asked) };
 
 for (const [what, first] of [
   ['that never answers', ''],

@@ -6,7 +6,7 @@ import { isTemporary, reasonOf } from '../session/exchange.ts';
 import { eventsIn, type ServerEvent } from './server-events.ts';
 
 export type Line = {
-  api: Api;
+  api: Pick<Api, 'open'>;
   /** Aborted when somebody wants us to stop. */
   stop: AbortSignal;
   random: () => number;

@@ -1,6 +1,7 @@
 /** From the stream of a held webhook to the app and back: each delivery is opened, forwarded, told of and answered. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { rememberIds } from '#receiver';
+import type { Api } from '../session/api.ts';
 import { isTemporary, reasonOf } from '../session/exchange.ts';
 import { backOffMs, eventsOf, isPassing, type Line } from './connection.ts';
 import { forward, type Forwarded } from './forward.ts';
@@ -9,6 +10,7 @@ import { openMessage, readMessage, type Message } from './message.ts';
 import type { Told } from './report.ts';
 
 export type Listening = Line & {
+  api: Api;
   key: string;
   /** Where it goes; undefined where it is only looked at. */
   address: URL | undefined;

@@ -100,7 +100,7 @@ export class Sender {
     this.#send(turn, body);
   }
 
-  /** False after a wait in which the webhook changed or the shard was lost; another lane may have it now. */
+  /** Returns whether the turn is still its lane's: in a wait the webhook may have changed, or the shard may have got another owner. */
   #isCurrent({ lane, target }: Turn): boolean {
     return lane.target === target && !lane.isClosed && this.#deps.mayStart(lane.shard) && !this.#isStopped;
   }

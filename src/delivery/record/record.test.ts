@@ -22,18 +22,19 @@ const { sql } = await testDatabase();
 await sql`update shard_lease set owner = ${WORKER}, fence = 3 where shard = ${SHARD}`;
 
 /** Holds the shard for so many looks at its fence: a batch that cannot be written is tried again while it is held. */
-const LOOKS = 14;
+const LOOKS = 24;
 
 const recorderWith = (fence: number | undefined, onLost: (shard: number) => void = () => {}) => {
   let [current, looks] = [fence, 0];
+  const look = () => ((looks += 1) > LOOKS ? undefined : current);
   const recorder = createRecorder({
     sql,
     clock: systemClock,
     log: createLog('silent'),
     workerId: WORKER,
     isNoted: () => false,
-    fenceOf: () => current,
-    lastFenceOf: () => ((looks += 1) > LOOKS ? undefined : current),
+    fenceOf: look,
+    lastFenceOf: look,
     onLost: (shard) => {
       current = undefined;
       onLost(shard);

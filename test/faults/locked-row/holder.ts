@@ -10,5 +10,6 @@ await sql.begin(async (tx) => {
     select from resource where shard = ${shardOf(storeId)} and store_id = ${storeId} and type = 'customer' and id = ${RESOURCE}
     for update`;
   process.stdout.write(`${rows.length}\n`);
-  await new Promise((resolve) => setTimeout(resolve, 600_000));
+  // Never settles: the connection keeps the process alive.
+  await new Promise<never>(() => {});
 });

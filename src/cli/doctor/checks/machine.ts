@@ -32,11 +32,11 @@ export const checkDisk = async (folder: string, freeBytes = FREE_BYTES): Promise
       fail('disk', `${folder} cannot be looked at (${found.code})`, 'See who owns it; HALCYON_DATA names another'),
     ];
   const { freeBytes: free } = found;
-  const told = `${(free / GIB).toFixed(1)} GiB free in ${found.folder}`;
+  const text = `${(free / GIB).toFixed(1)} GiB free in ${found.folder}`;
   const advice =
     'Make room: where the disk is full, nothing is accepted any more. RETENTION_DAYS says how long events are kept';
-  if (free < freeBytes.fail) return [fail('disk', told, advice)];
-  return [free < freeBytes.warn ? warn('disk', told, advice) : ok('disk', told)];
+  if (free < freeBytes.fail) return [fail('disk', text, advice)];
+  return [free < freeBytes.warn ? warn('disk', text, advice) : ok('disk', text)];
 };
 
 /** Nothing where the folder of the embedded database may be written, or made; what the next start would end at otherwise. */
