@@ -3,9 +3,9 @@
  * that it costs. With `--profile` also where our process spends its time.
  */
 import { randomBytes } from 'node:crypto';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { freePort } from '../test/setup/free-port.ts';
 import { letAppIn } from '../test/setup/let-in.ts';

@@ -4,11 +4,11 @@
  * by arrays; with the statements and the bytes of WAL that an event costs.
  */
 import { Registry } from 'prom-client';
-import { openPool } from '#database/pool.ts';
-import { createMint } from '#events/batch/mint.ts';
+import { openPool } from '#db/pool.ts';
+import { createMint } from '#events/publish/id-allocator.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
-import { createPublisher, type Publisher } from '#events/publish.ts';
-import { readConfig } from '../src/config.ts';
+import { createPublisher, type Publisher } from '#events/publish/publish.ts';
+import { readConfig } from '../src/config/config.ts';
 import { BASE_URL } from '../test/setup/engine.ts';
 import { startDatabase, type Database } from './setup/database.ts';
 import { runLoad, type Load } from './setup/load.ts';

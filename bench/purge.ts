@@ -3,7 +3,7 @@
  * and without the real housekeeping in the same process. `--batch` and `--pause` try others than the settings of config.ts.
  */
 import { randomBytes } from 'node:crypto';
-import { readConfig } from '../src/config.ts';
+import { readConfig } from '../src/config/config.ts';
 import { freePort } from '../test/setup/free-port.ts';
 import { startChild } from './setup/child.ts';
 import { startDatabase } from './setup/database.ts';

@@ -3,10 +3,10 @@
  * while others publish at a steady pace; how long live events take before, meanwhile and after, round by round.
  * The defaults are the whole run; `--rounds 1 --events 2000 --seconds 3` is a short one.
  */
-import { transaction } from '#database/pool.ts';
-import { insertRecovery } from '#events/recovery/queries.ts';
-import { dailyIdOf, dayOf, idOf, shardOf } from '#kernel/ids.ts';
-import { nextNumber } from '#webhooks/queries.ts';
+import { transaction } from '#db/pool.ts';
+import { insertRecovery } from '#events/replay/recovery-sql.ts';
+import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
+import { nextNumber } from '#webhooks/webhook-sql.ts';
 import { until } from '../test/setup/until.ts';
 import type { Latency } from './setup/receiver-process.ts';
 import { bench, heading, print } from './setup/run.ts';

@@ -11,7 +11,7 @@ create table webhook_hour (
   -- As attempt.outcome has it.
   outcome     text not null,
   attempts    bigint not null check (attempts > 0),
-  -- How many took how long: the bounds are the code's (src/kernel/histogram.ts), the last has none.
+  -- How many took how long: the bounds are the code's (src/core/histogram.ts), the last has none.
   durations   bigint[] not null,
   primary key (shard, webhook_id, hour, outcome)
 );

@@ -1,6 +1,6 @@
 -- Ids of events and deliveries carry their day and a number of 30 bits, and `event_n` and `delivery_n` began again after 2^30
 -- numbers, be it within a day: the second event or delivery with an id was lost. Each day has sequences of its own now, which end
--- with an error. `src/database/numbers.ts` creates them beside the partitions; here those of the partitions that are there.
+-- with an error. `src/db/numbers.ts` creates them beside the partitions; here those of the partitions that are there.
 --
 -- Processes of the version before go on with `event_n` and `delivery_n`, which a later version drops. So that no id is given twice
 -- while both versions run, the sequences of these days begin 2^28 numbers further on, or at 0 where that leaves more of them.

@@ -1,7 +1,7 @@
-/** Writes the tables of settings into docs/operating.md, as src/settings/ describes them: `node scripts/settings-table.ts`. */
+/** Writes the tables of settings into docs/operating.md, as src/config/settings/ describes them: `node scripts/settings-table.ts`. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SETTING_GROUPS } from '#settings/settings.ts';
+import { SETTING_GROUPS } from '#config/settings/settings.ts';
 
 export const HANDBOOK = join(import.meta.dirname, '../docs/operating.md');
 const MARKS = /(?<=<!-- settings\b[^>]*-->\n).*?(?=<!-- end of settings -->)/s;

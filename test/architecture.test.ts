@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { circles, forbiddenImports, graphOf, misnamedImports } from './architecture/rooms.ts';
+import { cycles, forbiddenImports, graphOf, misnamedImports } from './architecture/modules.ts';
 import { defaultExports, vagueNames } from './architecture/names.ts';
 import { foreignWrites, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
@@ -14,14 +14,14 @@ const src = [...(await readTree(ROOT, 'src')), ...(await readTree(ROOT, 'package
 const all = [...src, ...(await readTree(ROOT, 'test'))];
 
 const rules: readonly (readonly [name: string, rule: Rule])[] = [
-  ['a room looks only into the rooms that the table allows', forbiddenImports],
-  ['an import stays inside its room as ./ and leaves it as #room/', misnamedImports],
-  ['no circle of files', circles],
-  ['SQL stands in queries.ts and in database/', strayedSql],
-  ['each table has one writing room', foreignWrites],
+  ['a module imports only the modules that the table allows', forbiddenImports],
+  ['an import is ./ inside a module and #module/ outside', misnamedImports],
+  ['no cycle of files', cycles],
+  ['SQL is in -sql.ts files and in db/', strayedSql],
+  ['each table has one module that writes it', foreignWrites],
   ['no default exports', defaultExports],
   ['process is read by main.ts alone', processReaders],
-  ['no room names a format', formatNames],
+  ['no module names a format', formatNames],
   ['every exception for naming a format is needed', idleExceptions],
 ];
 
@@ -29,11 +29,11 @@ for (const [name, rule] of rules) test(name, () => assert.deepEqual(rule(src), [
 
 test('every file has a name that says what is inside', () => assert.deepEqual(vagueNames(all), []));
 
-test('every table of the migrations has its writing room, and no other is named', async () => {
+test('every table of the migrations has a module that writes it, and no other table is listed', async () => {
   const folder = join(ROOT, 'migrations');
   const names = (await readdir(folder)).filter((name) => /^\d{4}-.*\.sql$/.test(name));
   const migrations = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')));
-  // The table of what was applied has to be there before the first migration: src/database/migrate.ts makes it.
+  // The table of what was applied has to be there before the first migration: src/db/migrate.ts makes it.
   const tables = [...migrations.flatMap(tablesOf), 'schema_migration'];
   assert.deepEqual(tables.toSorted(), Object.keys(WRITERS).toSorted());
 });

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { readConfig } from '#config.ts';
-import type { Env } from '#env.ts';
-import { SETTING_GROUPS } from '#settings/settings.ts';
+import { readConfig } from '#config/config.ts';
+import type { Env } from '#config/env.ts';
+import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { findPlace } from '../src/cli/publish/place.ts';
 import { serverOf } from '../src/cli/session/server.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';

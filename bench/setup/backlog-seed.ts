@@ -1,8 +1,8 @@
 /** A backlog by the million: stores with webhooks whose endpoints never answer, and what is pending and put off for them. */
-import { nextDeliveryId } from '#database/numbers.ts';
-import type { Sql } from '#database/pool.ts';
-import { createSealer } from '#database/seal.ts';
-import { dayOf, idOf, shardOf } from '#kernel/ids.ts';
+import { nextDeliveryId } from '#db/numbers.ts';
+import type { Sql } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import { dayOf, idOf, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';
 import { KEY } from '../../test/setup/engine.ts';
 import { eventMaker } from './seed.ts';

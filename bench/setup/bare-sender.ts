@@ -3,10 +3,10 @@
  * and nothing is kept of an answer.
  */
 import { buildConnector, Pool } from 'undici';
-import { createGuard } from '#delivery/exchange/guard.ts';
-import { formats } from '#delivery/message/formats/formats.ts';
-import { headersOf, type Sending } from '#delivery/message/request.ts';
-import { readConfig } from '../../src/config.ts';
+import { createGuard } from '#delivery/attempt/http/guard.ts';
+import { formats } from '#delivery/attempt/formats/formats.ts';
+import { headersOf, type Sending } from '#delivery/attempt/request.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';
 import { resolverOf } from '../../test/setup/name-server.ts';
 import { eventMaker, representationOf } from './seed.ts';

@@ -1,10 +1,10 @@
 /** A durable PostgreSQL for one bench, as `npm start` runs it, in a temporary folder. */
 import { join } from 'node:path';
-import { startEmbedded } from '#database/embedded.ts';
-import { migrate } from '#database/migrate.ts';
-import { maintainPartitions } from '#database/partitions.ts';
-import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
-import { readPidFile } from '#database/postmaster.ts';
+import { startEmbedded } from '#db/embedded.ts';
+import { migrate } from '#db/migrate.ts';
+import { maintainPartitions } from '#db/partitions.ts';
+import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { readPidFile } from '#db/postmaster.ts';
 import { placeForHouse } from '../../test/setup/house.ts';
 import { processorMsOf } from '../../test/setup/processor.ts';
 import type { Defer } from './run.ts';

@@ -1,13 +1,13 @@
 /** Halcyon without its API in a process of its own: it publishes, or delivers, or both. Settings are those of config.ts. */
 import { readdir } from 'node:fs/promises';
 import { Registry } from 'prom-client';
-import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
-import { createRecoveryMetrics } from '#events/recovery/metrics.ts';
-import { startRecoveries } from '#events/recovery/recoveries.ts';
-import { createLog } from '#kernel/log.ts';
+import { createRecoveryMetrics } from '#events/replay/metrics.ts';
+import { startRecoveries } from '#events/replay/recoveries.ts';
+import { createLog } from '#core/log.ts';
 import { startEngine, type Engine } from '../../test/setup/engine.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { answer } from './child.ts';
 import { runLoad, type Load } from './load.ts';
 import { publishAtPace, type Pace, type Paced } from './pace.ts';

@@ -1,5 +1,5 @@
 /** What has had its time, in such numbers as years of it would leave if nobody deleted any. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 import type { SeededClient } from './token-seed.ts';
 
 /** Access tokens that expired long ago, of all grants in turn. */

@@ -1,5 +1,5 @@
 /** Clients that publish one request after the other until all are through. */
-import type { Publisher } from '#events/publish.ts';
+import type { Publisher } from '#events/publish/publish.ts';
 import { eventMaker } from './seed.ts';
 
 export type Load = {

@@ -3,7 +3,7 @@
  * statements prepared, the payload as jsonb, and the indexes that revoking a grant and purging what has expired need.
  */
 import type { Adapter, AdapterFactory, AdapterPayload } from 'oidc-provider';
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 
 type Row = { payload: AdapterPayload; consumed: number | null };
 

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Provider, type ClientMetadata, type Configuration } from 'oidc-provider';
-import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { answer } from './child.ts';
 import { createAdapter } from './oidc-adapter.ts';
 import { REDIRECT_URI, type Credentials } from './token-seed.ts';

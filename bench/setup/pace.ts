@@ -2,7 +2,7 @@
  * Open-loop load: events are published when they are due, however long earlier ones take, as a shop's customers do not wait
  * for each other. Each says when it was due, so that a publisher that is late is late for whoever waits.
  */
-import type { Publisher } from '#events/publish.ts';
+import type { Publisher } from '#events/publish/publish.ts';
 import { monotonicMs } from './monotonic.ts';
 import { eventMaker } from './seed.ts';
 

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 import { heading, type Defer } from './run.ts';
 import { kindOf } from './statement-kinds.ts';
 import { table } from './table.ts';

@@ -1,14 +1,14 @@
 /** Stores with a webhook each, and the events that are published to them. */
 import { randomBytes } from 'node:crypto';
-import { resourceDocument } from '#commerce/document.ts';
-import { readShape } from '#commerce/shape.ts';
-import type { Sql } from '#database/pool.ts';
-import { createSealer } from '#database/seal.ts';
-import type { NewEvent } from '#events/request.ts';
+import { resourceDocument } from '#catalog/document.ts';
+import { readShape } from '#catalog/shape.ts';
+import type { Sql } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import type { NewEvent } from '#events/publish/request.ts';
 import { renderHal } from '#hypermedia/hal.ts';
-import { idOf, shardOf } from '#kernel/ids.ts';
+import { idOf, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';
-import { insertWebhook, nextNumber } from '#webhooks/queries.ts';
+import { insertWebhook, nextNumber } from '#webhooks/webhook-sql.ts';
 import { BASE_URL, KEY } from '../../test/setup/engine.ts';
 
 export const RELATION_PREFIX = 'svc';

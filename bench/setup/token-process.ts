@@ -1,13 +1,13 @@
 /** Halcyon's whole server in a process of its own, with the settings of config.ts, and its housekeeping when told to. */
 import { Registry } from 'prom-client';
-import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
-import { systemClock } from '#kernel/clock.ts';
-import type { Running } from '#kernel/lifecycle.ts';
-import { createLog } from '#kernel/log.ts';
-import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
-import { startApp } from '../../src/app.ts';
-import { readConfig } from '../../src/config.ts';
-import { startHousekeeping } from '../../src/housekeeping.ts';
+import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
+import { systemClock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import { createLog } from '#core/log.ts';
+import { createOAuthPurges } from '#identity/oauth/purges.ts';
+import { startApp } from '../../src/server/app.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { startHousekeeping } from '../../src/server/retention.ts';
 import { answer } from './child.ts';
 
 /** Later than any bench ends. */

@@ -1,11 +1,11 @@
 /** A client and a person who has allowed it much: codes of the real statement, tokens of the real endpoint. */
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import type { Sql } from '#database/pool.ts';
-import { insertApproval } from '#oauth/authorize/queries.ts';
-import { createClient } from '#oauth/clients/clients.ts';
-import { findClient } from '#oauth/clients/queries.ts';
-import { mintToken } from '#oauth/tokens.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import type { Sql } from '#db/pool.ts';
+import { insertApproval } from '#identity/oauth/authorize/authorize-sql.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { findClient } from '#identity/oauth/clients/clients-sql.ts';
+import { mintToken } from '#identity/oauth/tokens.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { Child } from './child.ts';
 import type { HttpLoadProcess, Target } from './http-load-process.ts';

@@ -1,7 +1,7 @@
 /** Those who are compared by P6, each a process of its own over the same PostgreSQL. */
 import { randomBytes } from 'node:crypto';
 import { freePort } from '../../test/setup/free-port.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { startChild, type Child } from './child.ts';
 import type { Database } from './database.ts';
 import type { Target } from './http-load-process.ts';

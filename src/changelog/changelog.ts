@@ -2,11 +2,11 @@
  * Who changed what in a store: written as an event of the store, in the transaction of the change itself. What would let
  * anybody in (keys, values of extra headers) is never in it; that it changed, is.
  */
-import type { Queryable } from '#database/pool.ts';
-import type { Fact, NativeWriter } from '#events/native.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Fact, NativeWriter } from '#events/publish/internal-event.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
-import type { Principal } from '#kernel/principal.ts';
+import type { Principal } from '#core/principal.ts';
 
 /** `operator`: by a command. `halcyon`: by itself, such as the end of a grant whose code came twice. */
 export type Actor = {

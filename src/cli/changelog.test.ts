@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { migrate } from '#database/migrate.ts';
-import { transaction } from '#database/pool.ts';
-import { openStore } from '#stores/recorded.ts';
-import { readConfig } from '#config.ts';
+import { migrate } from '#db/migrate.ts';
+import { transaction } from '#db/pool.ts';
+import { openStore } from '#stores/audit.ts';
+import { readConfig } from '#config/config.ts';
 import { emptyDatabase } from '../../test/setup/database.ts';
-import { openNative } from '#publishing.ts';
+import { openNative } from '#server/publishing.ts';
 
 test('a command writes its entries where no Halcyon has ever run', async (t) => {
   const { sql } = await emptyDatabase(t);

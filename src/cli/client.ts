@@ -1,13 +1,13 @@
 /** `halcyon client create`, `rotate-secret`, `verify`, `delete` and `registration-token`. */
 import { Command } from 'commander';
-import { findUserByEmail } from '#accounts/queries.ts';
-import type { Sql } from '#database/pool.ts';
-import { removeClient, verifyClient } from '#oauth/clients/change.ts';
-import { createClient, createPublicClient, isClientId } from '#oauth/clients/clients.ts';
-import { findClient } from '#oauth/clients/queries.ts';
-import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
-import { notFound } from '#kernel/problem.ts';
-import { readConfig } from '#config.ts';
+import { findUserByEmail } from '#identity/accounts/accounts-sql.ts';
+import type { Sql } from '#db/pool.ts';
+import { removeClient, verifyClient } from '#identity/oauth/clients/change.ts';
+import { createClient, createPublicClient, isClientId } from '#identity/oauth/clients/clients.ts';
+import { findClient } from '#identity/oauth/clients/clients-sql.ts';
+import { rotateSecret } from '#identity/oauth/clients/secrets/secrets.ts';
+import { notFound } from '#core/problem.ts';
+import { readConfig } from '#config/config.ts';
 import { answer, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { asGuest } from './guest.ts';

@@ -1,7 +1,7 @@
 /** What the demo does over the API like anybody else: get a fresh token, make a webhook. */
 import { rootOf } from '#http/root.ts';
 import { isIPv6 } from 'node:net';
-import type { Config } from '#config.ts';
+import type { Config } from '#config/config.ts';
 import type { DemoFile } from './demo.ts';
 import { exchange, reasonOf, type Asked, type Json } from './session/exchange.ts';
 

@@ -5,23 +5,23 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hasUsers } from '#accounts/queries.ts';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
+import { hasUsers } from '#identity/accounts/accounts-sql.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
-import { unreadable } from '#database/home.ts';
-import { transaction, type Sql, type Tx } from '#database/pool.ts';
-import type { Running } from '#kernel/lifecycle.ts';
-import { createClient } from '#oauth/clients/clients.ts';
-import { grantStoreAccess } from '#oauth/issue.ts';
-import { findStore } from '#stores/queries.ts';
-import { letIn, openStore } from '#stores/recorded.ts';
-import { shardOf } from '#kernel/ids.ts';
-import type { Config } from '#config.ts';
-import { openNative } from '#publishing.ts';
+import { unreadable } from '#db/data-folder.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import type { Running } from '#core/lifecycle.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { grantStoreAccess } from '#identity/oauth/issue.ts';
+import { findStore } from '#stores/stores-sql.ts';
+import { letIn, openStore } from '#stores/audit.ts';
+import { shardOf } from '#core/ids.ts';
+import type { Config } from '#config/config.ts';
+import { openNative } from '#server/publishing.ts';
 import { completeFile } from './demo-api.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
-import type { House } from './house.ts';
+import type { House } from './installation.ts';
 
 export type DemoFile = {
   base_url: string;

@@ -1,8 +1,8 @@
 import { CommanderError } from 'commander';
-import { DatabaseError, UnusableError } from '#database/pool.ts';
-import { isUnavailable } from '#database/unavailable.ts';
-import { Problem } from '#kernel/problem.ts';
-import { ConfigError } from '#env.ts';
+import { DatabaseError, UnusableError } from '#db/pool.ts';
+import { isUnavailable } from '#db/unavailable.ts';
+import { Problem } from '#core/problem.ts';
+import { ConfigError } from '#config/env.ts';
 
 /** How a command ends that did not do all it was asked for. */
 export const EXIT = Object.freeze({ failed: 1, usage: 2, incomplete: 2, unreachable: 3, interrupted: 130 });

@@ -9,9 +9,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { link, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { unreadable } from '#database/home.ts';
-import { DatabaseError } from '#database/pool.ts';
-import type { Keys } from '#kernel/keys.ts';
+import { unreadable } from '#db/data-folder.ts';
+import { DatabaseError } from '#db/pool.ts';
+import type { Keys } from '#core/keys.ts';
 import { UserError } from './explain.ts';
 
 const KEY_BYTES = 32;

@@ -1,8 +1,8 @@
 /** `halcyon migrate`: opening the house does it; the command is for a deployment that wants it as a step of its own. */
-import { createLog } from '#kernel/log.ts';
-import { readConfig } from '#config.ts';
+import { createLog } from '#core/log.ts';
+import { readConfig } from '#config/config.ts';
 import { answer } from './command.ts';
-import { openHouse } from './house.ts';
+import { openHouse } from './installation.ts';
 import type { Terminal } from './terminal.ts';
 
 export const migrateOnly = async (terminal: Terminal): Promise<void> => {

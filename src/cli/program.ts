@@ -1,7 +1,7 @@
 /** The commands there are. Each is a file; this one only names them. */
 import { Command } from 'commander';
-import type { Role } from '#app.ts';
-import { VERSION } from '#version.ts';
+import type { Role } from '#server/app.ts';
+import { VERSION } from '#server/version.ts';
 import { createClientCommand } from './client.ts';
 import { examples, exitCodes, finish } from './command.ts';
 import { createListenCommand } from './listen/command.ts';

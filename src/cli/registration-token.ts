@@ -1,6 +1,10 @@
 /** `halcyon client registration-token`: lets programs register clients, and takes that back. */
 import type { Command } from 'commander';
-import { createRegistrationToken, idOfInvitation, revokeRegistrationToken } from '#oauth/registration/invitation.ts';
+import {
+  createRegistrationToken,
+  idOfInvitation,
+  revokeRegistrationToken,
+} from '#identity/oauth/registration/invitation.ts';
 import { answer, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { asGuest } from './guest.ts';

@@ -1,12 +1,12 @@
 /** `halcyon rekey`: everything that is sealed with another key is sealed with HALCYON_SECRET_KEY, while everybody goes on. */
 import { Command } from 'commander';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findRunning } from '#database/embedded.ts';
-import type { Keys } from '#kernel/keys.ts';
-import { createLog } from '#kernel/log.ts';
-import { readConfig, type Config } from '#config.ts';
+import { findRunning } from '#db/embedded.ts';
+import type { Keys } from '#core/keys.ts';
+import { createLog } from '#core/log.ts';
+import { readConfig, type Config } from '#config/config.ts';
 import { UserError } from './explain.ts';
-import { openHouse, type House } from './house.ts';
+import { openHouse, type House } from './installation.ts';
 import { openNextKey, promoteNextKey } from './key-file.ts';
 import { tellRekey } from './rekey-report.ts';
 import { sealAnew } from './seal-anew.ts';

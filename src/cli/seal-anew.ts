@@ -1,11 +1,11 @@
 /** Everything that Halcyon keeps sealed, brought under one key. */
-import type { Sql } from '#database/pool.ts';
-import { reseal, type Resealed } from '#database/reseal.ts';
-import { createSealer, keyIdOf } from '#database/seal.ts';
-import { adoptSealingKey } from '#database/sealing-key.ts';
+import type { Sql } from '#db/pool.ts';
+import { reseal, type Resealed } from '#db/reseal.ts';
+import { createSealer, keyIdOf } from '#db/seal.ts';
+import { adoptSealingKey } from '#db/sealing-key.ts';
 import { createAnswerVault } from '#http/idempotency/vault.ts';
-import type { Keys } from '#kernel/keys.ts';
-import { createKeyVault } from '#webhooks/sealed/vault.ts';
+import type { Keys } from '#core/keys.ts';
+import { createKeyVault } from '#webhooks/vault.ts';
 
 /** `isAdopted`: from now on no process starts that does not have the key. */
 export type Rekeyed = Resealed & { isAdopted: boolean };

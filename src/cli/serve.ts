@@ -1,18 +1,18 @@
 /** `halcyon serve` and `halcyon deliver`: from settings to a running house, and down again. */
 import { createServer } from 'node:net';
-import { systemClock } from '#kernel/clock.ts';
-import { stopAll, type Running } from '#kernel/lifecycle.ts';
-import { createLog, type Log } from '#kernel/log.ts';
-import { provideCommandLineClient } from '#oauth/clients/command-line.ts';
-import { startApp, type Role } from '#app.ts';
-import { VERSION } from '#version.ts';
-import type { Config } from '#config.ts';
-import { ConfigError } from '#env.ts';
+import { systemClock } from '#core/clock.ts';
+import { stopAll, type Running } from '#core/lifecycle.ts';
+import { createLog, type Log } from '#core/log.ts';
+import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
+import { startApp, type Role } from '#server/app.ts';
+import { VERSION } from '#server/version.ts';
+import type { Config } from '#config/config.ts';
+import { ConfigError } from '#config/env.ts';
 import { openDemo, type Demo } from './demo.ts';
 import { checkSettings } from './doctor/checks/settings.ts';
 import type { Finding } from './doctor/finding.ts';
 import { UserError } from './explain.ts';
-import { openHouse, type House } from './house.ts';
+import { openHouse, type House } from './installation.ts';
 import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
 

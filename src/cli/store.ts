@@ -1,9 +1,9 @@
 /** `halcyon store create`, `add-member` and `remove-member`. */
 import { Command, Option } from 'commander';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { transaction } from '#database/pool.ts';
-import type { Role } from '#stores/queries.ts';
-import { letGo, letIn, openStore, type By } from '#stores/recorded.ts';
+import { transaction } from '#db/pool.ts';
+import type { Role } from '#stores/stores-sql.ts';
+import { letGo, letIn, openStore, type By } from '#stores/audit.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
 import { answer, examples } from './command.ts';
 import { UsageError } from './explain.ts';

@@ -1,8 +1,8 @@
 /** `halcyon trigger`: a made-up event for whoever listens, or for one webhook, and what came back. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
-import { eventsOf, resourceOfEvent, resourceTypes } from '#commerce/catalogue.ts';
-import { systemClock } from '#kernel/clock.ts';
+import { eventsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
+import { systemClock } from '#core/clock.ts';
 import { answer, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { follow, openApi, type Api } from './session/api.ts';

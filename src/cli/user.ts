@@ -1,16 +1,16 @@
 /** `halcyon user create|disable|enable|set-password|reset-link`. */
 import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import { recordDeed } from '#accounts/audit/audit.ts';
-import { createLinks } from '#accounts/password/links.ts';
-import { replacePassword, type EndGrants } from '#accounts/password/replace.ts';
-import { createPasswords } from '#accounts/passwords.ts';
-import { findUserByEmail, lockUser, updateDisabled, type Credentials } from '#accounts/queries.ts';
-import { addUser, prepareUser } from '#accounts/users.ts';
+import { recordDeed } from '#identity/accounts/audit/audit.ts';
+import { createLinks } from '#identity/accounts/password/links.ts';
+import { replacePassword, type EndGrants } from '#identity/accounts/password/replace.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { findUserByEmail, lockUser, updateDisabled, type Credentials } from '#identity/accounts/accounts-sql.ts';
+import { addUser, prepareUser } from '#identity/accounts/users.ts';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { transaction, type Queryable } from '#database/pool.ts';
-import { revokeGrantsOf } from '#oauth/connected/connected.ts';
-import { readConfig } from '#config.ts';
+import { transaction, type Queryable } from '#db/pool.ts';
+import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { readConfig } from '#config/config.ts';
 import { answer, examples } from './command.ts';
 import { UserError } from './explain.ts';
 import { asGuest } from './guest.ts';

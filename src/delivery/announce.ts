@@ -1,9 +1,9 @@
 /** Words between processes, by NOTIFY: new work for a shard's owner, webhooks and events that changed. Polling is the truth. */
-import { listen } from '#database/listen.ts';
-import type { Queryable, Sql } from '#database/pool.ts';
-import type { Running } from '#kernel/lifecycle.ts';
-import type { Log } from '#kernel/log.ts';
-import { notify } from './queries.ts';
+import { listen } from '#db/listen.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { notify } from './delivery-sql.ts';
 
 const WORK_CHANNEL = 'halcyon_work';
 const WEBHOOK_CHANNEL = 'halcyon_webhook';

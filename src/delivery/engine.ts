@@ -1,27 +1,27 @@
 /** The parts of a worker, wired here and nowhere else, and how lanes go from one to the next. */
-import type { Sql } from '#database/pool.ts';
-import type { Sealer } from '#database/seal.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Log } from '#kernel/log.ts';
-import { Dispatcher, type DispatchSettings } from './dispatch/dispatcher.ts';
-import { Connections, type ConnectionSettings } from './exchange/connections.ts';
-import type { Guard } from './exchange/guard.ts';
-import { Unfetched } from './held/unfetched.ts';
-import { Arrivals } from './lanes/arrivals.ts';
-import { Discovery } from './lanes/discovery.ts';
-import { Fetcher } from './lanes/fetcher.ts';
-import type { Lane } from './lanes/lane.ts';
-import { Lanes, type LanesLimits } from './lanes/lanes.ts';
-import { Timetable } from './lanes/timetable.ts';
-import { Bodies } from './message/bodies.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
+import { Dispatcher, type DispatchSettings } from './queue/dispatcher.ts';
+import { Connections, type ConnectionSettings } from './attempt/http/connections.ts';
+import type { Guard } from './attempt/http/guard.ts';
+import { Unfetched } from './pull/unfetched.ts';
+import { Arrivals } from './queue/arrivals.ts';
+import { Discovery } from './queue/discovery.ts';
+import { Fetcher } from './queue/fetcher.ts';
+import type { Lane } from './queue/lane.ts';
+import { Lanes, type LanesLimits } from './queue/lanes.ts';
+import { Timetable } from './queue/schedule.ts';
+import { Bodies } from './attempt/bodies.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
 import type { Tell } from './record/notice.ts';
-import type { SwitchOff } from './record/switch-off.ts';
-import type { LeaseSettings } from './shards/heartbeat.ts';
-import { Ownership } from './shards/ownership.ts';
+import type { SwitchOff } from './record/pending-disable.ts';
+import type { LeaseSettings } from './leases/heartbeat.ts';
+import { Ownership } from './leases/ownership.ts';
 import { Signal } from './signal.ts';
-import type { TallySettings } from './tally/tally.ts';
-import { openUnderFence, type UnderFence } from './under-fence.ts';
+import type { TallySettings } from './stats/hourly.ts';
+import { openUnderFence, type UnderFence } from './record/under-fence.ts';
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &

@@ -1,10 +1,10 @@
 /** The delivery worker as the rest of the house sees it: it is handed work, told of changes, and stopped. */
-import { within, type Running } from '#kernel/lifecycle.ts';
+import { within, type Running } from '#core/lifecycle.ts';
 import { listenForNews, type LaneName, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
-import type { Pending } from './lanes/holding.ts';
-import type { Lane } from './lanes/lane.ts';
-import type { EventRow } from './message/queries.ts';
+import type { Pending } from './queue/loaded-deliveries.ts';
+import type { Lane } from './queue/lane.ts';
+import type { EventRow } from './attempt/event-sql.ts';
 
 /** How long a stop waits: for what is on the wire, then for the last records, then for the shards to be handed back. */
 type StopShares = { exchangesMs: number; recordsMs: number; handBackMs: number };

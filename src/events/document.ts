@@ -1,9 +1,9 @@
-import { addressOf, nameOf } from '#commerce/document.ts';
+import { addressOf, nameOf } from '#catalog/document.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
 import { formatDate } from '#hypermedia/date.ts';
-import type { Comparisons } from '#kernel/listing.ts';
-import type { PublishedEvent } from './publish.ts';
-import { isTest } from '#commerce/sample.ts';
+import type { Comparisons } from '#core/listing.ts';
+import type { PublishedEvent } from './publish/publish.ts';
+import { isTest } from '#catalog/sample.ts';
 
 /** How each property of an event is compared. */
 export const EVENT_PROPERTIES = {

@@ -1,21 +1,21 @@
 /** Events over the API: publish (the platform alone), list them, read one, read what it carried. */
-import { eventsOf, relationsOf, resourceTypes } from '#commerce/catalogue.ts';
-import { resourceDocument } from '#commerce/document.ts';
-import { shapeOf } from '#commerce/shape.ts';
-import type { Sql } from '#database/pool.ts';
-import type { Search } from '#database/search.ts';
+import { eventsOf, relationsOf, resourceTypes } from '#catalog/catalog.ts';
+import { resourceDocument } from '#catalog/document.ts';
+import { shapeOf } from '#catalog/shape.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Search } from '#db/search.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { Unknown } from 'typebox';
-import { parseId, shardOf } from '#kernel/ids.ts';
-import type { Keys } from '#kernel/keys.ts';
-import { notFound, Problem } from '#kernel/problem.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
+import { parseId, shardOf } from '#core/ids.ts';
+import type { Keys } from '#core/keys.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import { storeOfAddress } from '#core/principal.ts';
 import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
-import type { Publisher } from './publish.ts';
-import { findEvent, listEvents, type StoredEvent } from './queries.ts';
-import { readPublish, type EventLimits } from './request.ts';
-import { toldOfPublish } from './schema.ts';
+import type { Publisher } from './publish/publish.ts';
+import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
+import { readPublish, type EventLimits } from './publish/request.ts';
+import { toldOfPublish } from './publish/schema.ts';
 
 type Deps = {
   sql: Sql;

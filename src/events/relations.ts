@@ -1,9 +1,9 @@
 /** What the relations of events mean, with examples made as the real ones are. */
-import { resourceDocument } from '#commerce/document.ts';
+import { resourceDocument } from '#catalog/document.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { eventDocument } from './document.ts';
-import type { PublishedEvent } from './publish.ts';
+import type { PublishedEvent } from './publish/publish.ts';
 
 const event: PublishedEvent = {
   id: 691_489_734_656_233,

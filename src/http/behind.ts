@@ -1,10 +1,10 @@
 /** The resource behind an address: the one that stands there, or the one to which a deed below it is done. */
 import type { FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
-import { parseId } from '#kernel/ids.ts';
+import { parseId } from '#core/ids.ts';
 import { createActions, type WithActions } from './actions.ts';
 import type { Caller } from './caller.ts';
-import { deedsOf, doneTo } from './deeds.ts';
+import { deedsOf, doneTo } from './action-routes.ts';
 import type { Params, Resource, Route } from './route.ts';
 import { createRun, type Run } from './run.ts';
 import { pathOf, type Services } from './services.ts';

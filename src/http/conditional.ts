@@ -1,7 +1,7 @@
 /** Conditional requests (RFC 9110 §13): answers that need not be sent again, and changes that must not meet others'. */
 import { hash } from 'node:crypto';
 import type { Document } from '#hypermedia/document.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 
 /**
  * A strong tag of these bytes: the version where the document has one, then a hash over media type and bytes. The bytes

@@ -1,7 +1,7 @@
 /** Operations that make something, or do something that is not to be done twice. */
 import type { Static, TSchema } from 'typebox';
-import type { Tx } from '#database/pool.ts';
-import type { Fault } from '#kernel/problem.ts';
+import type { Tx } from '#db/pool.ts';
+import type { Fault } from '#core/problem.ts';
 import type { Done } from './pages/done.ts';
 import { known, operation, type ApiRequest, type Described, type Made, type Operation } from './operation.ts';
 

@@ -1,7 +1,7 @@
 /** A Problem as the one error document, in whatever format the caller reads. */
 import { randomBytes } from 'node:crypto';
 import { number, text, type Document } from '#hypermedia/document.ts';
-import { Problem, type Fault } from '#kernel/problem.ts';
+import { Problem, type Fault } from '#core/problem.ts';
 
 /** `id-…`: stands in the answer and in the log line, so that one finds the other. */
 export const newLogref = (): string => `id-${randomBytes(9).toString('base64url')}`;

@@ -1,5 +1,5 @@
 /** `/health/live` and `/health/ready` where the API is served; the port of the metrics has them too (metrics/server.ts). */
-import type { Health } from '#kernel/health.ts';
+import type { Health } from '#core/health.ts';
 import { jsonAnswer } from './answers.ts';
 import type { Endpoint } from './relation.ts';
 import type { DoorHandler } from './route.ts';

@@ -3,7 +3,7 @@ import type { Document, Link, Naming, Search } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import type { Comparisons, Listing } from '#kernel/listing.ts';
+import type { Comparisons, Listing } from '#core/listing.ts';
 import { known, operation, type ApiRequest, type Charted, type Described, type Operation } from './operation.ts';
 import type { Params } from './route.ts';
 

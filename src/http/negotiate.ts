@@ -1,6 +1,6 @@
 /** Which format an answer takes, by `Accept` (RFC 9110 §12.5.1). */
 import { formats, type Format } from '#hypermedia/render.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 
 export type Representation = { mediaType: string; format: Format };
 

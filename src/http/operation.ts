@@ -5,14 +5,14 @@
  */
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
-import type { Tx } from '#database/pool.ts';
+import type { Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { refuseParameters } from '#hypermedia/parameters.ts';
 import type { Advice, View } from '#hypermedia/view.ts';
-import type { Comparisons } from '#kernel/listing.ts';
-import type { Principal } from '#kernel/principal.ts';
-import type { Fault } from '#kernel/problem.ts';
+import type { Comparisons } from '#core/listing.ts';
+import type { Principal } from '#core/principal.ts';
+import type { Fault } from '#core/problem.ts';
 import type { Done } from './pages/done.ts';
 import type { Params } from './route.ts';
 

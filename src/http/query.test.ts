@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Problem } from '#kernel/problem.ts';
+import type { Problem } from '#core/problem.ts';
 import { readQuery } from './query.ts';
 
 for (const raw of ['name=%ff', 'name=%C3%28', 'limit=1&name=%', 'name=%zz', 'name=\xff', 'name=a b'])

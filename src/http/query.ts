@@ -1,5 +1,5 @@
 /** The query of an API request, or a 400 that names the parameter that cannot be read. */
-import { invalid } from '#kernel/problem.ts';
+import { invalid } from '#core/problem.ts';
 import { decodes } from './bodies/utf8.ts';
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Principal } from '#kernel/principal.ts';
+import type { Principal } from '#core/principal.ts';
 import { createRateLimit } from './rate-limit.ts';
 
 const settings = { requestsPerSecond: 10, burstRequests: 20 };

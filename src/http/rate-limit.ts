@@ -3,9 +3,9 @@
  * request a write; with several processes a grant gets as many buckets.
  */
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '#kernel/clock.ts';
-import type { Principal } from '#kernel/principal.ts';
-import { Problem } from '#kernel/problem.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Principal } from '#core/principal.ts';
+import { Problem } from '#core/problem.ts';
 
 const GRANTS_MAX = 100_000;
 

@@ -11,7 +11,7 @@ export type Relation = {
   title: string;
   /** One or two sentences for people. */
   about: string;
-  /** Where it leads, as src/routes.ts has it below `{base_url}`; absent where it has no address of its own. */
+  /** Where it leads, as src/server/routes.ts has it below `{base_url}`; absent where it has no address of its own. */
   paths?: readonly string[];
   /** Parameters of the path that have one value here: a collection's name. */
   given?: Readonly<Record<string, string>>;

@@ -2,7 +2,7 @@
  * What stands behind an address. A **resource** answers with Documents and knows no format; a **door** (a page, a form,
  * an OAuth endpoint) reads the raw request and writes the raw answer. HEAD, OPTIONS and 405 are made by the machinery.
  */
-import type { Problem } from '#kernel/problem.ts';
+import type { Problem } from '#core/problem.ts';
 import type { Operation } from './operation.ts';
 import { problemPage } from './pages/problem-page.ts';
 

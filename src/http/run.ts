@@ -1,6 +1,6 @@
 /** An operation made ready to run: what came is judged by its schema, what it needs to know is put together. */
 import type { FastifyRequest } from 'fastify';
-import { invalid, Problem } from '#kernel/problem.ts';
+import { invalid, Problem } from '#core/problem.ts';
 import { parseBody } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { propertiesOf } from './bodies/coerce.ts';

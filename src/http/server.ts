@@ -1,11 +1,11 @@
 /** The socket's side: a fastify instance with our limits, raw bodies and one way for errors to leave. */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
-import { invalid, Problem } from '#kernel/problem.ts';
+import { invalid, Problem } from '#core/problem.ts';
 import { callerIn } from './caller.ts';
 import { createConnections } from './connections.ts';
 import { corsHeaders } from './cors.ts';
-import { mountDoor } from './door.ts';
+import { mountDoor } from './raw-endpoint.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { representationHeaders, viewOf } from './reply.ts';

@@ -1,10 +1,10 @@
 /** What the machinery needs from the rest of the house; app.ts hands it in. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Naming } from '#hypermedia/document.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Log } from '#kernel/log.ts';
-import { Problem } from '#kernel/problem.ts';
-import type { Principal } from '#kernel/principal.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
+import { Problem } from '#core/problem.ts';
+import type { Principal } from '#core/principal.ts';
 import type { Pages } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
 import type { createOnce } from './idempotency/once.ts';

@@ -2,9 +2,9 @@
  * Filters: `name=x`, `name=*part*`, `name:not=x`, `date_created:greaterthan=…`, `date_created:lessthan=…`. An empty value
  * means "not set". In a text `*` stands for anything; `\*` and `\\` are the characters themselves.
  */
-import { isLonger } from '#kernel/length.ts';
-import type { Comparison, Comparisons, Filter } from '#kernel/listing.ts';
-import type { Fault } from '#kernel/problem.ts';
+import { isLonger } from '#core/length.ts';
+import type { Comparison, Comparisons, Filter } from '#core/listing.ts';
+import type { Fault } from '#core/problem.ts';
 import { parseDate } from './date.ts';
 import { onlyValue, otherNames, unknownParameter } from './parameters.ts';
 

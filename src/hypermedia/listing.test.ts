@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { Filter } from '#kernel/listing.ts';
-import { Problem } from '#kernel/problem.ts';
+import type { Filter } from '#core/listing.ts';
+import { Problem } from '#core/problem.ts';
 import { readListing, type Listable } from './listing.ts';
 
 const things: Listable = {

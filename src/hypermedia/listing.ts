@@ -1,6 +1,6 @@
 /** `offset`, `limit`, `order`, `fields`, `zoom` and filters: what a query says of a collection, or everything wrong with it. */
-import type { Listing, Order } from '#kernel/listing.ts';
-import { invalid, type Fault } from '#kernel/problem.ts';
+import type { Listing, Order } from '#core/listing.ts';
+import { invalid, type Fault } from '#core/problem.ts';
 import { comparableNames, notComparable, readFilters, readingOf, type Comparable } from './filter.ts';
 import { readPage } from './page.ts';
 import { FIELDS_MAX, membersOf, onlyValue } from './parameters.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 import { collection, neighbours, readPage } from './page.ts';
 
 const page = fc.record({ offset: fc.nat(1_000), limit: fc.integer({ min: 1, max: 300 }) });

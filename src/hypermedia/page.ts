@@ -1,5 +1,5 @@
 /** Paging of collections: pure calculation of the links that every collection carries. */
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 import { count, number, type Document, type Embedded, type Link } from './document.ts';
 import { onlyValue } from './parameters.ts';
 

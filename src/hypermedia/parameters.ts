@@ -1,5 +1,5 @@
 /** The words a query may use. One that nobody reads is refused: taken silently, it would look as if it had worked. */
-import { invalid, type Fault } from '#kernel/problem.ts';
+import { invalid, type Fault } from '#core/problem.ts';
 
 export const unknownParameter = (name: string, known: readonly string[], field: string = name): Fault => ({
   code: 'unknown_parameter',

@@ -1,5 +1,5 @@
 /** What a page needs to know beside the Document: who looks at it, and what has just happened. Formats for programs ignore it. */
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 import type { Charts } from './chart.ts';
 import type { Action } from './document.ts';
 import type { Markup } from './markup.ts';

@@ -1,5 +1,5 @@
 /** `zoom=items,items:item_options,customer`: which relations are embedded, as a tree. */
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 
 /** Name → the relations below it. */
 export type Relations = { readonly [name: string]: Relations };

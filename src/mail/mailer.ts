@@ -1,8 +1,8 @@
 /** Hands mails to the operator's mail server (RFC 5321) in the background, a few at a time, and again where it failed. */
 import { createTransport } from 'nodemailer';
-import type { Running } from '#kernel/lifecycle.ts';
-import type { Log } from '#kernel/log.ts';
-import { isLoopback } from '#kernel/loopback.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { isLoopback } from '#core/loopback.ts';
 import type { Mail, Mailer } from './mail.ts';
 import { Waiting, type Letter } from './waiting.ts';
 

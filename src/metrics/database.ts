@@ -1,13 +1,13 @@
 /** What a process knows of its database: its connections, and the transactions that are open. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { readTransactionAges } from '#database/activity.ts';
-import { readFreeSpace } from '#database/free-space.ts';
-import { readUsedNumbers } from '#database/numbers.ts';
-import type { Sql } from '#database/pool.ts';
-import { useOf } from '#database/use.ts';
-import type { Clock } from '#kernel/clock.ts';
-import { dayOf } from '#kernel/ids.ts';
+import { readTransactionAges } from '#db/activity.ts';
+import { readFreeSpace } from '#db/free-space.ts';
+import { readUsedNumbers } from '#db/numbers.ts';
+import type { Sql } from '#db/pool.ts';
+import { useOf } from '#db/use.ts';
+import type { Clock } from '#core/clock.ts';
+import { dayOf } from '#core/ids.ts';
 
 /** Scrapes that come sooner are answered from memory. */
 const KEPT_MS = 5_000;

@@ -1,8 +1,8 @@
 /** `/metrics` in Prometheus' text format, and the health, on a port of their own: for the operator's network, not for the world. */
 import { createServer, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
-import type { Health } from '#kernel/health.ts';
-import type { Running } from '#kernel/lifecycle.ts';
+import type { Health } from '#core/health.ts';
+import type { Running } from '#core/lifecycle.ts';
 
 type Answer = { status: number; type: string; body: string };
 

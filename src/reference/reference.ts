@@ -6,7 +6,7 @@ import { open, type Operation } from '#http/operation.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { DoorHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
-import { notFound } from '#kernel/problem.ts';
+import { notFound } from '#core/problem.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
 import { explain, type Explanations } from './explained.ts';
 import { openApi } from './openapi/openapi.ts';

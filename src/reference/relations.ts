@@ -6,7 +6,7 @@ import { optionsDocument } from '#http/options.ts';
 import type { Chapter, Example } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { docsDocument } from './document.ts';
 
 const problem = new Problem(400, [

@@ -1,9 +1,9 @@
 /** Which store a request is about. */
-import type { Queryable } from '#database/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
-import { notFound } from '#kernel/problem.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
-import { findStore, type StoreRow } from './queries.ts';
+import { notFound } from '#core/problem.ts';
+import { storeOfAddress } from '#core/principal.ts';
+import { findStore, type StoreRow } from './stores-sql.ts';
 
 type Asked = Pick<ApiRequest, 'params' | 'principal'>;
 

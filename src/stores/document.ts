@@ -1,7 +1,7 @@
 import { formatDate } from '#hypermedia/date.ts';
 import { date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons } from '#kernel/listing.ts';
-import type { StoreRow } from './queries.ts';
+import type { Comparisons } from '#core/listing.ts';
+import type { StoreRow } from './stores-sql.ts';
 
 export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
 

@@ -2,7 +2,7 @@
 import { open, type Operation } from '#http/operation.ts';
 import { homeOf } from '#http/root.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
-import type { Principal } from '#kernel/principal.ts';
+import type { Principal } from '#core/principal.ts';
 
 /** Where a token or a session leads: to whom it stands for, and to the one store or the list of those it reaches. */
 const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[] => {

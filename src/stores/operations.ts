@@ -1,19 +1,19 @@
 /** Stores over the API: {base_url}/stores. */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { shardOf } from '#kernel/ids.ts';
-import { invalid, notFound } from '#kernel/problem.ts';
-import type { Principal } from '#kernel/principal.ts';
-import { requirePlatform, storeOfAddress } from '#kernel/principal.ts';
+import { shardOf } from '#core/ids.ts';
+import { invalid, notFound } from '#core/problem.ts';
+import type { Principal } from '#core/principal.ts';
+import { requirePlatform, storeOfAddress } from '#core/principal.ts';
 import { storeOf } from './access.ts';
 import { addressOfStore, STORE_PROPERTIES, storeDocument, type PublishedCollection } from './document.ts';
-import { eraseStore, type EraseTheirs } from './erasure/erase.ts';
-import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './queries.ts';
-import { openStore, recordStore } from './recorded.ts';
+import { eraseStore, type EraseTheirs } from './erase.ts';
+import { countStores, listStores, lockStore, updateStore, type Reach, type StoreRow } from './stores-sql.ts';
+import { openStore, recordStore } from './audit.ts';
 import { readTimeZone, storeFaults, type StoreDetails } from './rules.ts';
 import { detailsOf, partOfStore, wholeStore, type StorePart } from './schema.ts';
 

@@ -1,11 +1,11 @@
 /** What the relations of home, stores and members mean, with examples made as the real ones are. */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
-import type { Principal } from '#kernel/principal.ts';
+import type { Principal } from '#core/principal.ts';
 import { storeDocument, type PublishedCollection } from './document.ts';
 import { homeDocument } from './home.ts';
 import { memberDocument } from './members/document.ts';
-import type { MemberRow } from './members/queries.ts';
-import type { StoreRow } from './queries.ts';
+import type { MemberRow } from './members/members-sql.ts';
+import type { StoreRow } from './stores-sql.ts';
 
 const store: StoreRow = {
   id: 1001,

@@ -1,8 +1,8 @@
 /** What a store may be called and where it may live: pure, and every fault of a store is found at once. */
-import { isBlank } from '#kernel/blank.ts';
-import { EMAIL_LENGTH_MAX, isEmail } from '#kernel/email.ts';
-import { isLonger } from '#kernel/length.ts';
-import type { Fault } from '#kernel/problem.ts';
+import { isBlank } from '#core/blank.ts';
+import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
+import { isLonger } from '#core/length.ts';
+import type { Fault } from '#core/problem.ts';
 
 /** Who publishes the steps in the lives of subscriptions: Halcyon derives them, or the platform tells them itself. */
 export const SUBSCRIPTION_EVENTS = ['derived', 'published'] as const;

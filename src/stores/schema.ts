@@ -1,7 +1,7 @@
 /** What a body may say of a store: all of it when it is made, any part when it is changed. */
 import { Type, type Static } from 'typebox';
 import { readOnly } from '#http/inputs.ts';
-import { EMAIL_LENGTH_MAX } from '#kernel/email.ts';
+import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import {
   DOMAIN_LENGTH_MAX,
   NAME_LENGTH_MAX,

@@ -1,9 +1,9 @@
 /** Stores: how they come to be, and who belongs to them. */
-import type { Queryable } from '#database/pool.ts';
-import { idOf, shardOf } from '#kernel/ids.ts';
-import { invalid, notFound } from '#kernel/problem.ts';
-import { holdStore, holdUser, insertMember, lockMember, updateRole } from './members/queries.ts';
-import { insertStore, listMemberships, nextNumber, type Role } from './queries.ts';
+import type { Queryable } from '#db/pool.ts';
+import { idOf, shardOf } from '#core/ids.ts';
+import { invalid, notFound } from '#core/problem.ts';
+import { holdStore, holdUser, insertMember, lockMember, updateRole } from './members/members-sql.ts';
+import { insertStore, listMemberships, nextNumber, type Role } from './stores-sql.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
 /** What has to be said of a new store; the rest has its default. */

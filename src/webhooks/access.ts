@@ -1,22 +1,22 @@
 /** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
 import type { Changelog } from '#changelog/changelog.ts';
-import type { Queryable, Sql } from '#database/pool.ts';
-import type { Search } from '#database/search.ts';
-import type { Sealer } from '#database/seal.ts';
-import type { Committed } from '#events/batch/rows.ts';
+import type { Queryable, Sql } from '#db/pool.ts';
+import type { Search } from '#db/search.ts';
+import type { Sealer } from '#db/seal.ts';
+import type { Committed } from '#events/publish/rows.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { parseId, shardOf } from '#kernel/ids.ts';
-import { notFound } from '#kernel/problem.ts';
-import type { Principal } from '#kernel/principal.ts';
+import { parseId, shardOf } from '#core/ids.ts';
+import { notFound } from '#core/problem.ts';
+import type { Principal } from '#core/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
-import type { Preview } from './history/status/request.ts';
-import type { AnswerDelivery } from './held/answer.ts';
-import type { Authenticate, OpenStream } from './held/listen.ts';
-import { findWebhook, type Key, type WebhookRow } from './queries.ts';
+import type { Preview } from './history/delivery-request.ts';
+import type { AnswerDelivery } from './pull/answer.ts';
+import type { Authenticate, OpenStream } from './pull/listen.ts';
+import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
 import { settled } from './rotation/rotation.ts';
-import type { SendSample } from './trial/operation.ts';
+import type { SendSample } from './test-delivery.ts';
 
 type Held = { open: OpenStream; answer: AnswerDelivery };
 

@@ -1,24 +1,32 @@
 /** The webhooks of a store: read a page of them, make one. */
-import type { Tx } from '#database/pool.ts';
+import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { type ApiRequest, type Operation } from '#http/operation.ts';
-import { idOf } from '#kernel/ids.ts';
-import { invalid, notFound, Problem } from '#kernel/problem.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
-import { holdAccess } from './app-access/queries.ts';
+import { idOf } from '#core/ids.ts';
+import { invalid, notFound, Problem } from '#core/problem.ts';
+import { storeOfAddress } from '#core/principal.ts';
+import { holdAccess } from './app-access/app-access-sql.ts';
 import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
-import { createAnswer } from './held/answer.ts';
-import { createListen } from './held/listen.ts';
+import { createAnswer } from './pull/answer.ts';
+import { createListen } from './pull/listen.ts';
 import { createHistory } from './history/operations.ts';
 import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
-import { countWebhooks, findWebhook, hasStore, insertWebhook, listWebhooks, lockStore, nextNumber } from './queries.ts';
-import { recordWebhook } from './recorded.ts';
+import {
+  countWebhooks,
+  findWebhook,
+  hasStore,
+  insertWebhook,
+  listWebhooks,
+  lockStore,
+  nextNumber,
+} from './webhook-sql.ts';
+import { recordWebhook } from './audit.ts';
 import { createRotateKey } from './rotation/operation.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
-import { createTest } from './trial/operation.ts';
+import { createTest } from './test-delivery.ts';
 import { decide, defaults, readWish, type Settings } from './webhook.ts';
 
 const createList = (deps: WebhookDeps): Operation =>

@@ -11,9 +11,9 @@ import {
   type Document,
   type Link,
 } from '#hypermedia/document.ts';
-import type { Comparisons } from '#kernel/listing.ts';
-import type { Lack } from './health/queries.ts';
-import type { WebhookRow } from './queries.ts';
+import type { Comparisons } from '#core/listing.ts';
+import type { Lack } from './health/health-sql.ts';
+import type { WebhookRow } from './webhook-sql.ts';
 
 /** How each property of a webhook is compared. */
 export const WEBHOOK_PROPERTIES = {

@@ -1,6 +1,6 @@
 /** Extra request headers of a webhook: names and values that cannot break or forge what a delivery says of itself. */
-import { isHeaderName, isHeaderValue, isReservedHeader } from '#kernel/header.ts';
-import type { Fault } from '#kernel/problem.ts';
+import { isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
+import type { Fault } from '#core/problem.ts';
 
 const NAME_LENGTH_MAX = 100;
 

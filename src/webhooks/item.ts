@@ -1,16 +1,16 @@
 /** One webhook: read, change in part, replace, delete. */
-import { transaction } from '#database/pool.ts';
+import { transaction } from '#db/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { readFieldsOf } from '#hypermedia/listing.ts';
 import { withFields } from '#hypermedia/page.ts';
-import { invalid, notFound, type Fault } from '#kernel/problem.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
 import { addressOfWebhooks, versionOf, WEBHOOK_PROPERTIES } from './document.ts';
 import { holdAccessOf, userAfter } from './app-access/app-access.ts';
 import { judge, keyOf, opened, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
 import { adviceOfWebhook } from './health/advice.ts';
 import { chartsOfWebhook } from './health/operations.ts';
-import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './queries.ts';
-import { recordWebhook } from './recorded.ts';
+import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
+import { recordWebhook } from './audit.ts';
 import { keysAfter, settled } from './rotation/rotation.ts';
 import type { Schemas, WebhookPart } from './schema.ts';
 import { decide, defaults, readWish, stopsDeliveries, type Draft, type Settings, type Wish } from './webhook.ts';

@@ -4,9 +4,9 @@ import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './document.ts';
 import { healthRelations } from './health/relations.ts';
 import { attemptDocument, deliveryDocument } from './history/document.ts';
-import type { AttemptRow, DeliveryRow } from './history/queries.ts';
-import { deliveryRelations } from './history/status/relations.ts';
-import type { WebhookRow } from './queries.ts';
+import type { AttemptRow, DeliveryRow } from './history/history-sql.ts';
+import { deliveryRelations } from './history/delivery-relations.ts';
+import type { WebhookRow } from './webhook-sql.ts';
 import { recoveryRelations } from './recovery/relations.ts';
 
 const now = new Date('2026-11-20T16:05:03Z');

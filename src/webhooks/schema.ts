@@ -1,6 +1,6 @@
 /** What a body of a webhook may say: the shape of PUT and POST (`whole`) and of PATCH (`part`). */
 import { Type, type Static } from 'typebox';
-import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import { clearableChoice, clearableText, flag, readOnly } from '#http/inputs.ts';
 import { defaults } from './webhook.ts';
 

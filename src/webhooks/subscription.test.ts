@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import { subscribe, type Subscription } from './subscription.ts';
 
 const none: Subscription = { eventResource: null, events: [] };

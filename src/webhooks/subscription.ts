@@ -1,6 +1,6 @@
 /** What a webhook is subscribed to: `event_resource` and `events` say the same thing in two ways. */
-import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#commerce/catalogue.ts';
-import type { Fault } from '#kernel/problem.ts';
+import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
+import type { Fault } from '#core/problem.ts';
 
 /** `events` is the effective list; empty just where there is no resource. */
 export type Subscription = { eventResource: ResourceType | null; events: readonly string[] };

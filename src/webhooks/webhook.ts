@@ -1,9 +1,9 @@
 /** A webhook's settings: what a request says of them, what stands where it says nothing, and what is wrong with them. */
-import { readShape } from '#commerce/shape.ts';
+import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
-import { isBlank } from '#kernel/blank.ts';
-import { isHeaderValue } from '#kernel/header.ts';
-import { Problem, type Fault } from '#kernel/problem.ts';
+import { isBlank } from '#core/blank.ts';
+import { isHeaderValue } from '#core/header.ts';
+import { Problem, type Fault } from '#core/problem.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import { headerFaults } from './headers.ts';
 import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';

@@ -1,7 +1,7 @@
 /** Each rule, shown a small tree that breaks it and one that does not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { circles, forbiddenImports, graphOf, misnamedImports } from './rooms.ts';
+import { cycles, forbiddenImports, graphOf, misnamedImports } from './modules.ts';
 import { defaultExports, vagueNames } from './names.ts';
 import { foreignWrites, strayedSql, tablesOf } from './tables.ts';
 import { fileOf, type Rule } from './tree.ts';
@@ -14,56 +14,63 @@ const from = (specifier: string): string => `import { a } from '${specifier}';\n
 
 /** A tree that the rule must refuse once, with this message. */
 const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[] = [
-  [forbiddenImports, { 'src/kernel/a.ts': from('#database/pool.ts') }, /kernel\/a.ts may not look into database/],
-  [forbiddenImports, { 'src/http/a.ts': from('#oauth/a.ts').replace('import', 'import type') }, /into oauth/],
-  [forbiddenImports, { 'src/events/a.test.ts': from('#delivery/a.ts') }, /into delivery/],
-  [forbiddenImports, { 'src/http/a.ts': 'await import("#oauth/a.ts");' }, /into oauth/],
-  [forbiddenImports, { 'src/http/a.ts': 'await import(name);' }, /computed/],
-  [forbiddenImports, { 'src/stores/a.ts': from('#config.ts') }, /stores\/a.ts may not import src\/config.ts/],
-  [forbiddenImports, { 'src/routes.ts': from('./config.ts') }, /routes.ts may not import src\/config.ts/],
-  [forbiddenImports, { 'src/stores/a.ts': from('../app.ts') }, /may not import src\/app.ts/],
-  [forbiddenImports, { 'src/config.ts': from('./app.ts') }, /config.ts may not import src\/app.ts/],
-  [forbiddenImports, { 'src/config.ts': from('#kernel/ids.ts') }, /config.ts may not look into kernel/],
-  [forbiddenImports, { 'src/stores/a.ts': from('../../test/setup/app.ts') }, /out of src/],
-  [forbiddenImports, { 'src/stores/a.test.ts': from('../../test/journeys/b.ts') }, /out of src/],
-  [forbiddenImports, { 'src/webhooks/a.ts': from('#receiver') }, /webhooks\/a.ts may not look into receiver/],
-  [forbiddenImports, { 'packages/receiver/src/a.ts': from('#kernel/ids.ts') }, /may not look into kernel/],
-  [forbiddenImports, { 'src/cellar/a.ts': '' }, /a room that no table knows/],
-  [forbiddenImports, { 'src/other.ts': '' }, /stands in no room/],
-  [misnamedImports, { 'src/http/a.ts': from('../kernel/b.ts') }, /write #kernel\/b.ts/],
-  [misnamedImports, { 'src/http/a.ts': from('#http/b.ts') }, /inside a room write/],
-  [misnamedImports, { 'src/cli/a.ts': from('../config.ts') }, /write #config.ts/],
+  [forbiddenImports, { 'src/core/a.ts': from('#db/pool.ts') }, /core\/a.ts may not import db/],
   [
-    circles,
+    forbiddenImports,
+    { 'src/http/a.ts': from('#identity/oauth/a.ts').replace('import', 'import type') },
+    /may not import identity\/oauth/,
+  ],
+  [forbiddenImports, { 'src/events/a.test.ts': from('#delivery/a.ts') }, /may not import delivery/],
+  [forbiddenImports, { 'src/http/a.ts': 'await import("#identity/oauth/a.ts");' }, /may not import identity\/oauth/],
+  [forbiddenImports, { 'src/http/a.ts': 'await import(name);' }, /computed/],
+  [forbiddenImports, { 'src/stores/a.ts': from('#config/config.ts') }, /stores\/a.ts may not import config/],
+  [
+    forbiddenImports,
+    { 'src/server/a.ts': from('#config/env.ts') },
+    /may not import config: it imports #config\/env.ts/,
+  ],
+  [forbiddenImports, { 'src/stores/a.ts': from('#server/app.ts') }, /may not import server/],
+  [forbiddenImports, { 'src/config/config.ts': from('#core/ids.ts') }, /config.ts may not import core/],
+  [forbiddenImports, { 'src/stores/a.ts': from('../../test/setup/app.ts') }, /outside of src/],
+  [forbiddenImports, { 'src/stores/a.test.ts': from('../../test/journeys/b.ts') }, /outside of src/],
+  [forbiddenImports, { 'src/webhooks/a.ts': from('#receiver') }, /webhooks\/a.ts may not import receiver/],
+  [forbiddenImports, { 'packages/receiver/src/a.ts': from('#core/ids.ts') }, /may not import core/],
+  [forbiddenImports, { 'src/cellar/a.ts': '' }, /in no module of the table/],
+  [forbiddenImports, { 'src/other.ts': '' }, /in no module of the table/],
+  [misnamedImports, { 'src/http/a.ts': from('../core/b.ts') }, /write #core\/b.ts/],
+  [misnamedImports, { 'src/http/a.ts': from('#http/b.ts') }, /inside a module write/],
+  [misnamedImports, { 'src/cli/a.ts': from('../config/config.ts') }, /write #config\/config.ts/],
+  [
+    cycles,
     { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': from('./b.ts') },
     /^src\/a\/b.ts → src\/a\/c.ts → src\/a\/b.ts$/,
   ],
-  [circles, { 'src/a/b.ts': from('./b.ts') }, /b.ts → src\/a\/b.ts$/],
-  [circles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import { type A } from "./b.ts"' }, /→/],
+  [cycles, { 'src/a/b.ts': from('./b.ts') }, /b.ts → src\/a\/b.ts$/],
+  [cycles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import { type A } from "./b.ts"' }, /→/],
   [vagueNames, { 'src/http/utils.ts': '' }, /utils.ts/],
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
   [defaultExports, { 'src/http/a.ts': 'export { a as default };' }, /default export/],
-  [strayedSql, { 'src/stores/a.ts': '\nsql`true`' }, /a.ts:2 speaks SQL/],
-  [strayedSql, { 'src/stores/a.ts': 'other<{ a: 1 }[]>`\n  select 1`' }, /speaks SQL/],
-  [strayedSql, { 'src/stores/queries.ts': 'sql.unsafe(text)' }, /not a template/],
+  [strayedSql, { 'src/stores/a.ts': '\nsql`true`' }, /a.ts:2 contains SQL/],
+  [strayedSql, { 'src/stores/a.ts': 'other<{ a: 1 }[]>`\n  select 1`' }, /contains SQL/],
+  [strayedSql, { 'src/stores/stores-sql.ts': 'sql.unsafe(text)' }, /not a template/],
   [
     foreignWrites,
-    { 'src/stores/queries.ts': 'sql`insert into webhook (a) values (1)`' },
+    { 'src/stores/stores-sql.ts': 'sql`insert into webhook (a) values (1)`' },
     /webhook, which is webhooks's/,
   ],
   [
     foreignWrites,
-    { 'src/events/queries.ts': 'sql`with a as (delete from delivery d) select 1`' },
+    { 'src/events/events-sql.ts': 'sql`with a as (delete from delivery d) select 1`' },
     /is delivery's to delete/,
   ],
-  [foreignWrites, { 'src/delivery/queries.ts': 'sql`insert into delivery select 1`' }, /is events's to insert/],
-  [foreignWrites, { 'src/events/queries.ts': 'sql`update delivery set due_at = 1`' }, /is delivery's to update/],
-  [foreignWrites, { 'src/stores/queries.ts': 'sql`update ${sql(name)} set a = 1`' }, /no room owns/],
-  [foreignWrites, { 'src/stores/queries.ts': 'sql`truncate constructor`' }, /constructor, which no room owns/],
+  [foreignWrites, { 'src/delivery/delivery-sql.ts': 'sql`insert into delivery select 1`' }, /is events's to insert/],
+  [foreignWrites, { 'src/events/events-sql.ts': 'sql`update delivery set due_at = 1`' }, /is delivery's to update/],
+  [foreignWrites, { 'src/stores/stores-sql.ts': 'sql`update ${sql(name)} set a = 1`' }, /no module owns/],
+  [foreignWrites, { 'src/stores/stores-sql.ts': 'sql`truncate constructor`' }, /constructor, which no module owns/],
   [processReaders, { 'src/http/a.ts': 'const a = process.env;' }, /process.env/],
   [processReaders, { 'src/http/a.ts': 'const { env } = process;' }, /reads process\./],
-  [processReaders, { 'src/database/a.ts': 'process.getuid?.(); process.exit();' }, /process.exit/],
+  [processReaders, { 'src/db/a.ts': 'process.getuid?.(); process.exit();' }, /process.exit/],
   [processReaders, { 'src/http/a.ts': "import { env } from 'node:process';" }, /imports node:process/],
   [formatNames, { 'src/stores/a.ts': "const a = 'application/hal+json';" }, /the format hal$/],
   [formatNames, { 'src/stores/a.ts': 'renderHal(a)' }, /the format Hal$/],
@@ -80,14 +87,20 @@ for (const [rule, texts, message] of refused) {
 }
 
 const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
-  [forbiddenImports, { 'src/http/a.ts': from('#kernel/ids.ts') + from('./b.ts') + from('fastify') }],
+  [forbiddenImports, { 'src/http/a.ts': from('#core/ids.ts') + from('./b.ts') + from('fastify') }],
   [forbiddenImports, { 'src/http/a.test.ts': from('../../test/setup/app.ts') }],
-  [forbiddenImports, { 'src/cli/a.ts': from('#config.ts') + from('#app.ts'), 'src/app.ts': from('#oauth/a.ts') }],
-  [misnamedImports, { 'src/http/b/a.ts': from('../c.ts') + from('#kernel/b.ts'), 'src/main.ts': from('./app.ts') }],
-  [circles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import type { A } from "./b.ts"' }],
-  [strayedSql, { 'src/stores/queries.ts': 'sql`select 1`', 'src/stores/a.ts': 'html`<p>select one</p>`' }],
-  [foreignWrites, { 'src/events/queries.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],
-  [foreignWrites, { 'src/webhooks/queries.ts': 'sql`select 1 from store s for no key update of s`' }],
+  [
+    forbiddenImports,
+    {
+      'src/cli/a.ts': from('#config/config.ts') + from('#server/app.ts'),
+      'src/server/app.ts': from('#identity/oauth/a.ts'),
+    },
+  ],
+  [misnamedImports, { 'src/http/b/a.ts': from('../c.ts') + from('#core/b.ts'), 'src/main.ts': from('#cli/a.ts') }],
+  [cycles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import type { A } from "./b.ts"' }],
+  [strayedSql, { 'src/stores/stores-sql.ts': 'sql`select 1`', 'src/stores/a.ts': 'html`<p>select one</p>`' }],
+  [foreignWrites, { 'src/events/events-sql.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],
+  [foreignWrites, { 'src/webhooks/webhook-sql.ts': 'sql`select 1 from store s for no key update of s`' }],
   [processReaders, { 'src/main.ts': 'process.exit()', 'src/http/a.ts': "// process.env\nself.process.a; 'process'" }],
   [formatNames, { 'src/stores/a.ts': "// HAL\nconst halcyon = 'Halcyon shall HALCYON halt hal_at_';" }],
   [formatNames, { 'src/http/negotiate.ts': "'application/hal+json'", 'src/hypermedia/hal.ts': 'renderHal' }],
@@ -100,23 +113,27 @@ for (const [rule, texts] of allowed) {
 test('an exception that no file needs is told', () => {
   const named = "'application/hal+json'";
   const needed = {
-    'src/delivery/message/formats/formats.ts': named,
+    'src/delivery/attempt/formats/formats.ts': named,
     'src/http/bodies/body.ts': named,
     'src/http/bodies/xml-body.ts': named,
   };
-  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/message/representation.ts': '' })), [
-    'src/delivery/message/representation.ts',
+  assert.deepEqual(idleExceptions(tree({ ...needed, 'src/delivery/attempt/representation.ts': '' })), [
+    'src/delivery/attempt/representation.ts',
   ]);
 });
 
-test('the graph counts imports between rooms, tests left out', () => {
+test('the graph counts imports between modules, tests left out', () => {
   const files = tree({
-    'src/http/a.ts': from('#kernel/a.ts') + from('#kernel/b.ts') + from('./b.ts'),
-    'src/http/a.test.ts': from('#kernel/c.ts'),
-    'src/kernel/a.ts': '',
-    'src/app.ts': from('./config.ts') + from('#http/a.ts'),
+    'src/http/a.ts': from('#core/a.ts') + from('#core/b.ts') + from('./b.ts'),
+    'src/http/a.test.ts': from('#core/c.ts'),
+    'src/core/a.ts': '',
+    'src/server/app.ts': from('./config.ts') + from('#http/a.ts'),
   });
-  assert.deepEqual(graphOf(files), ['src        → http 1', 'http       → kernel 2', 'kernel     → nothing']);
+  assert.deepEqual(graphOf(files), [
+    'core              → nothing',
+    'http              → core 2',
+    'server            → http 1',
+  ]);
 });
 
 test('the tables of a migration are those it creates', () => {

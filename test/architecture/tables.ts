@@ -1,28 +1,28 @@
-/** Where SQL stands, and which room writes which table. */
-import { roomOf, type Fault, type File } from './tree.ts';
+/** Which files contain SQL, and which module writes which table. */
+import { moduleOf, type Fault, type File } from './tree.ts';
 
 type Writing = 'insert' | 'update' | 'delete';
 type Writer = string | Readonly<Record<Writing, string>>;
 
-/** Each table has one writing room. `delivery` has two: publish inserts, and what happens afterwards is the worker's. */
+/** Each table has one module that writes it. `delivery` has two: publish inserts, the worker updates and deletes. */
 export const WRITERS: Readonly<Record<string, Writer>> = {
-  users: 'accounts',
-  session: 'accounts',
-  password_reset: 'accounts',
-  throttle: 'accounts',
-  audit: 'accounts',
+  users: 'identity/accounts',
+  session: 'identity/accounts',
+  password_reset: 'identity/accounts',
+  throttle: 'identity/accounts',
+  audit: 'identity/accounts',
   store: 'stores',
   erased_store: 'stores',
   idempotency_key: 'http',
   membership: 'stores',
-  client: 'oauth',
-  client_secret: 'oauth',
-  client_logo: 'oauth',
-  registration_token: 'oauth',
-  access_grant: 'oauth',
-  authorization_code: 'oauth',
-  access_token: 'oauth',
-  refresh_token: 'oauth',
+  client: 'identity/oauth',
+  client_secret: 'identity/oauth',
+  client_logo: 'identity/oauth',
+  registration_token: 'identity/oauth',
+  access_grant: 'identity/oauth',
+  authorization_code: 'identity/oauth',
+  access_token: 'identity/oauth',
+  refresh_token: 'identity/oauth',
   webhook: 'webhooks',
   resource: 'events',
   event: 'events',
@@ -43,8 +43,8 @@ export const WRITERS: Readonly<Record<string, Writer>> = {
   delivery_suspect: 'delivery',
   shard_lease: 'delivery',
   worker: 'delivery',
-  schema_migration: 'database',
-  sealing_key: 'database',
+  schema_migration: 'db',
+  sealing_key: 'db',
 };
 
 const SQL_TAGS = /^(?:sql|tx|connection|reserved|admin|pool)$/;
@@ -53,10 +53,10 @@ const STATEMENT =
   /^\s*(?:select|insert\s+into|update|delete\s+from|merge\s+into|with(?:\s+recursive)?\s+\w+\s+as|create|alter|drop|truncate|begin|commit|rollback|listen|notify|copy|lock)\s/i;
 const RAW_SQL = /\.\s*(?:unsafe|file)\s*\(/;
 
-const isDatabase = ({ path }: File): boolean => roomOf(path) === 'database';
-const maySpeakSql = (file: File): boolean => file.isTest || isDatabase(file) || file.path.endsWith('/queries.ts');
+const isDatabase = ({ path }: File): boolean => moduleOf(path) === 'db';
+const maySpeakSql = (file: File): boolean => file.isTest || isDatabase(file) || file.path.endsWith('-sql.ts');
 
-/** SQL stands in a room's queries.ts and in src/database; text that is not a template (`unsafe`) in the latter alone. */
+/** SQL is in files named `…-sql.ts` and in src/db; text that is not a template (`unsafe`) in the latter alone. */
 export const strayedSql = (files: readonly File[]): Fault[] =>
   files.flatMap((file) => {
     const raw = !isDatabase(file) && !file.isTest && RAW_SQL.test(file.bare);
@@ -64,7 +64,7 @@ export const strayedSql = (files: readonly File[]): Fault[] =>
       ? []
       : file.templates.filter(({ tag, text }) => SQL_TAGS.test(tag) || STATEMENT.test(text));
     return [
-      ...strayed.map(({ line }) => `${file.path}:${line} speaks SQL outside of queries.ts`),
+      ...strayed.map(({ line }) => `${file.path}:${line} contains SQL and is no -sql.ts`),
       ...(raw ? [`${file.path} sends SQL that is not a template`] : []),
     ];
   });
@@ -82,7 +82,7 @@ const writerOf = (table: string, writing: Writing): string | undefined => {
   return typeof writer === 'object' ? writer[writing] : writer;
 };
 
-/** Refuses a write by another room than the table's, to a table nobody owns, or to one that is named at run time. */
+/** Refuses a write by another module than the table's, to a table of no module, and to a table named at run time. */
 export const foreignWrites = (files: readonly File[]): Fault[] =>
   files
     .filter(({ isTest }) => !isTest)
@@ -92,8 +92,8 @@ export const foreignWrites = (files: readonly File[]): Fault[] =>
           ([, words = '', table = '']) => {
             const writing = writingOf(words);
             const writer = writerOf(table, writing);
-            if (writer === roomOf(file.path)) return [];
-            const reason = writer === undefined ? 'which no room owns' : `which is ${writer}'s to ${writing}`;
+            if (writer === moduleOf(file.path)) return [];
+            const reason = writer === undefined ? 'which no module owns' : `which is ${writer}'s to ${writing}`;
             return [`${file.path}:${line} writes ${table}, ${reason}`];
           },
         ),

@@ -1,4 +1,4 @@
-/** The files of the project as the rules see them: their room, their lines, what they import. */
+/** The files of the project as the rules see them: their module, their lines, their imports. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { readSource, type Source } from './source.ts';
@@ -20,15 +20,13 @@ export type Rule = (files: readonly File[]) => Fault[];
 /** By the name that it has in the imports of package.json. */
 const PACKAGES: Readonly<Record<string, string>> = { '#receiver': 'packages/receiver/src/receiver.ts' };
 
-/**
- * The room of a file: its folder in src, and of a package its name. `''` for the files that stand in src itself; undefined
- * for all others.
- */
-export const roomOf = (path: string): string | undefined => {
-  const [top, room = '', ...rest] = path.split('/');
-  if (top === 'packages' && rest[0] === 'src') return room;
-  if (top !== 'src') return undefined;
-  return rest.length === 0 ? '' : room;
+/** Returns the module of a file: its folder in src (in `identity/` the one below), the name of a package, `main` for src/main.ts. */
+export const moduleOf = (path: string): string | undefined => {
+  const [top, folder = '', ...rest] = path.split('/');
+  if (top === 'packages' && rest[0] === 'src') return folder;
+  if (path === 'src/main.ts') return 'main';
+  if (top !== 'src' || rest.length === 0) return undefined;
+  return folder === 'identity' ? `${folder}/${rest[0] ?? ''}` : folder;
 };
 
 const resolve = (from: string, specifier: string): string | undefined => {

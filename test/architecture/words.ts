@@ -15,7 +15,7 @@ export const processReaders = (files: readonly File[]): Fault[] =>
   files
     .filter(({ path, isTest }) => path !== MAIN && !isTest)
     .flatMap((file) => {
-      const isEmbedded = file.path.startsWith('src/database/');
+      const isEmbedded = file.path.startsWith('src/db/');
       const read = [...file.bare.matchAll(PROCESS)]
         .map(([, member]) => member ?? '')
         .filter((member) => !(isEmbedded && EMBEDDED_MEMBERS.has(member)));
@@ -35,13 +35,13 @@ const FORMATS_LIVE_IN = /^src\/hypermedia\/|^src\/http\/negotiate\.ts$/;
 export const NAMES_A_FORMAT: Readonly<Record<string, string>> = {
   'src/http/bodies/body.ts': 'names the media types that a body may come in',
   'src/http/bodies/xml-body.ts': 'reads a body in one of them',
-  'src/delivery/message/representation.ts': 'renders what is sent',
-  'src/delivery/message/formats/formats.ts': 'names the content types of what is sent',
+  'src/delivery/attempt/representation.ts': 'renders what is sent',
+  'src/delivery/attempt/formats/formats.ts': 'names the content types of what is sent',
 };
 
 const formatsIn = (file: File): string[] => [...file.code.matchAll(FORMAT)].map(([word]) => word);
 
-/** Describe once, render in every format: a room that knows the format's name would describe it twice. */
+/** Describe once, render in every format: a module that knows a format would describe it twice. */
 export const formatNames = (files: readonly File[]): Fault[] =>
   files
     .filter(({ path, isTest }) => !isTest && !FORMATS_LIVE_IN.test(path) && NAMES_A_FORMAT[path] === undefined)

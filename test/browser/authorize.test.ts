@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test, type TestContext } from 'node:test';
 import type { Page } from 'playwright-core';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { until } from '../setup/until.ts';

@@ -1,9 +1,9 @@
 /** People, stores and clients that show every page in every state, and the table of those pages. */
 import { createHash } from 'node:crypto';
 import type { Page } from 'playwright-core';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 

@@ -1,7 +1,7 @@
 /** A page that waits asks for itself again, without JavaScript, until there is nothing to wait for or somebody stops it. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import { startWithPeople } from '../security/people.ts';
 import { needsChromium, openBrowser } from '../setup/chromium.ts';
 

@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type * as receiver from '#receiver';
-import { VERSION } from '#version.ts';
+import { VERSION } from '#server/version.ts';
 import { endings } from '../setup/endings.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';

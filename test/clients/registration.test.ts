@@ -1,7 +1,7 @@
 /** Clients that nobody made by hand: they register themselves, and then walk like any other. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#oauth/registration/invitation.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { walk as oauth4webapi } from './node/oauth4webapi.ts';
 import { walk as openidClient } from './node/openid-client.ts';
 import { withOauth4webapi, withOpenidClient, type Register } from './node/registration.ts';

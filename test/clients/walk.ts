@@ -3,7 +3,7 @@
  * calls again, revokes, and is refused.
  */
 import assert from 'node:assert/strict';
-import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { PASSWORD, startAuthorizationServer } from '../security/oauth-server.ts';
 import { freePort } from '../setup/free-port.ts';
 

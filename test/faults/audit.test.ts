@@ -1,7 +1,7 @@
 /** The audit of a fleet has to see what it is there for: each way to write for a shard that is somebody else's. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPool, type Queryable, type Sql } from '#database/pool.ts';
+import { openPool, type Queryable, type Sql } from '#db/pool.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings, type Endings } from '../setup/endings.ts';
 import { startAudit, strangeWrites } from '../setup/fleet/audit.ts';

@@ -10,7 +10,7 @@ import { startEngine } from '../setup/engine.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
 import { startReceiver, type Got } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
-import type { DatabaseAddress } from '#database/pool.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const WORKERS = 2;

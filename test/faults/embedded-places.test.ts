@@ -23,8 +23,8 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { findPackage, isReachable, usableBinaries } from '#database/binaries.ts';
-import { findRunning, startEmbedded } from '#database/embedded.ts';
+import { findPackage, isReachable, usableBinaries } from '#db/binaries.ts';
+import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { ask, hold, isRoot, NOBODY, postmasterOf, temporaryFolder } from '../setup/holder.ts';
 
 const asRoot = { skip: isRoot ? false : 'only root can be another user' };

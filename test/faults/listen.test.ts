@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { provideCommandLineClient } from '#oauth/clients/command-line.ts';
+import { provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkServer, openPool } from '#database/pool.ts';
-import { systemClock } from '#kernel/clock.ts';
-import { readConfig } from '#config.ts';
+import { checkServer, openPool } from '#db/pool.ts';
+import { systemClock } from '#core/clock.ts';
+import { readConfig } from '#config/config.ts';
 import { checkSessions } from '../../src/cli/doctor/checks/server.ts';
 import { demandFinding } from '../setup/findings.ts';
 import { endings } from '../setup/endings.ts';

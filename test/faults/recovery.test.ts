@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { amountOf } from '../setup/amount.ts';
 import { openFleet } from '../setup/fleet/fleet.ts';
 import { until } from '../setup/until.ts';

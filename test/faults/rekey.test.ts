@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { createSealer, keyIdOf } from '#database/seal.ts';
+import { createSealer, keyIdOf } from '#db/seal.ts';
 import { runCommand } from '../setup/command.ts';
 import { databaseEnvOf, openFleet, type Fleet, type Life, type Settings } from '../setup/fleet/fleet.ts';
 import type { Program } from '../setup/fleet/program.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { SHARDS, shardOf } from '#kernel/ids.ts';
+import { SHARDS, shardOf } from '#core/ids.ts';
 import { snapshotsOf, startRevenue, euros } from '../setup/revenue.ts';
 
 const SUBSCRIPTIONS = 100_000;

@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD } from '../security/oauth-server.ts';
 import { testDatabase } from '../setup/database.ts';

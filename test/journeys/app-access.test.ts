@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { revokeGrantsOf } from '#oauth/connected/connected.ts';
-import { openNative } from '../../src/publishing.ts';
+import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { openNative } from '../../src/server/publishing.ts';
 import { ISSUER } from '../security/oauth-server.ts';
 import { submit } from '../security/page-forms.ts';
 import { grantEndings, type GrantEnding } from '../setup/grant-endings.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { transaction, type Tx } from '#database/pool.ts';
-import { revokeGrantsOf } from '#oauth/connected/connected.ts';
+import { transaction, type Tx } from '#db/pool.ts';
+import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { addMember } from '#stores/store.ts';
-import { openNative } from '../../src/publishing.ts';
+import { openNative } from '../../src/server/publishing.ts';
 import { ISSUER } from '../security/oauth-server.ts';
 import { hiddenIn } from '../security/page-forms.ts';
 import { waitingForLocks } from '../setup/locks.ts';

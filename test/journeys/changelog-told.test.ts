@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { transaction } from '#database/pool.ts';
-import { letIn } from '#stores/recorded.ts';
-import { readConfig } from '../../src/config.ts';
-import { openNative } from '../../src/publishing.ts';
+import { transaction } from '#db/pool.ts';
+import { letIn } from '#stores/audit.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { openNative } from '../../src/server/publishing.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
 

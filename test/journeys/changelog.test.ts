@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startWithPeople } from '../security/people.ts';
 import { itemsOf, type Representation } from '../setup/caller.ts';
-import { nativeProperties } from '#commerce/native.ts';
+import { nativeProperties } from '#catalog/internal-types.ts';
 import { runCommand } from '../setup/command.ts';
 
 const people = await startWithPeople();

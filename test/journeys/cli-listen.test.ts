@@ -5,7 +5,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { verifyDelivery } from '#receiver';
-import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#oauth/clients/command-line.ts';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { startTestApp } from '../setup/app.ts';
 import { endings } from '../setup/endings.ts';
 import { QUICK_MS, personAtTerminal, type PersonAtTerminal } from '../setup/person-at-terminal.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '#kernel/clock.ts';
-import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
-import type { Outcome } from '#delivery/exchange/outcome.ts';
-import { FREE } from '#delivery/policy/hold.ts';
+import { systemClock } from '#core/clock.ts';
+import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import type { Outcome } from '#delivery/attempt/http/outcome.ts';
+import { FREE } from '#delivery/policy/backoff.ts';
 import { judge } from '#delivery/policy/judge.ts';
 import { HEALTHY } from '#delivery/policy/policy.ts';
 import { createRecorder } from '#delivery/record/record.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPool } from '#database/pool.ts';
+import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';
 import { startEngine } from '../setup/engine.ts';

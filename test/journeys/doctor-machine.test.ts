@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
-import { readConfig } from '#config.ts';
+import { readConfig } from '#config/config.ts';
 import { adviceOnPort } from '../../src/cli/port.ts';
 import { checkDisk, checkFolder, checkNames, checkNode } from '../../src/cli/doctor/checks/machine.ts';
 import { checkAddresses, checkMail, checkPorts } from '../../src/cli/doctor/checks/network.ts';

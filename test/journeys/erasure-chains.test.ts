@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
-import { blankAnswers } from '#delivery/erasure/queries.ts';
-import type { Holders } from '#events/erasure/chain/chain.ts';
-import { eraseResource } from '#events/erasure/erase.ts';
-import { createErasurePurges } from '#events/erasure/purges.ts';
-import { createLog } from '#kernel/log.ts';
-import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
+import { blankAnswers } from '#delivery/record/erase-sql.ts';
+import type { Holders } from '#events/erase/chain.ts';
+import { eraseResource } from '#events/erase/erase.ts';
+import { createErasurePurges } from '#events/erase/purges.ts';
+import { createLog } from '#core/log.ts';
+import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { until } from '../setup/until.ts';
 

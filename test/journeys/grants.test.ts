@@ -1,7 +1,7 @@
 /** What a person has let in, over the API: seen and ended by them, by an app of their account and by the platform. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { ISSUER, REDIRECT } from '../security/oauth-server.ts';
 import { startWithPeople } from '../security/people.ts';
 import { itemsOf } from '../setup/caller.ts';

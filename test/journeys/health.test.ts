@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { openPool, type Sql } from '#database/pool.ts';
-import { systemClock } from '#kernel/clock.ts';
-import { createLog } from '#kernel/log.ts';
-import { startApp, type Role } from '../../src/app.ts';
-import { readConfig } from '../../src/config.ts';
+import { openPool, type Sql } from '#db/pool.ts';
+import { systemClock } from '#core/clock.ts';
+import { createLog } from '#core/log.ts';
+import { startApp, type Role } from '../../src/server/app.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { startTestApp } from '../setup/app.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings, type Endings } from '../setup/endings.ts';

@@ -1,9 +1,9 @@
 /** Whose a held webhook is: all people's command lines are one client, and what one of them holds is nobody else's. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#oauth/clients/command-line.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { COMMAND_LINE_CLIENT, provideCommandLineClient } from '#identity/oauth/clients/command-line.ts';
 import { addMember } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/let-in.ts';

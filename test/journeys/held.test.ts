@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { Unfetched } from '#delivery/held/unfetched.ts';
-import { shardOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
-import { announceChanges, openNative } from '#publishing.ts';
-import { createForsakenPurge } from '#webhooks/held/forsaken.ts';
+import { Unfetched } from '#delivery/pull/unfetched.ts';
+import { shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import { announceChanges, openNative } from '#server/publishing.ts';
+import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
 import { startTestApp } from '../setup/app.ts';
 import { listen, type Told } from '../setup/listener.ts';
 import { until } from '../setup/until.ts';

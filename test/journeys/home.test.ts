@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addMember, createStore } from '#stores/store.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { AUTH_URL, BASE_URL, faultsIn, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a, b } = await startWebhookApi();

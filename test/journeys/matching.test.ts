@@ -1,8 +1,8 @@
 /** What a publish reads to find the webhooks that match: those of its own store, however many others have. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPool } from '#database/pool.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { openPool } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 import { endings } from '../setup/endings.ts';
 import { startEngine } from '../setup/engine.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Worker } from '#delivery/worker.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startMailServer } from '../setup/mail-server.ts';

@@ -1,7 +1,7 @@
 /** What fails by our own doing: not charged, not for ever, and seen. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLog } from '#kernel/log.ts';
+import { createLog } from '#core/log.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

@@ -5,20 +5,20 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPool } from '#database/pool.ts';
-import { maintainPartitions } from '#database/partitions.ts';
-import { publishBatch, type Batch } from '#events/batch/queries.ts';
-import { lockPriors } from '#events/batch/prior/queries.ts';
-import { inLockOrder, toColumns } from '#events/batch/columns.ts';
-import { rowOf } from '#events/batch/rows.ts';
-import { findKeys } from '#events/keys/queries.ts';
-import { derivingStores } from '#events/subscriptions/queries.ts';
-import { endDead } from '#delivery/lanes/dead/queries.ts';
-import { discoverLanes, fetchLanes, listChanged, loadArrivals, loadTargets } from '#delivery/lanes/queries.ts';
-import { loadEvents } from '#delivery/message/queries.ts';
-import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/queries.ts';
-import { insertNotes } from '#delivery/suspects/queries.ts';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import { openPool } from '#db/pool.ts';
+import { maintainPartitions } from '#db/partitions.ts';
+import { publishBatch, type Batch } from '#events/publish/batch-sql.ts';
+import { lockPriors } from '#events/publish/previous-version-sql.ts';
+import { inLockOrder, toColumns } from '#events/publish/columns.ts';
+import { rowOf } from '#events/publish/rows.ts';
+import { findKeys } from '#events/publish/key-sql.ts';
+import { derivingStores } from '#events/publish/subscription-sql.ts';
+import { endDead } from '#delivery/queue/disabled-epochs-sql.ts';
+import { discoverLanes, fetchLanes, listChanged, loadArrivals, loadTargets } from '#delivery/queue/queue-sql.ts';
+import { loadEvents } from '#delivery/attempt/event-sql.ts';
+import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
+import { insertNotes } from '#delivery/quarantine/quarantine-sql.ts';
+import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { address } = await testDatabase();

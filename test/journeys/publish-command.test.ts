@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { after, beforeEach, test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
 import { exitCodeOf } from '../../src/cli/explain.ts';
 import { createPublishCommand } from '../../src/cli/publish/command.ts';

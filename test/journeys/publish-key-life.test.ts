@@ -1,7 +1,7 @@
 /** How long a key of a publish is remembered. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { startTestApp } from '../setup/app.ts';
 
 const DAY_MS = 86_400_000;

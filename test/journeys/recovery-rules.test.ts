@@ -1,9 +1,9 @@
 /** Which events a recovery brings, and when it may begin: the real API, and rounds of its owners one by one. */
 import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
-import { createRecoveryPurges } from '#events/recovery/purges.ts';
-import { insertResend } from '#events/resend/queries.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { createRecoveryPurges } from '#events/replay/purges.ts';
+import { insertResend } from '#events/replay/resend-sql.ts';
+import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { runOut as runOutOf, SETTINGS, startRecoveryHouse } from '../setup/recovery-house.ts';
 import { until } from '../setup/until.ts';

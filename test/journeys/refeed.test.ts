@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
-import { blankAnswers } from '#delivery/erasure/queries.ts';
-import { createErasurePurges } from '#events/erasure/purges.ts';
-import { createLog } from '#kernel/log.ts';
+import { blankAnswers } from '#delivery/record/erase-sql.ts';
+import { createErasurePurges } from '#events/erase/purges.ts';
+import { createLog } from '#core/log.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { openSecondStore } from '../setup/second-store.ts';

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import type { Sql } from '#database/pool.ts';
-import { createSealer, keyIdOf } from '#database/seal.ts';
-import { adoptSealingKey, checkSealingKey } from '#database/sealing-key.ts';
-import type { Keys } from '#kernel/keys.ts';
-import { createKeyVault } from '#webhooks/sealed/vault.ts';
+import type { Sql } from '#db/pool.ts';
+import { createSealer, keyIdOf } from '#db/seal.ts';
+import { adoptSealingKey, checkSealingKey } from '#db/sealing-key.ts';
+import type { Keys } from '#core/keys.ts';
+import { createKeyVault } from '#webhooks/vault.ts';
 import { createStore } from '#stores/store.ts';
 import { sealAnew } from '#cli/seal-anew.ts';
 import { runCommand } from '../setup/command.ts';

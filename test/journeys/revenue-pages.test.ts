@@ -1,7 +1,7 @@
 /** The pages of snapshots draw the curve that leads up to them; programs neither get it nor wait for it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 
 const app = await startTestApp({ roles: ['serve'], env: { LOG_LEVEL: 'silent' } });

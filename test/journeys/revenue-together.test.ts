@@ -1,9 +1,9 @@
 /** Daily snapshots while others work: publishes, other processes, and what is left when one of them dies. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { closeDay } from '#events/daily/queries.ts';
-import { tellDay } from '#events/daily/tell.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { closeDay } from '#events/snapshots/snapshots-sql.ts';
+import { tellDay } from '#events/snapshots/publish-snapshot.ts';
+import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { startReceiver } from '../setup/receiver.ts';

@@ -1,9 +1,9 @@
 /** Recurring revenue, day by day: what came, what grew, what shrank and what went. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nativeProperties } from '#commerce/native.ts';
-import { eraseResource } from '#events/erasure/erase.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { nativeProperties } from '#catalog/internal-types.ts';
+import { eraseResource } from '#events/erase/erase.ts';
+import { shardOf } from '#core/ids.ts';
 import { euros, snapshotsOf, startRevenue, type Snapshot } from '../setup/revenue.ts';
 
 const revenue = await startRevenue();

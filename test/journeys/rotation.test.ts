@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { compactDecrypt } from 'jose';
 import { Webhook as Standard } from 'standardwebhooks';
 import { Webhook as Svix } from 'svix';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { KEY, startEngine, type Engine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { startEngine, type Engine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 
 const pendingOf = async ({ sql }: Engine): Promise<number | undefined> =>
   (await sql<{ n: number }[]>`select count(*) as n from delivery`)[0]?.n;

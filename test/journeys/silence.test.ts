@@ -1,8 +1,8 @@
 /** A worker whose heartbeat is not confirmed for longer than its lease, while no other worker is there to take its shards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Sql } from '#database/pool.ts';
-import { shardOf } from '#kernel/ids.ts';
+import type { Sql } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

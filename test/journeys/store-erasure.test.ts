@@ -1,10 +1,10 @@
 /** A store is erased: with the answer nobody reaches any of it, and housekeeping leaves nothing of what it held. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createEventPurges } from '#events/housekeeping/purges.ts';
-import { shardOf } from '#kernel/ids.ts';
-import { createClient } from '#oauth/clients/clients.ts';
-import { createStorePurges } from '#stores/erasure/purges.ts';
+import { createEventPurges } from '#events/purges.ts';
+import { shardOf } from '#core/ids.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { createStorePurges } from '#stores/purges.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/let-in.ts';

@@ -1,14 +1,14 @@
 /** Who may switch a webhook off, and when it is too late for that. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { transaction } from '#database/pool.ts';
-import { shardOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
-import { Lane } from '#delivery/lanes/lane.ts';
+import { transaction } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import { Lane } from '#delivery/queue/lane.ts';
 import type { Notice } from '#delivery/record/notice.ts';
-import { SwitchOffs, type SwitchOff } from '#delivery/record/switch-off.ts';
-import { openNative } from '#publishing.ts';
-import { createSwitchOff } from '#webhooks/switch-off.ts';
+import { SwitchOffs, type SwitchOff } from '#delivery/record/pending-disable.ts';
+import { openNative } from '#server/publishing.ts';
+import { createSwitchOff } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
 
 const FENCE = 5;

@@ -1,8 +1,8 @@
 /** A webhook is on again while much of what was pending before is still to be ended. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLog } from '#kernel/log.ts';
-import { dailyIdOf, shardOf } from '#kernel/ids.ts';
+import { createLog } from '#core/log.ts';
+import { dailyIdOf, shardOf } from '#core/ids.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dailyIdOf, dayOf, shardOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
-import { loadEvents } from '#delivery/message/queries.ts';
+import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

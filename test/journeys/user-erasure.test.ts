@@ -1,8 +1,8 @@
 /** A user is erased: with the answer nothing opens any more that was opened in their name. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import { addMember } from '#stores/store.ts';
 import { createBrowser, PASSWORD, REDIRECT } from '../security/oauth-server.ts';
 import { startWithPeople } from '../security/people.ts';

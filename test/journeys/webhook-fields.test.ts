@@ -1,7 +1,7 @@
 /** Every constraint and default of a webhook's fields, as the specification's table and the contract have them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { resourceTypes } from '#commerce/catalogue.ts';
+import { resourceTypes } from '#catalog/catalog.ts';
 import { faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, a } = await startWebhookApi();

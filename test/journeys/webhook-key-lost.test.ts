@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { createSealer } from '#database/seal.ts';
+import { createSealer } from '#db/seal.ts';
 import { minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a } = await startWebhookApi();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import type { Representation } from '../setup/webhook-api.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';

@@ -1,7 +1,7 @@
 /** A webhook's life over HTTP: created, read, changed, replaced, deleted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventsOf } from '#commerce/catalogue.ts';
+import { eventsOf } from '#catalog/catalog.ts';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
 
 const { call, sql, a, b, clock, changed } = await startWebhookApi();

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import { endings } from '../setup/endings.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { resolverOf, startNameServer } from '../setup/name-server.ts';

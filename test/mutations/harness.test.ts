@@ -7,7 +7,7 @@ import { readCatalogue } from './catalogue.ts';
 import { greenFault, redFault, runTasks, type Judge, type Try } from './prove.ts';
 import type { Task } from './task.ts';
 
-const TEST_FILE = 'src/delivery/message/sign.test.ts';
+const TEST_FILE = 'src/delivery/attempt/sign.test.ts';
 const TEST_NAME = 'a webhook-id differs by event, by webhook and by the random part';
 const GREEN: Task = { testFile: TEST_FILE, testName: TEST_NAME };
 
@@ -21,9 +21,9 @@ const replacing = async (line: string, instead: string, testName = TEST_NAME): P
   const text = [
     `# must fail: ${TEST_FILE} > ${testName}`,
     '# guards: nothing; it tries the harness.',
-    'diff --git a/src/delivery/message/sign.ts b/src/delivery/message/sign.ts',
-    '--- a/src/delivery/message/sign.ts',
-    '+++ b/src/delivery/message/sign.ts',
+    'diff --git a/src/delivery/attempt/sign.ts b/src/delivery/attempt/sign.ts',
+    '--- a/src/delivery/attempt/sign.ts',
+    '+++ b/src/delivery/attempt/sign.ts',
     '@@ -1,1 +1,1 @@',
     `-${line}`,
     `+${instead}`,

@@ -57,7 +57,7 @@ const diff = (path: string, ...lines: string[]): string =>
   [`diff --git a/${path} b/${path}`, `--- a/${path}`, `+++ b/${path}`, '@@ -1,3 +1,2 @@', ' kept', ...lines, ''].join(
     '\n',
   );
-const QUERIES = 'src/oauth/queries.ts';
+const QUERIES = 'src/identity/oauth/oauth-sql.ts';
 
 test('a patch says which test must fail and why', () => {
   assert.deepEqual(readPatch(HEADER + diff(QUERIES, '-    and used_at is null')), {
@@ -88,7 +88,7 @@ const malformed: readonly (readonly [name: string, text: string, message: RegExp
   ['of two lines', HEADER + diff(QUERIES, '-a', '-b'), /removes 2 lines/],
   ['that adds two lines', HEADER + diff(QUERIES, '-a', '+b', '+c'), /adds 2/],
   ['of no line', HEADER + diff(QUERIES), /removes 0 lines and adds 0/],
-  ['of two files', HEADER + diff(QUERIES, '-a') + diff('src/app.ts', '-a'), /one file/],
+  ['of two files', HEADER + diff(QUERIES, '-a') + diff('src/server/app.ts', '-a'), /one file/],
   ['of no file', HEADER, /one file/],
   ['of a test', HEADER + diff('src/oauth/token.test.ts', '-a'), /only code/],
   ['of a migration', HEADER + diff('migrations/0001-first-rooms.sql', '-a'), /only code/],

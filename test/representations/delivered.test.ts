@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { collectionOf, relationsOf, type ResourceType } from '#commerce/catalogue.ts';
+import { collectionOf, relationsOf, type ResourceType } from '#catalog/catalog.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { valueWith } from '../setup/any-document.ts';
 import { startTestApp } from '../setup/app.ts';

@@ -1,13 +1,13 @@
 /** The account page: what it shows, to whom, and that nothing of it is markup that came from outside. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccount } from '#accounts/account.ts';
-import { recordDeed } from '#accounts/audit/audit.ts';
-import { wordsFor } from '#accounts/audit/words.ts';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createSessions } from '#accounts/sessions.ts';
-import { createSignedIn } from '#accounts/signed-in.ts';
-import { createUser } from '#accounts/users.ts';
+import { createAccount } from '#identity/accounts/account.ts';
+import { recordDeed } from '#identity/accounts/audit/audit.ts';
+import { wordsFor } from '#identity/accounts/audit/words.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createSessions } from '#identity/accounts/sessions.ts';
+import { createSignedIn } from '#identity/accounts/signed-in.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { sealAnew } from '#cli/seal-anew.ts';
-import { createRegistrationToken } from '#oauth/registration/invitation.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

@@ -1,7 +1,7 @@
 /** The line that an attempt leaves in the log: what an operator needs, and nothing that a url, a header or an answer hides. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import { KEY, startEngine } from '../setup/engine.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';

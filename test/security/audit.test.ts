@@ -1,10 +1,10 @@
 /** Every way in and out is written down with its deed: who, what, from where, when. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { addUser, createUser, prepareUser } from '#accounts/users.ts';
-import { browserOf, wordsFor } from '#accounts/audit/words.ts';
-import { transaction } from '#database/pool.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { addUser, createUser, prepareUser } from '#identity/accounts/users.ts';
+import { browserOf, wordsFor } from '#identity/accounts/audit/words.ts';
+import { transaction } from '#db/pool.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

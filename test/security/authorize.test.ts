@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
-import type { Queryable } from '#database/pool.ts';
+import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
+import type { Queryable } from '#db/pool.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, readForm, startAuthorizationServer, type Page } from './oauth-server.ts';

@@ -1,7 +1,7 @@
 /** The bearer check: the exact answers, and that it looks anew at each request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashToken } from '#oauth/tokens.ts';
+import { hashToken } from '#identity/oauth/tokens.ts';
 import { addMember } from '#stores/store.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 

@@ -1,8 +1,8 @@
 /** Who the token endpoint takes a caller for, what it costs, and how guessing is slowed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { transaction } from '#database/pool.ts';
-import { hashToken } from '#oauth/tokens.ts';
+import { transaction } from '#db/pool.ts';
+import { hashToken } from '#identity/oauth/tokens.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { REDIRECT, startAuthorizationServer } from './oauth-server.ts';

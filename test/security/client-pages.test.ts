@@ -1,7 +1,7 @@
 /** The pages of a person's own apps: what its owner, a stranger and an attacker can do there. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createBrowser, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 import { hiddenIn, makeApp, newApp, REGISTERED, saveApp, submit } from './page-forms.ts';
 

@@ -1,7 +1,7 @@
 /** Secrets of clients: shown once, stored nowhere, replaced with an overlap that nobody has to hurry for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { rotateSecret } from '#oauth/clients/secrets/secrets.ts';
+import { rotateSecret } from '#identity/oauth/clients/secrets/secrets.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 import { credentialsIn, hiddenIn, newApp, REGISTERED, submit } from './page-forms.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { transaction } from '#database/pool.ts';
+import { transaction } from '#db/pool.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { CONNECTIONS, REDIRECT, startAuthorizationServer } from './oauth-server.ts';

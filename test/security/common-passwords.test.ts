@@ -1,8 +1,8 @@
 /** Passwords that are guessed early are refused wherever a person chooses one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import { faultsOf } from '../setup/caller.ts';
 import { createBrowser, PASSWORD, readForm } from './oauth-server.ts';
 import { startWithPeople } from './people.ts';

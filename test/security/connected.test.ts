@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
-import { createClient } from '#oauth/clients/clients.ts';
-import { revokeGrantsOf } from '#oauth/connected/connected.ts';
-import { openNative } from '../../src/publishing.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
+import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { openNative } from '../../src/server/publishing.ts';
 import { createBrowser, ISSUER, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 

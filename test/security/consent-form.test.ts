@@ -1,7 +1,7 @@
 /** The consent form and the session behind it, as a browser and those who would misuse one see them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createBrowser, ISSUER, readForm, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

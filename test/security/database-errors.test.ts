@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { createLog } from '#kernel/log.ts';
+import { createLog } from '#core/log.ts';
 import { emptyDatabase } from '../setup/database.ts';
 
 const { sql } = await emptyDatabase();

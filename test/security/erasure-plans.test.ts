@@ -1,11 +1,11 @@
 /** Deleting what an erased store left reads no big table from end to end, however much of it was that store's. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { maintainPartitions } from '#database/partitions.ts';
-import { openPool } from '#database/pool.ts';
-import { createEventPurges } from '#events/housekeeping/purges.ts';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
-import { createStorePurges } from '#stores/erasure/purges.ts';
+import { maintainPartitions } from '#db/partitions.ts';
+import { openPool } from '#db/pool.ts';
+import { createEventPurges } from '#events/purges.ts';
+import { dailyIdOf, dayOf } from '#core/ids.ts';
+import { createStorePurges } from '#stores/purges.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const database = await testDatabase();

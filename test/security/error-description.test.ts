@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { createRegistrationToken } from '#oauth/registration/invitation.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

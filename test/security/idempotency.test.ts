@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { shardOf } from '#kernel/ids.ts';
-import { deleteMember } from '#stores/queries.ts';
+import { shardOf } from '#core/ids.ts';
+import { deleteMember } from '#stores/stores-sql.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { startAuthorizationServer } from './oauth-server.ts';

@@ -1,8 +1,12 @@
 /** Registration tokens: what one can do is counted, can be taken back, and can be found out afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { verifyClient } from '#oauth/clients/change.ts';
-import { createRegistrationToken, idOfInvitation, revokeRegistrationToken } from '#oauth/registration/invitation.ts';
+import { verifyClient } from '#identity/oauth/clients/change.ts';
+import {
+  createRegistrationToken,
+  idOfInvitation,
+  revokeRegistrationToken,
+} from '#identity/oauth/registration/invitation.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

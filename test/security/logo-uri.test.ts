@@ -1,7 +1,7 @@
 /** A client may say where its logo lies: nobody goes there, neither we nor the browser of a person who is asked. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#oauth/registration/invitation.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { startAuthorizationServer } from './oauth-server.ts';
 

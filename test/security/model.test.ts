@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { addMember } from '#stores/store.ts';
 import * as commands from './model/commands.ts';
 import { CLIENTS, newModel, STORES, USERS, type ClientName, type UserName } from './model/model.ts';

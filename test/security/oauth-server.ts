@@ -3,15 +3,15 @@
  * browser that keeps cookies, reads forms and follows nothing by itself. Time stands still unless a test moves it.
  */
 import { after } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { openPool } from '#database/pool.ts';
-import type { Keys } from '#kernel/keys.ts';
-import { createLog, type Log } from '#kernel/log.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { openPool } from '#db/pool.ts';
+import type { Keys } from '#core/keys.ts';
+import { createLog, type Log } from '#core/log.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { startApp, type Role } from '../../src/app.ts';
-import { readConfig } from '../../src/config.ts';
+import { startApp, type Role } from '../../src/server/app.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createGuard } from '#delivery/exchange/guard.ts';
+import { createGuard } from '#delivery/attempt/http/guard.ts';
 import { startTestApp } from '../setup/app.ts';
 import { openHouse } from '../setup/exchanges.ts';
 import { freePort } from '../setup/free-port.ts';

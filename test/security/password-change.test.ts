@@ -1,9 +1,9 @@
 /** A new password by somebody who knows the old one, and what ends with it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { transaction } from '#database/pool.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { transaction } from '#db/pool.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';

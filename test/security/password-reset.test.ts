@@ -1,8 +1,8 @@
 /** A new password by a mailed link. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
 

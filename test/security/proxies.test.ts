@@ -1,7 +1,7 @@
 /** Whose word counts for where a request came from. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createThrottle } from '#accounts/throttle/throttle.ts';
+import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
 import { createBrowser, startAuthorizationServer } from './oauth-server.ts';
 
 /** The address that the audit has for a failed sign-in with these headers. */

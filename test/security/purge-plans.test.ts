@@ -1,11 +1,11 @@
 /** Purging reads no table from end to end, whether there is nothing to delete or much. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
-import { openPool } from '#database/pool.ts';
-import { createTallyPurge } from '#delivery/tally/purge.ts';
-import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
-import { readConfig } from '../../src/config.ts';
+import { createAccountPurges } from '#identity/accounts/purges.ts';
+import { openPool } from '#db/pool.ts';
+import { createTallyPurge } from '#delivery/stats/purge.ts';
+import { createOAuthPurges } from '#identity/oauth/purges.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const database = await testDatabase();

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { openPool, type Sql } from '#database/pool.ts';
-import { systemClock } from '#kernel/clock.ts';
-import { createLog } from '#kernel/log.ts';
-import type { Purge } from '#kernel/purge.ts';
-import { startHousekeeping } from '../../src/housekeeping.ts';
+import { openPool, type Sql } from '#db/pool.ts';
+import { systemClock } from '#core/clock.ts';
+import { createLog } from '#core/log.ts';
+import type { Purge } from '#core/purge.ts';
+import { startHousekeeping } from '../../src/server/retention.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 import { until } from '../setup/until.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { beforeEach, test } from 'node:test';
-import { createAccountPurges } from '#accounts/housekeeping/purges.ts';
-import { transaction } from '#database/pool.ts';
-import { createOAuthPurges } from '#oauth/housekeeping/purges.ts';
-import { readConfig } from '../../src/config.ts';
+import { createAccountPurges } from '#identity/accounts/purges.ts';
+import { transaction } from '#db/pool.ts';
+import { createOAuthPurges } from '#identity/oauth/purges.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { sql } = await testDatabase();

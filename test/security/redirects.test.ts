@@ -1,7 +1,7 @@
 /** Where /authorize sends people: octet for octet where the client said it would be, with what it sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createClient, createPublicClient } from '#oauth/clients/clients.ts';
+import { createClient, createPublicClient } from '#identity/oauth/clients/clients.ts';
 import { createBrowser, readForm, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

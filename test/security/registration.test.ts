@@ -1,7 +1,7 @@
 /** POST /register: closed to strangers, open to those we know, and what is wrong is told at once (RFC 7591). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRegistrationToken } from '#oauth/registration/invitation.ts';
+import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { ISSUER, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

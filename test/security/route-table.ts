@@ -1,9 +1,9 @@
-/** The addresses of src/routes.ts, without anybody behind them: tests that go over all of them miss no new one. */
+/** The addresses of src/server/routes.ts, without anybody behind them: tests that go over all of them miss no new one. */
 import type { Operation } from '#http/operation.ts';
 import type { Method, Resource, Route } from '#http/route.ts';
-import { readConfig } from '../../src/config.ts';
-import { createRooms, type RoomsDeps } from '../../src/rooms.ts';
-import { routesOf, type Rooms } from '../../src/routes.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { createRooms, type RoomsDeps } from '../../src/server/compose.ts';
+import { routesOf, type Rooms } from '../../src/server/routes.ts';
 
 const nobody: unknown = new Proxy({}, { get: () => nobody });
 

@@ -1,9 +1,9 @@
 /** Signing in and out over HTTP. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createUser } from '#accounts/users.ts';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createSessions } from '#accounts/sessions.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createSessions } from '#identity/accounts/sessions.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
 
 const server = await startAuthorizationServer();

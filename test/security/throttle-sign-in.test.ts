@@ -1,10 +1,10 @@
 /** Sign-in under attack: guessing is slow from anywhere, and the owner always gets in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAttempts } from '#accounts/attempts.ts';
-import { createDevices } from '#accounts/device.ts';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createThrottle } from '#accounts/throttle/throttle.ts';
+import { createAttempts } from '#identity/accounts/attempts.ts';
+import { createDevices } from '#identity/accounts/device.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
 import type { DoorRequest } from '#http/route.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 

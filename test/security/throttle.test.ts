@@ -1,8 +1,8 @@
 /** The buckets that slow guessing: exact, shared by all processes, refilled by the clock that is handed in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createThrottle, type Bucket } from '#accounts/throttle/throttle.ts';
-import { openPool } from '#database/pool.ts';
+import { createThrottle, type Bucket } from '#identity/accounts/throttle/throttle.ts';
+import { openPool } from '#db/pool.ts';
 import { testDatabase } from '../setup/database.ts';
 
 const { sql, address } = await testDatabase();

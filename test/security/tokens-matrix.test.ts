@@ -1,13 +1,13 @@
 /**
- * Every address of src/routes.ts that leads into a store, with every method, asked by everybody whom that store does not
+ * Every address of src/server/routes.ts that leads into a store, with every method, asked by everybody whom that store does not
  * concern: nothing of it is told, nothing in it changes. A new route is in the matrix as soon as it is in the table.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
 import { METHODS } from '#http/route.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { startTestApp } from '../setup/app.ts';
 import { letAppIn } from '../setup/let-in.ts';

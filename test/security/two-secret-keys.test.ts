@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createDevices } from '#accounts/device.ts';
+import { createDevices } from '#identity/accounts/device.ts';
 import { createBrowser, startAuthorizationServer, type Browser } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 

@@ -1,13 +1,13 @@
 /** The real house on a database of its own: what journeys drive over HTTP. */
 import { randomBytes } from 'node:crypto';
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import type { Sql } from '#database/pool.ts';
-import { createLog } from '#kernel/log.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import type { Sql } from '#db/pool.ts';
+import { createLog } from '#core/log.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { startApp, type Role } from '../../src/app.ts';
-import { readConfig } from '../../src/config.ts';
+import { startApp, type Role } from '../../src/server/app.ts';
+import { readConfig } from '../../src/config/config.ts';
 import { testClock, type TestClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '#kernel/clock.ts';
+import { systemClock, type Clock } from '#core/clock.ts';
 
 export type TestClock = Clock & { advance: (ms: number) => void };
 

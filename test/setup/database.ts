@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type postgres from 'postgres';
-import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
+import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 
 export type TestDatabase = { sql: Sql; address: DatabaseAddress; drop: () => Promise<void> };
 type Context = { after: (fn: () => Promise<void>) => void };

@@ -4,8 +4,8 @@ import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import type { DatabaseAddress } from '#database/pool.ts';
-import { startPostmaster, type Postmaster } from '#database/postmaster.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
+import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Endings } from './endings.ts';
 
 const FOLDER = '/usr/lib/postgresql/15';

@@ -2,10 +2,10 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { after } from 'node:test';
-import { Connections, type ConnectionSettings } from '#delivery/exchange/connections.ts';
-import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/exchange/exchange.ts';
-import { createGuard, type Guard } from '#delivery/exchange/guard.ts';
-import { systemClock, type Clock } from '#kernel/clock.ts';
+import { Connections, type ConnectionSettings } from '#delivery/attempt/http/connections.ts';
+import { startExchange, type Exchange, type ExchangeLimits } from '#delivery/attempt/http/exchange.ts';
+import { createGuard, type Guard } from '#delivery/attempt/http/guard.ts';
+import { systemClock, type Clock } from '#core/clock.ts';
 import { resolverOf } from './name-server.ts';
 
 const connectionSettings: ConnectionSettings = {

@@ -5,10 +5,10 @@
 import { chmod, mkdtemp, readdir, realpath, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startEmbedded, type Embedded } from '#database/embedded.ts';
-import { migrate } from '#database/migrate.ts';
-import { maintainPartitions } from '#database/partitions.ts';
-import { openPool } from '#database/pool.ts';
+import { startEmbedded, type Embedded } from '#db/embedded.ts';
+import { migrate } from '#db/migrate.ts';
+import { maintainPartitions } from '#db/partitions.ts';
+import { openPool } from '#db/pool.ts';
 
 const TEMPLATE = 'halcyon_template';
 const MIGRATIONS = join(import.meta.dirname, '../../migrations');

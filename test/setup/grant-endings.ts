@@ -1,6 +1,6 @@
 /** The ways in which the one grant of an owner ends, and the actor that the changelog names. */
-import { removeClient } from '#oauth/clients/change.ts';
-import { openNative } from '../../src/publishing.ts';
+import { removeClient } from '#identity/oauth/clients/change.ts';
+import { openNative } from '../../src/server/publishing.ts';
 import { ISSUER, PASSWORD } from '../security/oauth-server.ts';
 import { hiddenIn, submit } from '../security/page-forms.ts';
 import type { App, Owner, Owners, Tokens } from './owners.ts';

@@ -1,6 +1,6 @@
 /** Rows of what was sent to a webhook, as publish and the delivery room write them; the n-th delivery is of the n-th event. */
-import type { Sql } from '#database/pool.ts';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
+import type { Sql } from '#db/pool.ts';
+import { dailyIdOf, dayOf } from '#core/ids.ts';
 
 type About = { type?: string; resourceId?: string; action?: string };
 

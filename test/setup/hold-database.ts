@@ -5,7 +5,7 @@
  *     node test/setup/hold-database.ts <data folder>
  */
 import { pino } from 'pino';
-import { startEmbedded } from '#database/embedded.ts';
+import { startEmbedded } from '#db/embedded.ts';
 
 const [dataDir = ''] = process.argv.slice(2);
 const log = pino({ base: null }, pino.destination({ dest: 2, sync: true }));

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { openPool, type DatabaseAddress } from '#database/pool.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
 import { until } from './until.ts';
 
 type Context = { after: (fn: () => Promise<void>) => void };

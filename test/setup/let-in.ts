@@ -1,7 +1,7 @@
 /** An app that is let into a store without anybody clicking: written down as everything is. */
-import { transaction, type Sql } from '#database/pool.ts';
-import { grantStoreAccess, type TokenAnswer } from '#oauth/issue.ts';
-import { openNative } from '../../src/publishing.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/issue.ts';
+import { openNative } from '../../src/server/publishing.ts';
 
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
 

@@ -1,4 +1,4 @@
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 
 /** How many statements of this database wait at this moment for a row that somebody else holds. */
 export const waitingForLocks = async (sql: Sql): Promise<number> => {

@@ -3,8 +3,13 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, isIPv4, type AddressInfo } from 'node:net';
 import { after } from 'node:test';
-import { createResolver, type Resolve, type ResolverDeps, type ResolverSettings } from '#delivery/exchange/resolver.ts';
-import { systemClock } from '#kernel/clock.ts';
+import {
+  createResolver,
+  type Resolve,
+  type ResolverDeps,
+  type ResolverSettings,
+} from '#delivery/attempt/http/resolver.ts';
+import { systemClock } from '#core/clock.ts';
 
 const codes = { NOERROR: 0, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
 const types = { A: 1, CNAME: 5, AAAA: 28 };

@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 import { readFile } from 'node:fs/promises';
-import { findRunning } from '#database/embedded.ts';
-import { openPool, type Sql } from '#database/pool.ts';
+import { findRunning } from '#db/embedded.ts';
+import { openPool, type Sql } from '#db/pool.ts';
 import type { Endings } from './endings.ts';
 import { placeForHouse, startHouse, type House } from './house.ts';
 import { processorMsOf } from './processor.ts';

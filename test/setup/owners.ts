@@ -1,7 +1,7 @@
 /** People with a store of their own, apps that they let in, and what stands in the changelog of a store. */
-import { createPasswords } from '#accounts/passwords.ts';
-import { createUser } from '#accounts/users.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createUser } from '#identity/accounts/users.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import { createBrowser, PASSWORD, REDIRECT } from '../security/oauth-server.ts';
 import { startWithPeople } from '../security/people.ts';

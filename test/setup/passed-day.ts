@@ -1,6 +1,6 @@
 /** The last 24 hours of a house: a webhook that works, and one that began to fail in the afternoon. */
-import { emptyHistogram } from '#kernel/histogram.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { emptyHistogram } from '#core/histogram.ts';
+import { shardOf } from '#core/ids.ts';
 import type { Inhabited } from './inhabited.ts';
 
 const HOUR_MS = 3_600_000;

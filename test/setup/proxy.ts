@@ -3,7 +3,7 @@ import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { Transform } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { DatabaseAddress } from '#database/pool.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
 import type { Endings } from './endings.ts';
 import { until } from './until.ts';
 

@@ -1,6 +1,6 @@
 /** A store that several server processes publish into over one database, and nobody delivers for unless it is asked for. */
-import type { DatabaseAddress, Sql } from '#database/pool.ts';
-import type { Role } from '../../src/app.ts';
+import type { DatabaseAddress, Sql } from '#db/pool.ts';
+import type { Role } from '../../src/server/app.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';

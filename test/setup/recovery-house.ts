@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Registry } from 'prom-client';
-import { nextEventBlock } from '#database/numbers.ts';
-import { openPool, type Sql } from '#database/pool.ts';
+import { nextEventBlock } from '#db/numbers.ts';
+import { openPool, type Sql } from '#db/pool.ts';
 import { announceWork } from '#delivery/announce.ts';
-import { toColumns } from '#events/batch/columns.ts';
-import { publishBatch } from '#events/batch/queries.ts';
-import { rowOf } from '#events/batch/rows.ts';
-import { createRecoveryMetrics } from '#events/recovery/metrics.ts';
-import { Recoveries, type RecoveriesDeps } from '#events/recovery/recoveries.ts';
-import { dayOf, shardOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
+import { toColumns } from '#events/publish/columns.ts';
+import { publishBatch } from '#events/publish/batch-sql.ts';
+import { rowOf } from '#events/publish/rows.ts';
+import { createRecoveryMetrics } from '#events/replay/metrics.ts';
+import { Recoveries, type RecoveriesDeps } from '#events/replay/recoveries.ts';
+import { dayOf, shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
 import { startTestApp } from './app.ts';
 import { testDatabase } from './database.ts';
 

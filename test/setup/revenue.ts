@@ -3,17 +3,17 @@
  * job. One partition of events covers the years in which it all happens.
  */
 import { Registry } from 'prom-client';
-import { createNumbers } from '#database/numbers.ts';
-import { partitionsOf } from '#database/partitions.ts';
-import { transaction, type Sql } from '#database/pool.ts';
-import { createMint, type Mint } from '#events/batch/mint.ts';
-import { followZone } from '#events/daily/zone.ts';
-import { createNativeWriter } from '#events/native.ts';
-import { runRound, type SnapshotDeps } from '#events/daily/snapshots.ts';
+import { createNumbers } from '#db/numbers.ts';
+import { partitionsOf } from '#db/partitions.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { createMint, type Mint } from '#events/publish/id-allocator.ts';
+import { followZone } from '#events/snapshots/zone.ts';
+import { createNativeWriter } from '#events/publish/internal-event.ts';
+import { runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
-import { createPublisher } from '#events/publish.ts';
-import { createLog } from '#kernel/log.ts';
-import { dayOf, firstIdOfDay, SHARDS, shardOf } from '#kernel/ids.ts';
+import { createPublisher } from '#events/publish/publish.ts';
+import { createLog } from '#core/log.ts';
+import { dayOf, firstIdOfDay, SHARDS, shardOf } from '#core/ids.ts';
 import { createStore } from '#stores/store.ts';
 import { testDatabase } from './database.ts';
 import { endings } from './endings.ts';

@@ -4,7 +4,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openPool, type DatabaseAddress, type Sql } from '#database/pool.ts';
+import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { globalSetup, globalTeardown } from './global.ts';
 
 export const SCHEMA_FILE = join(import.meta.dirname, '../../migrations/schema.sql');

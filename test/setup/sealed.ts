@@ -1,7 +1,7 @@
 /** Webhooks as they stand in the table, with keys that a test has sealed itself. */
-import type { Sql } from '#database/pool.ts';
-import type { Sealer } from '#database/seal.ts';
-import { idOf, shardOf } from '#kernel/ids.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import { idOf, shardOf } from '#core/ids.ts';
 
 /** What the key of a webhook is, and the one that takes over from it. */
 export const keyOf = (id: number): string => `the key of ${id}`;

@@ -1,5 +1,5 @@
 /** Another store in the same house, with an app that was let into it alone. */
-import { createClient } from '#oauth/clients/clients.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { TestApp } from './app.ts';
 import { letAppIn } from './let-in.ts';

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { DatabaseAddress } from '#database/pool.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
 import { COMPILED } from './compiled.ts';
 import type { Endings } from './endings.ts';
 

@@ -2,9 +2,9 @@
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findRunning } from '#database/embedded.ts';
-import { checkServer, openPool, type DatabaseAddress } from '#database/pool.ts';
-import { readConfig, type Config } from '#config.ts';
+import { findRunning } from '#db/embedded.ts';
+import { checkServer, openPool, type DatabaseAddress } from '#db/pool.ts';
+import { readConfig, type Config } from '#config/config.ts';
 import { examples } from '../command.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';

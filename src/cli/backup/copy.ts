@@ -2,7 +2,7 @@
  * A copy of the stopped embedded cluster. The binaries that npm brings are a server alone, without pg_dump and pg_basebackup;
  * what lies still needs neither.
  */
-import { findServer } from '#database/embedded.ts';
+import { findServer } from '#db/embedded.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { runProgram } from './run.ts';

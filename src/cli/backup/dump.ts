@@ -1,6 +1,6 @@
 /** A dump of a running database, of one moment, by pg_dump. */
-import type { DatabaseAddress } from '#database/pool.ts';
-import type { Env } from '#env.ts';
+import type { DatabaseAddress } from '#db/pool.ts';
+import type { Env } from '#config/env.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { findPgDumps } from './pg-dump.ts';

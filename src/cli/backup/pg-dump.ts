@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
-import type { Env } from '#env.ts';
+import type { Env } from '#config/env.ts';
 
 /** Where packages put one version beside another: Debian's and Ubuntu's, Red Hat's, Homebrew's. */
 const FOLDERS = ['/usr/lib/postgresql', '/usr', '/opt/homebrew/opt', '/usr/local/opt'];

@@ -1,7 +1,7 @@
 /** Another program that writes a file, watched and ended with us. */
 import { spawn } from 'node:child_process';
 import { stat } from 'node:fs/promises';
-import type { Env } from '#env.ts';
+import type { Env } from '#config/env.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 

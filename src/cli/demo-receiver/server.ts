@@ -5,7 +5,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import { isLoopback } from '#kernel/loopback.ts';
+import { isLoopback } from '#core/loopback.ts';
 import { verifyDelivery, WebhookError } from '#receiver';
 
 type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };

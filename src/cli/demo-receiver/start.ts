@@ -1,6 +1,6 @@
 /** Runs the demo receiver in a worker thread, so that an error in it cannot end the server. */
 import { Worker } from 'node:worker_threads';
-import type { Running } from '#kernel/lifecycle.ts';
+import type { Running } from '#core/lifecycle.ts';
 
 export type WorkerData = { port: number; key: string; headerPrefix: string };
 /** Messages of the thread: the port or the reason for having none, then a line for each delivery. */

@@ -1,6 +1,6 @@
 /** `halcyon doctor`: looks at everything that a Halcyon stands on, and says what to do. */
 import { Command } from 'commander';
-import { systemClock } from '#kernel/clock.ts';
+import { systemClock } from '#core/clock.ts';
 import { answer, examples } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';

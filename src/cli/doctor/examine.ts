@@ -1,9 +1,9 @@
 /** All checks, in the order in which one is the ground of the next. What one cannot ask keeps no other from asking. */
-import { findRunning } from '#database/embedded.ts';
-import { UnusableError, openPool, type DatabaseAddress } from '#database/pool.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Config } from '#config.ts';
-import type { Env } from '#env.ts';
+import { findRunning } from '#db/embedded.ts';
+import { UnusableError, openPool, type DatabaseAddress } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Config } from '#config/config.ts';
+import type { Env } from '#config/env.ts';
 import { checkClocks } from './checks/clocks.ts';
 import { checkKey } from './checks/key.ts';
 import { checkLocks, checkTransactions } from './checks/locks.ts';

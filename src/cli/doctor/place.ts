@@ -1,7 +1,7 @@
 /** What the checks stand on: the settings, and the way to the database where there is one. */
-import type { Sql } from '#database/pool.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Config } from '#config.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Config } from '#config/config.ts';
 
 export type Place = {
   config: Config;

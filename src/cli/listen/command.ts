@@ -2,13 +2,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
-import { systemClock } from '#kernel/clock.ts';
+import { systemClock } from '#core/clock.ts';
 import { examples } from '../command.ts';
 import { UsageError, UserError } from '../explain.ts';
 import { openApi, type Api } from '../session/api.ts';
 import type { ServerOptions } from '../session/server.ts';
 import type { Terminal } from '../terminal.ts';
-import { generateKey, hold, removeLeftovers, type Holding, type Wanted } from './holding.ts';
+import { generateKey, hold, removeLeftovers, type Holding, type Wanted } from './delivering.ts';
 import { listenTo, type Listening } from './listener.ts';
 import { createReport } from './report.ts';
 

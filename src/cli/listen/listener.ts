@@ -5,7 +5,7 @@ import type { Api } from '../session/api.ts';
 import { isTemporary, reasonOf } from '../session/exchange.ts';
 import { backOffMs, eventsOf, isPassing, type Line } from './connection.ts';
 import { forward, type Forwarded } from './forward.ts';
-import type { Holding } from './holding.ts';
+import type { Holding } from './delivering.ts';
 import { openMessage, readMessage, type Message } from './message.ts';
 import type { Told } from './report.ts';
 

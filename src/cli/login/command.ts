@@ -1,9 +1,9 @@
 /** `halcyon login`, `logout` and `whoami`: a person lets this terminal into a store of theirs, in their browser. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import { systemClock } from '#kernel/clock.ts';
-import { COMMAND_LINE_CLIENT } from '#oauth/clients/command-line.ts';
-import { withParameters } from '#oauth/redirect-uri.ts';
+import { systemClock } from '#core/clock.ts';
+import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
+import { withParameters } from '#identity/oauth/redirect-uri.ts';
 import { answer, examples } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import { openApi } from '../session/api.ts';

@@ -1,7 +1,7 @@
 /** `halcyon publish`: the events of a file, over the API, so that a running Halcyon delivers them at once. */
 import { Command } from 'commander';
-import { systemClock } from '#kernel/clock.ts';
-import { readConfig } from '#config.ts';
+import { systemClock } from '#core/clock.ts';
+import { readConfig } from '#config/config.ts';
 import { UsageError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { findPlace, type PlaceOptions } from './place.ts';

@@ -1,8 +1,8 @@
 /** Where events go, and as whom: said by options, by the environment, or by the demo's file. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { origin } from '#env.ts';
-import type { Config } from '#config.ts';
+import { origin } from '#config/env.ts';
+import type { Config } from '#config/config.ts';
 import type { DemoFile } from '../demo.ts';
 import { UsageError, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';

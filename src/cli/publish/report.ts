@@ -1,5 +1,5 @@
 /** A run from its beginning to its end, and what a person or a program is told of it. */
-import type { Clock } from '#kernel/clock.ts';
+import type { Clock } from '#core/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { createSend } from './api.ts';

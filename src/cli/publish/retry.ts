@@ -1,6 +1,6 @@
 /** Asking again while it may help: a server that is away, restarting or busy, for as long as somebody is willing to wait. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Clock } from '#kernel/clock.ts';
+import type { Clock } from '#core/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
 import { causeOf } from '../session/exchange.ts';
 

@@ -1,5 +1,5 @@
 /** The API as whoever is logged in: with an access token that is renewed where it has run out. */
-import { systemClock } from '#kernel/clock.ts';
+import { systemClock } from '#core/clock.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { openCredentials, type Credentials, type Login } from './credentials.ts';

@@ -1,5 +1,5 @@
 /** One request to a server, and what its answers say, wherever a command asks. */
-import { isLoopback } from '#kernel/loopback.ts';
+import { isLoopback } from '#core/loopback.ts';
 import { EXIT, UserError } from '../explain.ts';
 
 const REQUEST_MS = 30_000;

@@ -1,5 +1,5 @@
 /** Which server, and where everything of it is: found from its home and its metadata (RFC 8414). */
-import { token } from '#env.ts';
+import { token } from '#config/env.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import {

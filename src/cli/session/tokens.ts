@@ -1,5 +1,5 @@
 /** The token endpoint for this client, which is public: it proves itself by PKCE and by the token that it replaces. */
-import { COMMAND_LINE_CLIENT } from '#oauth/clients/command-line.ts';
+import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
 import { exchange, isTemporary, reasonOf, unreachable, type Answered, type Asked } from './exchange.ts';

@@ -1,5 +1,5 @@
 /** Which of the two signatures of a delivery is right, and what may have made it wrong: for a person, who looks for the mistake. */
-import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/message/sign.ts';
+import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/sign.ts';
 
 export type Found = {
   headers: Readonly<Record<string, string>>;

@@ -3,7 +3,7 @@
  * the origin and no path or query, of the answer its status and its size: what was answered stands in the attempt's row,
  * which those who may see the webhook can read.
  */
-import { isOurs, labelOf } from '../exchange/outcome.ts';
+import { isOurs, labelOf } from '../attempt/http/outcome.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 
 export type Recorded = { isWritten: boolean; durationMs: number };

@@ -3,7 +3,7 @@
  * the 50 to 135 that a delivery takes.
  */
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { isOurs, labelOf } from '../exchange/outcome.ts';
+import { isOurs, labelOf } from '../attempt/http/outcome.ts';
 import type { Entry } from '../record/entry.ts';
 import type { Recorded } from './attempt-line.ts';
 import { childOf } from './child.ts';

@@ -1,12 +1,12 @@
 /** The state of the engine as it is when it is asked for: nothing of this costs a delivery anything. */
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Clock } from '#kernel/clock.ts';
-import type { Slots } from '../dispatch/slots.ts';
-import type { Sockets } from '../exchange/connections.ts';
-import type { Lane } from '../lanes/lane.ts';
-import { HOLDERS, LANE_STATES } from '../lanes/state.ts';
-import { momentOf } from '../policy/hold.ts';
-import { surveyOf, SHARD_GROUPS } from './survey.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Slots } from '../queue/slots.ts';
+import type { Sockets } from '../attempt/http/connections.ts';
+import type { Lane } from '../queue/lane.ts';
+import { HOLDERS, LANE_STATES } from '../queue/lane-state.ts';
+import { momentOf } from '../policy/backoff.ts';
+import { surveyOf, SHARD_GROUPS } from './gauge-sample.ts';
 
 /** What is looked at of a worker's parts. */
 export type EngineView = {

@@ -1,6 +1,6 @@
 /** A recorder that is watched: every attempt passes it, so it is where attempts are counted and told of. */
-import type { Clock } from '#kernel/clock.ts';
-import type { Log } from '#kernel/log.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 import type { Recorder } from '../record/record.ts';
 import { attemptLine } from './attempt-line.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../exchange/outcome.ts';
+import type { Outcome } from '../attempt/http/outcome.ts';
 import { deactivates, whyCondemned } from './deactivation.ts';
-import { FREE } from './hold.ts';
+import { FREE } from './backoff.ts';
 import { judge } from './judge.ts';
 import { HEALTHY, healthAfter, type Health, type RetryProfile } from './policy.ts';
 

@@ -1,5 +1,5 @@
 /** When a webhook has failed for so long that it is switched off: pure. */
-import type { Outcome } from '../exchange/outcome.ts';
+import type { Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import type { Health, RetryProfile } from './policy.ts';
 

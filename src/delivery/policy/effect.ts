@@ -1,4 +1,4 @@
-import { isOurs, type Outcome } from '../exchange/outcome.ts';
+import { isOurs, type Outcome } from '../attempt/http/outcome.ts';
 
 /** What an outcome says of the endpoint: it works, it does not, or nothing, because it asked for a pause or the fault is ours. */
 export type Effect = 'success' | 'failure' | 'nothing';

@@ -1,9 +1,9 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
-import type { Pending } from '../lanes/holding.ts';
-import { isOurs } from '../exchange/outcome.ts';
+import type { Pending } from '../queue/loaded-deliveries.ts';
+import { isOurs } from '../attempt/http/outcome.ts';
 import { deactivates, warns, type DeactivationSettings } from './deactivation.ts';
 import { effectOf } from './effect.ts';
-import { holdAfter, toStored, type Hold, type Moment } from './hold.ts';
+import { holdAfter, toStored, type Hold, type Moment } from './backoff.ts';
 import { faultsAfter } from './own-faults.ts';
 import { healthAfter, pauseMsOf, verdictOn, type Health, type RetryProfile } from './policy.ts';
 import type { Entry } from '../record/entry.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../exchange/outcome.ts';
+import type { Outcome } from '../attempt/http/outcome.ts';
 import { deactivates } from './deactivation.ts';
 import { effectOf } from './effect.ts';
-import { FREE, holdAfter, type Hold } from './hold.ts';
+import { FREE, holdAfter, type Hold } from './backoff.ts';
 import { HEALTHY, healthAfter, pauseMsOf, verdictOn, type Health, type RetryProfile } from './policy.ts';
 
 const SECOND = 1_000;

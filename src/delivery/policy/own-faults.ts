@@ -1,5 +1,5 @@
 /** How many faults of our own a delivery outlives: it is not charged for them, and yet it must end. Pure. */
-import { isOurs, type Outcome } from '../exchange/outcome.ts';
+import { isOurs, type Outcome } from '../attempt/http/outcome.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

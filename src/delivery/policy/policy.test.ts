@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { outcomeOfReply, retryAfterMs, type Outcome } from '../exchange/outcome.ts';
+import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
 import { faultsAfter } from './own-faults.ts';
 import { HEALTHY, healthAfter, pauseMsOf, verdictOn } from './policy.ts';
 

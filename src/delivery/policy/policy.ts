@@ -1,5 +1,5 @@
 /** What follows from an outcome: pure, with time and chance given. */
-import { isOurs, type Outcome } from '../exchange/outcome.ts';
+import { isOurs, type Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import { lengthened } from './jitter.ts';
 import { gapAfterFaultMs, OWN_FAULTS_MAX } from './own-faults.ts';

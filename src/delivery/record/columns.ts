@@ -1,8 +1,8 @@
 /** Entries as the columns of the record statement. */
-import { isOurs, labelOf } from '../exchange/outcome.ts';
-import type { Pending } from '../lanes/holding.ts';
+import { isOurs, labelOf } from '../attempt/http/outcome.ts';
+import type { Pending } from '../queue/loaded-deliveries.ts';
 import type { Entry } from './entry.ts';
-import type { RecordColumns, StateColumns } from './queries.ts';
+import type { RecordColumns, StateColumns } from './record-sql.ts';
 
 /**
  * The number of the attempt's row; 0: none. A fault of our own is not charged, so it takes no number and leaves no row: the

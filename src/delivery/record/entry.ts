@@ -1,8 +1,8 @@
 /** What became of a delivery, ready to be written down. */
-import type { Wire } from '../exchange/exchange.ts';
-import type { Outcome } from '../exchange/outcome.ts';
-import type { Pending } from '../lanes/holding.ts';
-import type { StoredHold } from '../policy/hold.ts';
+import type { Wire } from '../attempt/http/exchange.ts';
+import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Pending } from '../queue/loaded-deliveries.ts';
+import type { StoredHold } from '../policy/backoff.ts';
 import type { Failures } from '../policy/policy.ts';
 
 /** Without `wire` where nothing was put on it. */

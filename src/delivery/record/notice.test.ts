@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '#kernel/clock.ts';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
+import { systemClock } from '#core/clock.ts';
+import { dailyIdOf, dayOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { Entry } from './entry.ts';

@@ -1,5 +1,5 @@
 /** What the people of a store are told of a webhook at which nothing arrives, once what it says is committed. */
-import type { Log } from '#kernel/log.ts';
+import type { Log } from '#core/log.ts';
 import type { Why } from '../policy/deactivation.ts';
 import type { Recorder } from './record.ts';
 

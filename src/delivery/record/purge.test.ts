@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startEngine } from '../../../test/setup/engine.ts';
-import { purgeStates } from './queries.ts';
+import { purgeStates } from './record-sql.ts';
 
 test('what was noted of webhooks that are gone goes, as many as asked for, and nothing of those that stay', async () => {
   const { sql, addWebhook } = await startEngine();

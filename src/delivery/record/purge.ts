@@ -1,6 +1,6 @@
-import type { Sql } from '#database/pool.ts';
-import type { Purge } from '#kernel/purge.ts';
-import { purgeStates } from './queries.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Purge } from '#core/purge.ts';
+import { purgeStates } from './record-sql.ts';
 
 /** What was noted of webhooks that are deleted. */
 export const createStatePurge = ({ sql }: { sql: Sql }): Purge => ({

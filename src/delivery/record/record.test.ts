@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '#kernel/clock.ts';
-import { dailyIdOf, dayOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
+import { systemClock } from '#core/clock.ts';
+import { dailyIdOf, dayOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { toColumns, toStates } from './columns.ts';
 import type { Entry } from './entry.ts';
-import { recordBatch } from './queries.ts';
+import { recordBatch } from './record-sql.ts';
 import { createRecorder } from './record.ts';
 
 const WORKER = 77;

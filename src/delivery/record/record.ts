@@ -1,8 +1,8 @@
 /** What became of deliveries, written down in batches; nothing is dropped while the shard is ours. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { createBatcher } from '#database/batch.ts';
-import { isRefused } from '#database/unavailable.ts';
-import { SHARDS } from '#kernel/ids.ts';
+import { createBatcher } from '#db/batch.ts';
+import { isRefused } from '#db/unavailable.ts';
+import { SHARDS } from '#core/ids.ts';
 import { bytesOf, putAside, type Entry } from './entry.ts';
 import { PATIENCE_MS, RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 

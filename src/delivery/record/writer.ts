@@ -1,12 +1,12 @@
 /** Writes entries under the fences of their shards. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Sql } from '#database/pool.ts';
-import { isRefused, isUnavailable } from '#database/unavailable.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Log } from '#kernel/log.ts';
+import type { Sql } from '#db/pool.ts';
+import { isRefused, isUnavailable } from '#db/unavailable.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
 import { toColumns, toStates } from './columns.ts';
 import type { Entry } from './entry.ts';
-import { recordBatch, recordWithoutHistory } from './queries.ts';
+import { recordBatch, recordWithoutHistory } from './record-sql.ts';
 
 export type WriterDeps = {
   sql: Sql;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Problem, type Fault } from '#kernel/problem.ts';
+import { Problem, type Fault } from '#core/problem.ts';
 import { parseBody, parseForm } from './body.ts';
 import { parseJson } from './json-body.ts';
 

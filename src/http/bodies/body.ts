@@ -1,5 +1,5 @@
 /** Bytes of a request → a value, or a 400 that says what is wrong with them. */
-import { invalid, Problem } from '#kernel/problem.ts';
+import { invalid, Problem } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
 import { decode, malformed } from './utf8.ts';
 import { parseXml } from './xml-body.ts';
@@ -109,7 +109,7 @@ export const parseBody = (bytes: Uint8Array, contentType: string, wanted: Wanted
   switch (mediaType) {
     case 'application/json':
     case 'application/hal+json':
-    // `fetch` labels every string so. Only bearer requests come here: forms of a session are read by pages/form-post.ts.
+    // `fetch` labels every string so. Only bearer requests come here: forms of a session are read by http/pages/form-post.ts.
     case 'text/plain':
       return parseJson(bytes, wanted.membersMax);
     case 'application/x-www-form-urlencoded':

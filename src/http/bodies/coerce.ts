@@ -1,6 +1,6 @@
 /** What forms and XML cannot say by type, for they know texts alone: the schema tells what each text is meant to be. */
 import type { TSchema } from 'typebox';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
 
 type Properties = Readonly<Record<string, TSchema & Readonly<Record<string, unknown>>>>;

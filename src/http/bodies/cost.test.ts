@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { parseBody } from './body.ts';
 
 const MIB = 1024 * 1024;

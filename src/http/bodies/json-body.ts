@@ -1,6 +1,6 @@
 /** A JSON body, or a 400 that says what is wrong with it. */
 import { printParseErrorCode, visit, type ParseErrorCode } from 'jsonc-parser';
-import type { Problem } from '#kernel/problem.ts';
+import type { Problem } from '#core/problem.ts';
 import { decode, malformed } from './utf8.ts';
 
 /** Nobody needs more; what walks the text again is recursive, and must not run out of stack. */

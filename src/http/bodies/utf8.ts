@@ -1,6 +1,6 @@
 /** Bytes of a request as text, and the one way to say that they are not what they should be. */
 import { isUtf8 } from 'node:buffer';
-import { invalid, type Problem } from '#kernel/problem.ts';
+import { invalid, type Problem } from '#core/problem.ts';
 
 /** `field` is the path of the member; empty where it is the whole body. */
 export const malformed = (message: string, field = ''): Problem =>

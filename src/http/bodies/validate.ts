@@ -1,7 +1,7 @@
 /** A body against its schema: every fault found, each named after the member that is wrong. */
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 import { coerceMembers, isObject, propertiesOf } from './coerce.ts';
 
 type ValidationError = { keyword: string; instancePath: string; params: object; message: string };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Value } from '#hypermedia/document.ts';
 import { renderXml } from '#hypermedia/xml.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { anyName, valueWith } from '../../../test/setup/any-document.ts';
 import { parseXml } from './xml-body.ts';
 

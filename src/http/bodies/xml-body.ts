@@ -5,7 +5,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { decode, malformed } from './utf8.ts';
 import { resolveReferences } from './xml-references.ts';
 

@@ -3,15 +3,15 @@
  * the process dies between the commit and the answer. The memory stands in the transaction of what was made.
  */
 import { createHash, createHmac } from 'node:crypto';
-import { transaction, type Sql } from '#database/pool.ts';
-import type { Sealer } from '#database/seal.ts';
-import type { Keys } from '#kernel/keys.ts';
-import type { Purge } from '#kernel/purge.ts';
-import { invalid, Problem } from '#kernel/problem.ts';
-import type { Principal } from '#kernel/principal.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import type { Keys } from '#core/keys.ts';
+import type { Purge } from '#core/purge.ts';
+import { invalid, Problem } from '#core/problem.ts';
+import type { Principal } from '#core/principal.ts';
 import type { Made, Once } from '../operation.ts';
 import { answerBoundTo, IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
-import { claimKey, findAnswer, keepAnswer, purgeKeys, type Kept } from './queries.ts';
+import { claimKey, findAnswer, keepAnswer, purgeKeys, type Kept } from './idempotency-sql.ts';
 
 /** `fingerprintKeys`: bodies may hold secrets that can be guessed, so what is kept of them is an HMAC. */
 export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKeys: Keys };

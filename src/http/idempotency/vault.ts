@@ -1,8 +1,8 @@
 /** Answers that are kept for their repetition, as what is sealed anew when HALCYON_SECRET_KEY changes. */
-import type { Sql } from '#database/pool.ts';
-import type { Vault } from '#database/reseal.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Vault } from '#db/reseal.ts';
 import { answerBoundTo } from './key.ts';
-import { countSealedOtherwise, listSealedOtherwise, renewAnswers } from './queries.ts';
+import { countSealedOtherwise, listSealedOtherwise, renewAnswers } from './idempotency-sql.ts';
 
 export const createAnswerVault = (sql: Sql): Vault => ({
   name: 'answers',

@@ -1,7 +1,7 @@
 /** What comes of a form that a page has posted: on to the page that shows it, or the page again with all that was typed. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
-import { Problem, type Fault } from '#kernel/problem.ts';
+import { Problem, type Fault } from '#core/problem.ts';
 import { fieldsOf } from '../actions.ts';
 import { pathBehind, whereOf, type Behind } from '../behind.ts';
 import type { Caller, Visitor } from '../caller.ts';

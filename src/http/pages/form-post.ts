@@ -4,7 +4,7 @@
  */
 import type { Action } from '#hypermedia/document.ts';
 import { formValue } from '#hypermedia/form-value.ts';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { parseForm } from '../bodies/body.ts';
 import type { Visitor } from '../caller.ts';
 import { METHODS, type Method } from '../route.ts';

@@ -1,6 +1,6 @@
 /** What pages and their forms demand of a request: that it comes from a page of ours, on the host where they live. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Problem } from '#kernel/problem.ts';
+import { Problem } from '#core/problem.ts';
 import { isSameOrigin } from './same-origin.ts';
 import { targetOf, type HttpSettings } from '../services.ts';
 

@@ -1,7 +1,7 @@
 /** A Problem as a page, for the person whose form or link could not be used. */
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
-import type { Problem } from '#kernel/problem.ts';
+import type { Problem } from '#core/problem.ts';
 import { htmlAnswer } from '../answers.ts';
 import { titleOf } from '../errors.ts';
 import type { DoorAnswer } from '../route.ts';

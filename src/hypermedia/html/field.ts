@@ -1,7 +1,7 @@
 /** One field of a form, with its label, its hint and what is wrong with it. */
 import type { Field } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 import { checkboxes, control } from './control.ts';
 import { labelOf } from './words.ts';
 

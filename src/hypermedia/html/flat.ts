@@ -1,5 +1,5 @@
 /** A list of objects whose members are all short, as a table: nobody reads rows of numbers as JSON. */
-import { isBlank } from '#kernel/blank.ts';
+import { isBlank } from '#core/blank.ts';
 import type { Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { harmless } from './harmless.ts';

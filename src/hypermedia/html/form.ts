@@ -1,5 +1,5 @@
 /** What can be done, as forms: each folded up until somebody wants it, and open where it was refused. */
-import type { Fault } from '#kernel/problem.ts';
+import type { Fault } from '#core/problem.ts';
 import type { Action, Document, Field, Naming } from '../document.ts';
 import { formValue } from '../form-value.ts';
 import { html, type Markup } from '../markup.ts';

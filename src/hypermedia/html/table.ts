@@ -1,6 +1,6 @@
 /** Several documents as a table, which scrolls by itself where it is too wide. */
 import type { Document, Kind, Naming, Property } from '../document.ts';
-import { isBlank } from '#kernel/blank.ts';
+import { isBlank } from '#core/blank.ts';
 import { html, type Markup } from '../markup.ts';
 import { columnsOf } from './columns.ts';
 import { harmless } from './harmless.ts';

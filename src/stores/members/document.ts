@@ -1,9 +1,9 @@
 import { formatDate } from '#hypermedia/date.ts';
 import { date, enumeration, number, text, type Document } from '#hypermedia/document.ts';
-import type { Comparisons } from '#kernel/listing.ts';
-import { isInPerson, reachesUser, type Principal } from '#kernel/principal.ts';
+import type { Comparisons } from '#core/listing.ts';
+import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfStore } from '../document.ts';
-import type { MemberRow } from './queries.ts';
+import type { MemberRow } from './members-sql.ts';
 
 /** How each property of a member is compared. */
 export const MEMBER_PROPERTIES = {

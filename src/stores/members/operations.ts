@@ -3,16 +3,16 @@
  * platform and, in person, the owners, of whom one always stays.
  */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
-import { transaction, type Sql, type Tx } from '#database/pool.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
-import { parseId } from '#kernel/ids.ts';
-import { notFound, Problem } from '#kernel/problem.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound, Problem } from '#core/problem.ts';
+import { storeOfAddress } from '#core/principal.ts';
 import { storeOf } from '../access.ts';
 import { addressOfStore } from '../document.ts';
-import { letGo, recordMember, type By, type StopWebhooks } from '../recorded.ts';
+import { letGo, recordMember, type By, type StopWebhooks } from '../audit.ts';
 import { addressOfMembers, MEMBER_PROPERTIES, memberDocument } from './document.ts';
 import {
   countMembers,
@@ -25,7 +25,7 @@ import {
   lockMember,
   updateRole,
   type MemberRow,
-} from './queries.ts';
+} from './members-sql.ts';
 import { changedMember, newMember } from './schema.ts';
 import { unknown, whomOf, type AddressThrottle } from './whom.ts';
 

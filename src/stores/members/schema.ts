@@ -1,8 +1,8 @@
 /** What a body may say of a member. */
 import { Type } from 'typebox';
-import { EMAIL_LENGTH_MAX } from '#kernel/email.ts';
+import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { readOnly } from '#http/inputs.ts';
-import type { Role } from '../queries.ts';
+import type { Role } from '../stores-sql.ts';
 
 const ROLES = ['owner', 'member'] as const satisfies readonly Role[];
 

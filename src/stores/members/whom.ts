@@ -1,9 +1,9 @@
 /** Whom an addition means: somebody by their e-mail address or, for the platform, by their id. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
-import { invalid, Problem } from '#kernel/problem.ts';
-import { isInPerson, requirePlatform } from '#kernel/principal.ts';
-import { findUserId } from './queries.ts';
+import { invalid, Problem } from '#core/problem.ts';
+import { isInPerson, requirePlatform } from '#core/principal.ts';
+import { findUserId } from './members-sql.ts';
 
 type Taken = { allowed: true; giveBack: () => Promise<void> } | { allowed: false; retryAfterSeconds: number };
 

@@ -3,12 +3,19 @@
  * store ends, and may be switched on again when it has a new one.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
-import type { Queryable } from '#database/pool.ts';
-import { Problem } from '#kernel/problem.ts';
+import type { Queryable } from '#db/pool.ts';
+import { Problem } from '#core/problem.ts';
 import type { WebhookDeps } from '../access.ts';
-import type { WebhookRow } from '../queries.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
-import { countStopped, holdAccess, resumeStopped, stopWithoutAccess, type Scope, type Stopped } from './queries.ts';
+import {
+  countStopped,
+  holdAccess,
+  resumeStopped,
+  stopWithoutAccess,
+  type Scope,
+  type Stopped,
+} from './app-access-sql.ts';
 
 const ENDED =
   'The app that made this webhook has no access to the store any more: connect the app again, then switch it on';

@@ -1,13 +1,13 @@
 /** What the page of a webhook that does not work says first: why, since when, and what to do next. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDateOf } from '#hypermedia/shown-date.ts';
 import type { Advice } from '#hypermedia/view.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import { lackReason, stateOf } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
-import { findTrouble, type HealthRow, type Trouble } from './queries.ts';
+import { findTrouble, type HealthRow, type Trouble } from './health-sql.ts';
 
 type Told = Pick<
   HealthRow,

@@ -1,6 +1,6 @@
 /** How webhooks fared, for the pages to draw. */
 import type { Charts } from '#hypermedia/chart.ts';
-import type { Range } from '#kernel/histogram.ts';
+import type { Range } from '#core/histogram.ts';
 import { hourLabel } from './document.ts';
 import { p50, p95, range50, range95, successRate, type Figures } from './figures.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyHistogram } from '#kernel/histogram.ts';
+import { emptyHistogram } from '#core/histogram.ts';
 import { chartsOfFigures } from './charts.ts';
 import { figuresOf, p50, successRate } from './figures.ts';
-import type { HourRow } from './queries.ts';
+import type { HourRow } from './health-sql.ts';
 
 const now = new Date('2026-07-01T10:20:00Z');
 

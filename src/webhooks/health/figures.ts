@@ -1,6 +1,6 @@
 /** What the hours of webhooks say: pure. */
-import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#kernel/histogram.ts';
-import type { HourRow } from './queries.ts';
+import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';
+import type { HourRow } from './health-sql.ts';
 
 /** The hour that runs, and those before it. */
 const HOURS_SHOWN = 24;

@@ -1,17 +1,17 @@
 /** How webhooks have fared in the last 24 hours: of one, and of all that a store has at once. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import { guarded, type Operation } from '#http/operation.ts';
-import { shardOf } from '#kernel/ids.ts';
-import { storeOfAddress } from '#kernel/principal.ts';
-import { notFound } from '#kernel/problem.ts';
+import { shardOf } from '#core/ids.ts';
+import { storeOfAddress } from '#core/principal.ts';
+import { notFound } from '#core/problem.ts';
 import { keyOf, type WebhookDeps } from '../access.ts';
-import { hasStore } from '../queries.ts';
+import { hasStore } from '../webhook-sql.ts';
 import { adviceOfWebhook } from './advice.ts';
 import { chartsOfFigures } from './charts.ts';
 import { healthDocument, overviewDocument } from './document.ts';
 import { figuresOf, firstHourOf } from './figures.ts';
-import { findHealth, listHealths, listHours } from './queries.ts';
+import { findHealth, listHealths, listHours } from './health-sql.ts';
 import { readHealths } from './read.ts';
 
 /** Pending deliveries of a webhook are counted up to here; a tenth of it where a hundred are counted at once. */

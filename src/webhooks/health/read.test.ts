@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { maintainPartitions } from '#database/partitions.ts';
-import { openPool } from '#database/pool.ts';
-import { dailyIdOf, dayOf, idOf, shardOf } from '#kernel/ids.ts';
+import { maintainPartitions } from '#db/partitions.ts';
+import { openPool } from '#db/pool.ts';
+import { dailyIdOf, dayOf, idOf, shardOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { overviewDocument } from './document.ts';
-import { listHealths } from './queries.ts';
+import { listHealths } from './health-sql.ts';
 import { readHealths } from './read.ts';
 
 const WEBHOOKS = 100;

@@ -1,5 +1,5 @@
 /** All that is read of how webhooks fare: three statements, and a fourth where something failed, for one webhook or a hundred. */
-import type { Queryable } from '#database/pool.ts';
+import type { Queryable } from '#db/pool.ts';
 import { figuresOf, firstHourOf, type Figures } from './figures.ts';
 import {
   listHours,
@@ -9,7 +9,7 @@ import {
   type HourRow,
   type LastRow,
   type PendingRow,
-} from './queries.ts';
+} from './health-sql.ts';
 
 /** How many failures are looked up at most, those that happened most often first, and among how many attempts each. */
 const FAILURES_LOOKED_UP = 200;

@@ -1,10 +1,10 @@
 /** What the relations of health mean, with examples made as the real ones are. */
 import type { Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
-import { emptyHistogram } from '#kernel/histogram.ts';
+import { emptyHistogram } from '#core/histogram.ts';
 import { healthDocument, overviewDocument } from './document.ts';
 import { figuresOf } from './figures.ts';
-import type { HealthRow, HourRow } from './queries.ts';
+import type { HealthRow, HourRow } from './health-sql.ts';
 import type { Health } from './read.ts';
 
 const now = new Date('2026-11-20T16:05:03Z');

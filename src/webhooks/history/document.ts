@@ -1,13 +1,13 @@
 /** A delivery and an attempt as the API shows them. */
-import { addressOf, nameOf } from '#commerce/document.ts';
+import { addressOf, nameOf } from '#catalog/document.ts';
 import { addressOfEvent } from '#events/document.ts';
-import { isTest } from '#commerce/sample.ts';
+import { isTest } from '#catalog/sample.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { code, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
-import type { Comparisons } from '#kernel/listing.ts';
+import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook } from '../document.ts';
-import type { WebhookRow } from '../queries.ts';
-import type { AttemptRow, DeliveryRow } from './queries.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
+import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { reasonOf, reasonOfDelivery } from './reason.ts';
 
 /** How each property of a delivery is compared. */

@@ -1,18 +1,18 @@
 /** What became of a webhook's events: its deliveries (`statuses`) and the attempts at them (`logs`), newest first. */
-import { eventsOf, resourceTypes } from '#commerce/catalogue.ts';
-import type { Tx } from '#database/pool.ts';
+import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
+import type { Tx } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
 import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
-import type { Comparisons, Listing } from '#kernel/listing.ts';
+import type { Comparisons, Listing } from '#core/listing.ts';
 import { webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, linksAbove } from '../document.ts';
-import type { WebhookRow } from '../queries.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
 import { attemptDocument, deliveryDocument, DELIVERY_STATES, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
-import { countAttempts, countDeliveries, listAttempts, listDeliveries, type Owner } from './queries.ts';
+import { countAttempts, countDeliveries, listAttempts, listDeliveries, type Owner } from './history-sql.ts';
 import { OUTCOME_LABELS } from './reason.ts';
-import { createReadDelivery, ownerOf } from './status/read.ts';
-import { createResend } from './status/resend.ts';
+import { createReadDelivery, ownerOf } from './delivery.ts';
+import { createResend } from './resend.ts';
 
 const EVENTS = resourceTypes.flatMap(eventsOf);
 

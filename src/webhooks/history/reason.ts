@@ -1,5 +1,5 @@
 /** Why an attempt failed, and what to do about it: a sentence for whoever owns the endpoint. */
-import type { OutcomeLabel } from '#kernel/outcome.ts';
+import type { OutcomeLabel } from '#core/outcome.ts';
 
 /** Null where nothing is wrong; a function where the sentence follows from the status that was answered. */
 type Reason = string | null | ((code: number) => string);

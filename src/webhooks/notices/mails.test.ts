@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { reasonOf } from '../history/reason.ts';
 import { noticeMail, type About } from './mails.ts';
-import type { Noticed } from './queries.ts';
+import type { Noticed } from './notices-sql.ts';
 
 const failing: Noticed = {
   id: 2281,

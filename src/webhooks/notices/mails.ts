@@ -6,7 +6,7 @@ import { formatDate } from '#hypermedia/date.ts';
 import type { Mail } from '#mail/mail.ts';
 import { addressOfWebhook } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
-import type { Noticed } from './queries.ts';
+import type { Noticed } from './notices-sql.ts';
 
 /** `warning`: it is half the way to being switched off. `failures`, `gone` (the endpoint answered 410): it was. */
 export type About = 'warning' | 'failures' | 'gone';

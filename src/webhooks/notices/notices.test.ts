@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '#kernel/clock.ts';
-import { shardOf } from '#kernel/ids.ts';
-import { createLog } from '#kernel/log.ts';
+import { systemClock } from '#core/clock.ts';
+import { shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
 import type { Mail } from '#mail/mail.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
 import { createNotices, type Notice } from './notices.ts';

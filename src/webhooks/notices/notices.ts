@@ -1,13 +1,13 @@
 /** Tells the people of a store of a webhook at which nothing arrives, by mail to the address of the store. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Sql } from '#database/pool.ts';
-import type { Clock } from '#kernel/clock.ts';
-import type { Running } from '#kernel/lifecycle.ts';
-import type { Log } from '#kernel/log.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { noticeMail, type About, type Circumstances } from './mails.ts';
 import { createPace } from './pace.ts';
-import { findNoticed, type Noticed } from './queries.ts';
+import { findNoticed, type Noticed } from './notices-sql.ts';
 
 /** `epoch`: in which it failed. */
 export type Notice = { shard: number; webhookId: number; epoch: number; about: About };

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { shardOf } from '#kernel/ids.ts';
+import { shardOf } from '#core/ids.ts';
 import type { Notice } from './notices.ts';
 import { createPace } from './pace.ts';
-import type { Noticed } from './queries.ts';
+import type { Noticed } from './notices-sql.ts';
 
 const noticed: Noticed = {
   id: 257,

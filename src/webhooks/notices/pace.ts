@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Notice } from './notices.ts';
-import type { Noticed } from './queries.ts';
+import type { Noticed } from './notices-sql.ts';
 
 const HOUR_MS = 3_600_000;
 const MAILS_OF_A_STORE = 100;

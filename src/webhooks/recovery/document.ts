@@ -1,10 +1,10 @@
 /** A recovery as the API shows it. */
 import { formatDate } from '#hypermedia/date.ts';
 import { date, enumeration, number, type Document } from '#hypermedia/document.ts';
-import type { Comparisons } from '#kernel/listing.ts';
+import type { Comparisons } from '#core/listing.ts';
 import { addressOfWebhook, linksAbove } from '../document.ts';
-import type { WebhookRow } from '../queries.ts';
-import type { RecoveryRow } from './queries.ts';
+import type { WebhookRow } from '../webhook-sql.ts';
+import type { RecoveryRow } from './recovery-sql.ts';
 
 /** How each property of a recovery is compared. */
 export const RECOVERY_PROPERTIES = {

@@ -1,15 +1,15 @@
 /** Recoveries of a webhook: asked for, watched, cancelled. The work is done by whoever delivers to the webhook. */
-import type { Tx } from '#database/pool.ts';
-import { endRecovery, findOpen, insertRecovery, stopOlder } from '#events/recovery/queries.ts';
+import type { Tx } from '#db/pool.ts';
+import { endRecovery, findOpen, insertRecovery, stopOlder } from '#events/replay/recovery-sql.ts';
 import { beginning } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
-import { idOf, parseId, shardOf } from '#kernel/ids.ts';
-import { invalid, notFound, Problem } from '#kernel/problem.ts';
+import { idOf, parseId, shardOf } from '#core/ids.ts';
+import { invalid, notFound, Problem } from '#core/problem.ts';
 import { keyOf, webhookOf, type WebhookDeps } from '../access.ts';
 import { linksAbove } from '../document.ts';
-import { lockWebhook, nextNumber, type WebhookRow } from '../queries.ts';
+import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {
   addressOfRecoveries,
   addressOfRecovery,
@@ -18,8 +18,8 @@ import {
   recoveryDocument,
   versionOf,
 } from './document.ts';
-import { countRecoveries, findRecovery, listRecoveries, type RecoveryRow } from './queries.ts';
-import { readSince, recoverySchema } from './wish.ts';
+import { countRecoveries, findRecovery, listRecoveries, type RecoveryRow } from './recovery-sql.ts';
+import { readSince, recoverySchema } from './input.ts';
 
 export type RecoveryDeps = Pick<WebhookDeps, 'sql' | 'baseUrl'> & { retentionDays: number };
 

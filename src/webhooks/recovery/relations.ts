@@ -2,7 +2,7 @@
 import { listExample, type Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { recoveryDocument } from './document.ts';
-import type { RecoveryRow } from './queries.ts';
+import type { RecoveryRow } from './recovery-sql.ts';
 
 const recovery: RecoveryRow = {
   id: 583_913,

@@ -1,15 +1,15 @@
 /** A new key for a webhook: beside the present one for a while, so that a receiver can change over without missing anything. */
 import { randomBytes } from 'node:crypto';
 import { Type, type Static } from 'typebox';
-import type { Tx } from '#database/pool.ts';
+import type { Tx } from '#db/pool.ts';
 import { doing } from '#http/creating.ts';
 import { clearableText, flag, isSet } from '#http/inputs.ts';
 import type { ApiRequest, Operation } from '#http/operation.ts';
-import { invalid, notFound, Problem, type Fault } from '#kernel/problem.ts';
+import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { keyOf, opened, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, versionOf } from '../document.ts';
-import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from '../queries.ts';
-import { recordWebhook } from '../recorded.ts';
+import { findWebhook, lockWebhook, updateWebhook, type WebhookRow } from '../webhook-sql.ts';
+import { recordWebhook } from '../audit.ts';
 import { checkBeginning, finished, settled, type Keys } from './rotation.ts';
 
 const KEY_LENGTH_MAX = 1_000;

@@ -9,8 +9,8 @@
  *
  * Pure. Whatever ends a rotation, the key that it began with does not outlive it.
  */
-import { keysAt, type Rotating } from '#kernel/rotation.ts';
-import { invalid, Problem, type Fault } from '#kernel/problem.ts';
+import { keysAt, type Rotating } from '#core/rotation.ts';
+import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { Settings } from '../webhook.ts';
 
 /** As they are stored: sealed. */

@@ -1,6 +1,6 @@
 /** A delivery as the engine's own code makes it: signed, and encrypted where it is told to. */
-import { encrypted, ENCRYPTED_TYPE } from '#delivery/message/encrypt.ts';
-import { headersOf } from '#delivery/message/request.ts';
+import { encrypted, ENCRYPTED_TYPE } from '#delivery/attempt/encrypt.ts';
+import { headersOf } from '#delivery/attempt/request.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 export const OTHER = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;

@@ -1,7 +1,7 @@
 /** A worker and a publisher as processes, and stores whose webhooks lead where a test says, made and fed over the API. */
 import { readFile } from 'node:fs/promises';
-import type { Sql } from '#database/pool.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import type { Sql } from '#db/pool.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
 import type { Endings } from '../../setup/endings.ts';
 import { scrape, type Exposition } from '../../setup/exposition.ts';

@@ -1,6 +1,6 @@
 /** Locks the row of a resource in a transaction, says so, and keeps it until it is killed. */
-import { openPool, type DatabaseAddress } from '#database/pool.ts';
-import { shardOf } from '#kernel/ids.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 
 const { ADDRESS = '', STORE = '', RESOURCE = '' } = process.env;
 const sql = openPool(JSON.parse(ADDRESS) as DatabaseAddress, { connections: 1, applicationName: 'holder' });

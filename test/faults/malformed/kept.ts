@@ -1,5 +1,5 @@
 /** What people have made, row by row: what a run of requests must not lose or change but where it answered with success. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 
 /** The tables with the columns that name a row. */
 const TABLES = {

@@ -1,5 +1,5 @@
 /** What requests have left in the tables, counted; and what one leaves that was published whole. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 import type { Request } from './load.ts';
 
 /** Deliveries by the resource of the event, as `webhooks` webhooks of that resource make them. */

@@ -1,7 +1,7 @@
 /** All that a server logs at the finest level, without redaction, and all that the process prints meanwhile. */
 import { after } from 'node:test';
 import { pino } from 'pino';
-import type { Log } from '#kernel/log.ts';
+import type { Log } from '#core/log.ts';
 
 export type Capture = { log: Log; text: () => string; clear: () => void };
 

@@ -1,5 +1,5 @@
 /** Looks for known secrets, and for half of one, in whatever spelling a table or a log may hold it. */
-import type { Sql } from '#database/pool.ts';
+import type { Sql } from '#db/pool.ts';
 
 /** A half of a secret is too much as well. */
 const PIECE_LENGTH = 16;

@@ -15,8 +15,8 @@
  *
  * Inserts into `delivery` are left out: publish makes them, under no lease.
  */
-import type { Sql } from '#database/pool.ts';
-import { shardOf } from '#kernel/ids.ts';
+import type { Sql } from '#db/pool.ts';
+import { shardOf } from '#core/ids.ts';
 import { nameOf, type Arrival, type Ledger } from './ledger.ts';
 
 const WRITES = [

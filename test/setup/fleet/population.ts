@@ -1,8 +1,8 @@
 /** Stores on as many shards, each with webhooks that lead to one receiver, and the platform that publishes for all. */
-import type { Sql } from '#database/pool.ts';
-import { createSealer } from '#database/seal.ts';
-import { idOf, shardOf } from '#kernel/ids.ts';
-import { createClient } from '#oauth/clients/clients.ts';
+import type { Sql } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
+import { idOf, shardOf } from '#core/ids.ts';
+import { createClient } from '#identity/oauth/clients/clients.ts';
 import { createStore } from '#stores/store.ts';
 import { KEY } from '../engine.ts';
 import type { Place } from './load.ts';

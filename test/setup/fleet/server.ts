@@ -2,10 +2,10 @@
 import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findPackage, usableBinaries } from '#database/binaries.ts';
-import { openCluster, OWNER } from '#database/cluster.ts';
-import { openPool, type DatabaseAddress } from '#database/pool.ts';
-import { startPostmaster, type Postmaster } from '#database/postmaster.ts';
+import { findPackage, usableBinaries } from '#db/binaries.ts';
+import { openCluster, OWNER } from '#db/cluster.ts';
+import { openPool, type DatabaseAddress } from '#db/pool.ts';
+import { startPostmaster, type Postmaster } from '#db/postmaster.ts';
 import type { Endings } from '../endings.ts';
 import { ended, isRoot, NOBODY } from '../holder.ts';
 

@@ -4,8 +4,8 @@ import { chmod, chown, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promi
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { openPool } from '#database/pool.ts';
-import { startPostmaster } from '#database/postmaster.ts';
+import { openPool } from '#db/pool.ts';
+import { startPostmaster } from '#db/postmaster.ts';
 import { startDebianServer } from '../debian-server.ts';
 import type { Endings } from '../endings.ts';
 import { isRoot, NOBODY } from '../holder.ts';

@@ -1,7 +1,7 @@
 /** The clock of this machine beside that of the database. */
 import { fail, ok, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
-import { briefly, readDatabaseTime } from '../queries.ts';
+import { briefly, readDatabaseTime } from '../doctor-sql.ts';
 
 /** Measured with the way there and back, so half of that is in it. */
 const APART_SECONDS = 2;

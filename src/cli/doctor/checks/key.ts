@@ -1,14 +1,14 @@
 /** The key that secrets at rest are sealed with: that it is the right one, opens them, and is nobody else's to read. */
 import { stat } from 'node:fs/promises';
-import { createSealer, keyIdOf } from '#database/seal.ts';
-import { readSealingKey } from '#database/sealing-key.ts';
-import type { Keys } from '#kernel/keys.ts';
-import { createKeyVault } from '#webhooks/sealed/vault.ts';
-import type { Config } from '#config.ts';
+import { createSealer, keyIdOf } from '#db/seal.ts';
+import { readSealingKey } from '#db/sealing-key.ts';
+import type { Keys } from '#core/keys.ts';
+import { createKeyVault } from '#webhooks/vault.ts';
+import type { Config } from '#config/config.ts';
 import { findKeyFiles } from '../../key-file.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
-import { briefly } from '../queries.ts';
+import { briefly } from '../doctor-sql.ts';
 
 /** Of very many a few tell whether the key is right. */
 const SAMPLE_ROWS = 20;

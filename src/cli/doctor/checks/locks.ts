@@ -1,8 +1,8 @@
 /** Who is in the way of others in the database. */
-import { readTransactionAges } from '#database/activity.ts';
+import { readTransactionAges } from '#db/activity.ts';
 import { ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
-import { briefly, listIdleInTransaction, listWaitingForLocks } from '../queries.ts';
+import { briefly, listIdleInTransaction, listWaitingForLocks } from '../doctor-sql.ts';
 
 /** As docs/operating.md says when to wake somebody. */
 const OLD_SECONDS = 300;

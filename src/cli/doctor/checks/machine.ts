@@ -2,7 +2,7 @@
 import { Resolver } from 'node:dns/promises';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { readFreeSpace } from '#database/free-space.ts';
+import { readFreeSpace } from '#db/free-space.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
 /** TypeScript is run as it stands, without a flag, from here on. */

@@ -1,9 +1,9 @@
 /** Ports of this machine, the addresses that clients are told, and the mail server. */
 import { createServer, isIPv6 } from 'node:net';
 import { rootOf } from '#http/root.ts';
-import { isLoopback } from '#kernel/loopback.ts';
+import { isLoopback } from '#core/loopback.ts';
 import { tryMailServer } from '#mail/mailer.ts';
-import type { Config } from '#config.ts';
+import type { Config } from '#config/config.ts';
 import { adviceOnPort } from '../../port.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 

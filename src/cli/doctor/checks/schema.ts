@@ -1,11 +1,11 @@
 /** The tables: as this code knows them, and with a place for what comes in the next days. */
-import { compare, migrationsIn, MIGRATIONS } from '#database/migrate.ts';
-import { readUsedNumbers } from '#database/numbers.ts';
-import { PARENTS, partitionsOf } from '#database/partitions.ts';
-import { dayOf } from '#kernel/ids.ts';
+import { compare, migrationsIn, MIGRATIONS } from '#db/migrate.ts';
+import { readUsedNumbers } from '#db/numbers.ts';
+import { PARENTS, partitionsOf } from '#db/partitions.ts';
+import { dayOf } from '#core/ids.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
-import { briefly, listMigrations } from '../queries.ts';
+import { briefly, listMigrations } from '../doctor-sql.ts';
 
 const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
 

@@ -1,8 +1,8 @@
 /** The database server: that it answers, and that nothing is set there that would lose what was accepted. */
-import { checkServer, type Sql } from '#database/pool.ts';
+import { checkServer, type Sql } from '#db/pool.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
-import { briefly, readDatabaseId, readServer, readSession, type Server } from '../queries.ts';
+import { briefly, readDatabaseId, readServer, readSession, type Server } from '../doctor-sql.ts';
 
 /** Beside its pool a process has up to so many: the heartbeat, LISTEN, and work under a lock. */
 const BESIDE = 5;

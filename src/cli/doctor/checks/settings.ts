@@ -1,7 +1,7 @@
 /** The environment: every setting that cannot be used, at once, and names that look like one and are none. */
-import { readConfig, type Config } from '#config.ts';
-import { ConfigError, type Env } from '#env.ts';
-import { SETTING_GROUPS } from '#settings/settings.ts';
+import { readConfig, type Config } from '#config/config.ts';
+import { ConfigError, type Env } from '#config/env.ts';
+import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
 const SETTINGS = new Map(SETTING_GROUPS.flatMap(([, settings]) => Object.entries(settings)));

@@ -1,11 +1,11 @@
 /** What the processes are at: who delivers, what waits, and what is left to be swept. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { look, type WorkerRow } from '#delivery/shards/queries.ts';
-import { SHARDS } from '#kernel/ids.ts';
-import type { Config } from '#config.ts';
+import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
+import { SHARDS } from '#core/ids.ts';
+import type { Config } from '#config/config.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
 import type { Place } from '../place.ts';
-import { briefly, countWebhooks, readBacklog, readOldestUnswept } from '../queries.ts';
+import { briefly, countWebhooks, readBacklog, readOldestUnswept } from '../doctor-sql.ts';
 
 /** Who has beaten between two looks is alive: the counter is the truth, and no clock is asked. */
 const BEATS = 2;

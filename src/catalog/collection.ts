@@ -1,0 +1,67 @@
+/** All resources of one kind that a store has, in their latest versions. */
+import type { Sql } from '#db/pool.ts';
+import type { Search } from '#db/search.ts';
+import { listing } from '#http/listing.ts';
+import { type Operation } from '#http/operation.ts';
+import type { Comparisons } from '#core/listing.ts';
+import { invalid, notFound } from '#core/problem.ts';
+import { collectionKeyOf } from './access.ts';
+import { collectionOf, relationsOf, typeOfCollection, wordsOf } from './catalog.ts';
+import { resourceDocument } from './document.ts';
+import { nativeProperties } from './internal-types.ts';
+import { listResources } from './catalog-sql.ts';
+import { revenueCharts } from './revenue/curve.ts';
+
+/** What every resource is compared by; whatever else its publisher wrote is compared as what it looks like. */
+const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
+
+export type CommerceDeps = {
+  sql: Sql;
+  baseUrl: string;
+  relationPrefix: string;
+  search: Search;
+};
+
+const tooLarge = (fitting: number) => {
+  const message = `These resources are too large for one page: ask for limit=${fitting}, which fits from this offset on`;
+  return invalid({ code: 'too_large', message, field: 'limit' });
+};
+
+export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation =>
+  listing({
+    summary: 'The resources of one kind, in their latest versions, a page at a time; any property can be asked for',
+    title: 'The resources of one kind',
+    rel: 'resources',
+    properties: PROPERTIES,
+    isOpen: true,
+    closedAt: ({ collection = '' }) => {
+      const type = typeOfCollection(collection);
+      return type && nativeProperties(type);
+    },
+    relations: ({ params }) => {
+      const type = typeOfCollection(params['collection'] ?? '');
+      return type === undefined ? {} : relationsOf(type);
+    },
+    handle: async (request) => {
+      const key = collectionKeyOf(request);
+      const { storeId, type } = key;
+      const found = await search(storeId, request.listing, (tx) => listResources(tx, key, request.listing));
+      if (found === undefined) throw notFound('store');
+      if ('fitting' in found) throw tooLarge(found.fitting);
+      const rel = collectionOf(type);
+      const store = `${baseUrl}/stores/${storeId}`;
+      return {
+        rel,
+        title: `The ${wordsOf(rel)} of this store`,
+        path: `${store}/${rel}`,
+        items: found.rows.map((row) =>
+          resourceDocument({ ...row, storeId, type }, { zoom: request.zoom, fields: null }),
+        ),
+        total: found.total,
+        links: [{ rel: 'store', href: store, title: 'The store', crumb: 'Store' }],
+        ...(type === 'subscription_mrr_snapshot' && {
+          charts: async () => revenueCharts(found.rows.map(({ body }) => body)),
+        }),
+      };
+    },
+  });

@@ -1,0 +1,34 @@
+/** Commerce resources as the API reads them: one in its latest version, all of a kind, and what is embedded in one. */
+import { guarded, type Charted, type Operation } from '#http/operation.ts';
+import { noSuch, resourceKeyOf } from './access.ts';
+import { relationsOf } from './catalog.ts';
+import { createResourceList, type CommerceDeps } from './collection.ts';
+import { resourceDocument } from './document.ts';
+import { findResource, findUpTo, type ResourceKey } from './catalog-sql.ts';
+import { createRelation } from './relation.ts';
+import { DAYS_SHOWN, revenueCharts } from './revenue/curve.ts';
+import { shapeOf } from './shape.ts';
+
+/** The curve that leads up to a snapshot. */
+const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charted } =>
+  key.type === 'subscription_mrr_snapshot'
+    ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
+    : {};
+
+export const createCommerceOperations = (deps: CommerceDeps): Record<'list' | 'read' | 'relation', Operation> => ({
+  list: createResourceList(deps),
+  read: guarded({
+    summary: 'The latest version of this resource; zoom and fields shape it',
+    modifiers: ['zoom', 'fields'],
+    handle: async (request) => {
+      const key = resourceKeyOf(request);
+      const stored = await findResource(deps.sql, key);
+      if (stored === undefined) throw noSuch(key.type);
+      const { version, baseUrl, body } = stored;
+      const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
+      const naming = { baseUrl, relationPrefix: deps.relationPrefix };
+      return { status: 200, document: { ...document, version }, naming, ...chartsOf(deps, key) };
+    },
+  }),
+  relation: createRelation(deps),
+});

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { JsonObject } from '../document.ts';
+import { differencesBetween } from './difference.ts';
+import { toldBetween } from './described.ts';
+
+const told = (before: JsonObject, after: JsonObject) => toldBetween(before, after, differencesBetween(before, after));
+const withTemplate = (template: JsonObject): JsonObject => ({
+  id: 1,
+  _embedded: { 'svc:transaction_template': template },
+});
+const item = (price: number, more: JsonObject = {}): JsonObject => ({ name: 'Coffee', price, quantity: 2, ...more });
+const withItems = (...items: JsonObject[]): JsonObject => withTemplate({ _embedded: { items } });
+
+const cases: readonly (readonly [
+  what: string,
+  was: JsonObject,
+  is: JsonObject,
+  before: JsonObject,
+  after: JsonObject,
+])[] = [
+  ['properties, one of them new', { a: 1, b: 2 }, { a: 1, b: 3, c: 'x' }, { b: 2, c: null }, { b: 3, c: 'x' }],
+  ['nothing of what is no short value', { a: { b: 1 }, c: 'x' }, { a: { b: 2 }, c: 'y'.repeat(201) }, {}, {}],
+  [
+    'what a template takes',
+    withTemplate({ total_item_price: 19, total_order: 21, note: null, date_modified: '1' }),
+    withTemplate({ total_item_price: 24, total_order: 21, date_modified: '2' }),
+    { transaction_template: { total_item_price: 19 } },
+    { transaction_template: { total_item_price: 24 } },
+  ],
+  [
+    'the price of an item',
+    withItems(item(19, { weight: 1 }), item(5)),
+    withItems(item(24, { weight: 2 }), item(5)),
+    { transaction_template: { items: [item(19), item(5)] } },
+    { transaction_template: { items: [item(24), item(5)] } },
+  ],
+  ['nothing of what no short form shows', withItems(item(1, { weight: 1 })), withItems(item(1, { weight: 2 })), {}, {}],
+  [
+    'an attribute',
+    { _embedded: { attributes: [{ name: 'gift', value: 'no' }] } },
+    { _embedded: { attributes: [{ name: 'gift', value: 'yes' }] } },
+    { attributes: [{ name: 'gift', value: 'no' }] },
+    { attributes: [{ name: 'gift', value: 'yes' }] },
+  ],
+];
+
+for (const [what, was, is, before, after] of cases) {
+  test(`told is ${what}`, () => assert.deepEqual(told(was, is), { before, after }));
+}
+
+test('however much differs, so much is told of', () => {
+  const many = (value: number) => Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`p${n}`, value]));
+  const items = (price: number) => Array.from({ length: 100 }, () => item(price));
+  assert.equal(Object.keys(told(many(1), many(2)).after).length, 20);
+  const { transaction_template: template } = told(withItems(...items(1)), withItems(...items(2))).after;
+  assert.equal((template as { items: unknown[] }).items.length, 20);
+  const wordy = Array.from({ length: 20 }, () => item(2, { name: 'x'.repeat(200), code: 'y'.repeat(200) }));
+  assert.ok(JSON.stringify(told(withItems(...items(1)), withItems(...wordy)).after).length < 2_200);
+});

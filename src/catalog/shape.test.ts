@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { renderHal } from '#hypermedia/hal.ts';
+import { readListing } from '#hypermedia/listing.ts';
+import { Problem } from '#core/problem.ts';
+import { resourceDocument, type Frozen } from './document.ts';
+import { readShape, shapeOf } from './shape.ts';
+
+const messagesOf = (query: string): string[] => {
+  try {
+    readShape(query, 'transaction');
+    return [];
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    assert.ok(error.faults.every(({ field }) => field === 'query'));
+    return error.faults.map(({ message }) => message);
+  }
+};
+
+test('zoom is a tree of relations, fields a set of names', () => {
+  const { zoom, fields } = readShape('zoom=items,items:item_options,customer&fields=id,total', 'transaction');
+  assert.deepEqual(zoom, { items: { item_options: {} }, customer: {} });
+  assert.deepEqual([...(fields ?? [])], ['id', 'total']);
+});
+
+test('a relation that the resource does not have is named, and what is possible', () => {
+  assert.match(messagesOf('zoom=items:colour')[0] ?? '', /"colour".*"items:colour".*item_options, item_category/);
+  assert.equal(messagesOf('zoom=foo,bar').length, 2);
+});
+
+test('an unknown modifier, a repeated one, and an empty field are refused', () => {
+  assert.match(messagesOf('zoomm=items')[0] ?? '', /no parameter "zoomm"/);
+  assert.match(messagesOf('fields=id,')[0] ?? '', /fields takes/);
+});
+
+test('a modifier that is repeated is one fault, and so is an unknown one', () => {
+  assert.deepEqual(messagesOf('zoom=items&zoom=customer&zoom=x'), ['zoom is given more than once']);
+  assert.equal(messagesOf('order=a&order=b').length, 1);
+});
+
+test('the query of a webhook without events may name a relation of any resource, and no other', () => {
+  assert.deepEqual(readShape('zoom=items:item_options', null).zoom, { items: { item_options: {} } });
+  assert.deepEqual(readShape('zoom=transaction_template', null).zoom, { transaction_template: {} });
+  assert.throws(() => readShape('zoom=nope', null), { message: /there is no relation "nope"/ });
+  assert.deepEqual([...(readShape('fields=id', null).fields ?? [])], ['id']);
+});
+
+const codeOf = (ask: () => unknown): string | undefined => {
+  try {
+    return void ask();
+  } catch (error) {
+    return error instanceof Problem ? error.faults.map(({ code }) => code).join(' ') : String(error);
+  }
+};
+for (const query of ['fields=', 'fields=id,', 'fields=id&fields=name', `fields=${'a,'.repeat(100)}a`]) {
+  test(`${query.slice(0, 25)} is the same fault of a list and of a resource`, () => {
+    const parameters = new URLSearchParams(query);
+    const ofList = codeOf(() => readListing(parameters, { properties: {}, isOpen: true, relations: undefined }));
+    assert.ok(ofList);
+    assert.equal(
+      codeOf(() => shapeOf(parameters, {})),
+      ofList,
+    );
+  });
+}
+
+const frozen: Frozen = {
+  storeId: 256,
+  type: 'transaction',
+  id: '7',
+  baseUrl: 'https://api.example.com',
+  body: JSON.stringify({
+    id: 7,
+    total: 9.5,
+    _links: { self: { href: 'https://elsewhere.example' } },
+    _embedded: {
+      'svc:items': [{ name: 'Brush', _embedded: { 'svc:item_options': [{ name: 'red' }] } }],
+      customer: { email: 'a@example.com' },
+    },
+  }),
+};
+
+const shaped = (query: string) =>
+  JSON.parse(
+    renderHal(resourceDocument(frozen, readShape(query, 'transaction')), {
+      baseUrl: frozen.baseUrl,
+      relationPrefix: 'svc',
+    }),
+  ) as Record<string, Record<string, unknown> | undefined>;
+
+test('a relation not asked for is a link only', () => {
+  const plain = shaped('');
+  assert.equal(plain['_embedded'], undefined);
+  assert.deepEqual(plain['_links']?.['svc:items'], {
+    href: 'https://api.example.com/stores/256/transactions/7/items',
+    title: 'Items',
+  });
+});
+
+test('what is asked for is embedded from what the publisher embedded, and no deeper', () => {
+  assert.deepEqual(shaped('zoom=items,customer')['_embedded'], {
+    'svc:items': [{ name: 'Brush' }],
+    'svc:customer': { email: 'a@example.com' },
+  });
+  assert.deepEqual(shaped('zoom=items:item_options')['_embedded'], {
+    'svc:items': [{ _embedded: { 'svc:item_options': [{ name: 'red' }] }, name: 'Brush' }],
+  });
+  assert.equal(shaped('zoom=payments')['_embedded'], undefined);
+});
+
+test('links are ours, whatever the publisher sent', () => {
+  assert.deepEqual(shaped('')['_links']?.['self'], {
+    href: 'https://api.example.com/stores/256/transactions/7',
+    title: 'This transaction',
+  });
+});
+
+test('fields keeps the named properties of the top resource; links stay', () => {
+  const { _links: links, ...properties } = shaped('fields=total');
+  assert.deepEqual(properties, { total: 9.5 });
+  assert.ok(links?.['svc:items'] !== undefined);
+});

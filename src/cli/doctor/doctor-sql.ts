@@ -1,0 +1,144 @@
+/** What the doctor asks of the database. Nothing here writes, and each statement runs in a transaction with a time-out. */
+import type { Applied } from '#db/migrate.ts';
+import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
+
+/** Statements that take longer say by that how the database is. */
+const STATEMENT_MS = 5_000;
+const LOCK_MS = 1_000;
+
+export const briefly = <T>(sql: Sql, ask: (tx: Tx) => Promise<T>): Promise<T> =>
+  transaction(
+    sql,
+    async (tx) => {
+      await tx`
+        select set_config('statement_timeout', ${String(STATEMENT_MS)}, true),
+          set_config('lock_timeout', ${String(LOCK_MS)}, true)`;
+      return ask(tx);
+    },
+    'read only',
+  );
+
+export type Server = {
+  version: string;
+  isStandby: boolean;
+  encoding: string;
+  fsync: string;
+  fullPageWrites: string;
+  synchronousCommit: string;
+  isolation: string;
+  autovacuum: string;
+  workMemKb: number;
+  connectionsMax: number;
+  connections: number;
+};
+
+/** Connections that only a superuser gets are not counted among those that there may be. */
+export const readServer = async (sql: Queryable): Promise<Server | undefined> => {
+  const [row] = await sql<Server[]>`
+    select current_setting('server_version') as version,
+      pg_is_in_recovery() as "isStandby",
+      current_setting('server_encoding') as encoding,
+      current_setting('fsync') as fsync,
+      current_setting('full_page_writes') as "fullPageWrites",
+      current_setting('synchronous_commit') as "synchronousCommit",
+      current_setting('default_transaction_isolation') as isolation,
+      current_setting('autovacuum') as autovacuum,
+      pg_size_bytes(current_setting('work_mem')) / 1024 as "workMemKb",
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as "connectionsMax",
+      (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections`;
+  return row;
+};
+
+/** The same for two connections that lead to the same database of the same server. */
+export const readDatabaseId = async (sql: Queryable): Promise<string> => {
+  const [row] = await sql<{ id: string }[]>`
+    select pg_postmaster_start_time()::text || ' ' || oid::text as id from pg_database where datname = current_database()`;
+  return row?.id ?? '';
+};
+
+/** Names of the session that stands behind a connection at this moment. */
+export const readSession = async (sql: Queryable): Promise<number | undefined> => {
+  const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  return row?.pid;
+};
+
+export const readDatabaseTime = async (sql: Queryable): Promise<Date | undefined> => {
+  const [row] = await sql<{ at: Date }[]>`select clock_timestamp() as at`;
+  return row?.at;
+};
+
+/** Undefined where no Halcyon has ever been. */
+export const listMigrations = async (sql: Queryable) => {
+  const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`;
+  if (table?.isThere !== true) return undefined;
+  return sql<Applied[]>`
+    select version, name, hash from schema_migration order by version`;
+};
+
+export type Session = { pid: number; name: string; seconds: number; blockers: number[] };
+
+/** Sessions that have stood still inside a transaction for so long. */
+export const listIdleInTransaction = (sql: Queryable, seconds: number) =>
+  sql<Session[]>`
+    select pid, coalesce(nullif(application_name, ''), usename, '?') as name, '{}'::int[] as blockers,
+      extract(epoch from clock_timestamp() - state_change)::float8 as seconds
+    from pg_stat_activity
+    where datname = current_database() and state like 'idle in transaction%'
+      and state_change < clock_timestamp() - make_interval(secs => ${seconds})
+    order by state_change limit 20`;
+
+/** Sessions that have waited for a lock for so long, with those who hold it. */
+export const listWaitingForLocks = (sql: Queryable, seconds: number) =>
+  sql<Session[]>`
+    select pid, coalesce(nullif(application_name, ''), usename, '?') as name, pg_blocking_pids(pid) as blockers,
+      extract(epoch from clock_timestamp() - query_start)::float8 as seconds
+    from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'
+      and query_start < clock_timestamp() - make_interval(secs => ${seconds})
+    order by query_start limit 20`;
+
+export type Backlog = { due: number; oldest: Date | null; held: number; ended: number };
+
+/**
+ * Deliveries whose time has come: `held` by their endpoint (a pause, the breaker, a listener that is away), `ended` with their
+ * webhook and not put away yet, and `due` to be sent.
+ */
+export const readBacklog = async (sql: Queryable, now: Date): Promise<Backlog> => {
+  const [row] = await sql<Backlog[]>`
+    select count(*) filter (where not ended and not held) as due,
+      min(due_at) filter (where not ended and not held) as oldest,
+      count(*) filter (where held and not ended) as held,
+      count(*) filter (where ended) as ended
+    from (
+      select d.due_at, w.id is null or not w.is_active or w.epoch <> d.epoch as ended,
+        coalesce(w.is_held or s.paused_until > ${now} or s.probe_at > ${now} or s.consecutive_failures > 0, false) as held
+      from delivery d
+      left join webhook w on w.shard = d.shard and w.id = d.webhook_id
+      left join webhook_state s on s.shard = d.shard and s.webhook_id = d.webhook_id and s.epoch = d.epoch
+      where d.due_at <= ${now}
+    ) as one`;
+  return row ?? { due: 0, oldest: null, held: 0, ended: 0 };
+};
+
+export type WebhookCounts = { active: number; inactive: number; failing: number };
+
+export const countWebhooks = async (sql: Queryable): Promise<WebhookCounts> => {
+  const [row] = await sql<WebhookCounts[]>`
+    select count(*) filter (where w.is_active) as active,
+      count(*) filter (where not w.is_active) as inactive,
+      count(*) filter (where w.is_active and s.consecutive_failures > 0) as failing
+    from webhook w
+    left join webhook_state s on s.shard = w.shard and s.webhook_id = w.id and s.epoch = w.epoch`;
+  return row ?? { active: 0, inactive: 0, failing: 0 };
+};
+
+/** The oldest of what housekeeping deletes a day after it has run out; each is the first entry of an index. */
+export const readOldestUnswept = async (sql: Queryable): Promise<Date | undefined> => {
+  const [row] = await sql<{ at: Date | null }[]>`
+    select least(
+      (select min(date_expires) from access_token),
+      (select min(date_created) from publish_key),
+      (select min(date_created) from idempotency_key)
+    ) as at`;
+  return row?.at ?? undefined;
+};

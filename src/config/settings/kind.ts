@@ -1,0 +1,123 @@
+/** The kinds of settings: what one may be, what counts where it is not set, and how it is read, each said once. */
+import {
+  databaseUrl,
+  flag,
+  integer,
+  key,
+  list,
+  networks,
+  oneOf,
+  origin,
+  smtpUrl,
+  text,
+  token,
+  type Env,
+} from '../env.ts';
+
+export type Setting<Value> = {
+  /** What counts where it is not set, in Markdown; `–`: nothing does. */
+  readonly standard: string;
+  /** What it may be, with its unit, in Markdown. */
+  readonly allowed: string;
+  /** What it does: a sentence or two, in Markdown, with links as they stand in docs/operating.md. */
+  readonly meaning: string;
+  /** Answers the value; throws a `ConfigError` that says what to change. */
+  readonly read: (env: Env, name: string) => Value;
+};
+
+export const NONE = '–';
+const code = (value: string | number): string => `\`${value}\``;
+/** 1,024 reads better; what is typed has no comma. */
+const grouped = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
+
+/** The unit of a number stands in its name, where it has one. */
+export const whole = (standard: number, [min, max]: readonly [min: number, max: number], meaning: string) => ({
+  standard: code(standard),
+  allowed: `${grouped(min)}–${grouped(max)}`,
+  meaning,
+  read: (env: Env, name: string): number => integer(env, name, standard, min, max),
+});
+
+export const onOff = (meaning: string): Setting<boolean> => ({
+  standard: 'off',
+  allowed: '`1` or `0`',
+  meaning,
+  read: flag,
+});
+
+/** A name that existing clients know. */
+export const word = (standard: string, meaning: string): Setting<string> => ({
+  standard: code(standard),
+  allowed: 'letters, digits, hyphens',
+  meaning,
+  read: (env, name) => token(env, name, standard),
+});
+
+export const words = (meaning: string): Setting<string[]> => ({
+  standard: NONE,
+  allowed: 'words, parted by commas',
+  meaning,
+  read: list,
+});
+
+export const anyText = (standard: string, allowed: string, meaning: string): Setting<string> => ({
+  standard: code(standard),
+  allowed,
+  meaning,
+  read: (env, name) => text(env, name) ?? standard,
+});
+
+/** `undefined` where it is not set: what counts then depends on other settings, or there is none. */
+type Optional<Value> = Setting<Value | undefined>;
+
+/** What is judged where it is used. */
+export const said = (standard: string, allowed: string, meaning: string): Optional<string> => ({
+  standard,
+  allowed,
+  meaning,
+  read: text,
+});
+
+export const choice = (standard: string, choices: readonly string[], meaning: string): Optional<string> => ({
+  standard,
+  allowed: choices.map(code).join(', '),
+  meaning,
+  read: (env, name) => oneOf(env, name, choices),
+});
+
+export const address = (standard: string, meaning: string): Optional<string> => ({
+  standard,
+  allowed: 'an address',
+  meaning,
+  read: (env, name) => (text(env, name) === undefined ? undefined : origin(env, name, '')),
+});
+
+export const database = (standard: string, meaning: string): Optional<string> => ({
+  standard,
+  allowed: '`postgres://…`',
+  meaning,
+  read: databaseUrl,
+});
+
+export const secretKey = (standard: string, meaning: string): Optional<Buffer> => ({
+  standard,
+  allowed: '32 bytes: hex or base64',
+  meaning,
+  read: key,
+});
+
+export const mailUrl = (meaning: string): Optional<string> => ({
+  standard: NONE,
+  allowed: '`smtps://…`, `smtp://…`',
+  meaning,
+  read: smtpUrl,
+});
+
+export const mailAddress = (meaning: string): Optional<string> => said(NONE, 'an e-mail address', meaning);
+
+export const networkList = (standard: string, meaning: string): Setting<string[]> => ({
+  standard,
+  allowed: 'CIDRs, parted by commas',
+  meaning,
+  read: networks,
+});

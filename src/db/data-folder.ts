@@ -1,0 +1,116 @@
+/**
+ * The folder that holds the embedded cluster: `<dataDir>/postgres`, or what that links to.
+ */
+import { chmod, chown, lstat, mkdir, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { dirname, join } from 'node:path';
+import type { Log } from '#core/log.ts';
+import { ownAccount } from './account.ts';
+import { isReachable, type Account } from './binaries.ts';
+import { DatabaseError, UnusableError } from './pool.ts';
+
+export type Home = { home: string; account: Account };
+
+const SYSTEM_HOME = '/var/lib/halcyon';
+
+const randomName = (): string => randomBytes(6).toString('hex');
+
+/** Whether the error of a file operation has one of these codes. */
+export const has = (error: unknown, ...codes: string[]): boolean =>
+  codes.includes((error as NodeJS.ErrnoException).code ?? '');
+
+/** An error with the output of a program of PostgreSQL in one line; `cause` is what the output says that an operator can mend. */
+export const programFailed = (what: string, output: string): DatabaseError => {
+  const code = /No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes/.test(output)
+    ? 'ENOSPC'
+    : undefined;
+  const text = output.trim().replaceAll(/\s*\n\s*/g, '; ');
+  return new DatabaseError(`${what}: ${text}`, { cause: Object.assign(new Error(text), { code }) });
+};
+
+/** An error for a file of the data folder that cannot be read. */
+export const unreadable = (path: string, cause: unknown, remedy: string): DatabaseError => {
+  const { code, name } = cause as NodeJS.ErrnoException;
+  return new UnusableError(`${path} cannot be read (${code ?? name})`, remedy, cause);
+};
+
+/** What is wrong with a data folder that gave this error. */
+export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
+  const { code } = cause as NodeJS.ErrnoException;
+  const isFile = code === 'EEXIST' || code === 'ENOTDIR';
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+  const what = `The data folder ${dataDir} cannot be written (${code}${isFile ? ', there is a file in its place' : ''})`;
+  return new UnusableError(
+    what,
+    `${isFile ? 'Set' : isFull ? 'Make room on its disk, or set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
+    cause,
+  );
+};
+
+/** Makes the folder and those above it. `mkdir` of Node 26 with `recursive` never returns where /proc refuses it. */
+const makeFolder = async (folder: string): Promise<void> => {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    if (has(error, 'EEXIST')) return;
+    if (!has(error, 'ENOENT') || dirname(folder) === folder) throw error;
+    await makeFolder(dirname(folder));
+    await mkdir(folder);
+  }
+};
+
+const makeOwned = async (folder: string, account: Account): Promise<void> => {
+  await mkdir(folder, { mode: 0o700 });
+  if (account) await chown(folder, account.uid, account.gid);
+};
+
+/** The path of a new home in a folder that every account can reach. */
+export const newSystemHome = async (): Promise<string> => {
+  await mkdir(SYSTEM_HOME, { recursive: true });
+  await chmod(SYSTEM_HOME, 0o755);
+  return join(SYSTEM_HOME, randomName());
+};
+
+/** Each step is atomic and yields to another Halcyon that makes the same home at the same moment. */
+const makeHome = async (dataDir: string, path: string, account: Account, log?: Log): Promise<void> => {
+  const isInside = await isReachable(dataDir, account);
+  const home = isInside ? `${path}.${randomName()}.tmp` : await newSystemHome();
+  await makeOwned(home, account);
+  try {
+    // Never seen with another owner; the link comes after the folder, so one that leads nowhere means lost data.
+    await (isInside ? rename(home, path) : symlink(home, path));
+  } catch (error) {
+    await rm(home, { recursive: true });
+    if (has(error, 'EEXIST', 'ENOTEMPTY')) return;
+    throw error;
+  }
+  if (!isInside)
+    log?.info({ dataDir, home }, `user ${account?.uid} cannot reach ${dataDir}: the database lives in ${home}`);
+};
+
+/**
+ * Finds or makes the folder of the cluster and decides who runs it: as root the folder's owner,
+ * otherwise we ourselves. A `DatabaseError` tells what to do when the folder cannot be used.
+ */
+export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
+  const isRoot = process.getuid?.() === 0;
+  const path = join(dataDir, 'postgres');
+  try {
+    await makeFolder(dataDir);
+    const there = await lstat(path).catch(() => undefined);
+    if (there === undefined) await makeHome(dataDir, path, isRoot ? await ownAccount() : undefined, log);
+    const home = await realpath(path).catch((cause: unknown) => {
+      throw new DatabaseError(
+        `${path} leads to a folder that is gone: bring it back, or remove the link to begin anew`,
+        {
+          cause,
+        },
+      );
+    });
+    const { uid, gid } = await stat(home);
+    await readdir(home);
+    return { home, account: isRoot ? { uid, gid } : undefined };
+  } catch (error) {
+    throw error instanceof DatabaseError ? error : unwritable(dataDir, error);
+  }
+};

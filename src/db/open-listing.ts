@@ -1,0 +1,89 @@
+/**
+ * Filters and orders by properties that nobody has declared: members of a JSON object, compared as what they look like.
+ * The text of a member is taken out of the JSON once for each filter and once for all orders: it costs as much as reading
+ * the row.
+ */
+import type postgres from 'postgres';
+import type { Filter, Listing, Order } from '#core/listing.ts';
+import { narrowed, ordered } from './listing.ts';
+import type { Queryable } from './pool.ts';
+
+type Fragment = postgres.Fragment;
+type Columns = Readonly<Record<string, Fragment>>;
+
+/** An empty text is as good as none. Each of these three evaluates `member` once. */
+const textOf = (sql: Queryable, member: Fragment): Fragment => sql`nullif(${member}, '')`;
+const momentOf = (sql: Queryable, member: Fragment): Fragment => sql`moment_of(${member})`;
+const numberOf = (sql: Queryable, member: Fragment): Fragment => sql`number_of(${member})`;
+/** A member may be true where 1 is asked for. */
+const flagOf = (sql: Queryable, member: Fragment): Fragment =>
+  sql`case ${member} when 'true' then '1' when 'false' then '0' else ${member} end`;
+
+const isRange = ({ operator }: Filter): boolean => operator === 'greaterthan' || operator === 'lessthan';
+
+/** To be equal to a number a member has to be spelled like it, whether it is a number or a text. */
+const spelled = (filter: Filter): Filter =>
+  typeof filter.value === 'number' && !isRange(filter) ? { ...filter, value: String(filter.value) } : filter;
+
+const comparedBy = (sql: Queryable, { value }: Filter, member: Fragment): Fragment => {
+  if (value instanceof Date) return momentOf(sql, member);
+  if (typeof value === 'number') return numberOf(sql, member);
+  return value === '1' || value === '0' ? flagOf(sql, member) : textOf(sql, member);
+};
+
+/** Like `narrowed`: `columns` are what is declared, everything else is a member of `object`, an expression of type json. */
+export const narrowedOpenly = (
+  sql: Queryable,
+  filters: readonly Filter[],
+  { object, columns }: { object: Fragment; columns: Columns },
+): Fragment =>
+  filters.reduce(
+    (before, given) => {
+      const { property } = given;
+      if (Object.hasOwn(columns, property)) return sql`${before}${narrowed(sql, [given], columns)}`;
+      const filter = spelled(given);
+      const column = comparedBy(sql, filter, sql`${object} ->> ${property}::text`);
+      return sql`${before}${narrowed(sql, [filter], { [property]: column })}`;
+    },
+    sql``,
+  );
+
+const openNames = (order: readonly Order[], columns: Columns): string[] => [
+  ...new Set(order.map(({ property }) => property).filter((property) => !Object.hasOwn(columns, property))),
+];
+
+/** The members that an order needs, as one array of texts: the column `members` of what was found. */
+export const membersFor = (sql: Queryable, { order }: Listing, object: Fragment, columns: Columns): Fragment => {
+  const names = openNames(order, columns);
+  const members = names.reduce(
+    (before, name, index) => sql`${before}${index === 0 ? sql`` : sql`, `}${object} ->> ${name}::text`,
+    sql``,
+  );
+  return sql`array[${members}]::text[]`;
+};
+
+/**
+ * Like `ordered`, where `columns` and `members` are columns of what was found. Numbers come in their order, then dates in
+ * theirs, then texts.
+ */
+export const orderedOpenly = (
+  sql: Queryable,
+  { order }: Listing,
+  { members, columns }: { members: Fragment; columns: Columns },
+  ties: readonly [Fragment, ...Fragment[]],
+): Fragment => {
+  const names = openNames(order, columns);
+  const all: Record<string, Fragment> = { ...columns };
+  for (const [index, name] of names.entries()) {
+    const member = sql`(${members})[${index + 1}::int]`;
+    all[`${name} as number`] = numberOf(sql, member);
+    all[`${name} as moment`] = momentOf(sql, member);
+    all[`${name} as text`] = textOf(sql, member);
+  }
+  const expanded = order.flatMap(({ property, descending }) =>
+    Object.hasOwn(columns, property)
+      ? [{ property, descending }]
+      : ['number', 'moment', 'text'].map((kind) => ({ property: `${property} as ${kind}`, descending })),
+  );
+  return ordered(sql, expanded, all, ties);
+};

@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { emptyDatabase } from '../../test/setup/database.ts';
+import { checkServer, DatabaseError, openPool, transaction, type Queryable } from './pool.ts';
+import { isUnavailable } from './unavailable.ts';
+
+const database = await emptyDatabase();
+const { sql } = database;
+
+const early = new Date('2026-01-02T03:04:05.678Z');
+const late = new Date('2031-12-31T23:59:59.999Z');
+
+/** Each array goes to the server as a parameter, is unnested there, and comes back as rows and as an array. */
+const ARRAYS: Record<string, unknown[]> = {
+  bigint: [1, null, Number.MAX_SAFE_INTEGER, -5],
+  int: [null, 2_147_483_647, 0],
+  smallint: [7, null, -32_768],
+  'double precision': [1.5, null, -2e300],
+  text: ['plain', null, 'NULL', '', 'a,b', '{"c"}', 'back\\slash', 'new\nline', 'naïve 😀', ' '],
+  date: [new Date('2026-02-28'), null, new Date('2028-02-29')],
+  numeric: ['19.90', null, '-0.0000001'],
+  timestamptz: [early, null, late],
+  boolean: [true, null, false],
+  bytea: [Buffer.from([0, 255, 92, 34]), null, Buffer.alloc(0)],
+  jsonb: [{ type: 'text', value: 'x' }, null, [1, 'two'], 'three', 4],
+  uuid: ['0b54e6f3-3c1c-4b0a-9b0e-3f5f3d1c2b1a', null],
+};
+
+const roundTrip = async (
+  on: Queryable,
+  type: string,
+  values: unknown[],
+): Promise<{ rows: unknown[]; array: unknown }> => {
+  const cast = on.unsafe(`::${type}[]`);
+  const rows = await on<{ value: unknown }[]>`
+    select value from unnest(${values as string[]}${cast}) with ordinality as u(value, n) order by n`;
+  const [row] = await on<{ array: unknown }[]>`select ${values as string[]}${cast} as array`;
+  return { rows: rows.map(({ value }) => value), array: row?.array };
+};
+
+for (const [type, values] of Object.entries(ARRAYS)) {
+  test(`${type}[] keeps every value and every null, whichever comes first`, async () => {
+    for (const order of [values, values.toReversed(), [null], []]) {
+      assert.deepEqual(await roundTrip(sql, type, order), { rows: order, array: order });
+    }
+  });
+}
+
+test('no statement casts to an array of a type that is not among those', () => {
+  const statements = globSync(join(import.meta.dirname, '../**/*-sql.ts')).map((path) => readFileSync(path, 'utf8'));
+  const casts = statements.join('\n').matchAll(/::(\w+(?: precision)?)\[\]/g);
+  const cast = new Set(Array.from(casts, ([, type = '']) => type));
+  assert.ok(cast.size > 5);
+  assert.deepEqual(
+    [...cast].filter((type) => !Object.hasOwn(ARRAYS, type)),
+    [],
+  );
+});
+
+test('arrays work on every tag: in a transaction, a savepoint, on a reserved connection', async () => {
+  const expected = { rows: [early, null], array: [early, null] };
+  await transaction(sql, async (tx) => {
+    assert.deepEqual(await roundTrip(tx, 'timestamptz', [early, null]), expected);
+    await tx.savepoint(async (inner) => {
+      assert.deepEqual(await roundTrip(inner, 'timestamptz', [early, null]), expected);
+    });
+  });
+  const reserved = await sql.reserve();
+  assert.deepEqual(await roundTrip(reserved, 'timestamptz', [early, null]), expected);
+  reserved.release();
+});
+
+test('a statement is prepared once, whatever its parameters, arrays of dates included', async () => {
+  await transaction(sql, async (tx) => {
+    const ask = (values: Date[]) => tx`select cardinality(${values}::timestamptz[]) as prepared_here`;
+    await ask([]);
+    await ask([early]);
+    await ask([early, late]);
+    const [row] = await tx<{ statements: number }[]>`
+      select count(*) as statements from pg_prepared_statements where statement like '%[]) as prepared_here'`;
+    assert.equal(row?.statements, 1);
+  });
+});
+
+test('scalars: int8 and count are numbers, timestamptz is a Date to the millisecond', async () => {
+  const [row] =
+    await sql`select ${Number.MAX_SAFE_INTEGER}::bigint as id, count(*) as n, ${early}::timestamptz as at from (values (1), (2)) v`;
+  assert.deepEqual({ ...row }, { id: Number.MAX_SAFE_INTEGER, n: 2, at: early });
+});
+
+test('a transaction commits what fulfils, undoes what rejects, and hands both on', async () => {
+  await sql`create table kept (n int)`;
+  assert.deepEqual(await transaction(sql, async (tx) => [await tx`insert into kept values (1)`.then(() => 'one')]), [
+    'one',
+  ]);
+  const failing = transaction(sql, async (tx) => {
+    await tx`insert into kept values (2)`;
+    throw new RangeError('mine');
+  });
+  await assert.rejects(failing, RangeError);
+  assert.deepEqual([...(await sql`select n from kept`)], [{ n: 1 }]);
+});
+
+test('onQuery sees every statement, and nobody else pays for it', async () => {
+  const seen: string[] = [];
+  const counted = openPool(database.address, {
+    connections: 1,
+    applicationName: 'test',
+    onQuery: (text) => seen.push(text),
+  });
+  await counted`select 1 as counted`;
+  await counted.end();
+  assert.ok(seen.includes('select 1 as counted'));
+  const error = await sql`select ${'hidden'}::int`.catch((failure: unknown) => failure);
+  assert.ok(
+    error instanceof Error && !Object.keys(error).includes('parameters'),
+    'no parameters in what a log would print',
+  );
+});
+
+test('checkServer is silent about a good server and tells in a line when there is none', async () => {
+  await checkServer(sql);
+  const listener = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => listener.once('listening', resolve));
+  const { port } = listener.address() as AddressInfo;
+  await new Promise((resolve) => listener.close(resolve));
+  const nowhere = openPool(
+    { kind: 'url', url: `postgres://u:p@127.0.0.1:${port}/d` },
+    { connections: 1, applicationName: 'test' },
+  );
+  await assert.rejects(checkServer(nowhere), (error) => {
+    assert.ok(error instanceof DatabaseError);
+    assert.match(error.message, /^.*ECONNREFUSED.*DATABASE_URL.*$/);
+    assert.ok(isUnavailable(error.cause));
+    return true;
+  });
+  await nowhere.end();
+});
+
+test('what to do is told by what is wrong', async () => {
+  const { address } = database;
+  assert.ok(address.kind === 'socket');
+  for (const [wrong, remedy] of [
+    [{ database: 'nowhere' }, /"nowhere".*createdb/],
+    [{ user: 'nobody_known' }, /nobody_known.*pg_hba\.conf/],
+    [{ directory: '/nowhere' }, /ENOENT.*\. Start the server/],
+  ] as const) {
+    const pool = openPool({ ...address, ...wrong }, { connections: 1, applicationName: 'test' });
+    await assert.rejects(checkServer(pool), remedy);
+    await pool.end();
+  }
+});
+
+test('unavailable is a server that is gone, not a statement that is wrong', async () => {
+  const own = openPool(database.address, { connections: 1, applicationName: 'test' });
+  const killed = await own`select pg_terminate_backend(pg_backend_pid())`.catch((error: unknown) => error);
+  assert.ok(isUnavailable(killed), String(killed));
+  // Until the driver has read that the connection closed, it answers with the same error.
+  let answer: unknown;
+  for (let attempt = 0; attempt < 100 && answer === undefined; attempt += 1) {
+    answer = await own`select 1 as n`.then(
+      ([row]) => row?.['n'] as number,
+      (error: unknown) => {
+        assert.ok(isUnavailable(error), String(error));
+        return undefined;
+      },
+    );
+  }
+  assert.equal(answer, 1, 'the pool connects again by itself');
+  await own.end();
+  const ended = await own`select 1`.catch((error: unknown) => error);
+  assert.ok(isUnavailable(ended), String(ended));
+  const missing = openPool(
+    { ...database.address, kind: 'socket', directory: '/nonexistent', user: 'u', password: 'p', database: 'd' },
+    { connections: 1, applicationName: 'test' },
+  );
+  const absent = await missing`select 1`.catch((error: unknown) => error);
+  assert.ok(isUnavailable(absent), String(absent));
+  await missing.end();
+  const wrong = await sql`select 1/0`.catch((error: unknown) => error);
+  assert.ok(wrong instanceof Error && !isUnavailable(wrong));
+  assert.equal(isUnavailable('57P01'), false);
+});

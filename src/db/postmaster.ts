@@ -1,0 +1,138 @@
+/**
+ * The server process of the embedded cluster: started apart from the terminal, stopped with us however we end.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { open, readFile, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Account } from './binaries.ts';
+import { programFailed } from './data-folder.ts';
+
+export type Postmaster = { pid: number; stop: () => Promise<void>; exited: Promise<string> };
+
+const LOG_LIMIT_BYTES = 1024 * 1024;
+const READY_TIMEOUT_MS = 300_000;
+const FAST_SHUTDOWN_MS = 10_000;
+const POLL_MS = 5;
+
+const SETTINGS = {
+  listen_addresses: '',
+  port: '5432',
+  unix_socket_permissions: '0700',
+  max_connections: '200',
+  shared_buffers: '256MB',
+  jit: 'off',
+  // A delivery insert writes 4.9 KB of WAL just after a checkpoint and 0.3 KB later: checkpoints are kept rare.
+  max_wal_size: '4GB',
+  checkpoint_timeout: '15min',
+  // lz4 would be faster, and is not built into these binaries.
+  wal_compression: 'pglz',
+  // Refused statements are the application's to log (these lines would hold values, and grow the file without a limit).
+  log_min_messages: 'log',
+  log_min_error_statement: 'panic',
+  log_checkpoints: 'off',
+};
+// For tests, which may keep the cluster in memory: little WAL stays.
+const NOT_DURABLE = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_wal_size: '256MB' };
+
+const openLog = async (path: string) => {
+  const size = await stat(path).then(
+    (file) => file.size,
+    () => 0,
+  );
+  if (size > LOG_LIMIT_BYTES) await rename(path, `${path}.1`);
+  return open(path, 'a', 0o600);
+};
+
+const lastLines = async (path: string, from: number): Promise<string> => {
+  const text = (await readFile(path)).subarray(from).toString();
+  return text.trim().split('\n').slice(-5).join('\n');
+};
+
+/**
+ * Sends the postmaster a fast shutdown when we are gone: it holds one end of a pipe and nothing else, and the other
+ * end closes with our process, `kill -9` included. A line through the pipe dismisses it.
+ */
+const watch = (pid: number, account: Account): (() => void) => {
+  const watchdog = spawn('/bin/sh', ['-c', 'read line || kill -INT "$1"', 'halcyon-watchdog', String(pid)], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    cwd: '/',
+    ...account,
+  });
+  watchdog.on('error', () => {});
+  watchdog.stdin.on('error', () => {});
+  watchdog.unref();
+  return () => watchdog.stdin.end('\n');
+};
+
+const stopper = (child: ChildProcess, exited: Promise<string>) => async (): Promise<void> => {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.ref();
+  child.kill('SIGINT');
+  // An immediate shutdown loses nothing that was committed, the next start only takes longer.
+  const impatient = setTimeout(() => child.kill('SIGQUIT'), FAST_SHUTDOWN_MS);
+  await exited;
+  clearTimeout(impatient);
+};
+
+/** The lines of postmaster.pid: [pid, data folder, start in Unix seconds, port, socket folder, …, status]. */
+export const readPidFile = async (data: string): Promise<string[] | undefined> =>
+  readFile(join(data, 'postmaster.pid'), 'utf8').then(
+    (text) => text.split('\n').map((line) => line.trim()),
+    () => undefined,
+  );
+
+const untilReady = async (data: string, pid: number, signal: AbortSignal): Promise<void> => {
+  for (;;) {
+    const lines = await readPidFile(data);
+    if (lines?.[0] === String(pid) && lines[7] === 'ready') return;
+    await delay(POLL_MS, undefined, { signal });
+  }
+};
+
+/**
+ * Starts PostgreSQL on `data` and waits until it takes connections (after a crash that includes its recovery). Throws a
+ * `DatabaseError` with the server's last lines when it does not start. `exited` tells, whenever it ends, how.
+ */
+export const startPostmaster = async (options: {
+  binaries: string;
+  account: Account;
+  data: string;
+  socketDirectory: string;
+  logFile: string;
+  durable: boolean;
+}): Promise<Postmaster> => {
+  const { binaries, account, data, socketDirectory, logFile, durable } = options;
+  const settings = { ...SETTINGS, unix_socket_directories: socketDirectory, ...(durable ? {} : NOT_DURABLE) };
+  const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const log = await openLog(logFile);
+  const logStart = (await log.stat()).size;
+  const child = spawn(join(binaries, 'bin', 'postgres'), args, {
+    // A group of its own: control-C in the terminal must not shut it down before we have finished with it.
+    detached: true,
+    stdio: ['ignore', log.fd, log.fd],
+    cwd: data,
+    env: { PATH: '/usr/bin:/bin' },
+    ...account,
+  });
+  const dismiss = child.pid === undefined ? () => {} : watch(child.pid, account);
+  const failed = new AbortController();
+  const exited = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('exit', (code, signal) => resolve(`PostgreSQL ended with ${signal ?? `code ${code}`}`));
+  });
+  void exited.then(() => (failed.abort(), dismiss()));
+  await log.close();
+  const stop = stopper(child, exited);
+  const pid = child.pid ?? 0;
+  try {
+    await untilReady(data, pid, AbortSignal.any([failed.signal, AbortSignal.timeout(READY_TIMEOUT_MS)]));
+  } catch {
+    await stop();
+    const lines = await lastLines(logFile, logStart);
+    throw programFailed(`PostgreSQL did not start (${await exited})`, lines);
+  }
+  child.unref();
+  return { pid, stop, exited };
+};

@@ -1,0 +1,55 @@
+/** Secrets at rest: AES-256-GCM, bound to the row they belong to, so that one cannot be moved to another row. */
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import type { Keys } from '#core/keys.ts';
+
+export type Sealer = {
+  /** `boundTo` names the row, such as `webhook:512`; opening needs the same. */
+  seal: (text: string, boundTo: string) => Buffer;
+  /** Throws where it was sealed with none of the keys, the row is another, or a bit was changed. */
+  open: (sealed: Buffer, boundTo: string) => string;
+  /** Whether it was sealed with the key that `seal` takes, as it says itself. */
+  isCurrent: (sealed: Buffer) => boolean;
+};
+
+const VERSION = 1;
+const KEY_ID_BYTES = 4;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const HEAD_BYTES = 1 + KEY_ID_BYTES;
+
+/** Tells keys apart, and nothing of them. */
+export const keyIdOf = (key: Buffer): Buffer => createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES);
+
+const headOf = (key: Buffer): Buffer => Buffer.concat([Buffer.of(VERSION), keyIdOf(key)]);
+
+/**
+ * Seals with the first key and opens with any. The envelope is version · key id · nonce · ciphertext · tag; the key id
+ * tells which key it takes.
+ */
+export const createSealer = (...keys: Keys): Sealer => {
+  const [key] = keys;
+  const head = headOf(key);
+  const heads = keys.map((one) => ({ key: one, head: headOf(one) }));
+  const settings = keys.length > 1 ? 'HALCYON_SECRET_KEY and HALCYON_SECRET_KEY_OTHER' : 'HALCYON_SECRET_KEY';
+  const keyOf = (sealed: Buffer): Buffer | undefined =>
+    heads.find((one) => one.head.equals(sealed.subarray(0, HEAD_BYTES)))?.key;
+  return {
+    seal: (text, boundTo) => {
+      const nonce = randomBytes(NONCE_BYTES);
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(boundTo));
+      return Buffer.concat([head, nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    },
+    open: (sealed, boundTo) => {
+      const its = keyOf(sealed);
+      if (its === undefined) throw new Error(`The secret of ${boundTo} is sealed with another key than ${settings}`);
+      const nonce = sealed.subarray(HEAD_BYTES, HEAD_BYTES + NONCE_BYTES);
+      const decipher = createDecipheriv('aes-256-gcm', its, nonce, { authTagLength: TAG_BYTES }).setAAD(
+        Buffer.from(boundTo),
+      );
+      decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
+      const text = decipher.update(sealed.subarray(HEAD_BYTES + NONCE_BYTES, -TAG_BYTES));
+      return Buffer.concat([text, decipher.final()]).toString('utf8');
+    },
+    isCurrent: (sealed) => keyOf(sealed) === key,
+  };
+};

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EventCache } from './event-cache.ts';
+import type { EventRow } from './event-sql.ts';
+
+const eventOf = (id: number, characters = 2): EventRow => ({
+  id,
+  storeId: 256,
+  type: 'customer',
+  resourceId: '1',
+  action: 'created',
+  version: 1,
+  nonce: 1,
+  baseUrl: 'http://localhost',
+  body: 'x'.repeat(characters),
+});
+
+test('an event is let go with the last delivery of it, and not before', () => {
+  const cache = new EventCache(1_000_000);
+  cache.add(eventOf(1));
+  cache.hold(1);
+  cache.hold(1);
+  cache.release(1);
+  assert.equal(cache.has(1), true);
+  cache.release(1);
+  assert.equal(cache.has(1), false);
+});
+
+test('beyond its bytes those go that came first, whoever holds them, and some more', () => {
+  const cache = new EventCache(20 * 4_512);
+  for (let id = 1; id <= 21; id += 1) {
+    cache.add(eventOf(id, 1_000));
+    cache.hold(id);
+  }
+  assert.deepEqual(
+    cache.ids(),
+    Array.from({ length: 17 }, (_, index) => index + 5),
+  );
+});
+
+test('what was let go leaves its bytes to others', () => {
+  const cache = new EventCache(10_000);
+  for (let id = 1; id <= 100; id += 1) {
+    cache.add(eventOf(id, 1_000));
+    cache.hold(id);
+    if (id > 1) cache.release(id);
+  }
+  assert.deepEqual(cache.ids(), [1]);
+});

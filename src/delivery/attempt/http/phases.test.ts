@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { connect, type Socket } from 'node:net';
+import { loopback, OK, openHouse, rawServer } from '../../../../test/setup/exchanges.ts';
+import { until } from '../../../../test/setup/until.ts';
+import { Aborted } from './exchange.ts';
+import type { Phase } from './outcome.ts';
+
+const late = (phase: Phase) => ({ kind: 'timed_out', phase, reply: null });
+const soon = { exchangeTimeoutMs: 150 };
+
+/** Sockets of this process that are being opened. */
+const opening = (): number => process.getActiveResourcesInfo().filter((name) => name === 'ConnectWrap').length;
+const none = () =>
+  until(
+    async () => opening(),
+    (count) => count === 0,
+  );
+
+/** A port that listens and whose thread sleeps: once its backlog is full, nobody is let in and nobody refused. */
+const deafPort = async (context: { after: (fn: () => Promise<void>) => void }): Promise<number> => {
+  const deaf = new Worker(
+    `const { parentPort } = require('node:worker_threads');
+    const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+      parentPort.postMessage(server.address().port);
+      setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60000));
+    });`,
+    { eval: true },
+  );
+  const [port] = (await once(deaf, 'message')) as [number];
+  // The kernel lets one in more than it was told.
+  const fillers: Socket[] = [];
+  for (let n = 0; n < 2; n += 1) {
+    const filler = connect(port, '127.0.0.1');
+    filler.on('error', () => {});
+    fillers.push(filler);
+    await once(filler, 'connect');
+  }
+  context.after(async () => {
+    for (const filler of fillers) filler.destroy();
+    await deaf.terminate();
+  });
+  return port;
+};
+
+test('a name that nobody resolves in time is no fault of its endpoint', async () => {
+  const { send, connections } = openHouse({}, { guard: { ...loopback, lookupFor: () => () => {} } });
+  const outcome = { kind: 'ours', why: 'ETIMEDOUT', reply: null };
+  assert.deepEqual(await send('http://slow.example.com', soon).outcome, outcome);
+  assert.equal(connections.sockets.opening, 0);
+});
+
+test('a connection that is not let in: connect, and its socket is closed', async (context) => {
+  const { send, connections } = openHouse();
+  const url = `http://127.0.0.1:${await deafPort(context)}`;
+  const exchange = send(url, soon);
+  await until(
+    async () => opening(),
+    (count) => count === 1,
+  );
+  assert.deepEqual(await exchange.outcome, late('connect'));
+  await none();
+  assert.equal(connections.sockets.opening, 0);
+});
+
+test('opening a connection has a time-out of its own', async (context) => {
+  const { send } = openHouse({ connectTimeoutMs: 100 });
+  const url = `http://127.0.0.1:${await deafPort(context)}`;
+  assert.deepEqual(await send(url, { exchangeTimeoutMs: 60_000 }).outcome, late('connect'));
+  await none();
+});
+
+test('what is aborted while its connection is being opened leaves no socket', async (context) => {
+  // Longer than anybody waits here: nothing else may close it.
+  const { send } = openHouse({ connectTimeoutMs: 60_000 });
+  const exchange = send(`http://127.0.0.1:${await deafPort(context)}`);
+  await until(
+    async () => opening(),
+    (count) => count === 1,
+  );
+  exchange.abort();
+  await assert.rejects(exchange.outcome, Aborted);
+  await none();
+});
+
+test('a name that is resolved after its exchange was aborted opens no socket', async () => {
+  const { promise: asked, resolve } = Promise.withResolvers<() => void>();
+  const lookup: ReturnType<typeof loopback.lookupFor> = (_name, _options, answer) =>
+    resolve(() => answer(null, [{ address: '127.0.0.1', family: 4 }]));
+  const { send } = openHouse({}, { guard: { ...loopback, lookupFor: () => lookup } });
+  const server = await rawServer(() => {});
+  const exchange = send(`http://slow.example.com:${server.port}`);
+  const answerLate = await asked;
+  exchange.abort();
+  await assert.rejects(exchange.outcome, Aborted);
+  answerLate();
+  const after = openHouse().send(server.url);
+  await until(async () => server.sockets.length, Boolean);
+  after.abort();
+  await assert.rejects(after.outcome, Aborted);
+  assert.equal(server.sockets.length, 1);
+});
+
+test('a handshake that is not answered: tls', async () => {
+  const { send } = openHouse();
+  const { port, sockets } = await rawServer((socket) => socket.resume());
+  assert.deepEqual(await send(`https://127.0.0.1:${port}`, soon).outcome, late('tls'));
+  await until(async () => sockets[0]?.closed, Boolean);
+});
+
+test('a request that is not read: send', async () => {
+  const { send } = openHouse();
+  const { url } = await rawServer((socket) => socket.pause());
+  assert.deepEqual(await send(url, soon, Buffer.alloc(32 * 1024 * 1024)).outcome, late('send'));
+});
+
+test('a request that is not answered: answer, on a new connection and on a used one', async () => {
+  const { send } = openHouse();
+  let isDeaf = false;
+  const { url } = await rawServer((socket) => socket.on('data', () => isDeaf || socket.write(OK)));
+  await send(url).outcome;
+  isDeaf = true;
+  assert.deepEqual(await send(url, soon).outcome, late('answer'));
+  assert.deepEqual(await send(url, soon).outcome, late('answer'));
+});
+
+test('a head that does not end: answer', async () => {
+  const { send } = openHouse();
+  const { url } = await rawServer((socket) => socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n')));
+  assert.deepEqual(await send(url, soon).outcome, late('answer'));
+});
+
+test('the deadline covers the whole exchange, the body of the answer included: body', async () => {
+  const { send } = openHouse();
+  const { url, sockets } = await rawServer((socket) =>
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nab')),
+  );
+  assert.deepEqual(await send(url, soon).outcome, late('body'));
+  await until(async () => sockets[0]?.closed, Boolean);
+});

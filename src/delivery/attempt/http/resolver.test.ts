@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { passingClock } from '../../../../test/setup/clock.ts';
+import { resolverOf, startNameServer, type Said } from '../../../../test/setup/name-server.ts';
+import { until } from '../../../../test/setup/until.ts';
+
+const four = { address: '192.0.2.1', family: 4 };
+const six = { address: '2001:db8::1', family: 6 };
+const both: Said = { addresses: [six.address, four.address] };
+const failing = (code: string) => ({ code });
+
+/** A server that says the same of every name. */
+const saying = async (said: Said) => {
+  const server = await startNameServer();
+  server.say(() => said);
+  return server;
+};
+
+test('both families are asked at once, and IPv4 comes first', async () => {
+  const server = await startNameServer();
+  const held: string[] = [];
+  server.say((_name, type) => {
+    held.push(type);
+    return both;
+  });
+  assert.deepEqual(await resolverOf(server)('shop.example.com'), [four, six]);
+  assert.deepEqual(held.toSorted(), ['A', 'AAAA']);
+});
+
+test('a name is asked for once, by however many at once, however it is written', async () => {
+  const server = await saying({ ...both, afterMs: 20 });
+  const resolve = resolverOf(server);
+  const names = ['shop.example.com', 'Shop.Example.com', 'shop.example.com.', 'shop.example.com'];
+  await Promise.all(names.map((name) => resolve(name)));
+  assert.deepEqual(server.asked.toSorted(), ['A shop.example.com', 'AAAA shop.example.com']);
+});
+
+/** After how many ms since its answer a name is asked for again. */
+const keptMs = async (ttlSeconds: number): Promise<number> => {
+  const server = await saying({ addresses: [four.address], ttlSeconds });
+  let nowMs = 0;
+  const clock = { now: () => new Date(), monotonicMs: () => nowMs };
+  const resolve = resolverOf(server, { lookupKeptMs: 3_000 }, { clock });
+  while (server.asked.length <= 2) {
+    await resolve('shop.example.com');
+    nowMs += 500;
+  }
+  return nowMs - 500;
+};
+
+test('an answer is kept as long as it says, at least a second and at most what is set', async () => {
+  assert.equal(await keptMs(0), 1_000);
+  assert.equal(await keptMs(2), 2_000);
+  assert.equal(await keptMs(86_400), 3_000);
+});
+
+test('that there is no answer is kept for a while too', async () => {
+  const server = await saying({ code: 'SERVFAIL' });
+  const clock = passingClock();
+  const resolve = resolverOf(server, { failedLookupKeptMs: 10_000 }, { clock });
+  await assert.rejects(resolve('dead.example.com'), failing('ESERVFAIL'));
+  const packets = server.asked.length;
+  clock.advance(9_000);
+  await assert.rejects(resolve('dead.example.com'), failing('ESERVFAIL'));
+  assert.equal(server.asked.length, packets);
+  server.say(() => both);
+  clock.advance(1_000);
+  assert.deepEqual(await resolve('dead.example.com'), [four, six]);
+});
+
+const verdicts: readonly (readonly [what: string, a: Said, aaaa: Said, code: string])[] = [
+  ['a name that does not exist', { code: 'NXDOMAIN' }, { code: 'NXDOMAIN' }, 'ENOTFOUND'],
+  ['a name without addresses', {}, {}, 'ENODATA'],
+  ['aliases that lead nowhere', { aliases: ['a.example.net'] }, { aliases: ['a.example.net'] }, 'ENODATA'],
+  ['aliases that lead nowhere, in one family', { aliases: ['a.example.net'] }, {}, 'ENODATA'],
+  ['a server that fails', { code: 'SERVFAIL' }, { code: 'SERVFAIL' }, 'ESERVFAIL'],
+  ['a server that refuses', { code: 'REFUSED' }, { code: 'REFUSED' }, 'EREFUSED'],
+  ['a server that is silent', null, null, 'ETIMEOUT'],
+  ['no IPv4 address, and nobody knows of IPv6', {}, { code: 'SERVFAIL' }, 'ESERVFAIL'],
+  ['no IPv6 address, and nobody tells of IPv4', null, {}, 'ETIMEOUT'],
+  ['a name that does not exist, said once', { code: 'SERVFAIL' }, { code: 'NXDOMAIN' }, 'ENOTFOUND'],
+];
+for (const [what, a, aaaa, code] of verdicts) {
+  test(`${what}: ${code}`, async () => {
+    const server = await startNameServer();
+    server.say((_name, type) => (type === 'A' ? a : aaaa));
+    await assert.rejects(resolverOf(server, { lookupTimeoutMs: 200 })('shop.example.com'), failing(code));
+  });
+}
+
+test('no server at all: ECONNREFUSED', () =>
+  assert.rejects(resolverOf({ address: '127.0.0.1:1' })('shop.example.com'), failing('ECONNREFUSED')));
+
+test('one family is enough where nobody tells of the other', async () => {
+  const server = await startNameServer();
+  server.say((_name, type) => (type === 'A' ? both : null));
+  assert.deepEqual(await resolverOf(server, { lookupTimeoutMs: 200 })('shop.example.com'), [four]);
+});
+
+test('only so many look-ups are under way, and the others follow', async () => {
+  const server = await startNameServer();
+  const resolve = resolverOf(server, { lookupsAtOnce: 2, lookupTimeoutMs: 300 });
+  const names = ['a', 'b', 'c', 'd', 'e'].map((letter) => `${letter}.example.com`);
+  const first = names.slice(0, 2).map((name) => assert.rejects(resolve(name), failing('ETIMEOUT')));
+  await until(
+    async () => server.asked.length,
+    (packets) => packets === 4,
+  );
+  const others = Promise.all(names.slice(2).map((name) => resolve(name)));
+  server.say(() => both);
+  await Promise.all(first);
+  // Each waits for those before it, so the last one was let in behind all.
+  assert.equal((await others).length, 3);
+  assert.deepEqual(new Set(server.asked.slice(0, 4).map((asked) => asked.split(' ')[1])), new Set(names.slice(0, 2)));
+  assert.equal(server.asked.length, 10);
+});
+
+test('what is kept has a bound', async () => {
+  const server = await saying(both);
+  const resolve = resolverOf(server, { addressesKept: 4 });
+  for (const name of ['a.example.com', 'b.example.com', 'c.example.com']) await resolve(name);
+  await resolve('c.example.com');
+  assert.equal(server.asked.length, 6);
+  await resolve('a.example.com');
+  assert.equal(server.asked.length, 8);
+});

@@ -1,0 +1,116 @@
+/** What a delivery says beside its body. */
+import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
+import type { keysAt } from '#core/rotation.ts';
+import type { ActiveTarget } from '../queue/target.ts';
+import { formats } from './formats/formats.ts';
+import type { EventRow } from './event-sql.ts';
+import { hexSignature, standardSignature, webhookMessageId } from './sign.ts';
+
+export type Sending = {
+  event: EventRow;
+  target: Pick<ActiveTarget, 'headers' | 'storeDomain' | 'format' | 'url'>;
+  /** Those that count now, as `keysAt` tells. */
+  keys: Keys;
+  webhookId: number;
+  attempt: number;
+  body: Uint8Array;
+  contentType: string;
+  now: Date;
+  /** `Service`, unless the operator set another. */
+  headerPrefix: string;
+  userAgent: string;
+};
+
+type Keys = ReturnType<typeof keysAt<string>>;
+
+type Names = Record<
+  'event' | 'refeed' | 'attempt' | 'version' | 'storeId' | 'storeDomain' | 'signature' | 'nextSignature',
+  string
+>;
+
+const namesWith = (prefix: string): Names => ({
+  event: `${prefix}-Webhook-Event`,
+  refeed: `${prefix}-Webhook-Refeed`,
+  attempt: `${prefix}-Webhook-Attempt`,
+  version: `${prefix}-Webhook-Resource-Version`,
+  storeId: `${prefix}-Store-ID`,
+  storeDomain: `${prefix}-Store-Domain`,
+  signature: `${prefix}-Webhook-Signature`,
+  nextSignature: `${prefix}-Webhook-Signature-Next`,
+});
+
+/** A process has one prefix. */
+const names = new Map<string, Names>();
+
+const namesOf = (prefix: string): Names => {
+  let known = names.get(prefix);
+  if (known === undefined) names.set(prefix, (known = namesWith(prefix)));
+  return known;
+};
+
+/** Webhooks refuse what is reserved or cannot be sent, and yet the prefix may be another than when they were written. */
+const addExtra = (headers: string[], extra: Readonly<Record<string, string>>, prefix: string): void => {
+  for (const [name, value] of Object.entries(extra)) {
+    if (isHeaderName(name) && isHeaderValue(value) && !isReservedHeader(name, prefix)) headers.push(name, value);
+  }
+};
+
+/** RFC 6750 §5.3: a token goes out over TLS or not at all. */
+const bearerOf = (token: string, { protocol }: URL): string => {
+  if (protocol !== 'https:') throw new Error('the token of the platform is sent over https only');
+  if (!isHeaderValue(token)) throw new Error('the token of the platform has characters that no header can carry');
+  return `Bearer ${token}`;
+};
+
+/**
+ * The headers of one attempt (contract, "Deliveries out"), each name followed by its value: as an object they took undici
+ * and us 4.1 µs a delivery, and take 2.2. All signatures are over `body`, which must be the very bytes that are sent.
+ * Without a key there are none. Throws where the key would be a token, and cannot be sent as one.
+ */
+export const headersOf = (sending: Sending): string[] => {
+  const { event, target, keys, webhookId, attempt, body, now, headerPrefix } = sending;
+  const name = namesOf(headerPrefix);
+  const id = webhookMessageId(event.id, event.nonce, webhookId);
+  const timestamp = Math.floor(now.getTime() / 1000);
+  const headers = [
+    'content-type',
+    sending.contentType,
+    'user-agent',
+    sending.userAgent,
+    'accept-encoding',
+    'identity',
+    name.event,
+    headerText(`${event.type}/${event.action}`),
+    name.refeed,
+    String(event.action === 'refeed'),
+    name.attempt,
+    String(attempt),
+    name.version,
+    String(event.version),
+    name.storeId,
+    String(event.storeId),
+    name.storeDomain,
+    headerText(target.storeDomain),
+    'webhook-id',
+    id,
+    'webhook-timestamp',
+    String(timestamp),
+  ];
+  addExtra(headers, target.headers, headerPrefix);
+  const { current, next } = keys;
+  if (current === null) return headers;
+  if (formats[target.format].key === 'opens') {
+    headers.push('authorization', bearerOf(current, target.url));
+    return headers;
+  }
+  headers.push(name.signature, hexSignature(body, current));
+  const signature = standardSignature(body, id, timestamp, current);
+  if (next === null) {
+    headers.push('webhook-signature', signature);
+    return headers;
+  }
+  headers.push(name.nextSignature, hexSignature(body, next));
+  // Standard Webhooks 1.0, "Signature scheme": separated by blanks, one that is right is enough.
+  headers.push('webhook-signature', `${signature} ${standardSignature(body, id, timestamp, next)}`);
+  return headers;
+};

@@ -1,0 +1,44 @@
+/** What is held and written for a delivery that goes beside the lanes. */
+import { nextDeliveryId } from '#db/numbers.ts';
+import type { Queryable } from '#db/pool.ts';
+
+export type TrialRow = {
+  shard: number;
+  day: number;
+  storeId: number;
+  webhookId: number;
+  eventId: number;
+  state: 'successful' | 'failed';
+  startedAt: Date;
+  durationMs: number;
+  outcome: string;
+  responseCode: number | null;
+  responseHeaders: string | null;
+  responseBody: string | null;
+  now: Date;
+};
+
+/** Whether the webhook is there, and is not deleted until the transaction ends. */
+export const holdWebhook = async (sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> => {
+  const rows = await sql`select from webhook where shard = ${shard} and id = ${id} for key share`;
+  return rows.length === 1;
+};
+
+/** The end of the delivery and its one attempt; answers the delivery's id. It was never pending, so nobody else sends it. */
+export const insertTrial = async (sql: Queryable, row: TrialRow): Promise<number> => {
+  const [written] = await sql<{ id: number }[]>`
+    with minted as materialized (
+      select ${nextDeliveryId(sql, row.day, sql`${row.shard}::smallint`)} as id
+    ), done as (
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now} from minted
+    )
+    insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
+      response_code, response_headers, response_body)
+    select ${row.shard}, id, 1, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.startedAt}, ${row.durationMs},
+      ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
+    from minted
+    returning delivery_id as id`;
+  if (written === undefined) throw new Error('An attempt that was inserted did not come back');
+  return written.id;
+};

@@ -1,0 +1,180 @@
+/**
+ * A delivery that is sent at once and beside the lanes, because somebody wants to know what their endpoint answers: guarded,
+ * shaped, signed and timed as every other, also where its webhook is off or paused. It is tried once, and says nothing of
+ * how the webhook fares. Needs no worker; what a process that ends has under way is gone.
+ */
+import { sentAction } from '#catalog/sample.ts';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import type { Clock } from '#core/clock.ts';
+import { dayOf } from '#core/ids.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { exchangeOf, type SendSettings } from '../queue/send.ts';
+import { Connections, type ConnectionSettings } from './http/connections.ts';
+import type { Exchange } from './http/exchange.ts';
+import type { Guard } from './http/guard.ts';
+import { labelOf, type Outcome } from './http/outcome.ts';
+import { loadTargets } from '../queue/queue-sql.ts';
+import { targetOf, type ActiveTarget } from '../queue/target.ts';
+import { Bodies } from './bodies.ts';
+import type { EventRow } from './event-sql.ts';
+import { holdWebhook, insertTrial, type TrialRow } from './test-delivery-sql.ts';
+
+type TrialSettings = SendSettings &
+  ConnectionSettings & { trialsAtOnce: number; bodyCacheBytes: number; relationPrefix: string };
+
+export type TrialDeps = {
+  sql: Sql;
+  guard: Guard;
+  sealer: Sealer;
+  clock: Clock;
+  log: Log;
+  settings: TrialSettings;
+};
+
+/** What is sent: made when it is its turn, and kept in the transaction that tells what became of it. */
+export type Sample<Event extends EventRow> = {
+  make: () => Promise<Event>;
+  keep: (tx: Tx, event: Event) => Promise<void>;
+};
+
+type Key = { shard: number; id: number };
+
+export type Tried =
+  | { kind: 'sent'; event: EventRow; deliveryId: number; attempt: TrialRow }
+  /** This process has one of the webhook under way, or as many as it may have in all. */
+  | { kind: 'under_way' }
+  | { kind: 'full' }
+  /** The webhook is gone, or has no url. */
+  | { kind: 'nowhere' }
+  | { kind: 'stopping' };
+
+type Sent = { outcome: Outcome; startedAt: Date; durationMs: number };
+
+export class Trials implements Running {
+  readonly #deps: TrialDeps;
+  readonly #connections: Connections;
+  readonly #bodies: Bodies;
+  /** By webhook; null until it is on its way. */
+  readonly #underWay = new Map<number, Exchange | null>();
+  #isStopping = false;
+
+  constructor(deps: TrialDeps) {
+    this.#deps = deps;
+    this.#connections = new Connections(deps);
+    this.#bodies = new Bodies({ sql: deps.sql, ...deps.settings });
+  }
+
+  /** Answers when the endpoint has, or its time is over. */
+  async send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<Tried> {
+    if (this.#isStopping) return { kind: 'stopping' };
+    if (this.#underWay.has(webhook.id)) return { kind: 'under_way' };
+    if (this.#underWay.size >= this.#deps.settings.trialsAtOnce) return { kind: 'full' };
+    this.#underWay.set(webhook.id, null);
+    try {
+      return await this.#send(webhook, sample);
+    } finally {
+      // Where nobody waits for it any more it goes no further.
+      this.#underWay.get(webhook.id)?.abort();
+      this.#underWay.delete(webhook.id);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const exchange of this.#underWay.values()) exchange?.abort();
+    await this.#connections.stop();
+  }
+
+  async #send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<Tried> {
+    const { sql, clock, log } = this.#deps;
+    const event = await sample.make();
+    const begun = await this.#begin(webhook, event);
+    if (begun === undefined) return { kind: 'nowhere' };
+    const sent = await begun.sent;
+    if (sent === undefined) return { kind: 'stopping' };
+    const attempt = rowOf(webhook, event, sent, clock.now());
+    const deliveryId = await transaction(sql, async (tx) => {
+      await sample.keep(tx, event);
+      return insertTrial(tx, attempt);
+    });
+    const { outcome, durationMs } = attempt;
+    log.info(
+      { delivery: deliveryId, webhook: webhook.id, store: event.storeId, outcome, exchangeMs: durationMs },
+      'test',
+    );
+    return { kind: 'sent', event, deliveryId, attempt };
+  }
+
+  /**
+   * Puts it on its way while the row of its webhook is held, so that none begins after a deletion is committed: who deletes waits
+   * for the start, and not for the answer. Undefined where there is nowhere to send to.
+   */
+  async #begin(webhook: Key, event: EventRow): Promise<{ sent: Promise<Sent | undefined> } | undefined> {
+    return transaction(this.#deps.sql, async (tx) => {
+      if (!(await holdWebhook(tx, webhook))) return undefined;
+      const [row] = await loadTargets(tx, webhook.shard, [webhook.id]);
+      if (row === undefined || row.url === null) return undefined;
+      // It is tried whether it is on or off; a key that does not open is a fault of ours.
+      const target = () => targetOf({ ...row, isActive: true }, this.#deps.sealer);
+      return { sent: this.#exchange(webhook, event, target) };
+    });
+  }
+
+  /** Begins before it returns. Undefined where it was broken off, because the process stops. */
+  async #exchange(
+    { shard, id }: Key,
+    event: EventRow,
+    target: () => ReturnType<typeof targetOf>,
+  ): Promise<Sent | undefined> {
+    const { clock, log, settings } = this.#deps;
+    const startedAt = clock.now();
+    const startedMs = clock.monotonicMs();
+    let exchange: Exchange;
+    try {
+      const active = target();
+      if (!active.isActive) throw new Error('A webhook with a url has no target');
+      exchange = exchangeOf(
+        { lane: laneOf(shard, id, active), target: active, delivery: { attempts: 0 } },
+        { event: { ...event, action: sentAction(event.action) }, rendered: null },
+        startedAt,
+        { bodies: this.#bodies, connections: this.#connections, clock, settings, mayBegin: () => !this.#isStopping },
+      );
+    } catch (error) {
+      log.error({ err: error, webhook: id }, 'a test failed on our side');
+      return { outcome: { kind: 'threw', why: String(error), reply: null }, startedAt, durationMs: 0 };
+    }
+    this.#underWay.set(id, exchange);
+    try {
+      const outcome = await exchange.outcome;
+      return { outcome, startedAt, durationMs: clock.monotonicMs() - startedMs };
+    } catch {
+      // Aborted: nothing else is rejected.
+      return undefined;
+    }
+  }
+}
+
+/** Nobody takes it away while it is sent. */
+const laneOf = (shard: number, webhookId: number, target: ActiveTarget) => ({
+  shard,
+  webhookId,
+  target,
+});
+
+const rowOf = (webhook: Key, event: EventRow, { outcome, startedAt, durationMs }: Sent, now: Date): TrialRow => ({
+  shard: webhook.shard,
+  day: dayOf(now),
+  storeId: event.storeId,
+  webhookId: webhook.id,
+  eventId: event.id,
+  state: outcome.kind === 'delivered' ? 'successful' : 'failed',
+  startedAt,
+  durationMs: Math.round(durationMs),
+  outcome: labelOf(outcome),
+  responseCode: outcome.reply?.code ?? null,
+  responseHeaders: outcome.reply?.headers ?? null,
+  responseBody: outcome.reply?.body ?? null,
+  now,
+});

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLog } from '#core/log.ts';
+import { HandBack } from './hand-back.ts';
+
+test('shards that could not be handed back are ours again, and what was not heeded of them is looked up', async () => {
+  const kept: number[] = [];
+  const released: number[] = [];
+  const handBack = new HandBack({
+    log: createLog('silent'),
+    drain: async (shards) => shards.slice(0, 1),
+    release: async (shards) => {
+      if (shards.includes(2)) throw new Error('the database is away');
+      released.push(...shards);
+    },
+    onSettled: () => {},
+    onKept: (shards) => kept.push(...shards),
+    isRecording: () => false,
+  });
+  await handBack.begin([1, 2, 3]);
+  assert.deepEqual(released, [1]);
+  assert.deepEqual(kept, [2, 3]);
+  assert.deepEqual([...handBack.underWay], []);
+});

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import { systemClock } from '#core/clock.ts';
+import { createLog } from '#core/log.ts';
+import { endings } from '../../../test/setup/endings.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import { createShardMetrics } from '../metrics/shards.ts';
+import { Ownership } from './ownership.ts';
+
+/** A beat is good for 200 ms, and an answer is waited for much longer. */
+const settings = { workerId: 1, leaseMs: 10_000, leaseMarginMs: 9_800, beatMs: 40 };
+
+test('shards that were taken before a silence are not believed after it: a rival may have had them meanwhile', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const held = new Set<number>();
+  const ownership = new Ownership({
+    direct: sql,
+    clock: systemClock,
+    log: createLog('silent'),
+    settings,
+    metrics: createShardMetrics(new Registry()),
+    onGained: (shards) => shards.forEach((shard) => held.add(shard)),
+    onLost: (shards) => shards.forEach((shard) => held.delete(shard)),
+    drain: async (shards) => [...shards],
+    onKept: () => {},
+    isRecording: () => false,
+  });
+  await sql`update shard_lease set owner = 1, fence = 7 where shard = 3`;
+  // Whoever takes waits for a lock that we have.
+  await sql.unsafe(`
+    create function waits() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock(7); return null; end $$;
+    create trigger waits before update on shard_lease for each statement execute function waits()`);
+  const gate = await sql.reserve();
+  await gate`select pg_advisory_lock(7)`;
+  ends.after(() => ownership.stop());
+  ownership.start();
+  await until(
+    () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+    ({ length }) => length === 1,
+  );
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`lock table worker in access exclusive mode`;
+  await until(
+    async () => ownership.mayAct(),
+    (mayAct) => !mayAct,
+  );
+  await blocker`rollback`;
+  blocker.release();
+  await until(async () => ownership.mayAct(), Boolean);
+  await gate`select pg_advisory_unlock(7)`;
+  gate.release();
+  await until(async () => held.has(3), Boolean);
+  assert.ok((ownership.fenceOf(3) ?? 0) > 8, 'the one that was taken before the silence is 8');
+});

@@ -1,0 +1,91 @@
+/** The shards that a worker has, each under its fence; whoever has to hear of what comes and goes is told. */
+import type { Log } from '#core/log.ts';
+import type { LossCause, ShardMetrics, TakeCause } from '../metrics/shards.ts';
+
+export type HoldingsDeps = {
+  log: Log;
+  metrics: ShardMetrics;
+  onGained: (shards: number[]) => void;
+  /** Stop at once: abort what is in flight and forget what is queued. */
+  onLost: (shards: number[]) => void;
+};
+
+/** Said once for all of them, and the only trace of why the next owner, who may be ourselves, sends something again. */
+const GIVEN_UP: Readonly<Partial<Record<LossCause, string>>> = {
+  silent: 'no heartbeat was confirmed in time: what is in flight is given up, and nothing sent before one is',
+  fenced: 'another worker has what was ours: what is in flight is given up',
+};
+
+export type Taken = { shard: number; fence: number; deaths: number };
+
+export class Holdings {
+  readonly #deps: HoldingsDeps;
+  readonly #fences = new Map<number, number>();
+  /** Of shards that were given up for silence, until it is known who has them. */
+  readonly #silentFences = new Map<number, number>();
+  #changes = 0;
+  #silences = 0;
+
+  constructor(deps: HoldingsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rises with everything that is gained or lost. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** Rises whenever all that is held has to be given up because we were silent, also if that is nothing. */
+  get silences(): number {
+    return this.#silences;
+  }
+
+  get shards(): number[] {
+    return [...this.#fences.keys()];
+  }
+
+  /** The fence to record under; undefined where the shard is not held. */
+  fenceOf(shard: number): number | undefined {
+    return this.#fences.get(shard);
+  }
+
+  /** The same, also where the shard was given up for silence: until it is taken again, only the table can refuse that fence. */
+  lastFenceOf(shard: number): number | undefined {
+    return this.#fences.get(shard) ?? this.#silentFences.get(shard);
+  }
+
+  gain(shards: readonly Taken[], causeOf: (taken: Taken) => TakeCause): void {
+    const { log, metrics, onGained } = this.#deps;
+    this.#changes += 1;
+    for (const { shard, fence } of shards) {
+      this.#fences.set(shard, fence);
+      this.#silentFences.delete(shard);
+    }
+    if (shards.length === 0) return;
+    const counts = [...Map.groupBy(shards, causeOf)].map(([cause, { length }]) => [cause, length] as const);
+    for (const [cause, count] of counts) metrics.taken(cause, count);
+    log.info({ ...Object.fromEntries(counts), held: this.#fences.size }, 'took shards');
+    onGained(shards.map(({ shard }) => shard));
+  }
+
+  lose(shards: readonly number[], cause: LossCause): void {
+    for (const shard of shards) {
+      const fence = this.#fences.get(shard);
+      if (cause !== 'silent') this.#silentFences.delete(shard);
+      else if (fence !== undefined) this.#silentFences.set(shard, fence);
+    }
+    const held = shards.filter((shard) => this.#fences.delete(shard));
+    this.#changes += held.length;
+    if (cause === 'silent') this.#silences += 1;
+    if (held.length === 0) return;
+    this.#deps.metrics.lost(cause, held.length);
+    const said = GIVEN_UP[cause];
+    if (said !== undefined) this.#deps.log.warn({ shards: held.length }, said);
+    this.#deps.onLost(held);
+  }
+
+  /** Something that was under way is settled: a list that was read before it may not show it. */
+  touch(): void {
+    this.#changes += 1;
+  }
+}

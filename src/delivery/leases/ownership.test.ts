@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import type { Sql } from '#db/pool.ts';
+import { createLog } from '#core/log.ts';
+import { standingClock } from '../../../test/setup/clock.ts';
+import { endings, type Endings } from '../../../test/setup/endings.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { readExposition } from '../../../test/setup/exposition.ts';
+import { until } from '../../../test/setup/until.ts';
+import { createShardMetrics } from '../metrics/shards.ts';
+import { Ownership } from './ownership.ts';
+import { beat, takeShards } from './leases-sql.ts';
+
+/** Beats are made in real time. Leases pass by a clock that the tests advance. */
+const settings = { leaseMs: 4_000, leaseMarginMs: 1_000, beatMs: 40 };
+
+const startOwner = (sql: Sql, workerId: number, ends: Endings) => {
+  const held = new Set<number>();
+  const lost: number[] = [];
+  const registry = new Registry();
+  const clock = standingClock();
+  const ownership = new Ownership({
+    direct: sql,
+    clock,
+    log: createLog('silent'),
+    settings: { ...settings, workerId },
+    metrics: createShardMetrics(registry),
+    onGained: (shards) => shards.forEach((shard) => held.add(shard)),
+    onLost: (shards) => {
+      lost.push(...shards);
+      for (const shard of shards) held.delete(shard);
+    },
+    drain: async (shards) => [...shards],
+    onKept: () => {},
+    isRecording: () => false,
+  });
+  ownership.start();
+  ends.after(() => ownership.stop());
+  const counted = async () => {
+    const { value } = readExposition(await registry.metrics());
+    const by = (name: string, cause: string) => value(`halcyon_shards_${name}_total`, { cause }) ?? 0;
+    return { free: by('taken', 'free'), own: by('taken', 'own'), silent: by('lost', 'silent') };
+  };
+  return { ownership, held, lost, counted, clock };
+};
+
+/** A silent rival has all of a few shards but one, which is free: whoever takes that one has seen the rival, too. */
+const FEW = 8;
+const FREE = 5;
+const addSilentRival = async (sql: Sql): Promise<void> => {
+  await sql`insert into worker (id, beat, date_started) values (9, 1, now())`;
+  await sql`delete from shard_lease where shard >= ${FEW}`;
+  await sql`update shard_lease set owner = 9, fence = 7 where shard <> ${FREE}`;
+};
+const holds = (held: ReadonlySet<number>, count: number) =>
+  until(
+    async () => held.size,
+    (size) => size === count,
+  );
+const seesRival = ({ held }: { held: ReadonlySet<number> }) => until(async () => held.has(FREE), Boolean);
+
+/** Worker 1 has beaten so often that one beat was asked for and confirmed since this was called. */
+const beatsAnew = async (sql: Sql, beats = 3): Promise<void> => {
+  const count = async () => (await sql<{ beat: number }[]>`select beat from worker where id = 1`)[0]?.beat ?? 0;
+  const before = await count();
+  await until(count, (now) => now >= before + beats);
+};
+
+const countsOf = async (sql: Sql): Promise<Record<string, number>> => {
+  const rows = await sql<{ owner: number | null; count: number }[]>`
+    select owner, count(*) as count from shard_lease group by owner`;
+  return Object.fromEntries(rows.map(({ owner, count }) => [String(owner), count]));
+};
+
+test('one worker takes all shards, a second one half of them, and what it leaves comes back', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const first = startOwner(sql, 1, ends);
+  await holds(first.held, 256);
+  const second = startOwner(sql, 2, ends);
+  await until(
+    () => countsOf(sql),
+    (counts) => counts['1'] === 128 && counts['2'] === 128,
+  );
+  await until(
+    async () => [first.held.size, second.held.size],
+    ([a, b]) => a === 128 && b === 128,
+  );
+  assert.deepEqual(
+    [...first.held].filter((shard) => second.held.has(shard)),
+    [],
+  );
+  await second.ownership.stop();
+  await holds(first.held, 256);
+});
+
+test('the shards of a worker whose counter stands still are taken, with a higher fence', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await addSilentRival(sql);
+  const owner = startOwner(sql, 1, ends);
+  const { held, ownership, clock } = owner;
+  await seesRival(owner);
+  clock.advance(settings.leaseMs);
+  await beatsAnew(sql, 5);
+  assert.equal(ownership.fenceOf(0), undefined, 'not before a whole lease on our own clock');
+  clock.advance(1);
+  await holds(held, FEW);
+  assert.equal(ownership.fenceOf(0), 8);
+  const workers = await until(
+    () => sql`select id from worker`,
+    (rows) => rows.length === 1,
+  );
+  assert.deepEqual(
+    workers.map(({ id }) => id as unknown),
+    [1],
+  );
+});
+
+test('a worker that cannot confirm its beat gives up before a rival may take over, and comes back by itself', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, ownership, counted, clock } = startOwner(sql, 1, ends);
+  await holds(held, 256);
+  const before = ownership.fenceOf(3) ?? 0;
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`lock table worker in access exclusive mode`;
+  try {
+    // Since the beat that was confirmed last, no time has passed.
+    clock.advance(settings.leaseMs - settings.leaseMarginMs - 1);
+    assert.equal(ownership.mayAct(), true);
+    clock.advance(1);
+    assert.equal(ownership.mayAct(), false);
+    await holds(held, 0);
+  } finally {
+    await blocker`rollback`;
+    blocker.release();
+  }
+  await holds(held, 256);
+  assert.ok((ownership.fenceOf(3) ?? 0) > before, 'what it sent before counts for nothing');
+  const { free, own, silent } = await counted();
+  assert.ok(own > 0);
+  assert.equal(free + own - silent, 256, 'what was taken and not lost is what is held');
+});
+
+test('a shard is lost by nothing that was told of an earlier holding of it', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, ownership, lost } = startOwner(sql, 1, ends);
+  await holds(held, 256);
+  const fence = ownership.fenceOf(3) ?? 0;
+  ownership.lost(3, fence - 1);
+  assert.deepEqual(lost, []);
+  ownership.lost(3, fence);
+  assert.deepEqual(lost, [3]);
+});
+
+test('a shard that changed hands behind our back is lost at the next beat', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, lost } = startOwner(sql, 1, ends);
+  await holds(held, 256);
+  await sql`update shard_lease set fence = fence + 1 where shard = 3`;
+  await until(
+    async () => lost,
+    (shards) => shards.includes(3),
+  );
+  assert.deepEqual(lost, [3]);
+});
+
+test("ten long statements in the pool end nobody's lease", async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, lost, clock } = startOwner(sql, 1, ends);
+  await holds(held, 256);
+  // The pool has ten connections: one holds what the others wait for.
+  const gate = await sql.reserve();
+  await gate`select pg_advisory_lock(7)`;
+  const long = Array.from({ length: 9 }, () => sql`select pg_advisory_xact_lock(7)`.execute());
+  try {
+    await until(
+      () => gate`select from pg_locks where locktype = 'advisory' and not granted`,
+      ({ length }) => length === 9,
+    );
+    for (let passedMs = 0; passedMs < settings.leaseMs * 2.5; passedMs += settings.leaseMs / 2) {
+      clock.advance(settings.leaseMs / 2);
+      await beatsAnew(gate);
+    }
+  } finally {
+    await gate`select pg_advisory_unlock(7)`;
+    gate.release();
+  }
+  await Promise.all(long);
+  assert.deepEqual(lost, []);
+});
+
+test('a beat does not wait for a take-over that waits for a lock', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await addSilentRival(sql);
+  const owner = startOwner(sql, 1, ends);
+  const { held, ownership, clock } = owner;
+  await seesRival(owner);
+  const blocker = await sql.reserve();
+  await blocker`begin`;
+  await blocker`select from shard_lease where shard <> ${FREE} for share`;
+  try {
+    clock.advance(settings.leaseMs + 1);
+    await until(
+      () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      ({ length }) => length === 1,
+    );
+    await beatsAnew(sql, 30);
+    assert.equal(ownership.mayAct(), true);
+    assert.deepEqual(
+      [...held].filter((shard) => shard !== FREE),
+      [],
+    );
+  } finally {
+    await blocker`rollback`;
+    blocker.release();
+  }
+  await holds(held, FEW);
+});
+
+test('a shard whose row somebody has locked keeps no other from its new owner', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await addSilentRival(sql);
+  const vanished = await sql.reserve();
+  await vanished`begin`;
+  await vanished`select from shard_lease where shard = 3 for share`;
+  const owner = startOwner(sql, 1, ends);
+  const { held, clock } = owner;
+  await seesRival(owner);
+  clock.advance(settings.leaseMs + 1);
+  try {
+    await holds(held, FEW - 1);
+    assert.equal(held.has(3), false);
+  } finally {
+    await vanished`rollback`;
+    vanished.release();
+  }
+  await holds(held, FEW);
+});
+
+test('a worker that is about to stop takes nothing more', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  const { held, ownership } = startOwner(sql, 1, ends);
+  await holds(held, 256);
+  ownership.takeNoMore();
+  await sql`update shard_lease set owner = null where shard = 3`;
+  await holds(held, 255);
+  await beatsAnew(sql, 6);
+  assert.equal(held.size, 255);
+});
+
+test('a worker that beat again before it was taken from keeps what it has', async () => {
+  const { sql } = await testDatabase(endings());
+  await sql`insert into worker (id, beat, date_started) values (9, 5, now())`;
+  await sql`update shard_lease set owner = 9, fence = 7 where shard in (1, 2)`;
+  await beat(sql, 9, new Date());
+  assert.deepEqual([...(await takeShards(sql, 1, [1, 2], [{ id: 9, beat: 5 }]))], []);
+  const [taken] = await takeShards(sql, 1, [2], [{ id: 9, beat: 6 }]);
+  assert.equal(taken?.fence, 8);
+});
+
+test('what is owned by somebody without a row is taken like what a dead worker had', async () => {
+  const ends = endings();
+  const { sql } = await testDatabase(ends);
+  await sql`update shard_lease set owner = 9, fence = 7 where shard = 3`;
+  const { held, ownership, clock } = startOwner(sql, 1, ends);
+  // The half of a worker that is not alone.
+  await holds(held, 128);
+  clock.advance(settings.leaseMs + 1);
+  await holds(held, 256);
+  assert.equal(ownership.fenceOf(3), 8);
+});

@@ -1,0 +1,43 @@
+/**
+ * What holds a webhook back: a pause that its endpoint asked for, and the breaker. In memory on the monotonic clock, so that
+ * a clock that is set neither freezes nor floods it; in the table as times of day, for whoever owns the shard next.
+ */
+import type { Clock } from '#core/clock.ts';
+import { breakerAfter, breakerOf, type Breaker } from './breaker.ts';
+import type { Effect } from './effect.ts';
+import { PAUSE_MAX_MS } from './policy.ts';
+
+export type Hold = { readonly pausedUntilMs: number; readonly breaker: Breaker | null };
+export type StoredHold = { pausedUntil: Date | null; probeAt: Date | null };
+
+/** The same moment on both clocks. */
+export type Moment = { now: Date; nowMs: number };
+
+export const momentOf = (clock: Clock): Moment => ({ now: clock.now(), nowMs: clock.monotonicMs() });
+
+export const FREE: Hold = { pausedUntilMs: Number.NEGATIVE_INFINITY, breaker: null };
+
+/** The same hold where nothing changed. `pauseMs` is what the outcome asks for: a shorter pause than there is changes nothing. */
+export const holdAfter = (
+  hold: Hold,
+  exchange: { effect: Effect; pauseMs: number; failures: number; isProbe: boolean; nowMs: number; random: number },
+): Hold => {
+  const { pauseMs, nowMs } = exchange;
+  const pausedUntilMs = pauseMs > 0 ? Math.max(hold.pausedUntilMs, nowMs + pauseMs) : hold.pausedUntilMs;
+  const breaker = breakerAfter(hold.breaker, exchange);
+  return pausedUntilMs === hold.pausedUntilMs && breaker === hold.breaker ? hold : { pausedUntilMs, breaker };
+};
+
+export const toStored = ({ pausedUntilMs, breaker }: Hold, { now, nowMs }: Moment): StoredHold => ({
+  pausedUntil: pausedUntilMs > nowMs ? new Date(now.getTime() + pausedUntilMs - nowMs) : null,
+  probeAt: breaker === null ? null : new Date(now.getTime() + breaker.probeAtMs - nowMs),
+});
+
+/** No clock of another machine, and none that jumped, makes it longer than the longest pause and gap there are. */
+export const fromStored = ({ pausedUntil, probeAt }: StoredHold, failures: number, { now, nowMs }: Moment): Hold => {
+  const waitMs = (until: Date | null): number => (until === null ? 0 : Math.max(0, until.getTime() - now.getTime()));
+  return {
+    pausedUntilMs: nowMs + Math.min(waitMs(pausedUntil), PAUSE_MAX_MS),
+    breaker: breakerOf({ failures, waitMs: waitMs(probeAt) }, nowMs),
+  };
+};

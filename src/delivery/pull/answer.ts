@@ -1,0 +1,67 @@
+/** What a listener answers: the one attempt and the end of a held delivery. It says nothing of how the webhook fares. */
+import type { Sql } from '#db/pool.ts';
+import type { Log } from '#core/log.ts';
+import type { OutcomeLabel } from '#core/outcome.ts';
+import { textOf } from '../attempt/http/answer.ts';
+import { findAnswer, writeAnswer, type AnsweredRow, type AnswerRow, type HeldWebhook } from './pull-sql.ts';
+
+/**
+ * `code` null: nothing answered. Then `outcome` says why, or is null where the delivery was only looked at, which counts as
+ * arrived.
+ */
+export type Told = {
+  code: number | null;
+  outcome: OutcomeLabel | null;
+  durationMs: number;
+  headers: string | null;
+  body: string | null;
+};
+
+export type Answered =
+  | { kind: 'answered'; attempt: AnsweredRow }
+  /** Another answer came before, or none did and it has ended all the same. */
+  | { kind: 'answered_otherwise' | 'ended' }
+  | { kind: 'unknown' };
+
+const outcomeOf = ({ code, outcome }: Told): OutcomeLabel => {
+  if (code === null) return outcome ?? 'delivered';
+  if (code >= 200 && code < 300) return 'delivered';
+  return code === 410 ? 'gone' : 'refused';
+};
+
+const rowOf = (told: Told, keptBytes: number, now: Date): AnswerRow => {
+  const outcome = outcomeOf(told);
+  return {
+    state: outcome === 'delivered' ? 'successful' : 'failed',
+    startedAt: new Date(now.getTime() - told.durationMs),
+    durationMs: told.durationMs,
+    outcome,
+    responseCode: told.code,
+    responseHeaders: told.headers === null ? null : textOf(told.headers, keptBytes),
+    responseBody: told.body === null ? null : textOf(told.body, keptBytes),
+  };
+};
+
+const isSame = (row: AnswerRow, stored: AnsweredRow): boolean =>
+  (['durationMs', 'outcome', 'responseCode', 'responseHeaders', 'responseBody'] as const).every(
+    (name) => row[name] === stored[name],
+  );
+
+/** The same once more changes nothing, and is answered as it was the first time. */
+export const answer = async (
+  { sql, log, answerKeptBytes }: { sql: Sql; log: Log; answerKeptBytes: number },
+  delivery: HeldWebhook & { id: number },
+  told: Told,
+  now: Date,
+): Promise<Answered> => {
+  const row = rowOf(told, answerKeptBytes, now);
+  const isNew = await writeAnswer(sql, delivery, row, now);
+  const stored = await findAnswer(sql, delivery);
+  if (stored === undefined) return { kind: 'unknown' };
+  if (stored === 'ended') return { kind: 'ended' };
+  if (!isSame(row, stored)) return { kind: 'answered_otherwise' };
+  const { id, webhookId } = delivery;
+  if (isNew)
+    log.info({ delivery: id, webhook: webhookId, outcome: row.outcome, exchangeMs: row.durationMs }, 'listened');
+  return { kind: 'answered', attempt: stored };
+};

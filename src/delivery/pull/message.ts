@@ -1,0 +1,82 @@
+/** What a listener is given of a delivery: the request that an endpoint would have got. */
+import type { Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import { sentAction } from '#catalog/sample.ts';
+import { loadTargets } from '../queue/queue-sql.ts';
+import { activeTarget, type ActiveTarget } from '../queue/target.ts';
+import { Bodies } from '../attempt/bodies.ts';
+import { compose, type MessageSettings } from '../attempt/compose.ts';
+import { loadEvents } from '../attempt/event-sql.ts';
+import type { HeldWebhook, Waiting } from './pull-sql.ts';
+
+export type MessagesDeps = {
+  sql: Sql;
+  sealer: Sealer;
+  /** By which it is decided what is encrypted: the stream goes where this leads, as a delivery goes where a url does. */
+  baseUrl: string;
+  settings: MessageSettings & { bodyCacheBytes: number; relationPrefix: string };
+};
+
+/** `body` is base64, encrypted or not: the very bytes that are signed. */
+export type HeldMessage = {
+  delivery_id: number;
+  event_id: number;
+  attempt: 1;
+  method: 'POST';
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  /** Where the answer is sent. */
+  answer: string;
+};
+
+const recordOf = (headers: readonly string[]): Record<string, string> => {
+  const record: Record<string, string> = {};
+  for (let at = 0; at < headers.length; at += 2) record[headers[at] ?? ''] = headers[at + 1] ?? '';
+  return record;
+};
+
+export class Messages {
+  readonly #deps: MessagesDeps;
+  readonly #bodies: Bodies;
+
+  constructor(deps: MessagesDeps) {
+    this.#deps = deps;
+    this.#bodies = new Bodies({ sql: deps.sql, ...deps.settings });
+  }
+
+  /** The settings as they are; undefined where the webhook is gone. Throws where its key does not open. */
+  async target({ shard, webhookId }: HeldWebhook): Promise<ActiveTarget | undefined> {
+    const { sql, sealer, baseUrl } = this.#deps;
+    const [row] = await loadTargets(sql, shard, [webhookId]);
+    return row === undefined ? undefined : activeTarget(row, new URL(baseUrl), sealer);
+  }
+
+  /** Undefined where what it carried was erased or dropped; `why` where it cannot be made. */
+  async make(
+    { shard, webhookId }: HeldWebhook,
+    { id, eventId }: Waiting,
+    target: ActiveTarget,
+    now: Date,
+  ): Promise<HeldMessage | { why: unknown } | undefined> {
+    // Read anew each time, and kept nowhere: what is erased is not sent from memory.
+    const [event] = await loadEvents(this.#deps.sql, shard, [eventId]);
+    if (event === undefined) return undefined;
+    const sent = { ...event, action: sentAction(event.action) };
+    const { settings, baseUrl } = this.#deps;
+    try {
+      const occasion = { webhookId, target, attempt: 1, now };
+      const made = compose(occasion, { event: sent, rendered: null }, { bodies: this.#bodies, settings });
+      return {
+        delivery_id: id,
+        event_id: eventId,
+        attempt: 1,
+        method: 'POST',
+        headers: recordOf(made.headers),
+        body: Buffer.from(made.body).toString('base64'),
+        answer: `${baseUrl}/webhooks/${webhookId}/statuses/${id}/answer`,
+      };
+    } catch (why) {
+      return { why };
+    }
+  }
+}

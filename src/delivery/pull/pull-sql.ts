@@ -1,0 +1,158 @@
+/** The statements about deliveries that wait for a listener: they are due at infinity, where no lane looks. */
+import type { Queryable } from '#db/pool.ts';
+import type { EventRow } from '../attempt/event-sql.ts';
+
+export type HeldWebhook = { shard: number; webhookId: number };
+
+/** `isSent`: it was, on this stream, and has no answer yet. */
+export type Waiting = { id: number; eventId: number; isSent: boolean };
+
+/**
+ * Of what was sent on a stream what is still unanswered, and so much of what was not sent that there are `limit` in all. By what
+ * was sent and never by an id cursor: ids commit out of order. What is of an older epoch died with a switch-off.
+ */
+export const listWaiting = async (
+  sql: Queryable,
+  { shard, webhookId }: HeldWebhook,
+  sent: readonly number[],
+  limit: number,
+): Promise<Waiting[]> => sql<Waiting[]>`
+  with webhook_now as materialized (
+    select epoch from webhook where shard = ${shard} and id = ${webhookId}
+  ), unanswered as materialized (
+    select d.id, d.event_id from delivery d join webhook_now w on w.epoch = d.epoch
+    where d.shard = ${shard} and d.id = any (${sent}::bigint[])
+  )
+  select id, event_id as "eventId", true as "isSent" from unanswered
+  union all (
+    select d.id, d.event_id, false from delivery d join webhook_now w on w.epoch = d.epoch
+    where d.shard = ${shard} and d.webhook_id = ${webhookId} and d.due_at = 'infinity' and d.id <> all (${sent}::bigint[])
+    order by d.due_at, d.id
+    limit greatest(0, ${limit} - (select count(*) from unanswered))
+  )`;
+
+/** What became of a delivery at the listener's. */
+export type AnswerRow = {
+  state: 'successful' | 'failed';
+  startedAt: Date;
+  durationMs: number;
+  outcome: string;
+  responseCode: number | null;
+  responseHeaders: string | null;
+  responseBody: string | null;
+};
+
+/**
+ * The end of a held delivery and its one attempt, in one statement; false where it is not waiting (any more). What is written follows
+ * from the row that it deletes, so that of two answers at once one is written.
+ */
+export const writeAnswer = async (
+  sql: Queryable,
+  { shard, webhookId, id }: HeldWebhook & { id: number },
+  answer: AnswerRow,
+  now: Date,
+): Promise<boolean> => {
+  const rows = await sql`
+    with ended as (
+      delete from delivery
+      where shard = ${shard} and id = ${id} and webhook_id = ${webhookId} and due_at = 'infinity'
+      returning *
+    ), attempted as (
+      insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
+        response_code, response_headers, response_body)
+      select shard, id, 1, store_id, webhook_id, event_id, ${answer.startedAt}, ${answer.durationMs}, ${answer.outcome},
+        ${answer.responseCode}, ${answer.responseHeaders}, ${answer.responseBody}
+      from ended
+    ), done as (
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      select shard, id, store_id, webhook_id, event_id, ${answer.state}, 1, ${now} from ended
+    )
+    select from ended`;
+  return rows.length > 0;
+};
+
+/** An attempt with the event that it was about; null where that is gone. */
+export type AnsweredRow = {
+  deliveryId: number;
+  n: number;
+  eventId: number;
+  type: EventRow['type'] | null;
+  resourceId: string | null;
+  action: string | null;
+  dateStarted: Date;
+  durationMs: number;
+  outcome: string;
+  responseCode: number | null;
+  responseHeaders: string | null;
+  responseBody: string | null;
+};
+
+/** What was answered; `ended` where it ended without an answer, undefined where there is no such delivery. */
+export const findAnswer = async (
+  sql: Queryable,
+  { shard, webhookId, id }: HeldWebhook & { id: number },
+): Promise<AnsweredRow | 'ended' | undefined> => {
+  const [row] = await sql<(AnsweredRow | { n: null })[]>`
+    select d.id as "deliveryId", a.n, d.event_id as "eventId", a.date_started as "dateStarted", a.duration_ms as "durationMs",
+      a.outcome, a.response_code as "responseCode", a.response_headers as "responseHeaders",
+      a.response_body as "responseBody", e.resource_type as type, e.resource_id as "resourceId", e.action
+    from delivery_done d
+    left join attempt a on a.shard = d.shard and a.delivery_id = d.id and a.n = 1
+    left join event e on e.shard = d.shard and e.id = d.event_id
+    where d.shard = ${shard} and d.id = ${id} and d.webhook_id = ${webhookId}`;
+  if (row === undefined) return undefined;
+  return row.n === null ? 'ended' : row;
+};
+
+/** Larger than any epoch: of a webhook that was deleted everything is dead. */
+const EPOCH_MAX = 2 ** 31 - 1;
+
+/**
+ * Ends what died with a switch-off or with its webhook, and what is older than `oldest`, of the `limit` deliveries after `after`
+ * that were held first: a webhook may have a million that live, and looking through all of them took 0.4 s each time. What is dead
+ * is older than what lives, so it stands there, but for what connections have numbered out of order, which is found once those
+ * before it have ended. Answers how many there were, and the last that was looked at: rows that ended stay in the index for as long
+ * as an old transaction is open, and from the beginning each look took longer.
+ */
+export const endUnfetched = async (
+  sql: Queryable,
+  { shard, webhookId }: HeldWebhook,
+  { after, limit, oldest }: { after: number; limit: number; oldest: number },
+  now: Date,
+): Promise<{ ended: number; last: number | null }> => {
+  const [row] = await sql<{ ended: number; last: number | null }[]>`
+    with held_first as materialized (
+      select id, epoch from delivery
+      where shard = ${shard} and webhook_id = ${webhookId} and due_at = 'infinity' and id > ${after}
+      order by due_at, id
+      limit ${limit}
+    ), dead as materialized (
+      select d.ctid as place from delivery d
+      where d.shard = ${shard} and d.id = any (array(select id from held_first where id < ${oldest} or epoch < coalesce(
+        (select w.epoch from webhook w where w.shard = ${shard} and w.id = ${webhookId}), ${EPOCH_MAX})))
+      for update skip locked
+    ), ended as (
+      delete from delivery d using dead where d.ctid = dead.place
+      returning d.*
+    ), done as (
+      insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+      select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from ended
+    )
+    select (select count(*)::int from ended) as ended, (select max(id) from held_first) as last`;
+  return row ?? { ended: 0, last: null };
+};
+
+/** Ends one that can never be fetched, because what it carried was erased or dropped. */
+export const endEmpty = async (
+  sql: Queryable,
+  { shard, id }: { shard: number; id: number },
+  now: Date,
+): Promise<void> => {
+  await sql`
+    with ended as (
+      delete from delivery where shard = ${shard} and id = ${id} and due_at = 'infinity'
+      returning *
+    )
+    insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
+    select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from ended`;
+};

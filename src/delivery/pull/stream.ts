@@ -1,0 +1,189 @@
+/**
+ * One listener's stream: what waits for its webhook, one event a delivery, until somebody ends it.
+ *
+ * ```
+ *   open ──► looking ──(something waits, and the listener reads)──► sending ──► looking
+ *              │ every `pollMs`, or woken                             └ the listener does not read: waits, holding one message
+ *              └──(stopping · replaced · deleted · unauthorized · unusable)──► goodbye ──► closed
+ * ```
+ *
+ * What was sent and not answered is not sent again by this stream, and by the next one it is: an answer is what ends a delivery.
+ */
+import { Readable } from 'node:stream';
+import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
+import { COMMENT, eventText, opening } from './framing.ts';
+import type { HeldMessage, Messages } from './message.ts';
+import { endEmpty, listWaiting, writeAnswer, type HeldWebhook, type Waiting } from './pull-sql.ts';
+
+export type StreamSettings = {
+  pollMs: number;
+  commentMs: number;
+  recheckMs: number;
+  retryMs: number;
+  goodbyeMs: number;
+  unansweredMax: number;
+  bufferBytes: number;
+};
+
+/** Why a stream ends, as its listener is told. */
+export type Goodbye =
+  /** The process stops: come again. */
+  | 'stopping'
+  /** A newer stream has taken its place. */
+  | 'replaced'
+  | 'deleted'
+  /** The token has run out or was revoked. */
+  | 'unauthorized'
+  /** The key of the webhook does not open. */
+  | 'unusable';
+
+/** Asked at once and then every `recheckMs`: why the stream has to end; undefined where it may go on. Throws where nobody can tell. */
+export type MayGoOn = (now: Date) => Promise<Goodbye | undefined>;
+
+type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settings: StreamSettings };
+
+export class HeldStream {
+  readonly readable: Readable;
+  readonly closed: Promise<void>;
+  /** Settles with the check that is under way, or was the last. */
+  checked: Promise<void>;
+  readonly #deps: StreamDeps;
+  readonly #webhook: HeldWebhook;
+  readonly #mayGoOn: MayGoOn;
+  readonly #timers: NodeJS.Timeout[];
+  #sent: number[] = [];
+  #isEnding = false;
+  #isChecking = true;
+  /** End the wait that is under way: for the next look, for the listener to read. */
+  #resume: () => void = () => {};
+  #wasRead: () => void = () => {};
+  #isWoken = false;
+
+  /** `before`: of the stream in whose place this one comes, whose beginning must not be written after ours. */
+  constructor(deps: StreamDeps, webhook: HeldWebhook, mayGoOn: MayGoOn, before: Promise<void>) {
+    this.#deps = deps;
+    this.#webhook = webhook;
+    this.#mayGoOn = mayGoOn;
+    const { bufferBytes, commentMs, recheckMs, retryMs } = deps.settings;
+    this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#wasRead() });
+    this.closed = new Promise((resolve) => this.readable.once('close', resolve));
+    // Whoever hangs up in the middle is no fault of ours.
+    this.readable.on('error', () => {});
+    this.#timers = [
+      setInterval(() => this.readable.readableLength === 0 && this.readable.push(COMMENT), commentMs),
+      setInterval(() => this.check(), recheckMs),
+    ];
+    this.readable.push(opening(retryMs));
+    void this.closed.then(() => this.#close());
+    this.checked = before.then(() => this.#check());
+    void this.#run();
+  }
+
+  /** Something may wait, or an answer has made room. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#resume();
+  }
+
+  /** Something has changed that it may have to end for. */
+  check(): void {
+    if (!this.#isChecking) this.checked = this.#check();
+  }
+
+  /** Tells the listener why, and hangs up; one that does not read is not waited for longer than `goodbyeMs`. */
+  end(reason: Goodbye): void {
+    if (this.#isEnding) return;
+    this.#close();
+    this.readable.push(eventText('goodbye', { reason }));
+    this.readable.push(null);
+    const late = setTimeout(() => this.readable.destroy(), this.#deps.settings.goodbyeMs);
+    void this.closed.then(() => clearTimeout(late));
+  }
+
+  #close(): void {
+    this.#isEnding = true;
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#resume();
+    this.#wasRead();
+  }
+
+  async #check(): Promise<void> {
+    if (this.#isEnding) return;
+    this.#isChecking = true;
+    try {
+      const reason = await this.#mayGoOn(this.#deps.clock.now());
+      if (reason !== undefined) this.end(reason);
+    } catch (error) {
+      // Nobody can tell at the moment: the next check may.
+      this.#deps.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'a listener was not checked');
+    }
+    this.#isChecking = false;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isEnding) {
+      this.#isWoken = false;
+      try {
+        await this.#turn();
+      } catch (error) {
+        const { log } = this.#deps;
+        log.warn({ webhook: this.#webhook.webhookId, reason: String(error) }, 'looking for a listener failed');
+      }
+      if (!this.#isWoken && !this.#isEnding) await this.#pause();
+    }
+  }
+
+  async #turn(): Promise<void> {
+    const { sql, messages, settings } = this.#deps;
+    const waiting = await listWaiting(sql, this.#webhook, this.#sent, settings.unansweredMax);
+    this.#sent = waiting.filter(({ isSent }) => isSent).map(({ id }) => id);
+    // Connections take the numbers of deliveries by the block: events are told in the order in which they happened.
+    const fresh = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
+    if (fresh.length === 0) return;
+    const target = await messages.target(this.#webhook).catch((error: unknown) => this.#unusable(error));
+    for (const delivery of fresh) {
+      if (this.#isEnding || target === undefined) return;
+      const message = await messages.make(this.#webhook, delivery, target, this.#deps.clock.now());
+      await this.#give(delivery, message);
+    }
+  }
+
+  #unusable(error: unknown): undefined {
+    this.#deps.log.error({ err: error, webhook: this.#webhook.webhookId }, 'a held webhook cannot be used');
+    this.end('unusable');
+  }
+
+  async #give(delivery: Waiting, message: HeldMessage | { why: unknown } | undefined): Promise<void> {
+    const { sql, clock, log } = this.#deps;
+    const { shard } = this.#webhook;
+    if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
+    if ('why' in message) {
+      log.error({ err: message.why, delivery: delivery.id }, 'a delivery failed on our side');
+      const reply = { responseCode: null, responseHeaders: null, responseBody: null };
+      const answer = { state: 'failed', outcome: 'internal', startedAt: clock.now(), durationMs: 0, ...reply } as const;
+      return void (await writeAnswer(sql, { ...this.#webhook, id: delivery.id }, answer, clock.now()));
+    }
+    if (this.#isEnding) return;
+    this.#sent.push(delivery.id);
+    if (!this.readable.push(eventText('delivery', message, delivery.id))) await this.#read();
+  }
+
+  /** Resolves when the listener has read what it was given, or the stream ends. */
+  async #read(): Promise<void> {
+    while (!this.#isEnding && this.readable.readableLength >= this.#deps.settings.bufferBytes) {
+      await new Promise<void>((resolve) => (this.#wasRead = resolve));
+    }
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, this.#deps.settings.pollMs);
+      this.#resume = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

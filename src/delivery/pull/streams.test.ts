@@ -1,0 +1,233 @@
+/** Streams over a publisher without the API: what a listener is given, how much of it, and what is left for nobody. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { compactDecrypt } from 'jose';
+import { createHash } from 'node:crypto';
+import { createLog } from '#core/log.ts';
+import { shardOf } from '#core/ids.ts';
+import { KEY, startEngine } from '../../../test/setup/engine.ts';
+import { until } from '../../../test/setup/until.ts';
+import type { Goodbye } from './stream.ts';
+import { HeldStreams } from './streams.ts';
+
+const engine = await startEngine();
+const { sql, storeId } = engine;
+const shard = shardOf(storeId);
+
+const settings = {
+  pollMs: 20,
+  commentMs: 60_000,
+  recheckMs: 20,
+  retryMs: 1_000,
+  goodbyeMs: 100,
+  unansweredMax: 100,
+  bufferBytes: 64 * 1024,
+  streamsMax: 10,
+  streamsPerStoreMax: 10,
+  answerKeptBytes: 16 * 1024,
+  bodyCacheBytes: 1_000_000,
+  headerPrefix: 'Service',
+  relationPrefix: 'svc',
+  userAgent: 'Halcyon/test',
+};
+
+const streamsOf = (
+  t: { after: (end: () => Promise<void>) => void },
+  changes: object = {},
+  baseUrl = 'http://localhost',
+) => {
+  const log = createLog('silent');
+  const all = { ...settings, ...changes };
+  const streams = new HeldStreams({ sql, sealer: engine.sealer, clock: engine.clock, log, baseUrl, settings: all });
+  t.after(() => streams.stop());
+  return streams;
+};
+
+const addHeld = async (): Promise<number> => {
+  const id = await engine.addWebhook('http://127.0.0.1:9/');
+  await sql`update webhook set url = null, is_held = true, listened_at = now() where id = ${id}`;
+  return id;
+};
+
+/** Reads as much as it is told to; `wait` resolves when so many deliveries came. */
+const openAt = (
+  streams: HeldStreams,
+  webhookId: number,
+  mayGoOn: () => Promise<Goodbye | undefined> = async () => undefined,
+) => {
+  const opened = streams.open({ shard, webhookId, storeId }, mayGoOn);
+  if (opened.kind !== 'open') throw new Error(`it is ${opened.kind}`);
+  const { readable } = opened;
+  let text = '';
+  const read = () => readable.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  const given = () =>
+    [...text.matchAll(/^event: delivery\ndata: (.*)$/gm)].map(
+      ([, data = '']) => JSON.parse(data) as { delivery_id: number; headers: Record<string, string>; body: string },
+    );
+  return {
+    readable,
+    read,
+    given,
+    text: () => text,
+    wait: (count: number) =>
+      until(
+        async () => given(),
+        (all) => all.length >= count,
+      ),
+  };
+};
+const pending = async (webhookId: number) =>
+  (await sql`select from delivery where webhook_id = ${webhookId} and due_at = 'infinity'`).length;
+const fine = { code: 200, outcome: null, durationMs: 1, headers: null, body: null };
+
+test('so many are unanswered and no more; each answer makes room for another', async (t) => {
+  const id = await addHeld();
+  await engine.publish([1, 2, 3, 4, 5]);
+  const streams = streamsOf(t, { unansweredMax: 2, pollMs: 3_600_000 });
+  const one = openAt(streams, id);
+  one.read();
+  const [first] = await one.wait(2);
+  await streams.answer({ shard, webhookId: id }, first?.delivery_id ?? 0, fine);
+  await one.wait(3);
+  streams.wake([id]);
+  await streams.answer({ shard, webhookId: id }, one.given()[1]?.delivery_id ?? 0, fine);
+  assert.equal((await one.wait(4)).length, 4);
+  assert.equal(new Set(one.given().map(({ delivery_id }) => delivery_id)).size, 4);
+});
+
+test('what another process published is found without being told of', async (t) => {
+  const id = await addHeld();
+  const one = openAt(streamsOf(t), id);
+  one.read();
+  await until(
+    async () => one.text(),
+    (text) => text.startsWith('retry: 1000'),
+  );
+  await engine.publish([11]);
+  await one.wait(1);
+});
+
+test('a listener that does not read is given what the buffer holds and one message more', async (t) => {
+  const id = await addHeld();
+  await engine.publish(Array.from({ length: 40 }, (_, n) => 100 + n));
+  const bufferBytes = 4_096;
+  const one = openAt(streamsOf(t, { bufferBytes }), id);
+  const held = await until(
+    async () => one.readable.readableLength,
+    (length) => length >= bufferBytes,
+  );
+  // Asked again and again it has looked many times since.
+  let looks = 0;
+  await until(
+    async () => (looks += 1),
+    (count) => count > 20,
+  );
+  assert.equal(one.readable.readableLength, held);
+  assert.ok(held < 2 * bufferBytes);
+  one.read();
+  assert.equal((await one.wait(40)).length, 40);
+});
+
+test('it is encrypted where the API is reached over plain http, as it would be on the way to a url', async (t) => {
+  const id = await addHeld();
+  await engine.publish([201]);
+  const [far, near] = [openAt(streamsOf(t, {}, 'http://api.example.com'), id), openAt(streamsOf(t), id)];
+  far.read();
+  near.read();
+  const [sealed] = await far.wait(1);
+  const [open] = await near.wait(1);
+  assert.equal(sealed?.headers['content-type'], 'application/jose');
+  const { plaintext } = await compactDecrypt(
+    Buffer.from(sealed?.body ?? '', 'base64').toString(),
+    createHash('sha256').update(KEY).digest(),
+  );
+  assert.equal(Buffer.from(plaintext).toString('base64'), open?.body);
+});
+
+test('what was switched off meanwhile and what was erased is not sent, and ends', async (t) => {
+  const id = await addHeld();
+  await engine.publish([301]);
+  await sql`update webhook set epoch = epoch + 1 where id = ${id}`;
+  const [erased] = await engine.publish([302]);
+  await sql`update event set body = '' where id = ${erased?.id ?? 0}`;
+  await engine.publish([303]);
+  const one = openAt(streamsOf(t), id);
+  one.read();
+  const [only, ...more] = await one.wait(1);
+  assert.match(Buffer.from(only?.body ?? '', 'base64').toString(), /"id":303/);
+  assert.equal(more.length, 0);
+  await until(
+    () => pending(id),
+    (count) => count === 2,
+  );
+  const worker = await engine.startWorker();
+  worker.rediscover();
+  await until(
+    () => pending(id),
+    (count) => count === 1,
+  );
+  await worker.stop();
+});
+
+test('a stream ends when it may not go on, though its listener does not read', async (t) => {
+  const id = await addHeld();
+  let reason: Goodbye | undefined;
+  const one = openAt(streamsOf(t), id, async () => reason);
+  reason = 'unauthorized';
+  await until(
+    async () => one.readable.closed,
+    (isClosed) => isClosed,
+  );
+});
+
+test('a process and a store have so many streams; the newest of a webhook takes the place of its own', async (t) => {
+  const [a, b] = [await addHeld(), await addHeld()];
+  const store = streamsOf(t, { streamsPerStoreMax: 1 });
+  const mayGoOn = async () => undefined;
+  const first = openAt(store, a);
+  first.read();
+  assert.equal(store.open({ shard, webhookId: b, storeId }, mayGoOn).kind, 'too_many');
+  assert.equal(store.open({ shard, webhookId: a, storeId }, mayGoOn).kind, 'open');
+  await until(
+    async () => first.text(),
+    (text) => text.includes('"reason":"replaced"'),
+  );
+  const process = streamsOf(t, { streamsMax: 1 });
+  openAt(process, a);
+  assert.equal(process.open({ shard, webhookId: b, storeId }, mayGoOn).kind, 'full');
+  await process.stop();
+  assert.equal(process.open({ shard, webhookId: a, storeId }, mayGoOn).kind, 'stopping');
+});
+
+test('of two that come at once to a webhook the newer one begins when the older one has, so that it stays', async (t) => {
+  const id = await addHeld();
+  const streams = streamsOf(t);
+  const asked: string[] = [];
+  const { promise: answered, resolve } = Promise.withResolvers<undefined>();
+  const older = openAt(streams, id, () => {
+    asked.push('older');
+    return answered;
+  });
+  await until(
+    async () => asked.length,
+    (count) => count === 1,
+  );
+  // Who hangs up in the middle is waited for as well.
+  const closed = once(older.readable, 'close');
+  older.readable.destroy();
+  await closed;
+  const newer = openAt(streams, id, async () => void asked.push('newer'));
+  newer.read();
+  await until(
+    async () => newer.text(),
+    (text) => text.startsWith('retry: '),
+  );
+  asked.push('older has');
+  resolve(undefined);
+  await until(
+    async () => asked.length,
+    (count) => count >= 3,
+  );
+  assert.deepEqual(asked.slice(0, 3), ['older', 'older has', 'newer']);
+});

@@ -1,0 +1,78 @@
+/** The streams that a process has open, one a webhook, and what their listeners answer. */
+import type { Readable } from 'node:stream';
+import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { answer, type Answered, type Told } from './answer.ts';
+import { Messages, type MessagesDeps } from './message.ts';
+import type { HeldWebhook } from './pull-sql.ts';
+import { HeldStream, type MayGoOn, type StreamSettings } from './stream.ts';
+
+type Settings = MessagesDeps['settings'] &
+  StreamSettings & { streamsMax: number; streamsPerStoreMax: number; answerKeptBytes: number };
+
+export type StreamsDeps = Omit<MessagesDeps, 'settings'> & { clock: Clock; log: Log; sql: Sql; settings: Settings };
+
+export type Opened =
+  | { kind: 'open'; readable: Readable }
+  /** The process has as many as it may have, or the store has. */
+  | { kind: 'full' | 'too_many' | 'stopping' };
+
+export class HeldStreams implements Running {
+  readonly #deps: StreamsDeps;
+  readonly #messages: Messages;
+  readonly #streams = new Map<number, { stream: HeldStream; storeId: number }>();
+  #isStopping = false;
+
+  constructor(deps: StreamsDeps) {
+    this.#deps = deps;
+    this.#messages = new Messages(deps);
+  }
+
+  /** Begins a stream, and ends the one that the webhook has. */
+  open(webhook: HeldWebhook & { storeId: number }, mayGoOn: MayGoOn): Opened {
+    const { webhookId, storeId } = webhook;
+    const { streamsMax, streamsPerStoreMax } = this.#deps.settings;
+    if (this.#isStopping) return { kind: 'stopping' };
+    const older = this.#streams.get(webhookId);
+    const others = [...this.#streams.values()].filter((one) => one !== older);
+    if (others.length >= streamsMax) return { kind: 'full' };
+    if (others.filter((one) => one.storeId === storeId).length >= streamsPerStoreMax) return { kind: 'too_many' };
+    older?.stream.end('replaced');
+    const deps = { ...this.#deps, messages: this.#messages };
+    const stream = new HeldStream(deps, webhook, mayGoOn, older?.stream.checked ?? Promise.resolve());
+    const entry = { stream, storeId };
+    this.#streams.set(webhookId, entry);
+    const isOver = stream.closed.then(() => stream.checked);
+    void isOver.then(() => {
+      if (this.#streams.get(webhookId) === entry) this.#streams.delete(webhookId);
+    });
+    return { kind: 'open', readable: stream.readable };
+  }
+
+  /** Something was held for these webhooks, and is committed. */
+  wake(webhookIds: Iterable<number>): void {
+    for (const id of webhookIds) this.#streams.get(id)?.stream.wake();
+  }
+
+  /** The webhook was changed or deleted. */
+  changed(webhookId: number): void {
+    this.#streams.get(webhookId)?.stream.check();
+  }
+
+  async answer(webhook: HeldWebhook, deliveryId: number, told: Told): Promise<Answered> {
+    const { sql, clock, log, settings } = this.#deps;
+    const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, told, clock.now());
+    // There is room for another.
+    this.wake([webhook.webhookId]);
+    return answered;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    const open = [...this.#streams.values()].map(({ stream }) => stream);
+    for (const stream of open) stream.end('stopping');
+    await Promise.all(open.map(({ closed }) => closed));
+  }
+}

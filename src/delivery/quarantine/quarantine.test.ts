@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLog } from '#core/log.ts';
+import { testClock } from '../../../test/setup/clock.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import type { Pending } from '../queue/loaded-deliveries.ts';
+import { Lane } from '../queue/lane.ts';
+import { Deaths } from '../leases/crash-count.ts';
+import { releaseShards, takeShards } from '../leases/leases-sql.ts';
+import { Suspects } from './quarantine.ts';
+
+const SELF = 1;
+const DEAD = 9;
+const now = new Date();
+
+const { sql } = await testDatabase();
+await sql`insert into worker (id, beat, date_started) values (${DEAD}, 5, now())`;
+
+let nextShard = 0;
+
+/** A shard of its own for each test, with these deliveries noted. */
+const shardWith = async (notes: Readonly<Record<number, number>>, owner = DEAD): Promise<number> => {
+  const shard = (nextShard += 1);
+  await sql`update shard_lease set owner = ${owner}, fence = 1 where shard = ${shard}`;
+  for (const [id, deaths] of Object.entries(notes)) {
+    await sql`
+      insert into delivery_suspect (shard, delivery_id, fence, deaths)
+      values (${shard}, ${Number(id)}, 1, ${deaths})`;
+  }
+  return shard;
+};
+
+const notesOf = async (shard: number): Promise<Record<string, number>> => {
+  const rows = await sql<{ id: number; deaths: number }[]>`
+    select delivery_id as id, deaths from delivery_suspect where shard = ${shard} order by delivery_id`;
+  return Object.fromEntries(rows.map(({ id, deaths }) => [id, deaths]));
+};
+
+const take = async (shard: number) => {
+  const taken = await takeShards(sql, SELF, [shard], [{ id: DEAD, beat: 5 }]);
+  return taken.map(({ deaths }) => deaths);
+};
+
+const pending = (id: number): Pending => {
+  return { id, storeId: 1, webhookId: 2, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
+};
+
+const suspectsOf = async (shard: number, fence = 1, deaths = 0) => {
+  const lost: number[] = [];
+  const lane = new Lane(shard, 2, { laneQueue: 100, slotsPerLane: 100, slotsPerSlowLane: 1 });
+  const suspects = new Suspects({
+    sql,
+    log: createLog('silent'),
+    workerId: SELF,
+    fenceOf: () => fence,
+    deathsOf: () => deaths,
+    onLost: (one) => lost.push(one),
+    onReady: () => {},
+    onReturned: () => {},
+  });
+  suspects.gained([shard]);
+  await until(async () => suspects.isReady(shard), Boolean);
+  /** Takes what is queued, and answers which of it may be sent. */
+  const sendAll = (): number[] => {
+    const sent: number[] = [];
+    for (let one = lane.take(); one !== undefined; one = lane.take()) {
+      if (suspects.admit(lane, one) === true) sent.push(one.id);
+      if (sent.length > 100) throw new Error('it goes on for ever');
+    }
+    return sent;
+  };
+  return { suspects, lane, lost, sendAll };
+};
+
+test('a take-over from a dead owner counts one death more, of the shard and of all that is noted', async () => {
+  const shard = await shardWith({ 11: 0, 12: 3 });
+  assert.deepEqual(await take(shard), [1]);
+  assert.deepEqual(await notesOf(shard), { 11: 1, 12: 4 });
+});
+
+test('what was not in flight under the dead owner, because it waited its turn, is not counted', async () => {
+  const shard = await shardWith({ 11: 2, 12: 2 });
+  await sql`update shard_lease set fence = 2 where shard = ${shard}`;
+  await sql`update delivery_suspect set fence = 2 where shard = ${shard} and delivery_id = 12`;
+  assert.deepEqual(await take(shard), [1]);
+  assert.deepEqual(await notesOf(shard), { 11: 2, 12: 3 });
+});
+
+test('a suspect is noted each time it is sent by another owner, however long nobody died', async () => {
+  const shard = await shardWith({ 11: 2 }, SELF);
+  await sql`update shard_lease set fence = 7 where shard = ${shard}`;
+  const { suspects } = await suspectsOf(shard, 7, 0);
+  assert.equal(suspects.mustNote(shard, 11), true);
+  assert.equal(await suspects.note(shard, 11), true);
+  const [note] = await sql<
+    { fence: number }[]
+  >`select fence from delivery_suspect where delivery_id = 11 and shard = ${shard}`;
+  assert.equal(note?.fence, 7);
+});
+
+test('a shard that was handed back has nothing to forgive, and who takes it then counts nothing', async () => {
+  const shard = await shardWith({ 11: 2 }, SELF);
+  await sql`update shard_lease set deaths = 4 where shard = ${shard}`;
+  await releaseShards(sql, SELF, [shard]);
+  assert.deepEqual(await take(shard), [0]);
+  assert.deepEqual(await notesOf(shard), { 11: 2 });
+});
+
+test('a shard is forgiven when its owner has lived with it for an hour', async () => {
+  const shard = await shardWith({}, SELF);
+  await sql`update shard_lease set deaths = 3 where shard = ${shard}`;
+  const system = testClock();
+  let elapsedMs = 0;
+  const deaths = new Deaths(SELF, { ...system, monotonicMs: () => elapsedMs });
+  deaths.gained([{ shard, deaths: 3 }]);
+  const after = async (ms: number) => {
+    elapsedMs = ms;
+    await deaths.forgive((question) => question(sql));
+    const [row] = await sql<{ deaths: number }[]>`select deaths from shard_lease where shard = ${shard}`;
+    return [deaths.of(shard), row?.deaths];
+  };
+  assert.deepEqual(await after(3_599_000), [3, 3]);
+  assert.deepEqual(await after(3_601_000), [0, 0]);
+});
+
+test('what was in flight once is sent sixteen at once, and the next when one of them is over', async () => {
+  const ids = Array.from({ length: 20 }, (_, index) => 101 + index);
+  const shard = await shardWith(Object.fromEntries(ids.map((id) => [id, 1])), SELF);
+  const { suspects, lane, sendAll } = await suspectsOf(shard);
+  for (const id of [...ids, 999]) lane.holding.offer(pending(id));
+  assert.deepEqual(sendAll(), [...ids.slice(0, 16), 999], 'whoever is not suspected goes past');
+  assert.equal(suspects.waiting, 4);
+  suspects.left(101);
+  assert.deepEqual(sendAll(), [117]);
+  assert.equal(suspects.waiting, 3);
+});
+
+test('what was in flight five times is never sent again', async () => {
+  const shard = await shardWith({ 11: 5, 12: 4 }, SELF);
+  const { suspects, lane } = await suspectsOf(shard);
+  assert.equal(suspects.admit(lane, pending(11)), undefined);
+  assert.equal(suspects.admit(lane, pending(12)), true);
+});
+
+test('in a shard whose owners die what is sent is noted before, and under its fence alone', async () => {
+  const shard = await shardWith({}, SELF);
+  const owner = await suspectsOf(shard, 1, 2);
+  assert.equal(owner.suspects.mustNote(shard, 21), true);
+  assert.equal(await owner.suspects.note(shard, 21), true);
+  const loser = await suspectsOf(shard, 0, 2);
+  assert.equal(await loser.suspects.note(shard, 22), false);
+  assert.deepEqual(loser.lost, [shard]);
+  assert.deepEqual(await notesOf(shard), { 21: 0 });
+});
+
+test('after one death nothing is noted: it may have been anybody', async () => {
+  const shard = await shardWith({}, SELF);
+  const { suspects } = await suspectsOf(shard, 1, 1);
+  assert.equal(suspects.mustNote(shard, 21), false);
+});

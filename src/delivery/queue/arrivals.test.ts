@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPool } from '#db/pool.ts';
+import { createLog } from '#core/log.ts';
+import { dayOf, idOf } from '#core/ids.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import type { Heard } from '../announce.ts';
+import { Bodies } from '../attempt/bodies.ts';
+import { Signal } from '../signal.ts';
+import { Arrivals } from './arrivals.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
+import { loadArrivals } from './queue-sql.ts';
+
+const WEBHOOK = 1_000;
+const now = new Date();
+const { sql, address } = await testDatabase();
+
+let n = dayOf(now) * 2 ** 30;
+const nextId = (shard: number): number => idOf((n += 1), shard);
+
+/** One event in that shard, with a delivery for each webhook; answers the ids of the deliveries. */
+const commit = async (shard: number, given: { webhooks?: number[]; body?: string; attempts?: number } = {}) => {
+  const { webhooks = [WEBHOOK], body = '{}', attempts = 0 } = given;
+  const eventId = nextId(shard);
+  await sql`
+    insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, time_zone, base_url,
+      date_created, body)
+    values (${shard}, ${eventId}, ${shard}, 'transaction', '1', 'created', 1, 1, 'UTC', 'http://localhost', ${now}, ${body})`;
+  const ids = webhooks.map(() => nextId(shard));
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+    select ${shard}, d.id, ${shard}, d.webhook_id, 0, ${eventId}, ${attempts}, ${now}
+    from unnest(${ids}::bigint[], ${webhooks}::bigint[]) as d (id, webhook_id)`;
+  return { eventId, words: ids.map((deliveryId, index) => ({ shard, webhookId: webhooks[index] ?? 0, deliveryId })) };
+};
+
+/** Where words arrive; `handed` answers the lanes that the next read gave something, or sent to the table. */
+const arrivalsOf = ({
+  pool = sql,
+  owns = () => true,
+}: { pool?: typeof sql; owns?: (shard: number) => boolean } = {}) => {
+  const limits = {
+    laneQueue: 100,
+    slotsPerLane: 1,
+    slotsPerSlowLane: 1,
+    endpointsKept: 10,
+    heldDeliveries: 10_000,
+    heldLanes: 100,
+  };
+  const lanes = new Lanes(limits);
+  const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024, relationPrefix: 'svc' });
+  const read = new Signal();
+  const onArrived = (arrived: Iterable<Lane>) => [...arrived].length > 0 && read.fire();
+  const want = () => {};
+  const log = createLog('silent');
+  const arrivals = new Arrivals({ sql: pool, log, lanes, bodies, owns, want, onArrived: (all) => void onArrived(all) });
+  const hear = async (words: readonly Heard[]): Promise<void> => {
+    const done = read.next();
+    arrivals.heard(words);
+    await done;
+  };
+  return { arrivals, lanes, bodies, hear, read };
+};
+
+test('what was told of is queued in the order in which it was told, with what it carries', async () => {
+  const first = await commit(1);
+  const second = await commit(1);
+  const { lanes, bodies, hear } = arrivalsOf();
+  await hear([...second.words, ...first.words]);
+  const { holding } = lanes.get(1, WEBHOOK);
+  assert.deepEqual([holding.take()?.eventId, holding.take()?.eventId], [second.eventId, first.eventId]);
+  assert.equal(bodies.peek(first.eventId)?.event.body, '{}');
+});
+
+test('what came during a read takes one read, in however many shards', async (t) => {
+  let reads = 0;
+  const onQuery = (statement: string) => void (reads += Number(statement.includes('from delivery d')));
+  const pool = openPool(address, { connections: 2, applicationName: 'test', onQuery });
+  t.after(() => pool.end());
+  const all = await Promise.all(Array.from({ length: 40 }, (_, index) => commit(10 + index)));
+  const { arrivals, lanes } = arrivalsOf({ pool });
+  for (const { words } of all) arrivals.heard(words);
+  const queued = async () => [...lanes.all()].filter(({ holding }) => holding.queued === 1).length;
+  await until(queued, (count) => count === all.length);
+  assert.equal(reads, 2);
+});
+
+test('what a fetch found meanwhile is not taken from a read that began before', async () => {
+  const { words, eventId } = await commit(2);
+  const { lanes, hear } = arrivalsOf();
+  const lane = lanes.get(2, WEBHOOK);
+  const heard = hear(words);
+  const fetch = lane.holding.beginFetch(now.getTime());
+  const [{ deliveryId } = { deliveryId: 0 }] = words;
+  const row = { id: deliveryId, storeId: 2, webhookId: WEBHOOK, epoch: 0, eventId, attempts: 0, faults: 0, dueAt: now };
+  lane.holding.endFetch([row], fetch, now.getTime());
+  lane.take();
+  lane.landed();
+  lane.holding.settle(deliveryId, null);
+  await heard;
+  assert.equal(lane.holding.queued, 0);
+  assert.ok(lane.wantsFetch, 'the table tells what is still there');
+});
+
+test('what was erased while it was read is not kept', async () => {
+  const { words, eventId } = await commit(3);
+  const { lanes, bodies, hear } = arrivalsOf();
+  const heard = hear(words);
+  bodies.forgetAll();
+  await heard;
+  assert.equal(lanes.get(3, WEBHOOK).holding.queued, 1);
+  assert.equal(bodies.peek(eventId), undefined);
+});
+
+test('a text that is long is read when it is sent', async () => {
+  const { words, eventId } = await commit(4, { body: JSON.stringify({ note: 'x'.repeat(40_000) }) });
+  const { lanes, bodies, hear } = arrivalsOf();
+  await hear(words);
+  assert.equal(lanes.get(4, WEBHOOK).holding.queued, 1);
+  assert.equal(bodies.peek(eventId), undefined);
+});
+
+test('what was tried before has its time', async () => {
+  const { words } = await commit(5, { attempts: 1 });
+  const { lanes, hear } = arrivalsOf();
+  await hear(words);
+  const lane = lanes.get(5, WEBHOOK);
+  assert.deepEqual([lane.holding.queued, lane.wantsFetch], [0, true]);
+});
+
+test('where no delivery is named the lane looks into the table', async () => {
+  const { lanes, hear } = arrivalsOf();
+  await hear([{ shard: 6, webhookId: WEBHOOK, deliveryId: undefined }]);
+  assert.ok(lanes.get(6, WEBHOOK).wantsFetch);
+});
+
+test('a lane with a backlog reads nothing that came later', async () => {
+  const { words } = await commit(7);
+  const { lanes, hear } = arrivalsOf();
+  const lane = lanes.get(7, WEBHOOK);
+  lane.holding.lookAgain();
+  await hear(words);
+  assert.equal(lane.holding.queued, 0);
+});
+
+test('of a shard that was lost while it was read nothing is taken', async () => {
+  const { words } = await commit(8);
+  const other = await commit(9);
+  let lost = -1;
+  const { arrivals, lanes, hear } = arrivalsOf({ owns: (shard) => shard !== lost });
+  arrivals.heard(words);
+  lost = 8;
+  lanes.close(8);
+  await hear(other.words);
+  assert.equal(lanes.find(8, WEBHOOK), undefined);
+});
+
+test('what was read for a lane that is gone is looked for by the one in its place', async () => {
+  const { words } = await commit(60);
+  const { lanes, hear } = arrivalsOf();
+  const heard = hear(words);
+  lanes.close(60);
+  await heard;
+  const lane = lanes.get(60, WEBHOOK);
+  assert.deepEqual([lane.holding.queued, lane.wantsFetch], [0, true]);
+});
+
+test('a text that goes to several webhooks comes once', async () => {
+  const { words } = await commit(61, { webhooks: [1, 2, 3] });
+  const ids = words.map(({ deliveryId }) => deliveryId);
+  const rows = await loadArrivals(sql, [61, 61, 61], ids, 100);
+  assert.equal(rows.length, 3);
+  assert.equal(rows.filter(({ body }) => body !== null).length, 1);
+});

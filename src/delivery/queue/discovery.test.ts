@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '#core/clock.ts';
+import { dayOf, idOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import { testDatabase } from '../../../test/setup/database.ts';
+import { until } from '../../../test/setup/until.ts';
+import { Discovery } from './discovery.ts';
+import type { Lane } from './lane.ts';
+import { Lanes } from './lanes.ts';
+import { fetchLanes, loadArrivals } from './queue-sql.ts';
+
+const SHARDS = [7, 8, 9];
+const EACH = 4;
+const WEBHOOKS = SHARDS.length * EACH;
+/** Of five, as far as nobody knows that they answer. */
+const PLACES = 4;
+const now = new Date();
+const { sql } = await testDatabase();
+
+for (const shard of SHARDS) {
+  for (let n = 1; n <= EACH; n += 1) {
+    const id = idOf(dayOf(now) * 2 ** 30 + n, shard);
+    await sql`
+      insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+      values (${shard}, ${id}, ${shard}, ${idOf(n, shard)}, 0, ${id}, 0, ${now})`;
+  }
+}
+
+/** The lane gets settings (any will do), and the one row it has, or finds that it is gone. */
+const supply = (lane: Lane, isSent = false): void => {
+  const { shard, webhookId, holding } = lane;
+  lane.target ??= { isActive: false, epoch: 0 };
+  if (!lane.wantsFetch) return;
+  const id = idOf(dayOf(now) * 2 ** 30, 0) + webhookId;
+  const row = { id, storeId: shard, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
+  holding.endFetch(isSent ? [] : [row], holding.beginFetch(0), now.getTime());
+  if (isSent) holding.wakeAtMs = Number.POSITIVE_INFINITY;
+};
+
+/** Three shards with four webhooks each, and places for four; `found` has the lanes that each of them got. */
+const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, log = createLog('silent')) => {
+  const limits = { laneQueue: 9, slotsPerLane: 1, slotsPerSlowLane: 1, endpointsKept: 99, heldDeliveries: 99 };
+  const lanes = new Lanes({ ...limits, heldLanes: PLACES + 1 });
+  const found = new Map<number, Set<Lane>>();
+  const held = new Set<number>();
+  let most = 0;
+  let givenUp = 0;
+  const discovery = new Discovery({
+    sql,
+    clock: systemClock,
+    log,
+    lanes,
+    owns: (shard) => SHARDS.includes(shard),
+    look: (lane) => {
+      most = Math.max(most, lanes.count);
+      const before = found.get(lane.webhookId);
+      if (before === undefined) found.set(lane.webhookId, new Set([lane]));
+      else before.add(lane);
+      supply(lane, isSent);
+    },
+    renew: () => assert.fail('nothing is active here'),
+    endUnfetched: (_shard, webhookId) => void held.add(webhookId),
+    onGivenUp: () => void (givenUp += 1),
+  });
+  t.after(() => discovery.stop());
+  return { discovery, lanes, found, held, most: () => most, givenUp: () => givenUp };
+};
+
+test('webhooks that found no place get one from those who did nothing with theirs, again and again', async (t) => {
+  const { discovery, found, most } = discoveryOf(t);
+  const turns = async () => {
+    discovery.turn();
+    return found.size < WEBHOOKS ? 0 : Math.min(...[...found.values()].map((lanes) => lanes.size));
+  };
+  await until(turns, (least) => least >= 3);
+  assert.equal(most(), PLACES);
+});
+
+test('a portion that is worked off makes room for the next at once', async (t) => {
+  const { discovery, found, most, givenUp } = discoveryOf(t, true);
+  discovery.start();
+  discovery.everything();
+  await until(
+    async () => found.size,
+    (count) => count === WEBHOOKS,
+  );
+  assert.equal(most(), PLACES);
+  assert.equal(givenUp(), 0, 'nobody who is done waits for a turn to pass');
+});
+
+test('who never had a place has one soon, though others do nothing with theirs', async (t) => {
+  const { discovery, found, most } = discoveryOf(t);
+  discovery.start();
+  discovery.everything();
+  await until(
+    async () => found.size,
+    (count) => count === WEBHOOKS,
+  );
+  assert.equal(most(), PLACES);
+});
+
+test('a look that failed is made again soon, for every shard that was asked for', async (t) => {
+  let failures = 0;
+  const log = createLog('warn', { write: () => void (failures += 1) });
+  const { discovery, found } = discoveryOf(t, true, log);
+  await sql`alter table delivery rename to away`;
+  discovery.shards(SHARDS);
+  await until(
+    async () => failures,
+    (count) => count >= SHARDS.length,
+  );
+  await sql`alter table away rename to delivery`;
+  await until(
+    async () => found.size,
+    (count) => count > 0,
+  );
+});
+
+test('what waits for a listener takes no place, however much it is, and nobody fetches it who sends', async (t) => {
+  const HELD = 10_000;
+  const [shard = 0] = SHARDS;
+  // Between others: what comes after it is found as ever.
+  const webhookId = idOf(2, shard) + 128 * 256;
+  const first = idOf((dayOf(now) + 1) * 2 ** 30, shard);
+  await sql`
+    insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
+    select ${shard}, ${first} + n * 256, ${shard}, ${webhookId}, 0, ${first} + n * 256, 0, 'infinity'
+    from generate_series(1, ${HELD}::bigint) as n`;
+  t.after(() => sql`delete from delivery where due_at = 'infinity'`);
+  const { discovery, found, held, most } = discoveryOf(t, true);
+  discovery.start();
+  discovery.everything();
+  await until(
+    async () => found.size,
+    (count) => count === WEBHOOKS,
+  );
+  assert.deepEqual([most(), found.has(webhookId), [...held]], [PLACES, false, [webhookId]]);
+  assert.equal((await fetchLanes(sql, shard, [webhookId], [{ asked: 9, fromMs: 0, beganMs: 0 }])).length, 0);
+  assert.equal((await loadArrivals(sql, [shard], [first + 256], 1)).length, 0);
+});

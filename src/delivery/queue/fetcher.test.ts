@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createLog, type Log } from '#core/log.ts';
+import { idOf, shardOf } from '#core/ids.ts';
+import { startEngine, type Engine } from '../../../test/setup/engine.ts';
+import { until } from '../../../test/setup/until.ts';
+import { Bodies } from '../attempt/bodies.ts';
+import { Signal } from '../signal.ts';
+import { Fetcher } from './fetcher.ts';
+import { Lane } from './lane.ts';
+import { UNUSABLE } from './target.ts';
+
+/** A fetcher over the engine's database without a worker. */
+const fetcherOf = (
+  t: { after: (end: () => void) => void },
+  { sql, clock, sealer }: Engine,
+  own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
+): Fetcher => {
+  const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
+  const onCondemned = () => assert.fail('nothing demands that');
+  const nobody = { workerId: 7, fenceOf: () => undefined };
+  const fetcher = new Fetcher({ sql, clock, sealer, bodies, log: createLog('silent'), onCondemned, ...nobody, ...own });
+  t.after(() => fetcher.stop());
+  return fetcher;
+};
+
+const laneOf = (webhookId: number): Lane =>
+  new Lane(shardOf(webhookId), webhookId, { laneQueue: 4, slotsPerLane: 1, slotsPerSlowLane: 1 });
+
+test('a webhook that cannot be used is told of once, however often it is read, and again when it was sound meanwhile', async (t) => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const id = await engine.addWebhook('http://127.0.0.1:1/');
+  const lines: string[] = [];
+  const log = createLog('error', { write: (line) => void lines.push(line) });
+  const filled = new Signal();
+  const fetcher = fetcherOf(t, engine, { log, onFilled: () => filled.fire() });
+  const lane = laneOf(id);
+  /** As discovery does with everything that is off, every half a minute. */
+  const readAgain = async (): Promise<void> => {
+    lane.forgetTarget();
+    const done = filled.next();
+    fetcher.want(lane);
+    await done;
+  };
+  const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${id}`;
+  assert.ok(row !== undefined);
+  const breakIt = () => sql`update webhook set encryption_key = 'sealed with another key' where id = ${id}`;
+  await breakIt();
+  await readAgain();
+  assert.equal(lane.target, UNUSABLE);
+  await readAgain();
+  assert.equal(lines.length, 1);
+  await sql`update webhook set encryption_key = ${row.key} where id = ${id}`;
+  await readAgain();
+  assert.equal(lane.target?.isActive, true);
+  await breakIt();
+  await readAgain();
+  assert.equal(lines.length, 2);
+});
+
+test('a webhook that changes during a fetch gets nothing before its time', async (t) => {
+  const engine = await startEngine();
+  const { sql } = engine;
+  const id = await engine.addWebhook('http://127.0.0.1:1/');
+  await engine.publish([1]);
+  await sql`update delivery set attempts = 3, due_at = now() + interval '10 minutes'`;
+  const filled = new Signal();
+  const fetcher = fetcherOf(t, engine, { onFilled: () => filled.fire() });
+  const lane = laneOf(id);
+  const locked = await sql.reserve();
+  await locked`begin`;
+  await locked`lock table delivery in access exclusive mode`;
+  lane.holding.lookAgain();
+  const done = filled.next();
+  fetcher.want(lane);
+  await until(
+    async () => lane.target,
+    (target) => target !== null,
+  );
+  lane.forgetTarget();
+  await locked`commit`;
+  locked.release();
+  await done;
+  assert.equal(lane.holding.queued, 0);
+  assert.equal(lane.holding.isEmpty, false, 'it was found, and waits');
+});
+
+test('shards that always have more than one batch do not keep others waiting', async (t) => {
+  const engine = await startEngine();
+  const { promise: served, resolve: serve } = Promise.withResolvers<boolean>();
+  const GREEDY = [1, 2, 3, 4];
+  let fed = 0;
+  const fetcher = fetcherOf(t, engine, {
+    onFilled: (lane) => {
+      fed += 1;
+      if (!GREEDY.includes(lane.shard)) return serve(true);
+      // Far more than a turn of each: whoever was not served by then never is.
+      if (fed > 2_000) return serve(false);
+      lane.holding.lookAgain();
+      fetcher.want(lane, false);
+    },
+  });
+  for (const shard of [...GREEDY, 5]) {
+    for (let n = 1; n <= (shard === 5 ? 1 : 60); n += 1) fetcher.want(laneOf(idOf(n, shard)), false);
+  }
+  assert.equal(await served, true);
+});
+
+test('a fault of our own while lanes are filled leaves their shard to be served again', async (t) => {
+  const engine = await startEngine();
+  const lane = laneOf(await engine.addWebhook('http://127.0.0.1:1/'));
+  let filled = 0;
+  const errors: string[] = [];
+  const log = createLog('error', { write: (line) => void errors.push(line) });
+  const onFilled = () => {
+    filled += 1;
+    if (filled === 1) throw new Error('a fault of our own');
+  };
+  const fetcher = fetcherOf(t, engine, { log, onFilled });
+  fetcher.want(lane);
+  await until(
+    async () => errors.length,
+    (count) => count === 1,
+  );
+  lane.forgetTarget();
+  fetcher.want(lane);
+  await until(
+    async () => filled,
+    (count) => count === 2,
+  );
+});

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Lane } from './lane.ts';
+import { heldBy, stateOf } from './lane-state.ts';
+import { UNUSABLE } from './target.ts';
+
+const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
+const NOW = 1_000;
+const breaker = { failedProbes: 0, probeAtMs: NOW + 1 };
+
+const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is off' | 'is broken')[]): Lane => {
+  const lane = new Lane(0, 512, limits);
+  const delivery = {
+    id: 1,
+    storeId: 1,
+    webhookId: 512,
+    epoch: 0,
+    eventId: 1,
+    attempts: 0,
+    faults: 0,
+    dueAt: new Date(0),
+  };
+  if (does.includes('waits')) lane.holding.offer(delivery);
+  if (does.includes('sends')) {
+    lane.holding.offer({ ...delivery, id: 2 });
+    lane.take();
+  }
+  lane.gate.hold = {
+    pausedUntilMs: does.includes('is paused') ? NOW + 1 : 0,
+    breaker: does.includes('is probed') ? breaker : null,
+  };
+  if (does.includes('is off')) lane.target = { isActive: false, epoch: 1 };
+  if (does.includes('is broken')) lane.target = UNUSABLE;
+  return lane;
+};
+
+test('a lane has one state: what holds it back comes before what it does', () => {
+  const lanes = [
+    laneThat(),
+    laneThat('waits'),
+    laneThat('waits', 'sends'),
+    laneThat('waits', 'sends', 'is probed'),
+    laneThat('sends', 'is probed', 'is paused'),
+    laneThat('waits', 'sends', 'is probed', 'is paused', 'is off'),
+    laneThat('waits', 'is paused', 'is broken'),
+  ];
+  const states = lanes.map((lane) => stateOf(lane, NOW));
+  assert.deepEqual(states, ['idle', 'ready', 'sending', 'probing', 'paused', 'inactive', 'unusable']);
+});
+
+test('a lane waits for its endpoint while a pause, a probe, its pace or its own exchanges keep it, else for us', () => {
+  const paced = laneThat('waits');
+  paced.gate.paced(10, NOW);
+  const condemned = laneThat('waits');
+  condemned.target = { isActive: false, epoch: 0 };
+  condemned.condemnedEpoch = 0;
+  const lanes = [
+    laneThat('waits'),
+    laneThat('waits', 'is paused'),
+    laneThat('waits', 'is probed'),
+    // A cap begins at one.
+    laneThat('waits', 'sends'),
+    paced,
+    condemned,
+  ];
+  const holders = lanes.map((lane) => heldBy(lane, NOW));
+  assert.deepEqual(holders, ['us', 'endpoint', 'endpoint', 'endpoint', 'endpoint', 'endpoint']);
+  // 100 ms for the next one, and as many late.
+  assert.deepEqual([heldBy(paced, NOW + 200), heldBy(paced, NOW + 201)], ['endpoint', 'us']);
+});
+
+test('a pause that is over is no state', () => {
+  assert.equal(stateOf(laneThat('waits', 'is paused'), NOW + 1), 'ready');
+});

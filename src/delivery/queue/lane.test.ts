@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Lane } from './lane.ts';
+import type { Pending } from './loaded-deliveries.ts';
+
+const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
+const NOW = 1_000_000;
+
+const pending = (id: number, epoch = 0): Pending => ({
+  id,
+  storeId: 256,
+  webhookId: 512,
+  epoch,
+  eventId: id * 10,
+  attempts: 0,
+  faults: 0,
+  dueAt: new Date(NOW - 1),
+});
+const row = (id: number, dueAtMs = NOW - 1): Pending => ({ ...pending(id), dueAt: new Date(dueAtMs) });
+
+const active = {
+  isActive: true as const,
+  epoch: 0,
+  revision: 1,
+  storeDomain: 'demo.example.com',
+  format: 'json' as const,
+  url: new URL('http://127.0.0.1/'),
+  origin: 'http://127.0.0.1',
+  query: '',
+  shape: { zoom: {}, fields: null },
+  encryptionKey: null,
+  nextEncryptionKey: null,
+  rotationEndsAt: null,
+  isEncrypted: false,
+  headers: {},
+  ratePerSecond: null,
+  retryProfile: 'hour' as const,
+};
+
+const laneWith = (...ids: number[]): Lane => {
+  const lane = new Lane(0, 512, limits);
+  lane.target = active;
+  for (const id of ids) lane.holding.offer(pending(id));
+  return lane;
+};
+
+const takeAll = (lane: Lane): number[] => {
+  const ids: number[] = [];
+  for (let delivery = lane.take(); delivery !== undefined; delivery = lane.take()) ids.push(delivery.id);
+  return ids;
+};
+
+const fetch = (lane: Lane, rows: Pending[], asked?: number): void => {
+  const begun = lane.holding.beginFetch(NOW);
+  lane.holding.endFetch(rows, { ...begun, asked: asked ?? begun.asked }, NOW);
+};
+
+test('a hand-over is queued, and the same one only once', () => {
+  assert.deepEqual(takeAll(laneWith(1, 2, 1)), [1, 2]);
+});
+
+test('what does not fit stays in the table, and so do the hand-overs after it', () => {
+  const lane = laneWith(1, 2, 3, 4, 5);
+  assert.deepEqual(takeAll(lane), [1, 2, 3, 4]);
+  lane.holding.offer(pending(6));
+  assert.deepEqual(takeAll(lane), [], '6 would overtake 5, which is only in the table');
+  assert.equal(lane.wantsFetch, true);
+});
+
+test('a fetch leaves out what is in memory: queued, in flight and unrecorded', () => {
+  const lane = laneWith(1, 2);
+  lane.take();
+  lane.holding.lookAgain();
+  fetch(lane, [row(1), row(2), row(3)]);
+  assert.deepEqual(takeAll(lane), [2, 3]);
+});
+
+test('a fetch leaves out what left memory after it began', () => {
+  const lane = laneWith(1);
+  lane.take();
+  lane.holding.lookAgain();
+  const asked = lane.holding.beginFetch(NOW);
+  // Recorded while the fetch, which began before, still saw the row.
+  lane.landed();
+  lane.holding.settle(1, null);
+  lane.holding.endFetch([row(1), row(2)], asked, NOW);
+  assert.deepEqual(takeAll(lane), [2]);
+});
+
+test('what departed during one fetch may come with the next', () => {
+  const lane = laneWith(1);
+  lane.take();
+  lane.holding.lookAgain();
+  const asked = lane.holding.beginFetch(NOW);
+  lane.holding.settle(1, NOW - 1);
+  lane.holding.endFetch([], asked, NOW);
+  lane.holding.lookAgain();
+  fetch(lane, [row(1)]);
+  assert.deepEqual(takeAll(lane), [1]);
+});
+
+test('a short fetch says that the table has no more', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  fetch(lane, [row(1)]);
+  assert.equal(lane.wantsFetch, false);
+  lane.holding.offer(pending(2));
+  assert.deepEqual(takeAll(lane), [1, 2]);
+});
+
+test('a short fetch during which a hand-over was dropped does not', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  const asked = lane.holding.beginFetch(NOW);
+  lane.holding.offer(pending(2));
+  lane.holding.endFetch([row(1)], asked, NOW);
+  assert.equal(lane.wantsFetch, true, '2 was committed after the fetch had read the table');
+});
+
+test('a fetch begins a minute before the first row of the one before, and twice a minute at the beginning', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1, NOW - 5_000)], lane.holding.beginFetch(NOW), NOW);
+  assert.equal(lane.holding.beginFetch(NOW + 29_999).fromMs, NOW - 65_000);
+  assert.equal(lane.holding.beginFetch(NOW + 30_000).fromMs, 0);
+});
+
+test('a row that is due later does not keep a fetch from what is due now', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1, NOW + 3_600_000)], lane.holding.beginFetch(NOW), NOW);
+  assert.equal(lane.holding.beginFetch(NOW + 1).fromMs, NOW - 60_000);
+});
+
+test('after a fetch that did not begin at the beginning the lane looks again in time', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1)], lane.holding.beginFetch(NOW), NOW);
+  lane.holding.lookAgain();
+  lane.holding.endFetch([row(1)], lane.holding.beginFetch(NOW + 1), NOW + 1);
+  assert.deepEqual([lane.wantsFetch, lane.holding.wakeAtMs], [false, NOW + 30_000]);
+});
+
+test('a full fetch says that there may be more', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  fetch(lane, [row(1)], 1);
+  takeAll(lane);
+  assert.equal(lane.wantsFetch, true);
+});
+
+test('rows that are not due yet set the time to look again', () => {
+  const lane = laneWith();
+  lane.holding.lookAgain();
+  fetch(lane, [row(1), row(2, NOW + 5_000), row(3, NOW + 9_000)]);
+  assert.deepEqual(takeAll(lane), [1]);
+  assert.equal(lane.holding.wakeAtMs, NOW + 5_000);
+  assert.equal(lane.wantsFetch, false);
+});
+
+test('as many exchanges at once as its tempo allows', () => {
+  const lane = laneWith(1, 2, 3);
+  lane.take();
+  assert.equal(lane.mayStart(NOW), false, 'one at first');
+  lane.landed();
+  lane.tempo.cap.succeeded({ durationMs: 1, alongside: 1, isWaiting: true, isOurs: false });
+  lane.take();
+  assert.equal(lane.mayStart(NOW), true, 'two at once now');
+  lane.tempo.cap.timedOut();
+  assert.equal(lane.mayStart(NOW), false, 'one at once again, and one is under way');
+});
+
+test('nothing is sent while the webhook is unknown, off, paused, or the shard is lost', () => {
+  const lane = laneWith(1);
+  assert.equal(lane.mayStart(NOW), true);
+  lane.gate.hold = { pausedUntilMs: NOW + 1, breaker: null };
+  assert.equal(lane.mayStart(NOW), false);
+  assert.equal(lane.mayStart(NOW + 1), true);
+  lane.forgetTarget();
+  assert.equal(lane.mayStart(NOW + 1), false);
+  lane.target = { isActive: false, epoch: 1 };
+  assert.equal(lane.mayStart(NOW + 1), false);
+  lane.target = active;
+  lane.isClosed = true;
+  assert.equal(lane.mayStart(NOW + 1), false);
+});
+
+test('a switch-off takes what is older than its epoch and leaves the rest', () => {
+  const lane = laneWith();
+  lane.holding.offer(pending(1, 0));
+  lane.holding.offer(pending(2, 1));
+  assert.deepEqual(
+    lane.holding.takeOlderThan(1).map(({ id }) => id),
+    [1],
+  );
+  assert.deepEqual(takeAll(lane), [2]);
+});
+
+test('a shard can be handed back when nothing of it is outside the table', () => {
+  const lane = laneWith(1, 2);
+  assert.equal(lane.holding.isSettled, true, 'what is queued is in the table as well');
+  lane.take();
+  assert.equal(lane.holding.isSettled, false);
+  lane.landed();
+  assert.equal(lane.holding.isSettled, false, 'sent and not yet recorded');
+  lane.holding.settle(1, null);
+  assert.equal(lane.holding.isSettled, true);
+});

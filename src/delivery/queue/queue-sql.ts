@@ -1,0 +1,128 @@
+import type { Queryable } from '#db/pool.ts';
+import type { EventRow } from '../attempt/event-sql.ts';
+import type { Fetch, Pending } from './loaded-deliveries.ts';
+import type { TargetRow } from './target.ts';
+
+/**
+ * What a webhook has pending that is due first. `dueAt` null: it waits for a listener, as all of that webhook does. `isProven`: it
+ * answered last, as far as is recorded.
+ */
+export type Head = { webhookId: number; id: number; dueAt: Date | null; isProven: boolean };
+
+/**
+ * The first `limit` webhooks of a shard after `after` that have pending deliveries: a skip-scan over the lane index, so its
+ * cost is that of the webhooks with work and not of the backlog. What waits for a listener is due at infinity.
+ */
+export const discoverLanes = async (sql: Queryable, shard: number, after: number, limit: number) => sql<Head[]>`
+  with recursive lane as (
+    (
+      select webhook_id, due_at, id from delivery
+      where shard = ${shard} and webhook_id > ${after} and due_at > '-infinity'
+      order by webhook_id, due_at, id limit 1
+    )
+    union all
+    select next.webhook_id, next.due_at, next.id
+    from lane
+    cross join lateral (
+      select d.webhook_id, d.due_at, d.id from delivery d
+      where d.shard = ${shard} and d.webhook_id > lane.webhook_id and d.due_at > '-infinity'
+      order by d.webhook_id, d.due_at, d.id limit 1
+    ) as next
+  )
+  select webhook_id as "webhookId", id, nullif(due_at, 'infinity') as "dueAt",
+    exists (
+      select from webhook_state t
+      where t.shard = ${shard} and t.webhook_id = lane.webhook_id and t.consecutive_failures = 0
+    ) as "isProven"
+  from lane limit ${limit}`;
+
+/**
+ * The earliest deliveries of some lanes of one shard, of each at most so many from a time on, in order of due time: what is due
+ * stands first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
+ */
+export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) =>
+  sql<Pending[]>`
+    select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
+      d.due_at as "dueAt"
+    from unnest(
+      ${webhookIds}::bigint[], ${fetches.map(({ asked }) => asked)}::int[],
+      ${fetches.map(({ fromMs }) => new Date(fromMs))}::timestamptz[]
+    ) as lane (webhook_id, asked, due_from)
+    cross join lateral (
+      select * from delivery
+      where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
+        and due_at > '-infinity' and due_at < 'infinity'
+      order by due_at, id
+      limit lane.asked
+    ) as d
+    order by d.due_at, d.id`;
+
+/** Null where it is too long, was erased, or came with another delivery of the same answer. */
+export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
+
+/**
+ * Deliveries by their shards and ids, each with its event, whose text comes once and only if it has at most so many bytes.
+ */
+export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], mostBytes: number) => sql<
+  Arrival[]
+>`
+  select d.shard, d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
+    d.faults, d.due_at as "dueAt", e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.nonce,
+    e.base_url as "baseUrl",
+    case
+      when octet_length(e.body) between 1 and ${mostBytes}
+        and row_number() over (partition by d.shard, d.event_id) = 1 then e.body
+    end as body
+  from unnest(${shards}::smallint[], ${ids}::bigint[]) as told (shard, id)
+  cross join lateral (
+    select * from delivery d where d.shard = told.shard and d.id = told.id and d.due_at < 'infinity' limit 1
+  ) as d
+  left join lateral (select * from event e where e.shard = d.shard and e.id = d.event_id limit 1) as e on true`;
+
+export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
+  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
+    w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
+    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
+    coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
+    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned",
+    coalesce(t.consecutive_failures = 0, false) as "isProven"
+  from unnest(${webhookIds}::bigint[]) as lane (id)
+  cross join lateral (select * from webhook w where w.shard = ${shard} and w.id = lane.id limit 1) as w
+  cross join lateral (select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1) as s
+  left join lateral (
+    select * from webhook_state t where t.shard = ${shard} and t.webhook_id = w.id and t.epoch = w.epoch limit 1
+  ) as t on true`;
+
+/**
+ * Webhooks of a shard that an outcome demands to switch off, and nobody has. What is left of those that were switched off since
+ * has an older epoch.
+ */
+export const listCondemned = async (sql: Queryable, shard: number, limit: number) => sql<
+  { webhookId: number; epoch: number }[]
+>`
+  select t.webhook_id as "webhookId", t.epoch
+  from webhook_state t
+  join webhook w on w.shard = t.shard and w.id = t.webhook_id and w.epoch = t.epoch
+  where t.shard = ${shard} and t.is_condemned and t.consecutive_failures > 0 and w.is_active
+  limit ${limit}`;
+
+/** Webhooks of one shard as they were read, by columns. */
+export type ReadColumns = { webhookId: number[]; revision: number[]; storeDomain: string[] };
+
+/** Which of them are not so any more, or are gone. */
+export const listChanged = async (sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`
+    select lane.id
+    from unnest(${read.webhookId}::bigint[], ${read.revision}::int[], ${read.storeDomain}::text[])
+      as lane (id, revision, domain)
+    left join lateral (
+      select w.revision, w.store_id from webhook w where w.shard = ${shard} and w.id = lane.id limit 1
+    ) as w on true
+    left join lateral (
+      select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1
+    ) as s on true
+    where w.revision is distinct from lane.revision or s.domain is distinct from lane.domain`;
+  return rows.map(({ id }) => id);
+};

@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import type { Outcome } from '../attempt/http/outcome.ts';
+import { Lane } from './lane.ts';
+import { Turns, type Turn } from './run-queue.ts';
+
+const limits = {
+  slots: 20,
+  overdraftSlots: 10,
+  slowSlotsPercent: 25,
+  unprovenSlotsPercent: 50,
+  freshSlotsPercent: 25,
+  retrySlotsPercent: 10,
+  storeSlotsPercent: 20,
+  originSlotsPercent: 30,
+};
+const STORE_LIMIT = 4;
+const ORIGIN_LIMIT = 6;
+const timedOut: Outcome = { kind: 'timed_out', phase: 'answer', reply: null };
+const answered: Outcome = { kind: 'delivered', reply: { code: 204, headers: '', body: '' } };
+
+let ids = 0;
+const offer = (lane: Lane, storeId: number, attempts = 0): void => {
+  ids += 1;
+  const dueAt = new Date(0);
+  lane.holding.offer({
+    id: ids,
+    storeId,
+    webhookId: lane.webhookId,
+    epoch: 0,
+    eventId: ids,
+    attempts,
+    faults: 0,
+    dueAt,
+  });
+};
+
+const laneTo = (webhookId: number, origin: string): Lane => {
+  const lane = new Lane(0, webhookId, { laneQueue: 50, slotsPerLane: 8, slotsPerSlowLane: 2 });
+  lane.target = {
+    isActive: true,
+    epoch: 0,
+    revision: 1,
+    storeDomain: 'demo.example.com',
+    format: 'json',
+    url: new URL(origin),
+    origin,
+    query: '',
+    shape: { zoom: {}, fields: null },
+    encryptionKey: null,
+    nextEncryptionKey: null,
+    rotationEndsAt: null,
+    isEncrypted: false,
+    headers: {},
+    ratePerSecond: null,
+    retryProfile: 'hour',
+  };
+  return lane;
+};
+
+const hasWork = (lane: Lane): boolean => lane.first !== undefined && lane.inFlight < lane.tempo.atOnce;
+
+/** Starts whatever may start, as the dispatcher does. */
+const pump = (turns: Turns): Turn[] => {
+  const started: Turn[] = [];
+  for (let turn = turns.next(); turn !== undefined; turn = turns.next()) {
+    turns.list(turn.lane);
+    started.push(turn);
+  }
+  return started;
+};
+
+/** `durationMs` decides whether the lane is fast. */
+const end = (turns: Turns, turn: Turn, outcome: Outcome = answered, durationMs = 10): void => {
+  const { lane, alongside } = turn;
+  lane.landed();
+  const isWaiting = lane.first !== undefined;
+  lane.tempo.learn(outcome, { durationMs, isSlow: durationMs > 1_000, alongside, isWaiting, isOurs: false });
+  turns.end(turn);
+  turns.list(lane);
+};
+
+const lanesWith = (count: number, attempts = 0): Lane[] =>
+  Array.from({ length: count }, (_, n) => {
+    const lane = laneTo(n + 1, `http://${n}.example.com`);
+    offer(lane, n + 1, attempts);
+    return lane;
+  });
+
+const prove = (lane: Lane): void =>
+  lane.tempo.learn(answered, { durationMs: 10, isSlow: false, alongside: 1, isWaiting: false, isOurs: false });
+
+test('each ready lane gets its turn, however much another has to send', () => {
+  const turns = new Turns({ ...limits, slots: 4 }, hasWork);
+  const [busy, ...others] = lanesWith(4);
+  assert.ok(busy !== undefined);
+  for (let n = 0; n < 20; n += 1) offer(busy, 1);
+  for (const lane of [busy, ...others]) turns.list(lane);
+  const order: number[] = [];
+  for (let started = pump(turns); order.length < 6; started = pump(turns)) {
+    for (const turn of started) {
+      order.push(turn.lane.webhookId);
+      end(turns, turn);
+    }
+  }
+  assert.deepEqual(order.slice(0, 5), [1, 2, 3, 4, 1]);
+});
+
+test('slow lanes wait for each other, and a quick one for none of them', () => {
+  const turns = new Turns(limits, hasWork);
+  const slow = lanesWith(10);
+  for (const lane of slow) {
+    lane.tempo.learn(timedOut, { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: true, isOurs: false });
+    turns.list(lane);
+  }
+  assert.equal(pump(turns).length, 5);
+  const quick = laneTo(99, 'http://quick.example.com');
+  offer(quick, 99);
+  prove(quick);
+  turns.list(quick);
+  assert.deepEqual(
+    pump(turns).map(({ lane }) => lane.webhookId),
+    [99],
+  );
+});
+
+test('lanes that were never answered leave room for those that were', () => {
+  const turns = new Turns(limits, hasWork);
+  for (const lane of lanesWith(40)) turns.list(lane);
+  assert.equal(pump(turns).length, 10);
+  const proven = laneTo(99, 'http://proven.example.com');
+  offer(proven, 99);
+  prove(proven);
+  turns.list(proven);
+  assert.equal(pump(turns).length, 1);
+});
+
+/** Fills the slots with one kind, then lets others wait too: how many of these start when one slot after the other is free. */
+const startsOf = (waiting: number, flood: number): number => {
+  const turns = new Turns({ ...limits, slots: 40 }, hasWork);
+  const lanes = [...lanesWith(60, flood), ...lanesWith(20, waiting)];
+  lanes.forEach(prove);
+  for (const lane of lanes.slice(0, 60)) turns.list(lane);
+  const flooding = pump(turns);
+  for (const lane of lanes.slice(60)) turns.list(lane);
+  return flooding.flatMap((turn) => {
+    end(turns, turn);
+    return pump(turns).filter(({ lane }) => lanes.indexOf(lane) >= 60);
+  }).length;
+};
+
+test('a flood of repeated attempts leaves first ones a quarter', () => {
+  assert.equal(startsOf(0, 1), 7);
+});
+
+test('a flood of first attempts leaves repeated ones a tenth', () => {
+  assert.equal(startsOf(1, 0), 3);
+});
+
+test('a lane that its store holds back is woken when something of the store ends, in its turn', () => {
+  const turns = new Turns(limits, hasWork);
+  const lanes = Array.from({ length: 8 }, (_, n) => laneTo(n + 1, `http://${n}.example.com`));
+  for (const lane of lanes) {
+    offer(lane, 7);
+    turns.list(lane);
+  }
+  const started = pump(turns);
+  assert.deepEqual(
+    started.map(({ lane }) => lane.webhookId),
+    [1, 2, 3, 4],
+  );
+  for (const turn of started.slice(0, 2)) end(turns, turn);
+  assert.deepEqual(
+    pump(turns).map(({ lane }) => lane.webhookId),
+    [5, 6],
+  );
+});
+
+test('a lane that cannot use what it waited for lets in the next one', () => {
+  const turns = new Turns(limits, hasWork);
+  const to = (webhookId: number, origin: string, storeId: number): Lane => {
+    const lane = laneTo(webhookId, origin);
+    offer(lane, storeId);
+    turns.list(lane);
+    return lane;
+  };
+  for (let n = 1; n <= STORE_LIMIT; n += 1) to(n, `http://${n}.example.com`, 7);
+  const [first] = pump(turns);
+  // The store is full. Of the two that wait for it the first one goes to an origin that is full when its turn comes.
+  to(11, 'http://full.example.com', 7);
+  to(12, 'http://free.example.com', 7);
+  for (let n = 21; n <= 20 + ORIGIN_LIMIT; n += 1) to(n, 'http://full.example.com', n);
+  pump(turns);
+  assert.ok(first !== undefined);
+  end(turns, first);
+  assert.deepEqual(
+    pump(turns).map(({ lane }) => lane.webhookId),
+    [12],
+  );
+});
+
+type Step =
+  | { what: 'offer'; lane: number; attempts: number }
+  | { what: 'end'; which: number; outcome: Outcome; durationMs: number }
+  | { what: 'late'; which: number }
+  | { what: 'hold'; lane: number };
+
+const LANES = 24;
+const anyLane = fc.nat(LANES - 1);
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ what: fc.constant('offer' as const), lane: anyLane, attempts: fc.nat(1) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      what: fc.constant('end' as const),
+      which: fc.nat(1_000),
+      outcome: fc.constantFrom(answered, answered, timedOut),
+      durationMs: fc.constantFrom(10, 10, 2_000),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ what: fc.constant('late' as const), which: fc.nat(1_000) }) },
+  { weight: 1, arbitrary: fc.record({ what: fc.constant('hold' as const), lane: anyLane }) },
+);
+
+/** Two stores and three origins, so that lanes meet at both. */
+const storeOf = (lane: number): number => 1 + (lane % 2);
+const originOf = (lane: number): string => `http://${lane % 3}.example.com`;
+
+test('whatever happens, nobody waits who may start, and no store or origin has more than its share', () => {
+  const property = (steps: Step[]) => {
+    const held = new Set<Lane>();
+    const mayStart = (lane: Lane) => hasWork(lane) && !held.has(lane);
+    const turns = new Turns(limits, mayStart);
+    const lanes = Array.from({ length: LANES }, (_, n) => laneTo(n + 1, originOf(n)));
+    const open: Turn[] = [];
+    for (const step of steps) {
+      const lane = 'lane' in step ? lanes[step.lane] : undefined;
+      const turn = 'which' in step ? open[step.which % Math.max(1, open.length)] : undefined;
+      if (step.what === 'offer' && lane !== undefined) offer(lane, storeOf(step.lane), step.attempts);
+      if (step.what === 'hold' && lane !== undefined && !held.delete(lane)) held.add(lane);
+      if (lane !== undefined) turns.list(lane);
+      if (step.what === 'late' && turn?.isLate === false) turns.turnLate(turn);
+      if (step.what === 'end' && turn !== undefined) {
+        open.splice(open.indexOf(turn), 1);
+        end(turns, turn, step.outcome, step.durationMs);
+      }
+      open.push(...pump(turns));
+      const ofStore = (store: number) => open.filter(({ delivery }) => delivery.storeId === store).length;
+      const ofOrigin = (origin: string) => open.filter(({ target }) => target.origin === origin).length;
+      for (const [n, each] of lanes.entries()) {
+        assert.ok(ofStore(storeOf(n)) <= STORE_LIMIT && ofOrigin(originOf(n)) <= ORIGIN_LIMIT);
+        const isHeldBack =
+          !turns.slots.mayStart(each.speed) ||
+          ofStore(storeOf(n)) === STORE_LIMIT ||
+          ofOrigin(originOf(n)) === ORIGIN_LIMIT;
+        assert.ok(!mayStart(each) || isHeldBack, `lane ${each.webhookId} waits for nothing`);
+      }
+    }
+    for (const turn of open) end(turns, turn);
+  };
+  fc.assert(fc.property(fc.array(anyStep, { maxLength: 150 }), property), { numRuns: 300 });
+});

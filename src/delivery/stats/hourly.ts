@@ -1,0 +1,138 @@
+/**
+ * How the attempts of webhooks went, hour by hour: counted in memory as they are recorded and added to the table every few
+ * seconds, so that an attempt costs a look-up in a map and no statement. What it tells is for charts, and nothing follows from
+ * it: who dies takes the last seconds along, and a statement whose COMMIT got lost on its way back is counted twice.
+ */
+import type { Sql } from '#db/pool.ts';
+import { isRefused } from '#db/unavailable.ts';
+import { bucketOf, emptyHistogram } from '#core/histogram.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import { labelOf } from '../attempt/http/outcome.ts';
+import { numberOf } from '../record/columns.ts';
+import type { Entry } from '../record/entry.ts';
+import { addHours } from './hourly-sql.ts';
+
+export type TallySettings = {
+  tallyEveryMs: number;
+  /**
+   * A webhook, an hour and an outcome each, some 400 bytes: beyond so many that the database has not taken, what would need
+   * another one is not counted, and as much may wait while a statement is under way.
+   */
+  tallyRows: number;
+};
+
+type Row = { shard: number; webhookId: number; hourMs: number; outcome: string; attempts: number; durations: number[] };
+
+const HOUR_MS = 3_600_000;
+/** What comes together in seconds is one statement; what waited for a database that was away is several. */
+const ROWS_AT_ONCE = 5_000;
+
+const columnsOf = (rows: readonly Row[]) => ({
+  shard: rows.map(({ shard }) => shard),
+  webhookId: rows.map(({ webhookId }) => webhookId),
+  hour: rows.map(({ hourMs }) => new Date(hourMs)),
+  outcome: rows.map(({ outcome }) => outcome),
+  attempts: rows.map(({ attempts }) => attempts),
+  durations: rows.map(({ durations }) => `{${durations.join()}}`),
+});
+
+export class Tally implements Running {
+  readonly #deps: { sql: Sql; log: Log; settings: TallySettings };
+  #rows = new Map<string, Row>();
+  #uncounted = 0;
+  #isFailing = false;
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> | undefined;
+
+  constructor(deps: { sql: Sql; log: Log; settings: TallySettings }) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.flush(), this.#deps.settings.tallyEveryMs);
+  }
+
+  /** Adds what is left; where that fails it is lost with the process. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#flushing;
+    await this.flush();
+  }
+
+  /** Counts an entry that was recorded: exactly those that have a row in the history. */
+  add(entry: Entry): void {
+    const { shard, delivery, attempt } = entry;
+    if (attempt === null || numberOf(entry) === 0) return;
+    const hour = Math.floor(attempt.startedAt.getTime() / HOUR_MS);
+    const outcome = labelOf(attempt.outcome);
+    const row = this.#row(`${delivery.webhookId} ${hour} ${outcome}`, () => {
+      return {
+        shard,
+        webhookId: delivery.webhookId,
+        hourMs: hour * HOUR_MS,
+        outcome,
+        attempts: 0,
+        durations: emptyHistogram(),
+      };
+    });
+    if (row === undefined) {
+      this.#uncounted += 1;
+      return;
+    }
+    const bucket = bucketOf(Math.round(attempt.durationMs));
+    row.attempts += 1;
+    row.durations[bucket] = (row.durations[bucket] ?? 0) + 1;
+  }
+
+  /** Adds to the table what has come together. What it does not take is kept for the next time. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flush().finally(() => (this.#flushing = undefined));
+    return this.#flushing;
+  }
+
+  #row(key: string, make: () => Row): Row | undefined {
+    const known = this.#rows.get(key);
+    if (known !== undefined || this.#rows.size >= this.#deps.settings.tallyRows) return known;
+    const row = make();
+    this.#rows.set(key, row);
+    return row;
+  }
+
+  async #flush(): Promise<void> {
+    const { sql, log } = this.#deps;
+    const waiting = [...this.#rows.values()];
+    this.#rows = new Map();
+    if (this.#uncounted > 0) log.error({ attempts: this.#uncounted }, 'attempts are missing in the hours of webhooks');
+    this.#uncounted = 0;
+    while (waiting.length > 0) {
+      const rows = waiting.slice(0, ROWS_AT_ONCE);
+      try {
+        await addHours(sql, columnsOf(rows));
+        this.#isFailing = false;
+      } catch (error) {
+        // Asking again would be in vain, and keep all others from being added.
+        const isLost = isRefused(error);
+        if (isLost) log.error({ err: error, rows: rows.length }, 'hours of webhooks are given up');
+        else {
+          if (!this.#isFailing) log.warn({ err: error }, 'hours of webhooks could not be added; it is tried again');
+          this.#isFailing = true;
+          return this.#keep(waiting);
+        }
+      }
+      waiting.splice(0, rows.length);
+    }
+  }
+
+  /** Together with what came meanwhile. */
+  #keep(rows: readonly Row[]): void {
+    for (const row of rows) {
+      const { webhookId, hourMs, outcome, attempts, durations } = row;
+      const met = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);
+      if (met === undefined) this.#uncounted += attempts;
+      if (met === undefined || met === row) continue;
+      met.attempts += attempts;
+      for (const [bucket, count] of durations.entries()) met.durations[bucket] = (met.durations[bucket] ?? 0) + count;
+    }
+  }
+}

@@ -1,0 +1,11 @@
+import type { Sql } from '#db/pool.ts';
+import type { Purge } from '#core/purge.ts';
+import { purgeHours } from './hourly-sql.ts';
+
+const DAY_MS = 86_400_000;
+
+/** Hours of webhooks that no chart shows any more, those of deleted webhooks included. */
+export const createTallyPurge = ({ sql, keptDays }: { sql: Sql; keptDays: number }): Purge => ({
+  name: 'webhook_hours',
+  purge: (limit, now) => purgeHours(sql, new Date(now.getTime() - keptDays * DAY_MS), limit),
+});

@@ -1,0 +1,20 @@
+/** Erasing a resource over the API: the platform alone. */
+import { resourceKeyOf } from '#catalog/access.ts';
+import { collectionOf } from '#catalog/catalog.ts';
+import { guarded, type Operation } from '#http/operation.ts';
+import type { ChainDeps } from './chain.ts';
+import { eraseResource } from './erase.ts';
+
+export const createErasure = (deps: ChainDeps & { baseUrl: string }): Operation =>
+  guarded({
+    title: 'Erase',
+    isConditional: true,
+    summary:
+      'Erases this resource, its versions and what its events carried, at once and for good; needs the scope platform',
+    access: 'platform',
+    handle: async (request) => {
+      const key = resourceKeyOf(request);
+      await eraseResource(deps, key, request);
+      return { status: 204, next: `${deps.baseUrl}/stores/${key.storeId}/${collectionOf(key.type)}` };
+    },
+  });

@@ -1,0 +1,164 @@
+/**
+ * What follows from a publish of subscriptions: the steps in their lives, and what they bring in a month. Both compare a
+ * version with the one before it, so that one is locked first.
+ */
+import { stepsBetween } from '#catalog/lifecycle/steps.ts';
+import { termOf, type Term } from '#catalog/mrr.ts';
+import type { Value } from '#hypermedia/document.ts';
+import type { Queryable } from '#db/pool.ts';
+import { dayOf } from '#core/ids.ts';
+import { Problem } from '#core/problem.ts';
+import { byResource, inLockOrder, inOrder, type Row } from './columns.ts';
+import type { Mint } from './id-allocator.ts';
+import type { Priors } from './previous-version.ts';
+import type { Prior } from './previous-version-sql.ts';
+import type { TermColumns } from './batch-sql.ts';
+import { numberAt, rowOf } from './rows.ts';
+import type { Request } from './publish.ts';
+import type { NewEvent } from './request.ts';
+import { derivingStores, holdBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
+import { stepEvent } from './step-event.ts';
+
+type Subscription = { readonly [name: string]: Value };
+
+export const isAboutSubscriptions = ({ event }: Row): boolean =>
+  event.type === 'subscription' || event.type === 'subscription_event';
+
+/** 409: the store has Halcyon write these. */
+export const derivedElsewhere = ({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem => {
+  const at = events.findIndex(({ type }) => type === 'subscription_event');
+  const message =
+    'subscription_event/created is derived from the versions of a subscription: for events of your own set subscription_events of the store to "published"';
+  const field = isArray === true ? `${at}.event` : 'event';
+  return new Problem(409, { code: 'native_event', message, field });
+};
+
+export type Derived = {
+  /** Events that follow, each after all others of its batch. */
+  rows: Row[];
+  terms: TermColumns | null;
+};
+
+const storesOf = (rows: readonly Row[]): { shard: number[]; storeId: number[] } => {
+  const stores = [...new Map(rows.map(({ storeId, shard }) => [storeId, shard]))];
+  return { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
+};
+
+/** Those of the stores that a batch is about whose steps Halcyon tells itself: nobody else may. */
+export const storesThatDerive = async (tx: Queryable, rows: readonly Row[]): Promise<ReadonlySet<number>> => {
+  const stores = storesOf(rows.filter(isAboutSubscriptions));
+  return stores.storeId.length === 0 ? new Set() : derivingStores(tx, stores);
+};
+
+/** The first subscription of a store opens its book. */
+const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> => {
+  const stores = storesOf(rows);
+  if (stores.storeId.length === 0) return new Map();
+  let books = await holdBooks(tx, stores, now);
+  if (books.length < stores.storeId.length) {
+    await openBooks(tx, stores, now);
+    books = await holdBooks(tx, stores, now);
+  }
+  return new Map(books.map((book) => [book.storeId, book]));
+};
+
+const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
+
+/** The last terms of subscriptions whose versions are locked. */
+const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<ReadonlyMap<string, LastTerm>> => {
+  const firsts = groups.flatMap(([row]) => row ?? []);
+  if (firsts.length === 0) return new Map();
+  const terms = await lastTerms(tx, {
+    shard: firsts.map(({ shard }) => shard),
+    storeId: firsts.map(({ storeId }) => storeId),
+    id: firsts.map(({ event }) => event.resourceId),
+  });
+  return new Map(terms.map((term) => [keyOf(term.storeId, term.id), term]));
+};
+
+type Step = { row: Row; event: (id: number) => NewEvent };
+type NewTerm = { row: Row; day: string; term: Term };
+type Before = { book: Book; derives: boolean; prior: Prior | undefined; term: LastTerm | undefined };
+
+const isSameTerm = (before: Term, after: Term): boolean =>
+  before.currency === after.currency &&
+  before.monthly === after.monthly &&
+  before.isActive === after.isActive &&
+  before.startDay === after.startDay &&
+  before.endDay === after.endDay;
+
+/** What the new versions of one subscription bring about. */
+const follow = (group: readonly Row[], { book, derives, prior, term: last }: Before, now: Date) => {
+  const steps: Step[] = [];
+  const first = prior === undefined ? undefined : (JSON.parse(prior.body) as Subscription);
+  let latest = first;
+  for (const { row, isStale } of inOrder(group, prior?.datedAt ?? undefined)) {
+    if (isStale) continue;
+    const next = JSON.parse(row.event.body) as Subscription;
+    if (derives) {
+      const told = stepsBetween(latest, next, row.event);
+      const { differing } = told;
+      const { resourceId: subscriptionId } = row.event;
+      const about = { subscriptionId, before: latest, after: next, differing, now, timeZone: book.timeZone };
+      for (const step of told.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
+    }
+    latest = next;
+  }
+  const [row] = group;
+  if (row === undefined || latest === undefined || latest === first) return { steps, terms: [] };
+  const term = termOf(latest, book.timeZone);
+  if (last !== undefined && isSameTerm(last, term)) return { steps, terms: [] };
+  // A day that had its last word in another time zone may be tomorrow's: nothing stands before it any more.
+  const day = last !== undefined && last.day > book.day ? last.day : book.day;
+  return { steps, terms: [{ row, day, term }] };
+};
+
+const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
+  if (terms.length === 0) return null;
+  return {
+    shard: terms.map(({ row }) => row.shard),
+    storeId: terms.map(({ row }) => row.storeId),
+    subscriptionId: terms.map(({ row }) => row.event.resourceId),
+    day: terms.map(({ day }) => day),
+    currency: terms.map(({ term }) => term.currency),
+    monthly: terms.map(({ term }) => term.monthly),
+    isActive: terms.map(({ term }) => term.isActive),
+    startDay: terms.map(({ term }) => term.startDay),
+    endDay: terms.map(({ term }) => term.endDay),
+  };
+};
+
+/**
+ * Derives in the transaction that writes `rows`, from the versions that are locked. A store that is gone has no book: nothing
+ * follows, and its rows vanish.
+ */
+export const derive = async (
+  tx: Queryable,
+  rows: readonly Row[],
+  { mint, now, priors, deriving }: { mint: Mint; now: Date; priors: Priors; deriving: ReadonlySet<number> },
+): Promise<Derived> => {
+  const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
+  const books = await booksOf(tx, subscriptions, now);
+  const groups = byResource(subscriptions.toSorted(inLockOrder));
+  const lasts = await lastTermsOf(tx, groups);
+  const steps: Step[] = [];
+  const terms: NewTerm[] = [];
+  for (const group of groups) {
+    const [row] = group;
+    const book = row && books.get(row.storeId);
+    if (book === undefined || row === undefined) continue;
+    const term = lasts.get(keyOf(row.storeId, row.event.resourceId));
+    const before = { book, derives: deriving.has(row.storeId), prior: priors.of(row), term };
+    const found = follow(group, before, now);
+    steps.push(...found.steps);
+    terms.push(...found.terms);
+  }
+  const shards = steps.map(({ row }) => row.shard);
+  const numbers = await mint(tx, { day: dayOf(now), shards }, 'inTransaction');
+  const derived = steps.map(({ row, event }, index): Row => {
+    const at = rows.length + index;
+    const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });
+    return { event: event(eventId), storeId: row.storeId, shard: row.shard, eventId, nonce, at };
+  });
+  return { rows: derived, terms: toTermColumns(terms) };
+};

@@ -1,0 +1,26 @@
+/** The statements of idempotency keys; a publish itself writes them (`publishBatch`). */
+import type { Queryable } from '#db/pool.ts';
+
+export type KeyColumns = { shard: number[]; storeId: number[]; key: string[] };
+export type KnownKey = { storeId: number; key: string; fingerprint: Buffer; eventIds: number[] };
+
+/** Those of the keys that are remembered; a store that is gone remembers none. */
+export const findKeys = async (sql: Queryable, asked: KeyColumns, staleAt: Date): Promise<KnownKey[]> => sql<
+  KnownKey[]
+>`
+  select k.store_id as "storeId", k.key, k.fingerprint, k.event_ids as "eventIds"
+  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.key}::text[]) as a (shard, store_id, key)
+  cross join lateral (select from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
+  cross join lateral (
+    select * from publish_key k where k.shard = a.shard and k.store_id = a.store_id and k.key = a.key limit 1
+  ) as k
+  where k.date_created > ${staleAt}`;
+
+export const purgeKeys = async (sql: Queryable, limit: number, staleAt: Date): Promise<number> => {
+  const { count } = await sql`
+    delete from publish_key where ctid = any(array(
+      select ctid from publish_key where date_created <= ${staleAt}
+      order by date_created limit ${limit} for update skip locked
+    ))`;
+  return count;
+};

@@ -1,0 +1,20 @@
+/** The statement that reads and locks what a batch depends on. */
+import type { Queryable } from '#db/pool.ts';
+
+/** `datedAt`: the newest date_modified that there was. */
+export type Prior = { storeId: number; type: string; id: string; datedAt: Date | null; body: string };
+
+/** The versions that are there, kept from other writers until the transaction ends; asked for in lock order. */
+export const lockPriors = async (
+  sql: Queryable,
+  asked: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
+): Promise<Prior[]> => sql<Prior[]>`
+  select r.store_id as "storeId", r.type, r.id, r.dated_at as "datedAt", r.body
+  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.type}::text[], ${asked.id}::text[])
+    with ordinality as a (shard, store_id, type, id, n)
+  cross join lateral (
+    select * from resource r
+    where r.shard = a.shard and r.store_id = a.store_id and r.type = a.type and r.id = a.id
+    limit 1 for update
+  ) as r
+  order by a.n`;

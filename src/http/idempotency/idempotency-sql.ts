@@ -1,0 +1,75 @@
+/** The statements of idempotency keys: the table idempotency_key is written here and nowhere else. */
+import type { Queryable } from '#db/pool.ts';
+
+/**
+ * Takes the key, or one that has had its time; false where somebody has it already. While another transaction is about to
+ * take it, this waits for that one's end at the primary key: so a concurrent repetition finds the answer, or the key free.
+ */
+export const claimKey = async (
+  sql: Queryable,
+  { scope, bodyHash, now, staleAt }: { scope: Buffer; bodyHash: Buffer; now: Date; staleAt: Date },
+): Promise<boolean> => {
+  const rows = await sql`
+    insert into idempotency_key as k (scope, body_hash, date_created) values (${scope}, ${bodyHash}, ${now})
+    on conflict (scope) do update set body_hash = excluded.body_hash, answer = null, date_created = excluded.date_created
+    where k.date_created <= ${staleAt}
+    returning scope`;
+  return rows.length === 1;
+};
+
+export const keepAnswer = async (sql: Queryable, scope: Buffer, answer: Buffer): Promise<void> => {
+  await sql`update idempotency_key set answer = ${answer} where scope = ${scope}`;
+};
+
+export type Kept = { bodyHash: Buffer; answer: Buffer };
+
+export const findAnswer = async (sql: Queryable, scope: Buffer, staleAt: Date): Promise<Kept | undefined> => {
+  const [row] = await sql<Kept[]>`
+    select body_hash as "bodyHash", answer from idempotency_key
+    where scope = ${scope} and answer is not null and date_created > ${staleAt}`;
+  return row;
+};
+
+export const purgeKeys = async (sql: Queryable, limit: number, staleAt: Date): Promise<number> => {
+  const { count } = await sql`
+    delete from idempotency_key where scope in (
+      select scope from idempotency_key where date_created <= ${staleAt}
+      order by date_created limit ${limit} for update skip locked
+    )`;
+  return count;
+};
+
+/** Rows whose answer is sealed with another key; its id stands behind the first byte of the envelope. */
+export const countSealedOtherwise = async (sql: Queryable, keyId: Buffer): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`
+    select count(*) as n from idempotency_key where substring(answer from 2 for 4) <> ${keyId}`;
+  return row?.n ?? 0;
+};
+
+export const listSealedOtherwise = async (
+  sql: Queryable,
+  { keyId, after, limitRows }: { keyId: Buffer; after: Buffer; limitRows: number },
+): Promise<{ scope: Buffer; answer: Buffer }[]> => sql<{ scope: Buffer; answer: Buffer }[]>`
+  select scope, answer from idempotency_key
+  where scope > ${after} and substring(answer from 2 for 4) <> ${keyId}
+  order by scope limit ${limitRows}`;
+
+type Renewed = { scope: Buffer; before: Buffer | null; after: Buffer | null };
+
+/** Where the answer is still the one that was read; a row that somebody holds is passed over. Answers what was written. */
+export const renewAnswers = async (sql: Queryable, rows: readonly Renewed[]): Promise<Buffer[]> => {
+  const written = await sql<{ scope: Buffer }[]>`
+    with free as (
+      select k.scope, r.after
+      from unnest(
+        ${rows.map(({ scope }) => scope)}::bytea[], ${rows.map(({ before }) => before)}::bytea[],
+        ${rows.map(({ after }) => after)}::bytea[]
+      ) as r (scope, before, after)
+      join idempotency_key k on k.scope = r.scope
+      where k.answer = r.before
+      for no key update of k skip locked
+    )
+    update idempotency_key k set answer = free.after from free where k.scope = free.scope
+    returning k.scope`;
+  return written.map(({ scope }) => scope);
+};

@@ -1,0 +1,55 @@
+/** GET /account: who somebody is here, what is connected, what happened lately. */
+import type { Sql } from '#db/pool.ts';
+import { htmlAnswer } from '#http/answers.ts';
+import type { DoorHandler } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import { parseId } from '#core/ids.ts';
+import { accountPage } from './account-page.ts';
+import { TRIES_COUNTED_DAYS } from './activity.ts';
+import { countTries, latestDeeds } from './audit/audit-sql.ts';
+import type { Session } from './sessions.ts';
+import type { SignedIn } from './signed-in.ts';
+
+const DEEDS_SHOWN = 20;
+const DAY_MS = 86_400_000;
+
+/**
+ * A part of the page that another room makes: a `card` that begins with an `h2`. `nonce` is for its forms, `root` the path
+ * under which the pages live, without a slash at its end.
+ */
+export type AccountSection = (visit: {
+  session: Session;
+  now: Date;
+  nonce: (bound: readonly (string | number)[]) => string;
+  root: string;
+  /** What was done just now, as the address that was come back to says it. */
+  done: string | null;
+}) => Promise<Markup>;
+
+export const createAccount = (deps: {
+  sql: Sql;
+  signedIn: SignedIn;
+  sections: readonly AccountSection[];
+  root: string;
+}): DoorHandler => {
+  const { sql, signedIn, root } = deps;
+  return signedIn.page(async ({ query, now }, session) => {
+    const visit = {
+      session,
+      now,
+      nonce: (bound: readonly (string | number)[]) => signedIn.nonce(session, bound),
+      root,
+      done: query.get('done'),
+    };
+    const sections = await Promise.all(deps.sections.map((section) => section(visit)));
+    const { userId, email } = session;
+    const before = parseId(query.get('before') ?? '');
+    const found = await latestDeeds(sql, { userId, before, limit: DEEDS_SHOWN + 1 });
+    const deeds = found.slice(0, DEEDS_SHOWN);
+    const older = found.length > DEEDS_SHOWN ? deeds.at(-1)?.id : undefined;
+    const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
+    const isPasswordNew = visit.done === 'password';
+    const activity = { tries, deeds, older, isLatest: before === undefined };
+    return htmlAnswer(200, accountPage({ root, email, isPasswordNew, sections, activity }));
+  });
+};

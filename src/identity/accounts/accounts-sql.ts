@@ -1,0 +1,111 @@
+/** The statements of accounts: the tables users and session are written here; what has had its time is deleted in identity/accounts/. */
+import type { Queryable } from '#db/pool.ts';
+
+/** The new user's id; undefined where the e-mail is taken, in whatever case it is written. */
+export const insertUser = async (
+  sql: Queryable,
+  user: { email: string; passwordHash: string; now: Date },
+): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`
+    insert into users (id, email, password_hash, date_created)
+    values (nextval('id_n'), ${user.email}, ${user.passwordHash}, ${user.now})
+    on conflict (lower(email)) do nothing
+    returning id
+  `;
+  return row?.id;
+};
+
+export type UserRow = { id: number; email: string; dateCreated: Date };
+
+export const findUser = async (sql: Queryable, id: number): Promise<UserRow | undefined> => {
+  const [row] = await sql<UserRow[]>`
+    select id, email, date_created as "dateCreated" from users where id = ${id}
+  `;
+  return row;
+};
+
+export const hasUsers = async (sql: Queryable): Promise<boolean> => (await sql`select from users limit 1`).length > 0;
+
+export type Credentials = { id: number; email: string; passwordHash: string; isDisabled: boolean };
+
+export const findUserByEmail = async (sql: Queryable, email: string): Promise<Credentials | undefined> => {
+  const [row] = await sql<Credentials[]>`
+    select id, email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
+    from users where lower(email) = lower(${email})
+  `;
+  return row;
+};
+
+/**
+ * Whether the password that was checked is still the one, and will be until the end of the transaction: so that no session
+ * begins with a password that is being changed at this moment.
+ */
+export const holdPassword = async (
+  sql: Queryable,
+  { id, passwordHash }: Pick<Credentials, 'id' | 'passwordHash'>,
+): Promise<boolean> => {
+  const rows = await sql`
+    select id from users
+    where id = ${id} and password_hash = ${passwordHash} and date_disabled is null
+    for share
+  `;
+  return rows.length > 0;
+};
+
+/** Everything that changes how a user gets in begins with this, so that two of them come one after the other. */
+export const lockUser = async (sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> => {
+  const [row] = await sql<Omit<Credentials, 'id'>[]>`
+    select email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
+    from users where id = ${id}
+    for no key update
+  `;
+  return row;
+};
+
+export const updatePassword = async (sql: Queryable, userId: number, passwordHash: string): Promise<void> => {
+  await sql`update users set password_hash = ${passwordHash} where id = ${userId}`;
+};
+
+/** `since` null lets them in again. False where nothing changed. */
+export const updateDisabled = async (sql: Queryable, userId: number, since: Date | null): Promise<boolean> => {
+  const rows = await sql`
+    update users set date_disabled = ${since}
+    where id = ${userId} and (date_disabled is null) <> ${since === null}
+    returning id
+  `;
+  return rows.length > 0;
+};
+
+export const insertSession = async (
+  sql: Queryable,
+  session: { hash: Buffer; userId: number; now: Date; expires: Date },
+): Promise<void> => {
+  await sql`
+    insert into session (hash, user_id, date_created, date_expires)
+    values (${session.hash}, ${session.userId}, ${session.now}, ${session.expires})
+  `;
+};
+
+/** Whose session it is; undefined where there is none, it has expired or the operator keeps its user out. */
+export const findSession = async (
+  sql: Queryable,
+  hash: Buffer,
+  now: Date,
+): Promise<{ userId: number; email: string } | undefined> => {
+  const [row] = await sql<{ userId: number; email: string }[]>`
+    select s.user_id as "userId", u.email
+    from session s join users u on u.id = s.user_id
+    where s.hash = ${hash} and s.date_expires > ${now} and u.date_disabled is null
+  `;
+  return row;
+};
+
+/** Whose session it was; undefined where there was none. */
+export const deleteSession = async (sql: Queryable, hash: Buffer): Promise<number | undefined> => {
+  const [row] = await sql<{ userId: number }[]>`delete from session where hash = ${hash} returning user_id as "userId"`;
+  return row?.userId;
+};
+
+export const deleteSessionsOf = async (sql: Queryable, userId: number): Promise<void> => {
+  await sql`delete from session where user_id = ${userId}`;
+};

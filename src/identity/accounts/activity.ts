@@ -1,0 +1,61 @@
+/** What happened to an account lately, as a part of its page. */
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
+import type { DeedRow, TriesRow } from './audit/audit-sql.ts';
+import { browserOf, wordsFor } from './audit/words.ts';
+
+export const TRIES_COUNTED_DAYS = 30;
+
+export type Activity = {
+  /** Counted, because whoever guesses would otherwise push everything else out of sight. */
+  tries: readonly TriesRow[];
+  deeds: readonly DeedRow[];
+  /** The entry after which older ones follow; undefined where there are none. */
+  older: number | undefined;
+  isLatest: boolean;
+};
+
+const tried = ({ action, times, address, userAgent, dateCreated }: TriesRow): Markup => {
+  const browser = browserOf(userAgent);
+  return html`<p>
+    ${wordsFor(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the latest
+    ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
+  </p>`;
+};
+
+const row = ({ action, app, address, userAgent, dateCreated }: DeedRow): Markup =>
+  html`<tr>
+    <td>${wordsFor(action)}${app !== null && html`: <strong>${app}</strong>`}</td>
+    <td>${shownDate(dateCreated)}</td>
+    <td>${address ?? 'the operator'}</td>
+    <td>${browserOf(userAgent)}</td>
+  </tr>`;
+
+const paging = ({ older, isLatest }: Activity, root: string): Markup =>
+  html`<p>
+    ${!isLatest && html`<a href="${root}/account#activity">Latest</a>`}
+    ${older !== undefined && html`<a href="${root}/account?before=${older}#activity">Older</a>`}
+  </p>`;
+
+export const activitySection = (activity: Activity, root: string): Markup =>
+  html`<div class="card">
+    <h2 id="activity">Latest activity</h2>
+    <p>If something here was not you, <a href="${root}/account/password">change your password</a>.</p>
+    ${activity.tries.map(tried)}
+    <div class="table" role="region" tabindex="0" aria-labelledby="activity">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">What</th>
+            <th scope="col">When</th>
+            <th scope="col">From</th>
+            <th scope="col">By</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${activity.deeds.map(row)}
+        </tbody>
+      </table>
+    </div>
+    ${(activity.older !== undefined || !activity.isLatest) && paging(activity, root)}
+  </div>`;

@@ -1,0 +1,123 @@
+/** Users over the API: {base_url}/users. */
+import { randomBytes } from 'node:crypto';
+import type { Changelog } from '#changelog/changelog.ts';
+import type { Sql } from '#db/pool.ts';
+import { creating } from '#http/creating.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type Operation } from '#http/operation.ts';
+import { parseId } from '#core/ids.ts';
+import { invalid, notFound, type Fault } from '#core/problem.ts';
+import { reachesUser } from '#core/principal.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { originOf } from '../audit/audit.ts';
+import type { Passwords } from '../passwords.ts';
+import type { Links } from '../password/links.ts';
+import { welcomeMail } from '../password/mails.ts';
+import { findUser } from '../accounts-sql.ts';
+import { addUser, emailFault, passwordFault, prepareUser } from '../users.ts';
+import { addressOfUser, USER_PROPERTIES, userDocument } from './document.ts';
+import { eraseUser, type EraseTheirs } from './erase.ts';
+import { countUsers, listUsers } from './users-sql.ts';
+import { newUser } from './schema.ts';
+
+type Deps = {
+  sql: Sql;
+  changelog: Changelog;
+  passwords: Passwords;
+  links: Links;
+  mailer: Mailer | undefined;
+  eraseTheirs: EraseTheirs;
+  baseUrl: string;
+  authUrl: string;
+};
+
+/** Nobody knows it: who is made without a password gets in by a link. */
+const unknownPassword = (): string => randomBytes(32).toString('base64url');
+
+/** Where no mail is sent they would never get in. */
+const PASSWORD_REQUIRED: Fault = {
+  code: 'required',
+  message: 'password is required, as this service sends no mail by which they could choose one',
+  field: 'password',
+};
+
+/** Everything that is wrong with a user but for an address that is taken; what is missing here, the schema has refused. */
+const faultsOf = async (user: { email?: string; password?: string }, sendsMail: boolean): Promise<Fault[]> => {
+  const { email, password } = user;
+  const faults = [
+    email === undefined ? undefined : emailFault(email),
+    password === undefined ? undefined : await passwordFault({ email: email ?? '', password }),
+    password === undefined && !sendsMail ? PASSWORD_REQUIRED : undefined,
+  ];
+  return faults.filter((fault) => fault !== undefined);
+};
+
+const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operation =>
+  creating({
+    title: 'Make a user',
+    summary: 'Makes a user; without a password they are mailed a link, where mail is set up, by which they choose one',
+    access: 'platform',
+    input: newUser,
+    review: ({ body }) => faultsOf(body, mailer !== undefined),
+    prepare: async ({ body }) => {
+      const faults = await faultsOf(body, mailer !== undefined);
+      if (faults.length > 0) throw invalid(...faults);
+      return prepareUser(passwords, { email: body.email, password: body.password ?? unknownPassword() });
+    },
+    make: async (tx, request, prepared) => {
+      const by = { origin: originOf(request), client: request.principal.clientId, now: request.now };
+      const { id } = await addUser(tx, prepared, by);
+      const row = { id, email: prepared.email, dateCreated: request.now };
+      const isInvited = request.body.password === undefined && mailer !== undefined;
+      const link = isInvited ? await links.issueIn(tx, id, by) : undefined;
+      return {
+        document: userDocument(row, { ...request, baseUrl }),
+        location: addressOfUser(id, baseUrl),
+        made: async () => {
+          const { lifetimeMinutes } = links;
+          if (link !== undefined) mailer?.send(welcomeMail({ to: row.email, link, lifetimeMinutes, authUrl }));
+        },
+      };
+    },
+  });
+
+export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 'read' | 'remove', Operation> => {
+  const { sql, baseUrl } = deps;
+  return {
+    list: listing({
+      summary: 'All users, a page at a time; needs the scope platform',
+      access: 'platform',
+      rel: 'users',
+      title: 'All users',
+      properties: USER_PROPERTIES,
+      handle: async (request) => {
+        const [rows, total] = await Promise.all([listUsers(sql, request.listing), countUsers(sql, request.listing)]);
+        const items = rows.map((row) => userDocument(row, { ...request, baseUrl }));
+        return { path: `${baseUrl}/users`, items, total };
+      },
+    }),
+    create: creation(deps),
+    read: guarded({
+      summary: 'One user',
+      handle: async (request) => {
+        const id = parseId(request.params['user_id'] ?? '');
+        const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql, id) : undefined;
+        if (user === undefined) throw notFound('user');
+        return { status: 200, document: userDocument(user, { ...request, baseUrl }) };
+      },
+    }),
+    remove: guarded({
+      title: 'Erase the user',
+      isConditional: true,
+      summary:
+        'Erases the user: sessions, memberships, what they have let in and the apps they have made end at once; needs the scope platform',
+      access: 'platform',
+      handle: async (request) => {
+        const userId = parseId(request.params['user_id'] ?? '');
+        if (userId === undefined) throw notFound('user');
+        await eraseUser(deps, userId, request);
+        return { status: 204, next: `${baseUrl}/users` };
+      },
+    }),
+  };
+};

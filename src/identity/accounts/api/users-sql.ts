@@ -1,0 +1,47 @@
+/** The statements of users, as the platform lists and erases them. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import type { UserRow } from '../accounts-sql.ts';
+import type { USER_PROPERTIES } from './document.ts';
+
+const columns = (sql: Queryable): Columns<typeof USER_PROPERTIES> => ({
+  id: sql`id`,
+  email: sql`email`,
+  date_created: sql`date_created`,
+});
+
+export const listUsers = (sql: Queryable, listing: Listing): Promise<UserRow[]> => sql<UserRow[]>`
+  select id, email, date_created as "dateCreated" from users
+  where true${narrowed(sql, listing.filters, columns(sql))}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`id`])} ${paged(sql, listing)}
+`;
+
+export const countUsers = async (sql: Queryable, { filters }: Listing): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from users where true${narrowed(sql, filters, columns(sql))}
+  `;
+  return row?.total ?? 0;
+};
+
+/** When they were made; undefined where there is no such user. Nothing can be made for them until the transaction ends. */
+export const lockForErasure = async (sql: Queryable, id: number): Promise<Date | undefined> => {
+  const [row] = await sql<{ dateCreated: Date }[]>`
+    select date_created as "dateCreated" from users where id = ${id} for update
+  `;
+  return row?.dateCreated;
+};
+
+/**
+ * Where the user belongs, kept until the transaction ends: from a store that they are being taken out of at this moment
+ * they are gone already.
+ */
+export const lockMemberships = (sql: Queryable, userId: number): Promise<{ storeId: number; role: string }[]> =>
+  sql<{ storeId: number; role: string }[]>`
+    select store_id as "storeId", role from membership where user_id = ${userId} order by shard, store_id for update
+  `;
+
+/** Takes along, by foreign keys: sessions, links to a new password, memberships and grants. */
+export const deleteUser = async (sql: Queryable, id: number): Promise<void> => {
+  await sql`delete from users where id = ${id}`;
+};

@@ -1,0 +1,78 @@
+/** A new password for somebody who knows the old one: GET and POST /account/password. */
+import { inPerson } from '#changelog/changelog.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import type { Attempts } from '../attempts.ts';
+import { originOf } from '../audit/audit.ts';
+import type { Devices } from '../device.ts';
+import type { Passwords } from '../passwords.ts';
+import { lockUser, type Credentials } from '../accounts-sql.ts';
+import type { Session, Sessions } from '../sessions.ts';
+import type { SignedIn } from '../signed-in.ts';
+import { tooManyAnswer } from '../too-many.ts';
+import { passwordFault } from '../users.ts';
+import { changePage, type FormFault } from './pages.ts';
+import { replacePassword, type EndGrants } from './replace.ts';
+
+type Deps = {
+  sql: Sql;
+  attempts: Attempts;
+  passwords: Passwords;
+  sessions: Sessions;
+  devices: Devices;
+  signedIn: SignedIn;
+  endGrants: EndGrants;
+  root: string;
+  /** For whoever tries too often. */
+  advice: Markup;
+};
+
+const WRONG = 'The current password is wrong.';
+const FORM = ['password'] as const;
+
+/** The cookie of the new session; undefined where the password was changed since it was checked. */
+const replace = (
+  deps: Deps,
+  request: DoorRequest,
+  user: Credentials,
+  passwordHash: string,
+): Promise<string | undefined> =>
+  transaction(deps.sql, async (tx) => {
+    const { now } = request;
+    const held = await lockUser(tx, user.id);
+    if (held === undefined || held.isDisabled || held.passwordHash !== user.passwordHash) return undefined;
+    const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
+    const by = { actor: inPerson(user.id), origin: originOf(request), now };
+    await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
+    return deps.sessions.start(tx, user.id, now);
+  });
+
+export const createChange = (deps: Deps): Record<'show' | 'submit', DoorHandler> => {
+  const { signedIn, attempts, passwords, root, advice } = deps;
+  const ask = (session: Session, status: number, fault?: FormFault) =>
+    htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));
+
+  return {
+    show: signedIn.page(async (_request, session) => ask(session, 200)),
+
+    submit: signedIn.form(
+      () => FORM,
+      async (request, session) => {
+        const { email } = session;
+        const password = request.form.get('password') ?? '';
+        const fault = await passwordFault({ email, password });
+        if (fault !== undefined) return ask(session, 422, { field: 'password', message: `The new ${fault.message}.` });
+        const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
+        if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
+        if (attempt.kind === 'wrong') return ask(session, 422, { field: 'current', message: WRONG });
+        const passwordHash = await passwords.hash(password);
+        const cookie = await replace(deps, request, attempt.user, passwordHash);
+        if (cookie === undefined) return ask(session, 422, { field: 'current', message: WRONG });
+        const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
+        return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
+      },
+    ),
+  };
+};

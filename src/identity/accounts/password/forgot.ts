@@ -1,0 +1,71 @@
+/** Asking for a link to a new password: GET and POST /forgot-password. */
+import type { Sql } from '#db/pool.ts';
+import { htmlAnswer } from '#http/answers.ts';
+import type { DoorHandler } from '#http/route.ts';
+import { html } from '#hypermedia/markup.ts';
+import { isEmail } from '#core/email.ts';
+import type { Log } from '#core/log.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { originOf } from '../audit/audit.ts';
+import { findUserByEmail } from '../accounts-sql.ts';
+import { addressPrefix } from '../throttle/prefix.ts';
+import type { Throttle } from '../throttle/throttle.ts';
+import { tooManyAnswer } from '../too-many.ts';
+import type { Links } from './links.ts';
+import { resetMail } from './mails.ts';
+import { forgotPage, noMailPage, sentPage } from './pages.ts';
+
+const NO_ADDRESS = 'Give the e-mail address that you sign in with.';
+
+const waitAdvice = (lifetimeMinutes: number) =>
+  html`<p>
+    If it was you, look into your mailbox, and among the junk: the links in the latest three mails work for
+    ${lifetimeMinutes} minutes each.
+  </p>`;
+
+type Deps = {
+  sql: Sql;
+  throttle: Throttle;
+  links: Links;
+  /** Undefined where the operator has set up no mail. */
+  mailer: Mailer | undefined;
+  authUrl: string;
+  root: string;
+  log: Log;
+};
+
+export const createForgot = (deps: Deps): Record<'show' | 'submit', DoorHandler> => {
+  const { sql, throttle, links, mailer, authUrl, root, log } = deps;
+  const { lifetimeMinutes } = links;
+
+  return {
+    show: async () =>
+      htmlAnswer(200, mailer === undefined ? noMailPage(root) : forgotPage({ root, email: '', fault: undefined })),
+
+    submit: async (request) => {
+      if (mailer === undefined) return htmlAnswer(200, noMailPage(root));
+      const email = request.form.get('email')?.trim() ?? '';
+      if (!isEmail(email))
+        return htmlAnswer(422, forgotPage({ root, email, fault: { field: 'email', message: NO_ADDRESS } }));
+      const user = await findUserByEmail(sql, email);
+      const account = (user?.email ?? email).toLowerCase();
+      const taken = await throttle.take(
+        [
+          { limit: 'mail from address', subject: addressPrefix(request.address) },
+          { limit: 'mail to account', subject: account },
+          { limit: 'mails to account a day', subject: account },
+        ],
+        request.now,
+      );
+      if (!taken.allowed) return tooManyAnswer(root, taken, waitAdvice(lifetimeMinutes));
+      const send = async (): Promise<void> => {
+        if (user === undefined) return;
+        const link = await links.issue(user.id, { origin: originOf(request), now: request.now });
+        if (link !== undefined) mailer.send(resetMail({ to: user.email, link, lifetimeMinutes, authUrl }));
+      };
+      // After the answer: a commit waits for the disk, and its time would tell who has an account.
+      send().catch((error: unknown) => log.error({ err: error }, 'a link to a new password could not be made'));
+      return htmlAnswer(200, sentPage({ root, email, lifetimeMinutes }));
+    },
+  };
+};

@@ -1,0 +1,45 @@
+/** Links to a new password: a secret that is good once and for a while, stored as its SHA-256. */
+import { createHash, randomBytes } from 'node:crypto';
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import { recordDeed, type Deed } from '../audit/audit.ts';
+import { lockUser } from '../accounts-sql.ts';
+import { deleteOlderResets, insertReset } from './password-sql.ts';
+
+/** The prefix lets a secret scanner, and a person who reads a log, know what has leaked. */
+const PREFIX = 'hal_pr_';
+const TOKEN_BYTES = 32;
+/** More than one, or any stranger who asks ends the link that the owner is about to use. */
+const LINKS_MAX = 3;
+
+/** What the token is found by; undefined where the text can be none, so that no statement is spent on it. */
+export const hashOfLink = (token: string | null): Buffer | undefined =>
+  token !== null && token.startsWith(PREFIX) && /^[A-Za-z0-9_-]{43}$/.test(token.slice(PREFIX.length))
+    ? createHash('sha256').update(token).digest()
+    : undefined;
+
+export type Links = {
+  lifetimeMinutes: number;
+  /** A new link, which ends the older ones of its user but two; undefined where the user is gone or disabled. */
+  issue: (userId: number, by: Pick<Deed, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
+  /** The same in the transaction of whatever it belongs to. */
+  issueIn: (tx: Tx, userId: number, by: Pick<Deed, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
+};
+
+export const createLinks = (deps: { sql: Sql; authUrl: string; lifetimeMinutes: number }): Links => {
+  const issueIn: Links['issueIn'] = async (tx, userId, by) => {
+    const user = await lockUser(tx, userId);
+    if (user === undefined || user.isDisabled) return undefined;
+    const token = PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
+    const hash = createHash('sha256').update(token).digest();
+    const expires = new Date(by.now.getTime() + deps.lifetimeMinutes * 60_000);
+    await deleteOlderResets(tx, { userId, kept: LINKS_MAX - 1 });
+    await insertReset(tx, { hash, userId, now: by.now, expires });
+    await recordDeed(tx, { ...by, action: 'password_reset_requested', userId });
+    return `${deps.authUrl}/reset-password?token=${token}`;
+  };
+  return {
+    lifetimeMinutes: deps.lifetimeMinutes,
+    issueIn,
+    issue: (userId, by) => transaction(deps.sql, (tx) => issueIn(tx, userId, by)),
+  };
+};

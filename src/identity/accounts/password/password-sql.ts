@@ -1,0 +1,48 @@
+/** The statements of links to a new password: the table password_reset is written here and nowhere else. */
+import type { Queryable } from '#db/pool.ts';
+
+export const insertReset = async (
+  sql: Queryable,
+  reset: { hash: Buffer; userId: number; now: Date; expires: Date },
+): Promise<void> => {
+  await sql`
+    insert into password_reset (hash, user_id, date_created, date_expires)
+    values (${reset.hash}, ${reset.userId}, ${reset.now}, ${reset.expires})
+  `;
+};
+
+/** Whose link it is; undefined where there is none, it has run out or the operator keeps its user out. */
+export const findReset = async (
+  sql: Queryable,
+  hash: Buffer,
+  now: Date,
+): Promise<{ userId: number; email: string } | undefined> => {
+  const [row] = await sql<{ userId: number; email: string }[]>`
+    select r.user_id as "userId", u.email
+    from password_reset r join users u on u.id = r.user_id
+    where r.hash = ${hash} and r.date_expires > ${now} and u.date_disabled is null
+  `;
+  return row;
+};
+
+/** True once for each link: of any number at once, one. */
+export const consumeReset = async (sql: Queryable, hash: Buffer, now: Date): Promise<boolean> => {
+  const rows = await sql`delete from password_reset where hash = ${hash} and date_expires > ${now} returning user_id`;
+  return rows.length > 0;
+};
+
+/** Deletes a user's links except the newest `kept`. */
+export const deleteOlderResets = async (
+  sql: Queryable,
+  { userId, kept }: { userId: number; kept: number },
+): Promise<void> => {
+  await sql`
+    delete from password_reset where hash in (
+      select hash from password_reset where user_id = ${userId} order by date_created desc, hash offset ${kept}
+    )
+  `;
+};
+
+export const deleteResetsOf = async (sql: Queryable, userId: number): Promise<void> => {
+  await sql`delete from password_reset where user_id = ${userId}`;
+};

@@ -1,0 +1,104 @@
+/**
+ * Passwords as argon2id (RFC 9106), stored in the PHC string format, so that each row says how it was made and the
+ * parameters can be raised without asking anybody for a new password.
+ */
+import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import { isLonger } from '#core/length.ts';
+import { Problem } from '#core/problem.ts';
+
+/** In code points. Normalizing runs on the event loop, and its time grows with the square of a run of combining marks. */
+export const PASSWORD_LENGTH_MAX = 1_000;
+
+type Parameters = { memory: number; passes: number; parallelism: number };
+
+/** The OWASP Password Storage Cheat Sheet's first choice for argon2id: 19 MiB (in KiB), two passes, one lane. */
+const PARAMETERS: Parameters = { memory: 19_456, passes: 2, parallelism: 1 };
+const SALT_BYTES = 16;
+const TAG_BYTES = 32;
+
+const derive = promisify(argon2);
+
+export type Passwords = {
+  /** The PHC string to store. The length is the caller's to judge, who has to say what is wrong with it. */
+  hash: (password: string) => Promise<string>;
+  /**
+   * `stored` is undefined for a user that does not exist: the same work is done and the answer is false. So it is for what
+   * is too long to be anybody's password.
+   */
+  verify: (password: string, stored: string | undefined) => Promise<boolean>;
+};
+
+const busy = (): Problem =>
+  new Problem(
+    503,
+    { code: 'busy', message: 'Too many people are signing in at this moment; try again shortly' },
+    { headers: { 'Retry-After': '5' } },
+  );
+
+/** Lets `atOnce` pieces of work run and `waiting` more wait in order; the next one throws a 503. */
+const createTurns = (atOnce: number, waiting: number) => {
+  let running = 0;
+  const queue: (() => void)[] = [];
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running < atOnce) running += 1;
+    else if (queue.length < waiting) await new Promise<void>((resolve) => queue.push(resolve));
+    else throw busy();
+    try {
+      return await work();
+    } finally {
+      // The place is handed over rather than freed, so that nobody who comes later slips in.
+      const next = queue.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
+  };
+};
+
+const deriveTag = (password: string, nonce: Uint8Array, tagLength: number, parameters: Parameters): Promise<Buffer> =>
+  // NFKC (NIST SP 800-63B §3.1.1.2): the same word typed on another keyboard is the same password.
+  derive('argon2id', { message: password.normalize('NFKC'), nonce, tagLength, ...parameters });
+
+/** Base64 without padding, as the PHC string format wants it. */
+const encode = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64').replaceAll('=', '');
+
+const PHC = /^\$argon2id\$v=19\$m=([0-9]+),t=([0-9]+),p=([0-9]+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
+
+const parse = (stored: string) => {
+  const [, memory, passes, parallelism, salt = '', tag = ''] = PHC.exec(stored) ?? [];
+  if (tag === '') throw new TypeError('A stored password hash is not an argon2id PHC string');
+  return {
+    parameters: { memory: Number(memory), passes: Number(passes), parallelism: Number(parallelism) },
+    salt: Buffer.from(salt, 'base64'),
+    tag: Buffer.from(tag, 'base64'),
+  };
+};
+
+/**
+ * Hashing takes 19 MiB and a thread for some 30 ms each time, so at most `hashesAtOnce` run together and at most
+ * `hashesWaiting` stand in line: a flood of sign-ins must not take the machine from everybody else.
+ */
+export const createPasswords = (limits: { hashesAtOnce: number; hashesWaiting?: number }): Passwords => {
+  const inTurn = createTurns(limits.hashesAtOnce, limits.hashesWaiting ?? 100);
+  return {
+    hash: (password) =>
+      inTurn(async () => {
+        const salt = randomBytes(SALT_BYTES);
+        const tag = await deriveTag(password, salt, TAG_BYTES, PARAMETERS);
+        const { memory, passes, parallelism } = PARAMETERS;
+        return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${encode(salt)}$${encode(tag)}`;
+      }),
+    verify: (password, stored) =>
+      inTurn(async () => {
+        const isTooLong = isLonger(password, PASSWORD_LENGTH_MAX);
+        const judged = isTooLong ? '' : password;
+        if (stored === undefined) {
+          await deriveTag(judged, randomBytes(SALT_BYTES), TAG_BYTES, PARAMETERS);
+          return false;
+        }
+        const { parameters, salt, tag } = parse(stored);
+        const isSame = timingSafeEqual(await deriveTag(judged, salt, tag.length, parameters), tag);
+        return isSame && !isTooLong;
+      }),
+  };
+};

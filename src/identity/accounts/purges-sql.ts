@@ -1,0 +1,46 @@
+/**
+ * The statements that delete what has had its time. Each finds its rows by an index, the oldest first, as an array: as a
+ * join, the planner may read the whole table instead. A row that somebody holds is left for the next time.
+ */
+import type { Queryable } from '#db/pool.ts';
+
+export const deleteSessions = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from session where hash = any(array(
+      select hash from session where date_expires <= ${before}
+      order by date_expires limit ${limit} for update skip locked
+    ))
+  `;
+  return count;
+};
+
+export const deletePasswordResets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from password_reset where hash = any(array(
+      select hash from password_reset where date_expires <= ${before}
+      order by date_expires limit ${limit} for update skip locked
+    ))
+  `;
+  return count;
+};
+
+/** Buckets that are full again, which is what a bucket without a row is. */
+export const deleteFullBuckets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from throttle where key = any(array(
+      select key from throttle where full_at <= ${before}
+      order by full_at limit ${limit} for update skip locked
+    ))
+  `;
+  return count;
+};
+
+export const deleteDeeds = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+  const { count } = await sql`
+    delete from audit where id = any(array(
+      select id from audit where date_created <= ${before}
+      order by date_created limit ${limit} for update skip locked
+    ))
+  `;
+  return count;
+};

@@ -1,0 +1,60 @@
+/** A browser that has signed in: a random cookie, of which only the SHA-256 is stored. */
+import { createHash, randomBytes } from 'node:crypto';
+import { stringifySetCookie } from 'cookie';
+import type { Queryable, Sql } from '#db/pool.ts';
+import type { DoorRequest } from '#http/route.ts';
+import { deleteSession, deleteSessionsOf, findSession, insertSession } from './accounts-sql.ts';
+
+const ID_BYTES = 32;
+const DAY_SECONDS = 86_400;
+
+/** `id` is the hash in hex: what a form's nonce is bound to. It opens nothing. */
+export type Session = { userId: number; email: string; id: string };
+
+/** What changes a session is given the transaction of the deed that it belongs to. */
+export type Sessions = {
+  find: (request: Pick<DoorRequest, 'cookies' | 'now'>) => Promise<Session | null>;
+  /** The `Set-Cookie` of a session with a new id, so that an id planted before sign-in is worth nothing. */
+  start: (sql: Queryable, userId: number, now: Date) => Promise<string>;
+  /** Ends the request's session; whose it was, null where there was none, and the `Set-Cookie` that removes it. */
+  end: (sql: Queryable, request: DoorRequest) => Promise<{ userId: number | null; cookie: string }>;
+  /** Ends every session of a user, in every browser. */
+  endAll: (sql: Queryable, userId: number) => Promise<void>;
+};
+
+const hashOf = (value: string): Buffer => createHash('sha256').update(value).digest();
+
+export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: number }): Sessions => {
+  const { lifetimeDays } = deps;
+  const secure = deps.authUrl.startsWith('https:');
+  // RFC 6265bis §4.1.3.2: a cookie called __Host-… cannot have been set by a neighbouring host or over plain http.
+  const name = secure ? '__Host-halcyon' : 'halcyon';
+
+  const cookie = (value: string, maxAge: number): string =>
+    stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
+
+  const presented = (request: Pick<DoorRequest, 'cookies'>): Buffer | undefined => {
+    const value = request.cookies[name];
+    return value !== undefined && /^[A-Za-z0-9_-]{43}$/.test(value) ? hashOf(value) : undefined;
+  };
+
+  return {
+    find: async (request) => {
+      const hash = presented(request);
+      const found = hash === undefined ? undefined : await findSession(deps.sql, hash, request.now);
+      return hash === undefined || found === undefined ? null : { ...found, id: hash.toString('hex') };
+    },
+    start: async (sql, userId, now) => {
+      const value = randomBytes(ID_BYTES).toString('base64url');
+      const expires = new Date(now.getTime() + lifetimeDays * DAY_SECONDS * 1_000);
+      await insertSession(sql, { hash: hashOf(value), userId, now, expires });
+      return cookie(value, lifetimeDays * DAY_SECONDS);
+    },
+    end: async (sql, request) => {
+      const hash = presented(request);
+      const userId = hash === undefined ? undefined : await deleteSession(sql, hash);
+      return { userId: userId ?? null, cookie: cookie('', 0) };
+    },
+    endAll: deleteSessionsOf,
+  };
+};

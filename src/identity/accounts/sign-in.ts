@@ -1,0 +1,77 @@
+/** Signing in and out: GET and POST /sign-in, POST /sign-out. */
+import { transaction, type Sql } from '#db/pool.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { Markup } from '#hypermedia/markup.ts';
+import type { Attempts } from './attempts.ts';
+import { originOf, recordDeed } from './audit/audit.ts';
+import type { Devices } from './device.ts';
+import { holdPassword, type Credentials } from './accounts-sql.ts';
+import { returnPath } from './return-path.ts';
+import type { Sessions } from './sessions.ts';
+import { signInPage } from './sign-in-page.ts';
+import { tooManyAnswer } from './too-many.ts';
+
+/** The same words for an unknown address and a wrong password, so that the page tells nobody who has an account. */
+const WRONG = 'The e-mail address or the password is wrong.';
+
+type Deps = {
+  sql: Sql;
+  attempts: Attempts;
+  sessions: Sessions;
+  devices: Devices;
+  formTargets: (returnTo: string) => Promise<readonly string[]>;
+  root: string;
+  /** For whoever tries too often. */
+  advice: Markup;
+};
+
+/** The cookies of the new session; undefined where the password was changed since it was checked. */
+const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<string[] | undefined> =>
+  transaction(deps.sql, async (tx) => {
+    if (!(await holdPassword(tx, user))) return undefined;
+    await deps.sessions.end(tx, request);
+    const session = await deps.sessions.start(tx, user.id, request.now);
+    await recordDeed(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
+    return [session, ...deps.devices.remember(request, user)];
+  });
+
+/** `root` is the path under which the pages live, without a slash at its end. */
+export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', DoorHandler> => {
+  const { sql, attempts, sessions, root, advice } = deps;
+  const page = async (status: number, returnTo: string | undefined, typed: { email: string; alert?: string }) => {
+    const formTargets = returnTo === undefined ? [] : await deps.formTargets(returnTo);
+    return htmlAnswer(status, signInPage({ root, returnTo, alert: undefined, ...typed }), { formTargets });
+  };
+
+  return {
+    show: async (request) => {
+      const returnTo = returnPath(request.query.get('return_to'));
+      // With somewhere to return to, the form is shown to the signed-in too: that is how they switch to another account.
+      const session = returnTo === undefined ? await sessions.find(request) : null;
+      if (session !== null) return redirectAnswer(`${root}/home`);
+      return page(200, returnTo, { email: '' });
+    },
+
+    submit: async (request) => {
+      const returnTo = returnPath(request.form.get('return_to'));
+      const email = request.form.get('email')?.trim() ?? '';
+      const attempt = await attempts(request, { email, password: request.form.get('password') ?? '' });
+      if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
+      const cookies = attempt.kind === 'right' ? await begin(deps, request, attempt.user) : undefined;
+      if (cookies === undefined) return page(422, returnTo, { email, alert: WRONG });
+      return redirectAnswer(returnTo ?? `${root}/home`, { 'Set-Cookie': cookies });
+    },
+
+    signOut: async (request) => {
+      const { now } = request;
+      const cookie = await transaction(sql, async (tx) => {
+        const ended = await sessions.end(tx, request);
+        if (ended.userId !== null)
+          await recordDeed(tx, { action: 'signed_out', userId: ended.userId, origin: originOf(request), now });
+        return ended.cookie;
+      });
+      return redirectAnswer(`${root}/sign-in`, { 'Set-Cookie': cookie });
+    },
+  };
+};

@@ -1,0 +1,70 @@
+/** The people who sign in: an e-mail address and a password. */
+import type { Queryable } from '#db/pool.ts';
+import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
+import { codePoints, isLonger } from '#core/length.ts';
+import { invalid, Problem, type Fault } from '#core/problem.ts';
+import { recordDeed, type Deed } from './audit/audit.ts';
+import { guessableFault } from './guessable.ts';
+import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
+import { insertUser } from './accounts-sql.ts';
+
+export const PASSWORD_LENGTH_MIN = 10;
+
+export const emailFault = (email: string): Fault | undefined => {
+  if (isEmail(email)) return undefined;
+  const message = `email must be an address such as ada@example.com, at most ${EMAIL_LENGTH_MAX} characters`;
+  return { code: 'invalid_value', message, field: 'email' };
+};
+
+const wrongPassword = (code: string, message: string): Fault => ({ code, message, field: 'password' });
+
+type EmailAndPassword = { email: string; password: string };
+
+const formFault = ({ email, password }: EmailAndPassword): Fault | undefined => {
+  if (isLonger(password, PASSWORD_LENGTH_MAX))
+    return wrongPassword('too_long', `password must be at most ${PASSWORD_LENGTH_MAX} characters`);
+  if (codePoints(password) < PASSWORD_LENGTH_MIN)
+    return wrongPassword('too_short', `password must be at least ${PASSWORD_LENGTH_MIN} characters`);
+  if (password.trim().toLowerCase() === email.toLowerCase())
+    return wrongPassword('invalid_value', 'password must not be the e-mail address');
+  return undefined;
+};
+
+/**
+ * Returns what is wrong with a password that a person chooses. No rules about kinds of characters: they make passwords worse
+ * (NIST SP 800-63B §3.1.1.2).
+ */
+export const passwordFault = async (chosen: EmailAndPassword): Promise<Fault | undefined> =>
+  formFault(chosen) ?? guessableFault(chosen);
+
+export type NewUser = { email: string; passwordHash: string };
+
+/**
+ * Validates and hashes; whether a chosen password is easy to guess is asked before. Apart from the writing, because a hash may wait for its turn and no transaction should wait with it.
+ * Throws a 400 with every fault found.
+ */
+export const prepareUser = async (passwords: Passwords, user: EmailAndPassword): Promise<NewUser> => {
+  const faults = [emailFault(user.email), formFault(user)].filter((fault) => fault !== undefined);
+  if (faults.length > 0) throw invalid(...faults);
+  return { email: user.email, passwordHash: await passwords.hash(user.password) };
+};
+
+/** Give it a transaction. Throws a 409 `email_taken` where another user has the address, in whatever case. */
+export const addUser = async (
+  sql: Queryable,
+  user: NewUser,
+  by: Pick<Deed, 'origin' | 'client' | 'now'>,
+): Promise<{ id: number }> => {
+  const id = await insertUser(sql, { ...user, now: by.now });
+  if (id === undefined)
+    throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
+  await recordDeed(sql, { ...by, action: 'user_created', userId: id });
+  return { id };
+};
+
+/** Done on the machine itself, where no other transaction waits for the hash. Throws what `prepareUser` and `addUser` throw. */
+export const createUser = async (
+  sql: Queryable,
+  passwords: Passwords,
+  { now, ...user }: { email: string; password: string; now: Date },
+): Promise<{ id: number }> => addUser(sql, await prepareUser(passwords, user), { origin: null, now });

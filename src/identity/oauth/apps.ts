@@ -1,0 +1,57 @@
+/** The addresses of clients, put together: which page, endpoint and operation gets what. */
+import type { AccountSection } from '#identity/accounts/account.ts';
+import type { Sessions } from '#identity/accounts/sessions.ts';
+import type { SignedIn } from '#identity/accounts/signed-in.ts';
+import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
+import type { Sql } from '#db/pool.ts';
+import { rootOf } from '#http/root.ts';
+import type { Operation } from '#http/operation.ts';
+import type { DoorHandler } from '#http/route.ts';
+import type { AfterGrants } from './grant-changes.ts';
+import type { Bearer } from './bearer.ts';
+import { createClientOperations } from './clients/api/operations.ts';
+import { createLogo } from './clients/logo/logo.ts';
+import { ownClientsSection } from './clients/pages/list-page.ts';
+import { createOwnClients, type OwnClients } from './clients/pages/own-clients.ts';
+import { createGrantOperations } from './connected/api/operations.ts';
+import { createRevokeButton } from './connected/connected.ts';
+import { connectedSection } from './connected/section.ts';
+import { createRegister } from './registration/register.ts';
+
+export type Apps = {
+  clients: Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation>;
+  grants: Record<'list' | 'read' | 'remove', Operation>;
+  ownClients: OwnClients;
+  logo: DoorHandler;
+  revokeConnected: DoorHandler;
+  register: DoorHandler;
+};
+
+export type AppsDeps = AfterGrants & {
+  sql: Sql;
+  sessions: Sessions;
+  signedIn: SignedIn;
+  throttle: Throttle;
+  bearer: Bearer;
+  baseUrl: string;
+  authUrl: string;
+  clientsPerUser: number;
+  clientSecretOverlapHours: number;
+  openRegistration: boolean;
+};
+
+export const createApps = (deps: AppsDeps): Apps => {
+  const { authUrl } = deps;
+  const all = { ...deps, authOrigin: new URL(authUrl).origin, root: rootOf(authUrl) };
+  return {
+    clients: createClientOperations(all),
+    grants: createGrantOperations(all),
+    ownClients: createOwnClients(all),
+    logo: createLogo(all),
+    revokeConnected: createRevokeButton(all),
+    register: createRegister(all),
+  };
+};
+
+/** For the account page: what somebody has let in, and what they have made. */
+export const appSections = (deps: { sql: Sql }): AccountSection[] => [connectedSection(deps), ownClientsSection(deps)];

@@ -1,0 +1,38 @@
+/** The statements that list clients for the API. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import { clients, type Client } from '../clients-sql.ts';
+import type { CLIENT_PROPERTIES } from './document.ts';
+
+const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
+  client_id: sql`c.client_id`,
+  name: sql`c.name`,
+  company: sql`c.company`,
+  description: sql`c.description`,
+  contact: sql`c.contact`,
+  owner: sql`c.owner`,
+  is_public: sql`c.is_public`,
+  is_trusted: sql`c.trusted`,
+  is_verified: sql`c.is_verified`,
+  is_legacy: sql`c.is_legacy`,
+  rotates_refresh_tokens: sql`c.rotates_refresh_tokens`,
+  date_created: sql`c.date_created`,
+  date_modified: sql`c.date_modified`,
+});
+
+/** `owner` null: everybody's. */
+const listed = (sql: Queryable, owner: number | null, { filters }: Listing) => sql`
+  c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}${narrowed(sql, filters, columns(sql))}`;
+
+export const listClients = (sql: Queryable, owner: number | null, listing: Listing): Promise<Client[]> => sql<Client[]>`
+  ${clients(sql)} where ${listed(sql, owner, listing)}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`c.id`])} ${paged(sql, listing)}
+`;
+
+export const countClients = async (sql: Queryable, owner: number | null, listing: Listing): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from client c where ${listed(sql, owner, listing)}
+  `;
+  return row?.total ?? 0;
+};

@@ -1,0 +1,73 @@
+import { formatDate } from '#hypermedia/date.ts';
+import { boolean, date, json, number, secret, text, url, type Document, type Link } from '#hypermedia/document.ts';
+import type { Comparisons } from '#core/listing.ts';
+import { versionOf } from '../change.ts';
+import { logoPath } from '../logo/logo.ts';
+import type { Client } from '../clients-sql.ts';
+
+/** How each property of a client is compared. */
+export const CLIENT_PROPERTIES = {
+  client_id: 'text',
+  client_secret: 'none',
+  name: 'text',
+  company: 'text',
+  description: 'text',
+  contact: 'text',
+  redirect_uris: 'none',
+  logo: 'none',
+  owner: 'number',
+  is_public: 'boolean',
+  is_trusted: 'boolean',
+  is_verified: 'boolean',
+  is_legacy: 'boolean',
+  rotates_refresh_tokens: 'boolean',
+  date_created: 'date',
+  date_modified: 'date',
+} as const satisfies Comparisons;
+
+export const addressOfClient = (clientId: string, baseUrl: string): string => `${baseUrl}/clients/${clientId}`;
+
+/** An app without an owner is the operator's, and seen by the platform alone: so whoever sees one can follow its links. */
+const linksOf = ({ clientId, ownerId }: Client, baseUrl: string): Link[] => {
+  const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
+  if (ownerId === null) return [self, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
+  const owner = `${baseUrl}/users/${ownerId}`;
+  return [
+    self,
+    { rel: 'user', href: owner, title: 'Whose app it is' },
+    { rel: 'clients', href: `${owner}/clients`, title: 'All apps of theirs' },
+  ];
+};
+
+/** A client. `clientSecret` is null but in the answer that makes it: nobody can read it again. */
+export const clientDocument = (
+  client: Client,
+  shown: { baseUrl: string; authUrl: string; clientSecret: string | null },
+): Document => {
+  const { clientId, logoDate } = client;
+  return {
+    name: 'client',
+    title: client.name,
+    version: versionOf(client),
+    links: linksOf(client, shown.baseUrl),
+    embedded: [],
+    properties: [
+      text('client_id', clientId),
+      secret('client_secret', shown.clientSecret),
+      text('name', client.name),
+      text('company', client.company),
+      text('description', client.description),
+      text('contact', client.contact),
+      json('redirect_uris', client.redirectUris),
+      url('logo', logoDate === null ? null : logoPath(shown.authUrl, clientId, logoDate)),
+      number('owner', client.ownerId),
+      boolean('is_public', client.isPublic),
+      boolean('is_trusted', client.trusted),
+      boolean('is_verified', client.isVerified),
+      boolean('is_legacy', client.isLegacy),
+      boolean('rotates_refresh_tokens', client.rotatesRefreshTokens),
+      date('date_created', formatDate(client.dateCreated, 'UTC')),
+      date('date_modified', formatDate(client.dateModified, 'UTC')),
+    ],
+  };
+};

@@ -1,0 +1,186 @@
+/** The statements of clients. The table client is written here and nowhere else. */
+import type { Queryable } from '#db/pool.ts';
+import type { LoggedGrant } from '../grant-changes.ts';
+import type { ClientDetails, ClientKind } from './rules.ts';
+
+export type Client = {
+  id: number;
+  clientId: string;
+  name: string;
+  company: string | null;
+  description: string | null;
+  contact: string | null;
+  redirectUris: string[];
+  isPublic: boolean;
+  trusted: boolean;
+  isLegacy: boolean;
+  rotatesRefreshTokens: boolean;
+  /** False: somebody else than the operator made it or changed it, and the operator has not looked since. */
+  isVerified: boolean;
+  /** Whose app it is; null where the operator made it. */
+  ownerId: number | null;
+  dateCreated: Date;
+  dateModified: Date;
+  /** When its logo was uploaded, for the address of the picture; null without one. */
+  logoDate: Date | null;
+};
+
+/** False where there is no such user. Whoever makes clients for the same person waits until this transaction ends. */
+export const lockOwner = async (sql: Queryable, userId: number): Promise<boolean> => {
+  const rows = await sql`select from users where id = ${userId} for no key update`;
+  return rows.length === 1;
+};
+
+export const countClientsOf = async (sql: Queryable, userId: number): Promise<number> => {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*) from client where owner = ${userId} and date_deleted is null
+  `;
+  return row?.count ?? 0;
+};
+
+type NewClientRow = ClientDetails &
+  ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean };
+
+/** The internal id; undefined where the client_id is taken. */
+export const insertClient = async (
+  sql: Queryable,
+  client: NewClientRow & { unusedUntil: Date | null; secretHash: Buffer | null; now: Date },
+): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`
+    with made as (
+      insert into client (id, client_id, name, company, description, contact, redirect_uris, trusted, is_public,
+        is_legacy, owner, is_verified, unused_until, rotates_refresh_tokens, date_created, date_modified)
+      values (nextval('id_n'), ${client.clientId}, ${client.name}, ${client.company}, ${client.description},
+        ${client.contact}, ${client.redirectUris}::text[], ${client.trusted}, ${client.isPublic}, ${client.isLegacy},
+        ${client.ownerId}, ${client.isVerified}, ${client.unusedUntil}, ${client.rotatesRefreshTokens}, ${client.now},
+        ${client.now})
+      on conflict (client_id) do nothing
+      returning id
+    ), kept as (
+      insert into client_secret (hash, client, date_created)
+      select ${client.secretHash}::bytea, id, ${client.now} from made where not ${client.isPublic}
+    )
+    select id from made
+  `;
+  return row?.id;
+};
+
+export const clients = (sql: Queryable) => sql`
+  select c.id, c.client_id as "clientId", c.name, c.company, c.description, c.contact,
+    c.redirect_uris as "redirectUris", c.is_public as "isPublic", c.trusted, c.is_legacy as "isLegacy",
+    c.rotates_refresh_tokens as "rotatesRefreshTokens", c.is_verified as "isVerified", c.owner as "ownerId",
+    c.date_created as "dateCreated", c.date_modified as "dateModified", l.date_modified as "logoDate"
+  from client c left join client_logo l on l.client = c.id`;
+
+export const findClient = async (sql: Queryable, clientId: string): Promise<Client | undefined> => {
+  const [row] = await sql<Client[]>`${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null`;
+  return row;
+};
+
+/** A client of this person's; undefined where it is another's, the operator's, or nobody's. */
+export const findOwnClient = async (sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> => {
+  const [row] = await sql<Client[]>`
+    ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
+      and c.owner = ${userId}
+  `;
+  return row;
+};
+
+/** A person's clients, by name. */
+export const listClientsOf = (sql: Queryable, userId: number): Promise<Client[]> => sql<Client[]>`
+  ${clients(sql)} where c.owner = ${userId} and c.date_deleted is null order by c.name, c.id
+`;
+
+/**
+ * Changes what its owner may change, and answers what it was before; undefined where there is no such client. Where
+ * `userId` is its owner and changes what people recognise it by, it is unverified from then on: somebody looked at another.
+ */
+export const updateClient = async (
+  sql: Queryable,
+  id: number,
+  change: ClientDetails & { rotatesRefreshTokens: boolean; userId: number | null; now: Date },
+): Promise<Client | undefined> => {
+  const [row] = await sql<Client[]>`
+    with before as (${clients(sql)} where c.id = ${id} and c.date_deleted is null for update of c), changed as (
+      update client set
+        name = ${change.name}, company = ${change.company}, description = ${change.description},
+        contact = ${change.contact}, redirect_uris = ${change.redirectUris}::text[],
+        rotates_refresh_tokens = ${change.rotatesRefreshTokens},
+        is_verified = client.is_verified and not (
+          coalesce(client.owner = ${change.userId}, false)
+          and (client.name, coalesce(client.company, ''), client.redirect_uris)
+            <> (${change.name}, ${change.company ?? ''}, ${change.redirectUris}::text[])
+        ),
+        date_modified = ${change.now}
+      from before where client.id = before.id
+    )
+    select * from before
+  `;
+  return row;
+};
+
+/** What stays the same of a client, and its name. */
+export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
+
+const known = (sql: Queryable) =>
+  sql`id, client_id as "clientId", name, owner as "ownerId", date_modified as "dateModified"`;
+
+/** Undefined where there is no such client. */
+export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
+  const [row] = await sql<Known[]>`
+    update client set is_verified = true, unused_until = null, date_modified = ${now}
+    where client_id = ${clientId} and date_deleted is null
+    returning ${known(sql)}
+  `;
+  return row;
+};
+
+/**
+ * Ends a client, and with it all its grants and tokens, at the next request of every process; undefined where it is gone
+ * already. One row is written, however many grants there are: housekeeping deletes them.
+ */
+export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
+  const [row] = await sql<Known[]>`
+    update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
+    returning ${known(sql)}
+  `;
+  return row;
+};
+
+/** Ends every client of a person; those that there were. */
+export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<Known[]> => sql<Known[]>`
+  update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
+  returning ${known(sql)}
+`;
+
+type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId'>;
+
+/** A page of what stands of a client's grants for stores, by id. */
+export const storeGrantsOf = (
+  sql: Queryable,
+  client: number,
+  { after, limit }: { after: number; limit: number },
+): Promise<StoreGrant[]> => sql<StoreGrant[]>`
+  select id as "grantId", user_id as "userId", store_id as "storeId" from access_grant
+  where client = ${client} and store_id is not null and date_revoked is null and id > ${after}
+  order by id limit ${limit}
+`;
+
+/** Who lets a client in: people, the stores it may work in, and accounts that are open to it whole. */
+export type Reach = { people: number; stores: number; accounts: number; lastUsed: Date | null };
+
+/** More are not counted: a page must not wait for the grants of an app that everybody has. */
+export const GRANTS_COUNTED_MAX = 10_000;
+
+/** Of those that stand, `GRANTS_COUNTED_MAX` at most. */
+export const reachOf = async (sql: Queryable, client: number): Promise<Reach> => {
+  const [row] = await sql<Reach[]>`
+    select count(distinct user_id) as people, count(distinct store_id) as stores,
+      count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
+    from (
+      select user_id, store_id, date_used from access_grant
+      where client = ${client} and user_id is not null and date_revoked is null
+      limit ${GRANTS_COUNTED_MAX}
+    ) g`;
+  return row ?? { people: 0, stores: 0, accounts: 0, lastUsed: null };
+};

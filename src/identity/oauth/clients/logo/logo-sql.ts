@@ -1,0 +1,41 @@
+/** The statements of logos: the table client_logo is written here and nowhere else. */
+import type { Queryable } from '#db/pool.ts';
+import type { PictureType } from './picture.ts';
+
+export type Logo = { mediaType: PictureType; bytes: Buffer };
+
+export const findLogo = async (sql: Queryable, clientId: string): Promise<Logo | undefined> => {
+  const [row] = await sql<Logo[]>`
+    select l.media_type as "mediaType", l.bytes
+    from client c join client_logo l on l.client = c.id
+    where c.client_id = ${clientId} and c.date_deleted is null
+  `;
+  return row;
+};
+
+export const upsertLogo = async (sql: Queryable, client: number, logo: Logo, now: Date): Promise<void> => {
+  await sql`
+    insert into client_logo (client, media_type, bytes, date_modified)
+    values (${client}, ${logo.mediaType}, ${logo.bytes}, ${now})
+    on conflict (client) do update
+      set media_type = excluded.media_type, bytes = excluded.bytes, date_modified = excluded.date_modified
+  `;
+};
+
+export const deleteLogo = async (sql: Queryable, client: number): Promise<void> => {
+  await sql`delete from client_logo where client = ${client}`;
+};
+
+/** For a change of a logo: locks the client; where `userId` is its owner, it is unverified from then on. False: it is gone. */
+export const touchClient = async (
+  sql: Queryable,
+  client: number,
+  { userId, now }: { userId: number | null; now: Date },
+): Promise<boolean> => {
+  const { count } = await sql`
+    update client
+    set date_modified = ${now}, is_verified = is_verified and not coalesce(owner = ${userId}, false)
+    where id = ${client} and date_deleted is null
+  `;
+  return count === 1;
+};

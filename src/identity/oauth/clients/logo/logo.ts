@@ -1,0 +1,73 @@
+/** The picture of an app: uploaded, judged by its bytes, and served from here. Nothing is ever fetched from elsewhere. */
+import { transaction, type Sql, type Tx } from '#db/pool.ts';
+import type { DoorHandler } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { notFound, type Fault } from '#core/problem.ts';
+import { isClientId } from '../clients.ts';
+import { recordClientDeed, type Doer } from '../action.ts';
+import type { Client } from '../clients-sql.ts';
+import { judgePicture } from './picture.ts';
+import { deleteLogo, findLogo, touchClient, upsertLogo } from './logo-sql.ts';
+
+export const LOGO_BYTES_MAX = 256 * 1024;
+
+const DAY_SECONDS = 86_400;
+
+/** The version in the query changes with the picture, so that a browser may keep it. */
+export const logoPath = (root: string, clientId: string, logoDate: Date): string =>
+  `${root}/clients/${clientId}/logo?v=${logoDate.getTime()}`;
+
+/** The picture beside an app's name, which says it already; nothing where it has none. */
+export const logoImage = (root: string, client: { clientId: string; logoDate: Date | null }): Markup | null =>
+  client.logoDate === null
+    ? null
+    : html`<img
+        class="logo"
+        src="${logoPath(root, client.clientId, client.logoDate)}"
+        alt=""
+        width="48"
+        height="48"
+      />`;
+
+const changeLogo = (sql: Sql, client: Client, doer: Doer, write: (tx: Tx) => Promise<void>): Promise<void> =>
+  transaction(sql, async (tx) => {
+    if (!(await touchClient(tx, client.id, doer))) throw notFound('app');
+    await write(tx);
+    const detail = { name: client.name, changed: ['logo'] };
+    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
+  });
+
+const fault = (code: string, message: string): Fault => ({ code, message, field: 'logo' });
+
+/** What is wrong with the picture; undefined where it is now the client's. */
+export const setLogo = async (sql: Sql, client: Client, bytes: Buffer, doer: Doer): Promise<Fault | undefined> => {
+  if (bytes.length === 0) return fault('required', 'Choose a picture to upload');
+  if (bytes.length > LOGO_BYTES_MAX)
+    return fault('too_large', `The picture must be at most ${LOGO_BYTES_MAX / 1024} KiB`);
+  const judged = judgePicture(bytes);
+  if ('fault' in judged) return fault('invalid_value', `The picture ${judged.fault}`);
+  const { mediaType } = judged;
+  await changeLogo(sql, client, doer, (tx) => upsertLogo(tx, client.id, { mediaType, bytes }, doer.now));
+  return undefined;
+};
+
+export const removeLogo = (sql: Sql, client: Client, doer: Doer): Promise<void> =>
+  changeLogo(sql, client, doer, (tx) => deleteLogo(tx, client.id));
+
+/**
+ * GET {auth_url}/clients/<client_id>/logo. Opened by itself it may do nothing and belongs to no origin, whatever somebody
+ * managed to put into it.
+ */
+export const createLogo =
+  ({ sql }: { sql: Sql }): DoorHandler =>
+  async ({ params }) => {
+    const clientId = params['client_id'] ?? '';
+    const logo = isClientId(clientId) ? await findLogo(sql, clientId) : undefined;
+    if (logo === undefined) throw notFound('logo');
+    const headers = {
+      'Content-Type': logo.mediaType,
+      'Content-Security-Policy': "default-src 'none'; sandbox",
+      'Cache-Control': `public, max-age=${DAY_SECONDS}`,
+    };
+    return { status: 200, headers, body: logo.bytes };
+  };

@@ -1,0 +1,108 @@
+/** Making an app of one's own: GET /account/clients/new, POST /account/clients. */
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import type { Session } from '#identity/accounts/sessions.ts';
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import { html } from '#hypermedia/markup.ts';
+import { Problem, type Fault } from '#core/problem.ts';
+import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from '../clients.ts';
+import {
+  changeOf,
+  detailFields,
+  NOTHING_TYPED,
+  readTyped,
+  refusedAlert,
+  rotationField,
+  WORDS,
+  type Typed,
+} from './form.ts';
+import { secretPage } from './secret-page.ts';
+import { appsPage, nonceField, pathOf, type PagesDeps } from './visit.ts';
+
+type View = { clientId: string; nonce: string; typed: Typed; faults: readonly Fault[]; alert?: string };
+
+const kindFields = (typed: Typed) =>
+  html`<fieldset>
+    <legend>Where does it run?</legend>
+    <label class="choice">
+      <input type="radio" name="kind" value="confidential" ${!typed.isPublic && html`checked`} />
+      <span
+        >On a server of yours <span class="soft">It gets a client secret, which nobody else can read there.</span></span
+      >
+    </label>
+    <label class="choice">
+      <input type="radio" name="kind" value="public" ${typed.isPublic && html`checked`} />
+      <span>
+        On people's own devices, or in their browsers
+        <span class="soft">It gets no secret. PKCE is needed, and refresh tokens are replaced at each use.</span>
+      </span>
+    </label>
+  </fieldset>`;
+
+const newPage = (root: string, { clientId, nonce, typed, faults, alert }: View): string =>
+  appsPage(
+    root,
+    'New app',
+    html`<div class="card">
+      <h1>New app</h1>
+      ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
+      <form method="post" action="${root}/account/clients">
+        ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
+        ${detailFields(typed, faults)} ${kindFields(typed)} ${rotationField(typed)}
+        <div class="buttons">
+          <button type="submit">Make the app</button>
+          <a class="button quiet" href="${root}/account/clients">Cancel</a>
+        </div>
+      </form>
+    </div>`,
+  );
+
+const make = async ({ sql }: PagesDeps, client: NewClient, isPublic: boolean): Promise<string | null> => {
+  if (!isPublic) return (await createClient(sql, client)).client_secret;
+  await createPublicClient(sql, client);
+  return null;
+};
+
+/**
+ * The client_id is decided when the form is shown, and its nonce stands for it: a form that is sent twice makes one app,
+ * and its second answer leads to it and says what to do about the secret, which stood in the first.
+ */
+export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', DoorHandler> => {
+  const { root, signedIn, clientsPerUser } = deps;
+  const nonceOf = (session: Session, clientId: string) => signedIn.nonce(session, ['new client', clientId]);
+
+  const submit = async (request: DoorRequest, session: Session): Promise<DoorAnswer> => {
+    const clientId = request.form.get('client_id') ?? '';
+    const typed = readTyped(request.form);
+    const client: NewClient = {
+      ...changeOf(typed),
+      clientId,
+      trusted: false,
+      owner: { userId: session.userId, clientsPerUser },
+      isVerified: false,
+      origin: originOf(request),
+      now: request.now,
+    };
+    const view = { clientId, nonce: nonceOf(session, clientId), typed };
+    const faults = newClientFaults(client, typed.isPublic, WORDS);
+    if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
+    try {
+      const secret = await make(deps, client, typed.isPublic);
+      return htmlAnswer(200, secretPage({ root, title: 'Your app is made', clientId, secret }));
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      const made = typed.isPublic ? 'made-public' : 'made';
+      if (error.faults[0]?.code === 'client_id_taken') return redirectAnswer(`${pathOf(root, clientId)}?done=${made}`);
+      return htmlAnswer(409, newPage(root, { ...view, faults: [], alert: error.message }));
+    }
+  };
+
+  return {
+    show: signedIn.page(async (_request, session) => {
+      const clientId = newClientId();
+      const view = { clientId, nonce: nonceOf(session, clientId), typed: NOTHING_TYPED, faults: [] };
+      return htmlAnswer(200, newPage(root, view));
+    }),
+    submit: signedIn.form(({ form }) => ['new client', form.get('client_id') ?? ''], submit),
+  };
+};

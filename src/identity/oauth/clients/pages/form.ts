@@ -1,0 +1,116 @@
+/** The form of an app's settings: what was typed, as a client, and with its faults on the page again. */
+import { html, type Markup } from '#hypermedia/markup.ts';
+import type { Fault } from '#core/problem.ts';
+import type { ClientChange } from '../change.ts';
+import type { Client } from '../clients-sql.ts';
+import type { DetailName, DetailWords } from '../rules.ts';
+
+/** As it stands in the fields. */
+export type Typed = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
+
+export const WORDS: DetailWords = {
+  name: 'The name',
+  company: 'The company',
+  description: 'The description',
+  contact: 'The contact',
+  redirect_uris: 'Redirect addresses',
+};
+
+export const NOTHING_TYPED: Typed = {
+  name: '',
+  company: '',
+  description: '',
+  contact: '',
+  redirect_uris: '',
+  isPublic: false,
+  rotates: false,
+};
+
+export const readTyped = (form: URLSearchParams): Typed => ({
+  name: form.get('name') ?? '',
+  company: form.get('company') ?? '',
+  description: form.get('description') ?? '',
+  contact: form.get('contact') ?? '',
+  redirect_uris: form.get('redirect_uris') ?? '',
+  isPublic: form.get('kind') === 'public',
+  rotates: form.get('rotates') !== null,
+});
+
+export const typedOf = (client: Client): Typed => ({
+  name: client.name,
+  company: client.company ?? '',
+  description: client.description ?? '',
+  contact: client.contact ?? '',
+  redirect_uris: client.redirectUris.join('\n'),
+  isPublic: client.isPublic,
+  rotates: client.rotatesRefreshTokens,
+});
+
+/** Blanks around a value are nobody's wish; a description is one paragraph however it was broken into lines. */
+export const changeOf = (typed: Typed): ClientChange => ({
+  name: typed.name.trim(),
+  company: typed.company.trim() || null,
+  description: typed.description.trim().replaceAll(/\s+/g, ' ') || null,
+  contact: typed.contact.trim() || null,
+  redirectUris: typed.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+  rotatesRefreshTokens: typed.rotates,
+});
+
+type Field = { name: DetailName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
+
+const FIELDS: readonly Field[] = [
+  { name: 'name', label: 'Name', hint: 'What people read when your app asks them for access.', isRequired: true },
+  { name: 'company', label: 'Company', hint: 'Who makes it. Optional.' },
+  { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
+  { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
+  {
+    name: 'redirect_uris',
+    label: 'Redirect addresses',
+    hint: 'Where people are sent back to, one a line, such as https://app.example.com/callback.',
+    isLong: true,
+    isRequired: true,
+  },
+];
+
+const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup => {
+  const { name, hint } = field;
+  const own = faults.filter((fault) => fault.field === name);
+  const ids = [...(hint === undefined ? [] : [`${name}-hint`]), ...(own.length === 0 ? [] : [`${name}-fault`])];
+  const described = html`${ids.length > 0 && html`aria-describedby="${ids.join(' ')}"`}
+  ${own.length > 0 && html`aria-invalid="true"`} ${field.isRequired === true && html`required`}`;
+  // The line break after <textarea> is not part of its text; without it, one that was typed first would be lost.
+  const input =
+    field.isLong === true
+      ? html`<textarea id="${name}" name="${name}" rows="3" ${described}>${'\n'}${value}</textarea>`
+      : html`<input type="${field.type ?? 'text'}" id="${name}" name="${name}" value="${value}" ${described} />`;
+  return html`<div class="field">
+    <label for="${name}">${field.label}</label>
+    ${input} ${hint !== undefined && html`<p class="soft" id="${name}-hint">${hint}</p>`}
+    ${
+      own.length > 0 &&
+      html`<div class="fault" id="${name}-fault">${own.map(({ message }) => html`<p>${message}.</p>`)}</div>`
+    }
+  </div>`;
+};
+
+/** Everything that can be typed about an app, each fault at its field. */
+export const detailFields = (typed: Typed, faults: readonly Fault[]): Markup =>
+  html`${FIELDS.map((field) => fieldOf(field, typed[field.name], faults))}`;
+
+/** Whether refresh tokens rotate: a choice for apps that can keep a secret; those of others always do. */
+export const rotationField = (typed: Typed): Markup =>
+  html`<label class="choice">
+    <input type="checkbox" name="rotates" value="1" ${typed.rotates && html`checked`} />
+    <span>
+      Replace refresh tokens at each use
+      <span class="soft">A stolen one is then noticed. The app must keep the new one each time.</span>
+    </span>
+  </label>`;
+
+/** Above a form that was refused. */
+export const refusedAlert = (faults: readonly Fault[]): Markup | null =>
+  faults.length === 0
+    ? null
+    : html`<p class="alert" role="alert">
+        Nothing was saved. ${faults.length === 1 ? 'One thing is' : `${faults.length} things are`} to be mended below.
+      </p>`;

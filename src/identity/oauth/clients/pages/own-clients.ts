@@ -1,0 +1,105 @@
+/** The pages of a person's own apps, behind the sign-in: /account/clients and everything below it. */
+import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
+import type { DoorHandler } from '#http/route.ts';
+import { Problem } from '#core/problem.ts';
+import { changeClient, changeFaults, removeClient } from '../change.ts';
+import { removeLogo, setLogo } from '../logo/logo.ts';
+import { listClientsOf } from '../clients-sql.ts';
+import { endOlderSecret, rotateSecret } from '../secrets/secrets.ts';
+import { deletePage } from './client-page.ts';
+import { createNewClient } from './create.ts';
+import { changeOf, readTyped, WORDS } from './form.ts';
+import { listPage } from './list-page.ts';
+import { readMultipart } from './multipart.ts';
+import { createOwnClient, type Handle } from './own-client.ts';
+import { secretPage } from './secret-page.ts';
+import { doerOf, type PagesDeps } from './visit.ts';
+
+export type OwnClients = Record<
+  'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo',
+  DoorHandler
+> & { remove: Record<'show' | 'submit', DoorHandler> };
+
+/** Saves the settings; what is refused, or was changed in another tab meanwhile, stays in the form. */
+const createChange =
+  ({ sql }: PagesDeps, { answer, backTo }: ReturnType<typeof createOwnClient>): Handle =>
+  async (request, session, client) => {
+    const typed = { ...readTyped(request.form), isPublic: client.isPublic };
+    const saw = request.form.get('saw') ?? '';
+    const faults = changeFaults(client, changeOf(typed), WORDS);
+    if (faults.length > 0) return answer(request, session, client, { status: 422, typed, saw, faults });
+    try {
+      await changeClient(sql, client, changeOf(typed), { ...doerOf(request, session), saw });
+      return backTo(client, 'saved');
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return answer(request, session, client, { status: 409, typed, alert: error.message });
+    }
+  };
+
+export const createOwnClients = (deps: PagesDeps): OwnClients => {
+  const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
+  const own = createOwnClient(deps);
+  const { page, form, answer, backTo } = own;
+  const blank = createNewClient(deps);
+
+  const change = createChange(deps, own);
+
+  const rotate: Handle = async (request, session, client) => {
+    const isAtOnce = request.form.get('at_once') !== null;
+    const replacing = request.form.get('replacing') ?? '';
+    const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
+    try {
+      const secret = await rotateSecret(sql, rotation, doerOf(request, session));
+      const note = isAtOnce ? 'No older secret counts any more.' : `The old secret goes on for ${overlapHours} hours.`;
+      return htmlAnswer(200, secretPage({ root, title: 'A new secret', clientId: client.clientId, secret, note }));
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 409) throw error;
+      return answer(request, session, client, { status: 409, alert: error.message });
+    }
+  };
+
+  const upload =
+    (file: Buffer): Handle =>
+    async (request, session, client) => {
+      const fault = await setLogo(sql, client, file, doerOf(request, session));
+      return fault === undefined
+        ? backTo(client, 'saved')
+        : answer(request, session, client, { status: 422, faults: [fault] });
+    };
+
+  return {
+    list: signedIn.page(async ({ query }, session) => {
+      const clients = await listClientsOf(sql, session.userId);
+      return htmlAnswer(200, listPage({ root, clients, isOneDeleted: query.get('done') === 'deleted' }));
+    }),
+    blank: blank.show,
+    create: blank.submit,
+    show: page((request, session, client) => answer(request, session, client, { status: 200 })),
+    change: form('change client', change),
+    rotate: form('rotate secret', rotate, 'replacing'),
+    endOlder: form('end older secret', async (request, session, client) => {
+      await endOlderSecret(sql, client.clientId, doerOf(request, session));
+      return backTo(client, 'ended');
+    }),
+    // Its fields come with the file in one body, so that is read before the nonce can be looked at, but for owners only.
+    setLogo: page(async (request) => {
+      const { fields, file } = await readMultipart(request, 'logo');
+      return form('set logo', upload(file))({ ...request, form: fields });
+    }),
+    removeLogo: form('remove logo', async (request, session, client) => {
+      await removeLogo(sql, client, doerOf(request, session));
+      return backTo(client, 'saved');
+    }),
+    remove: {
+      show: page(async (_request, session, client) => {
+        const nonce = signedIn.nonce(session, ['delete client', client.clientId]);
+        return htmlAnswer(200, deletePage({ root, client, nonce }));
+      }),
+      submit: form('delete client', async (request, session, client) => {
+        await removeClient(deps, client.clientId, doerOf(request, session));
+        return redirectAnswer(`${root}/account/clients?done=deleted`);
+      }),
+    },
+  };
+};

@@ -1,0 +1,46 @@
+/** What the pages of a person's own apps share: what they are given, and whose app an address means. */
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { accountNav } from '#identity/accounts/nav.ts';
+import type { Session } from '#identity/accounts/sessions.ts';
+import type { SignedIn } from '#identity/accounts/signed-in.ts';
+import type { Sql } from '#db/pool.ts';
+import type { DoorRequest } from '#http/route.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shell } from '#hypermedia/shell.ts';
+import { notFound } from '#core/problem.ts';
+import type { AfterGrants } from '../../grant-changes.ts';
+import { isClientId } from '../clients.ts';
+import type { Doer } from '../action.ts';
+import { findOwnClient, type Client } from '../clients-sql.ts';
+
+export type PagesDeps = AfterGrants & {
+  sql: Sql;
+  signedIn: SignedIn;
+  /** The path under which the pages live, without a slash at its end. */
+  root: string;
+  clientsPerUser: number;
+  clientSecretOverlapHours: number;
+};
+
+export const clientIdOf = ({ params }: DoorRequest): string => params['client_id'] ?? '';
+
+export const pathOf = (root: string, clientId: string): string => `${root}/account/clients/${clientId}`;
+
+/** Throws a 404 where it is not this person's, which they cannot tell from one that does not exist. */
+export const ownClientOf = async (sql: Sql, request: DoorRequest, session: Session): Promise<Client> => {
+  const clientId = clientIdOf(request);
+  const client = isClientId(clientId) ? await findOwnClient(sql, clientId, session.userId) : undefined;
+  if (client === undefined) throw notFound('app');
+  return client;
+};
+
+export const doerOf = (request: DoorRequest, session: Session): Doer => ({
+  userId: session.userId,
+  origin: originOf(request),
+  now: request.now,
+});
+
+export const appsPage = (root: string, title: string, main: Markup): string =>
+  shell({ title, nav: accountNav(root, 'apps'), main });
+
+export const nonceField = (nonce: string): Markup => html`<input type="hidden" name="nonce" value="${nonce}" />`;

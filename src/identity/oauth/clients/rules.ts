@@ -1,0 +1,95 @@
+/** What a client may be called and where it may be sent: pure, and every fault of a client is found at once. */
+import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
+import type { Fault } from '#core/problem.ts';
+import { isLegible, isName } from './legible.ts';
+import { whyNotRegistrable } from '../redirect-uri.ts';
+
+/** What its owner may change. Null where there is none. */
+export type ClientDetails = {
+  name: string;
+  company: string | null;
+  description: string | null;
+  contact: string | null;
+  redirectUris: readonly string[];
+};
+
+/** What it is for good. */
+export type ClientKind = {
+  /** Has no secret (RFC 6749 §2.1). */
+  isPublic: boolean;
+  /** May use client_credentials with the scope platform; needs no redirect address. */
+  trusted: boolean;
+  /** May leave redirect_uri out at the token endpoint. */
+  isLegacy: boolean;
+  /** Whose app it is; null where the operator made it. */
+  ownerId: number | null;
+};
+
+export type DetailName = 'name' | 'company' | 'description' | 'contact' | 'redirect_uris';
+
+export const NAME_LENGTH_MAX = 255;
+export const DESCRIPTION_LENGTH_MAX = 1_000;
+const REDIRECT_URIS_MAX = 20;
+
+/** How each detail is called by those who are told of its faults; the API's words, unless they came by another way. */
+export type DetailWords = Readonly<Record<DetailName, string>>;
+
+const API_WORDS: DetailWords = {
+  name: 'name',
+  company: 'company',
+  description: 'description',
+  contact: 'contact',
+  redirect_uris: 'redirect_uris',
+};
+
+const readable = (maximum: number): string => `${maximum} characters, without control or invisible ones`;
+
+const isText = (text: string | null, maximum: number): boolean =>
+  text === null || (Array.from(text).length <= maximum && isLegible(text));
+
+const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
+
+const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, word: string): Fault[] => {
+  if (uris.length > REDIRECT_URIS_MAX)
+    return [redirectUriFault('too_many', `${word}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
+  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${word}: at least one address is needed`)];
+  return uris.flatMap((uri, index) => {
+    const reason = whyNotRegistrable(uri);
+    const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
+    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${word}: ${which} ${reason}`)];
+  });
+};
+
+const kindFaults = ({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] => {
+  const faults: Fault[] = [];
+  if (trusted && ownerId !== null) {
+    const message = 'owner does not go with trusted: whoever owns an app can make a secret of it, and be the platform';
+    faults.push({ code: 'invalid_value', message, field: 'owner' });
+  }
+  if (isPublic && (trusted || isLegacy)) {
+    const message = 'is_public does not go with trusted or legacy: a public client has no secret to prove itself by';
+    faults.push({ code: 'invalid_value', message, field: 'is_public' });
+  }
+  if (isLegacy && uris.length !== 1) {
+    const message = 'is_legacy needs exactly one redirect address: the one that an absent redirect_uri is taken as';
+    faults.push({ code: 'invalid_value', message, field: 'is_legacy' });
+  }
+  return faults;
+};
+
+/** Everything that is wrong with a client, each fault named after its property. */
+export const clientFaults = (details: ClientDetails, kind: ClientKind, words = API_WORDS): Fault[] => {
+  const { name, company, description, contact, redirectUris } = details;
+  const faults: Fault[] = [];
+  const require = (holds: boolean, field: DetailName, message: string): void => {
+    if (!holds) faults.push({ code: 'invalid_value', message: `${words[field]} ${message}`, field });
+  };
+  const isNamed = isName(name) && isText(name, NAME_LENGTH_MAX);
+  require(isNamed, 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}, with a letter or a digit`);
+  require(isText(company, NAME_LENGTH_MAX), 'company', `must be at most ${readable(NAME_LENGTH_MAX)}`);
+  const isDescription = isText(description, DESCRIPTION_LENGTH_MAX);
+  require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
+  const isContact = contact === null || isEmail(contact);
+  require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
+  return [...faults, ...redirectUriFaults(redirectUris, kind, words.redirect_uris), ...kindFaults(kind, redirectUris)];
+};

@@ -1,0 +1,49 @@
+/** The statements of client secrets. The table client_secret is written here, and by the statement that makes a client. */
+import type { Queryable } from '#db/pool.ts';
+import type { Known } from '../clients-sql.ts';
+
+export type SecretRow = {
+  hash: Buffer;
+  dateCreated: Date;
+  /** Null: it is the current one. */ dateExpires: Date | null;
+};
+
+/** The secrets that count now, the current one first. */
+export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<SecretRow[]> => sql<SecretRow[]>`
+  select hash, date_created as "dateCreated", date_expires as "dateExpires" from client_secret
+  where client = ${client} and (date_expires is null or date_expires > ${now})
+  order by date_expires desc nulls first, hash
+`;
+
+/** Undefined where it is public or gone. Whoever changes its secrets waits until this transaction ends. */
+export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
+  const [row] = await sql<Known[]>`
+    update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
+    returning id, client_id as "clientId", name, owner as "ownerId"
+  `;
+  return row;
+};
+
+/** The current secret is given until `until`, and so is one that was to end later; one that ends before keeps its end. */
+export const retireSecrets = async (
+  sql: Queryable,
+  client: number,
+  { until, now }: { until: Date; now: Date },
+): Promise<void> => {
+  await sql`
+    update client_secret set date_expires = least(date_expires, ${until}::timestamptz)
+    where client = ${client} and (date_expires is null or date_expires > ${now})
+  `;
+};
+
+export const insertSecret = async (sql: Queryable, client: number, hash: Buffer, now: Date): Promise<void> => {
+  await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
+};
+
+/** How many ended: those that a rotation had left some time. */
+export const endRetired = async (sql: Queryable, client: number, now: Date): Promise<number> => {
+  const { count } = await sql`
+    update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}
+  `;
+  return count;
+};

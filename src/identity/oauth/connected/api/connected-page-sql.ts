@@ -1,0 +1,55 @@
+/** The statements of grants over the API. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import { connectedApps, connectedColumns, type ConnectedRow, type Whose } from '../connected-sql.ts';
+import type { GRANT_PROPERTIES } from './document.ts';
+
+const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
+  id: sql`g.grant_id`,
+  client_id: sql`c.client_id`,
+  name: sql`c.name`,
+  company: sql`c.company`,
+  is_verified: sql`c.is_verified`,
+  scope: sql`case when g.store_id is null then 'user_full_access' else 'store_full_access' end`,
+  store_id: sql`g.store_id`,
+  date_created: sql`g.since`,
+  date_used: sql`g.last_used`,
+});
+
+export const listGrants = (sql: Queryable, whose: Whose, listing: Listing): Promise<ConnectedRow[]> =>
+  sql<ConnectedRow[]>`
+    select ${connectedColumns(sql)} ${connectedApps(sql, whose)}
+    where true${narrowed(sql, listing.filters, columns(sql))}
+    order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
+  `;
+
+export const countGrants = async (sql: Queryable, whose: Whose, { filters }: Listing): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total ${connectedApps(sql, whose)} where true${narrowed(sql, filters, columns(sql))}
+  `;
+  return row?.total ?? 0;
+};
+
+/** `client` is the internal id. */
+export type StandingGrant = { userId: number; client: number; storeId: number | null };
+
+/** A grant that some person has given and nobody has ended. */
+export const findStanding = async (sql: Queryable, id: number): Promise<StandingGrant | undefined> => {
+  const [row] = await sql<StandingGrant[]>`
+    select user_id as "userId", client, store_id as "storeId" from access_grant
+    where id = ${id} and date_revoked is null and user_id is not null
+  `;
+  return row;
+};
+
+/** What there is to say of it; undefined where its client has gone. */
+export const findGrant = async (
+  sql: Queryable,
+  { userId, ...of }: StandingGrant,
+): Promise<ConnectedRow | undefined> => {
+  const [row] = await sql<ConnectedRow[]>`
+    select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
+  `;
+  return row;
+};

@@ -1,0 +1,97 @@
+/**
+ * Grants over the API: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the person and an app for
+ * their whole account see all that they have let in, and may end it; an app for one store sees itself.
+ */
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { findUser } from '#identity/accounts/accounts-sql.ts';
+import { actorOf } from '#changelog/changelog.ts';
+import { transaction, type Sql } from '#db/pool.ts';
+import { listing } from '#http/listing.ts';
+import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound } from '#core/problem.ts';
+import { reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
+import type { AfterGrants } from '../../grant-changes.ts';
+import { revokeGrantsOf } from '../connected.ts';
+import type { Whose } from '../connected-sql.ts';
+import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
+import { countGrants, findGrant, findStanding, listGrants, type StandingGrant } from './connected-page-sql.ts';
+
+type Deps = AfterGrants & { sql: Sql; baseUrl: string };
+
+/** What the caller may see of a person's grants; undefined where that is nothing. */
+const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
+  if (!reachesUser(principal, userId)) return undefined;
+  if (reachesAccount(principal, userId)) return { userId };
+  const { clientId, stores } = principal;
+  const [storeId] = stores;
+  if (clientId === null || typeof storeId !== 'number') return undefined;
+  return { userId, of: { client: clientId, storeId } };
+};
+
+const reaches = (principal: Principal, { userId, client, storeId }: StandingGrant): boolean => {
+  const whose = whoseFor(principal, userId);
+  return (
+    whose !== undefined && (whose.of === undefined || (whose.of.client === client && whose.of.storeId === storeId))
+  );
+};
+
+const idOf = ({ params }: Pick<ApiRequest, 'params'>): number => {
+  const id = parseId(params['grant_id'] ?? '');
+  if (id === undefined) throw notFound('grant');
+  return id;
+};
+
+export const createGrantOperations = ({
+  sql,
+  baseUrl,
+  ...after
+}: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
+  list: listing({
+    summary: 'The apps that a person has let in, a page at a time',
+    rel: 'grants',
+    title: 'Connected apps',
+    properties: GRANT_PROPERTIES,
+    handle: async ({ params, principal, listing: wanted }) => {
+      const userId = parseId(params['user_id'] ?? '');
+      const whose = userId === undefined ? undefined : whoseFor(principal, userId);
+      if (userId === undefined || whose === undefined || (await findUser(sql, userId)) === undefined)
+        throw notFound('user');
+      const [rows, total] = await Promise.all([listGrants(sql, whose, wanted), countGrants(sql, whose, wanted)]);
+      const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
+      return { path: addressOfGrants(userId, baseUrl), items, total };
+    },
+  }),
+  read: guarded({
+    summary: 'One app that a person has let in',
+    handle: async (request) => {
+      const id = idOf(request);
+      const { principal } = request;
+      const grant = await findStanding(sql, id);
+      const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
+      if (grant === undefined || row === undefined) throw notFound('grant');
+      const { userId } = grant;
+      return { status: 200, document: grantDocument(row, { id, userId, principal, baseUrl }) };
+    },
+  }),
+  remove: guarded({
+    title: 'Disconnect the app',
+    isConditional: true,
+    summary: 'Ends what the app was allowed here; its tokens stop at once',
+    handle: async (request) => {
+      const id = idOf(request);
+      const userId = await transaction(sql, async (tx) => {
+        const grant = await findStanding(tx, id);
+        if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
+        request.unmodified(id);
+        const { client: clientId, ...which } = grant;
+        const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
+        // Not locked before: whatever ends several grants takes them by their ids. None where somebody else was faster.
+        const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
+        if (ended === 0) throw notFound('grant');
+        return grant.userId;
+      });
+      return { status: 204, next: addressOfGrants(userId, baseUrl) };
+    },
+  }),
+});

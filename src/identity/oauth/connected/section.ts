@@ -1,0 +1,67 @@
+/** Connected apps, as a section of the account page: what was let in, where, since when, and the way to end it. */
+import type { AccountSection } from '#identity/accounts/account.ts';
+import type { Sql } from '#db/pool.ts';
+import { html, type Markup } from '#hypermedia/markup.ts';
+import { shownDate } from '#hypermedia/shown-date.ts';
+import { logoImage } from '../clients/logo/logo.ts';
+import { listConnected, type ConnectedRow } from './connected-sql.ts';
+
+/** What the nonce of a revoke button stands for. */
+export const boundToRevoke = (grantId: number) => ['revoke grant', grantId] as const;
+
+const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
+  if (storeId === null) return 'Your account and all your stores';
+  return storeName ?? `A store that is no longer there (${storeId})`;
+};
+
+const reachOf = (row: ConnectedRow): string =>
+  row.storeName === null || row.isMember ? placeOf(row) : `Nothing, since you are no longer in ${row.storeName}`;
+
+/** What an access of each reach is good for, as the consent page said it. */
+const MAY_STORE = 'See and change everything: customers, subscriptions, transactions and webhooks';
+const MAY_ACCOUNT = 'See your account, and work in all your stores as you can, also in those to come';
+
+const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
+  html`<div role="listitem">
+    <div class="who">
+      ${logoImage(root, row)}
+      <p>
+        <strong>${row.name}</strong> ${!row.isVerified && html`<span class="badge">Unverified</span>`}
+        ${row.company !== null && html`<br /><span class="soft">${row.company}</span>`}
+      </p>
+    </div>
+    <dl>
+      <dt>May work in</dt>
+      <dd>${reachOf(row)}</dd>
+      <dt>May do there</dt>
+      <dd>${row.storeId === null ? MAY_ACCOUNT : MAY_STORE}</dd>
+      <dt>Since</dt>
+      <dd>${shownDate(row.since)}</dd>
+      <dt>Last used</dt>
+      <dd>${row.lastUsed === null ? 'Never' : shownDate(row.lastUsed)}</dd>
+    </dl>
+    <form method="post" action="${root}/account/connected/${row.grantId}/revoke">
+      <input type="hidden" name="nonce" value="${nonce}" />
+      <button type="submit" class="quiet danger" aria-label="Disconnect ${row.name} from ${placeOf(row)}">
+        Disconnect
+      </button>
+    </form>
+  </div>`;
+
+export const connectedSection =
+  ({ sql }: { sql: Sql }): AccountSection =>
+  async ({ session, nonce, root, done }) => {
+    const rows = await listConnected(sql, session.userId);
+    return html`<div class="card">
+      <h2 id="connected">Connected apps</h2>
+      ${done === 'revoked' && html`<p class="good" role="status">The app is disconnected, and has no access any more.</p>`}
+      ${rows.length === 0 && html`<p class="soft">You have let no app in.</p>`}
+      ${
+        rows.length > 0 &&
+        html`<p>What you disconnect has no access any more, at once; the app can ask you again.</p>
+          <div role="list" aria-labelledby="connected">
+            ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.grantId))))}
+          </div>`
+      }
+    </div>`;
+  };

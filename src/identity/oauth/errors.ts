@@ -1,0 +1,133 @@
+/**
+ * The protocol's errors on one page. Texts are constants, so that no answer can echo a secret, and stay inside
+ * the characters of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
+ */
+import { jsonAnswer } from '#http/answers.ts';
+import type { DoorHandler, ProblemAnswer } from '#http/route.ts';
+import type { Problem } from '#core/problem.ts';
+
+export type Fault = { error: string; description: string };
+
+/** What /authorize answers with a page, because nothing says yet that the redirect address is the client's. */
+export const refusals = {
+  noClientId: { error: 'invalid_client', description: 'No client id supplied' },
+  unknownClient: { error: 'invalid_client', description: 'The client id supplied is invalid' },
+  redirectUriMismatch: {
+    error: 'redirect_uri_mismatch',
+    description: 'The redirect_uri supplied is not one that is registered for this client',
+  },
+  repeated: { error: 'invalid_request', description: 'A parameter is given more than once' },
+} as const satisfies Record<string, Fault>;
+
+/** What /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of our contract). */
+export const rejections = {
+  repeated: refusals.repeated,
+  responseType: { error: 'invalid_request', description: 'Invalid or missing response type' },
+  noScope: { error: 'invalid_client', description: 'This application requires you specify a scope parameter' },
+  unsupportedScope: { error: 'invalid_scope', description: 'An unsupported scope was requested' },
+  noState: { error: 'invalid_request', description: 'The state parameter is required' },
+  unreadableState: { error: 'invalid_request', description: 'The state parameter is not valid UTF-8 text' },
+  noChallenge: {
+    error: 'invalid_request',
+    description: 'A public client must send a code_challenge with code_challenge_method S256 (PKCE)',
+  },
+  challenge: {
+    error: 'invalid_request',
+    description: 'The code_challenge must be 43 base64url characters with code_challenge_method S256',
+  },
+  accessDenied: { error: 'access_denied', description: 'The user denied access to your application' },
+} as const satisfies Record<string, Fault>;
+
+const invalidRequest = (description: string) => ({ status: 400, error: 'invalid_request', description }) as const;
+const invalidGrant = (description: string) => ({ status: 400, error: 'invalid_grant', description }) as const;
+
+/** What the token endpoint answers (RFC 6749 §5.2), and /revoke and /introspect where they fail in the same way. */
+export const tokenErrors = {
+  notAForm: invalidRequest('Send the parameters as application/x-www-form-urlencoded'),
+  repeated: invalidRequest('A parameter is given more than once'),
+  twoSecrets: invalidRequest('Send the client credentials in the Authorization header or in the body, not in both'),
+  twoClientIds: invalidRequest('The client_id in the body is not the one in the Authorization header'),
+  invalidClient: { status: 401, error: 'invalid_client', description: 'Client authentication failed' },
+  guessing: {
+    status: 429,
+    error: 'invalid_client',
+    description: 'Client authentication failed too often from this address; try again later',
+  },
+  noGrantType: invalidRequest('The grant_type parameter is required'),
+  unsupportedGrantType: {
+    status: 400,
+    error: 'unsupported_grant_type',
+    description: 'The grant_type must be authorization_code, refresh_token or client_credentials',
+  },
+  noChallenge: invalidGrant('The code was asked for without a code_challenge, which a public client needs'),
+  unauthorizedClient: {
+    status: 400,
+    error: 'unauthorized_client',
+    description: 'This client may not use this grant_type',
+  },
+  invalidScope: { status: 400, error: 'invalid_scope', description: 'The scope must be the one that was granted' },
+  noCode: invalidRequest('The code parameter is required'),
+  // One text for a code that never was and for another client's: who holds a stolen code learns nothing from it.
+  unknownCode: invalidGrant('The authorization code is invalid'),
+  noRedirectUri: invalidRequest('The redirect_uri parameter is required'),
+  otherRedirectUri: invalidGrant('The redirect_uri is not the one that the code was sent to'),
+  wrongVerifier: invalidGrant('The code_verifier does not fit the code_challenge'),
+  usedCode: invalidGrant('The authorization code has already been used'),
+  revokedGrant: invalidGrant('The access that this code stands for has been revoked'),
+  expiredCode: invalidGrant('The authorization code has expired'),
+  noRefreshToken: invalidRequest('The refresh_token parameter is required'),
+  invalidRefreshToken: invalidGrant('The refresh token is invalid, expired or revoked'),
+  noToken: invalidRequest('The token parameter is required'),
+} as const satisfies Record<string, Fault & { status: 400 | 401 | 429 }>;
+
+export type TokenFault = (typeof tokenErrors)[keyof typeof tokenErrors];
+
+/** Thrown by the steps of a protocol endpoint; `answeringRefusals` turns it into an answer. */
+export class TokenRefusal extends Error {
+  override readonly name = 'TokenRefusal';
+  readonly fault: TokenFault;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(fault: TokenFault, headers: Readonly<Record<string, string>> = {}) {
+    super(fault.description);
+    this.fault = fault;
+    this.headers = headers;
+  }
+}
+
+const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
+
+/** An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2, a 401 with a challenge (RFC 9110 §15.5.2). */
+export const answeringRefusals =
+  (handle: DoorHandler): DoorHandler =>
+  async (request) => {
+    try {
+      return await handle(request);
+    } catch (error) {
+      if (!(error instanceof TokenRefusal)) throw error;
+      const { status, error: code, description } = error.fault;
+      const challenge = status === 401 ? CHALLENGE : {};
+      return jsonAnswer(status, { error: code, error_description: description }, { ...challenge, ...error.headers });
+    }
+  };
+
+/** The characters of `error_description` (RFC 6749 §5.2). */
+export const describe = (text: string): string =>
+  text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
+
+const errorOf = ({ status, faults }: Problem): string => {
+  // Of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).
+  if (status === 401 || status === 403) return faults[0]?.code ?? 'invalid_request';
+  if (status < 500) return 'invalid_request';
+  return status === 503 ? 'temporarily_unavailable' : 'server_error';
+};
+
+/**
+ * What went wrong before or beside a protocol endpoint's own checks: a body that cannot be read is `invalid_request`, a
+ * database that is away `temporarily_unavailable` (the word of RFC 6749 §4.1.2.1, which §5.2 lacks) under the status 503.
+ */
+export const protocolProblem: ProblemAnswer = (problem) => {
+  const { status } = problem;
+  const error = errorOf(problem);
+  return jsonAnswer(status, { error, error_description: describe(problem.message) }, problem.headers);
+};

@@ -1,0 +1,199 @@
+/**
+ * The statements of the token endpoint. Each that writes is one data-modifying CTE, which is its own transaction: a
+ * BEGIN and a COMMIT around it would be two more statements and two more ways to be cut off in the middle.
+ */
+import type { Queryable } from '#db/pool.ts';
+import type { Scope } from '#core/principal.ts';
+import { clientColumns, isProven, type ClientClaim, type ProvenClient } from '../oauth-sql.ts';
+
+/** What is stored of a token. */
+export type StoredToken = { hash: Buffer; expires: Date };
+
+/** An access token and the refresh token beside it. */
+export type TokenPair = { access: StoredToken; refresh: StoredToken };
+
+export type Granted = { scope: Scope; storeId: number | null };
+
+export type CodeRow = Granted & {
+  client: number;
+  grantId: number;
+  redirectUri: string;
+  codeChallenge: string | null;
+  expires: Date;
+  used: boolean;
+  revoked: boolean;
+  /** The operator keeps the user out. */
+  disabled: boolean;
+};
+
+/** The client with the code that it presents, whosever that is; undefined where the client is not proven. */
+export const findClientWithCode = async (
+  sql: Queryable,
+  claim: ClientClaim,
+  hash: Buffer,
+): Promise<{ client: ProvenClient; code: CodeRow | undefined } | undefined> => {
+  const [row] = await sql<(ProvenClient & (CodeRow | { grantId: null }))[]>`
+    select ${clientColumns(sql)}, g.client, g.id as "grantId", g.scope, g.store_id as "storeId",
+      a.redirect_uri as "redirectUri", a.code_challenge as "codeChallenge", a.date_expires as expires,
+      a.used_at is not null as used, g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
+    from client c left join (
+      authorization_code a join access_grant g on g.id = a.grant_id join users u on u.id = g.user_id
+    ) on a.hash = ${hash}
+    where ${isProven(sql, claim)}
+  `;
+  return row && { client: row, code: row.grantId === null ? undefined : row };
+};
+
+/**
+ * Marks the code used and inserts its tokens; false where it was used already. Of parallel redemptions all but one wait
+ * for the row and then find `used_at` set: that predicate is what makes a code work once.
+ */
+export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair, now: Date): Promise<boolean> => {
+  const rows = await sql`
+    with used as (
+      update authorization_code set used_at = ${now}
+      where hash = ${hash}
+        and used_at is null
+      returning grant_id
+    ), access as (
+      insert into access_token (hash, grant_id, date_expires)
+      select ${tokens.access.hash}, grant_id, ${tokens.access.expires} from used
+    ), refresh as (
+      insert into refresh_token (hash, grant_id, date_expires)
+      select ${tokens.refresh.hash}, grant_id, ${tokens.refresh.expires} from used
+    )
+    select from used
+  `;
+  return rows.length === 1;
+};
+
+/** `unknown`: no such token of this client, or it has expired. `reused`: it was rotated before, and not just now. */
+export type Refreshed =
+  | (Granted & { outcome: 'issued'; rotates: boolean; successor: Buffer })
+  | { outcome: 'reused'; grantId: number }
+  | { outcome: 'unknown' | 'ended' | 'out of scope' };
+
+/**
+ * One statement, which does nothing unless the client is proven: one more for that took 270–370 µs of the server's time
+ * a refresh instead of 215–290. It locks the token's row first: of parallel refreshes each sees what the one before it
+ * wrote, so they all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and
+ * either moves the refresh token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that
+ * was done already, perhaps by a process with another key: which of them it is comes back. The expiry moves by a day at least: a client that refreshes every two hours costs a write of an indexed column once in
+ * twelve times instead of each time (measured: 197 µs of PostgreSQL a refresh against 233).
+ * A rotated token goes on rotating also when its client has become stable since. Undefined: the client is not proven.
+ */
+export const refreshGrant = async (
+  sql: Queryable,
+  claim: ClientClaim,
+  refresh: {
+    hash: Buffer;
+    scope: readonly string[];
+    access: StoredToken;
+    /** `others`: the hashes that it would have under other keys. */
+    successor: StoredToken & { others: readonly Buffer[] };
+    idleUntil: Date;
+    /** Until when a token that is rotated now is kept. */
+    rotatedUntil: Date;
+    /** What was rotated at this moment or before is not the retry of a client that lost our answer. */
+    reusedSince: Date;
+    now: Date;
+  },
+): Promise<Refreshed | undefined> => {
+  const { access, successor } = refresh;
+  const [row] = await sql<Refreshed[]>`
+    with caller as (
+      select c.id, c.rotates_refresh_tokens as rotates from client c
+      where ${isProven(sql, claim)}
+    ), found as (
+      select g.id, g.scope, g.store_id, caller.rotates or r.rotated_at is not null as rotates, case
+        when r.rotated_at <= ${refresh.reusedSince} then 'reused'
+        when g.date_revoked is not null then 'ended'
+        when u.date_disabled is not null then 'ended'
+        when g.store_id is not null and not exists (
+          select from membership m
+          where m.shard = g.store_id % 256 and m.store_id = g.store_id and m.user_id = g.user_id
+        ) then 'ended'
+        when not ${refresh.scope}::text[] <@ array[g.scope, 'store_id_' || g.store_id] then 'out of scope'
+        else 'issued' end as outcome
+      from caller, refresh_token r join access_grant g on g.id = r.grant_id join users u on u.id = g.user_id
+      where r.hash = ${refresh.hash} and r.date_expires > ${refresh.now}
+        and g.client = caller.id
+      for update of r
+    ), kept as (
+      update refresh_token r set
+        rotated_at = case when found.rotates then ${refresh.now}::timestamptz end,
+        date_expires = case when found.rotates then least(r.date_expires, ${refresh.rotatedUntil})
+          else ${refresh.idleUntil} end
+      from found
+      where found.outcome = 'issued' and r.hash = ${refresh.hash}
+        and r.rotated_at is null
+        and (found.rotates or r.date_expires < ${refresh.idleUntil}::timestamptz - interval '1 day')
+    ), follower as (
+      select hash from refresh_token where hash = any(${successor.others}::bytea[])
+    ), followed as (
+      insert into refresh_token (hash, grant_id, date_expires)
+      select ${successor.hash}, id, ${successor.expires} from found
+      where outcome = 'issued' and rotates and not exists (select from follower)
+      on conflict do nothing
+    ), issued as (
+      insert into access_token (hash, grant_id, date_expires)
+      select ${access.hash}, id, ${access.expires} from found where outcome = 'issued'
+    )
+    select f.id as "grantId", f.scope, f.store_id as "storeId", f.rotates, coalesce(f.outcome, 'unknown') as outcome,
+      coalesce((select hash from follower limit 1), ${successor.hash}) as successor
+    from caller left join found f on true
+  `;
+  return row;
+};
+
+/**
+ * An access token on the platform's standing grant of this client, which the first call makes; false where the client is
+ * not there any more. Its row is held, so that it cannot be deleted in the middle and leave a token without a grant.
+ */
+export const insertPlatformToken = async (
+  sql: Queryable,
+  platform: { client: number; access: StoredToken; now: Date },
+): Promise<boolean> => {
+  const rows = await sql`
+    with held as (
+      select id from client where id = ${platform.client} and date_deleted is null for share
+    ), standing as (
+      select g.id from held join access_grant g on g.client = held.id
+      where g.scope = 'platform' and g.date_revoked is null
+      order by g.id limit 1
+    ), made as (
+      insert into access_grant (id, client, scope, date_created)
+      select nextval('id_n'), id, 'platform', ${platform.now} from held where not exists (select from standing)
+      returning id
+    )
+    insert into access_token (hash, grant_id, date_expires)
+    select ${platform.access.hash}, id, ${platform.access.expires}
+    from (select id from standing union all select id from made) as either
+    returning grant_id
+  `;
+  return rows.length === 1;
+};
+
+/** A grant for a store with its tokens, without a code; undefined where there is no such client. */
+export const insertStoreGrant = async (
+  sql: Queryable,
+  grant: { clientId: string; userId: number; storeId: number; tokens: TokenPair; now: Date },
+): Promise<{ grantId: number; client: number; name: string } | undefined> => {
+  const { access, refresh } = grant.tokens;
+  const [row] = await sql<{ grantId: number; client: number; name: string }[]>`
+    with asked as (
+      select id, name from client where client_id = ${grant.clientId} and date_deleted is null
+    ), made as (
+      insert into access_grant (id, client, user_id, scope, store_id, date_created)
+      select nextval('id_n'), id, ${grant.userId}, 'store_full_access', ${grant.storeId}, ${grant.now}
+      from asked
+      returning id
+    ), access as (
+      insert into access_token (hash, grant_id, date_expires) select ${access.hash}, id, ${access.expires} from made
+    ), refresh as (
+      insert into refresh_token (hash, grant_id, date_expires) select ${refresh.hash}, id, ${refresh.expires} from made
+    )
+    select made.id as "grantId", asked.id as client, asked.name from made cross join asked
+  `;
+  return row;
+};

@@ -1,0 +1,64 @@
+/**
+ * grant_type=refresh_token (RFC 6749 §6). For a client whose tokens are stable the same refresh token comes back and its
+ * idle year begins again: published clients keep the first one for ever. For one whose tokens rotate a successor comes
+ * back, and the old one that is presented later ends the grant, because one of the two who have it stole it (RFC 9700
+ * §4.14.2). It is one statement, which authenticates the client, too.
+ */
+import { HALCYON } from '#changelog/changelog.ts';
+import { tokenErrors, TokenRefusal } from '../errors.ts';
+import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
+import { endGrant } from '../end-grant.ts';
+import { scopeEntries } from '../scope.ts';
+import { hashToken, looksLike, successorsOf } from '../tokens.ts';
+import type { Exchange, Grant } from './exchange.ts';
+import { refreshGrant, type Refreshed } from './grants-sql.ts';
+
+/** For so long a token that was rotated gives its successor again: to a client that lost the answer, or asked in parallel. */
+const RETRY_SECONDS = 10;
+const DAY_MS = 86_400_000;
+
+type Refused = Exclude<Refreshed, { outcome: 'issued' }>;
+
+const refuseRefresh = async (refused: Refused, exchange: Exchange): Promise<never> => {
+  switch (refused.outcome) {
+    case 'reused': {
+      const { origin, now } = exchange;
+      const { grantId } = refused;
+      await endGrant(exchange, { grantId, action: 'refresh_token_reused', actor: HALCYON, origin, now });
+      throw new TokenRefusal(tokenErrors.invalidRefreshToken);
+    }
+    case 'unknown':
+    case 'ended':
+      throw new TokenRefusal(tokenErrors.invalidRefreshToken);
+    case 'out of scope':
+      throw new TokenRefusal(tokenErrors.invalidScope);
+  }
+};
+
+export const refreshAccess: Grant = async (exchange) => {
+  const { sql, authenticate, refuse, form, lifetimes, rotation, now } = exchange;
+  const presented = form.refresh_token;
+  if (presented === undefined) return refuse(tokenErrors.noRefreshToken);
+  if (!looksLike('refreshToken', presented)) return refuse(tokenErrors.invalidRefreshToken);
+  const scope = scopeEntries(form.scope ?? '');
+  // A NUL cannot be in a scope that was granted, and PostgreSQL would refuse the text that holds it.
+  if (scope.some((entry) => entry.includes('\0'))) return refuse(tokenErrors.invalidScope);
+  const access = issueAccessToken(now, lifetimes);
+  const [successor, ...others] = successorsOf(rotation.successorKeys, presented);
+  const idle = idleUntil(now, lifetimes);
+  const wanted = {
+    hash: hashToken(presented),
+    scope,
+    access: access.stored,
+    successor: { hash: successor.hash, expires: idle, others: others.map(({ hash }) => hash) },
+    idleUntil: idle,
+    rotatedUntil: new Date(now.getTime() + rotation.rotatedTokenKeptDays * DAY_MS),
+    reusedSince: new Date(now.getTime() - RETRY_SECONDS * 1_000),
+    now,
+  };
+  const refreshed = await authenticate((claim) => refreshGrant(sql, claim, wanted));
+  if (refreshed.outcome !== 'issued') return refuseRefresh(refreshed, exchange);
+  const given = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
+  const refresh = refreshed.rotates ? given.value : presented;
+  return tokenAnswer({ access: access.value, refresh }, refreshed, lifetimes);
+};

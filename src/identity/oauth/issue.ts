@@ -1,0 +1,72 @@
+/** Tokens made and answered: the one shape that every grant and the demo give out. */
+import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
+import type { Tx } from '#db/pool.ts';
+import { grantChanges } from './grant-changes.ts';
+import { insertStoreGrant, type Granted, type StoredToken } from './grants/grants-sql.ts';
+import { scopeText } from './scope.ts';
+import { mintToken } from './tokens.ts';
+
+const DAY_MS = 86_400_000;
+
+export type Lifetimes = { accessTokenLifetimeSeconds: number; refreshTokenIdleDays: number };
+
+/** The token response of RFC 6749 §5.1; a grant without a refresh token has none. */
+export type TokenAnswer = {
+  access_token: string;
+  refresh_token?: string;
+  /** Seconds. */
+  expires_in: number;
+  token_type: 'Bearer';
+  scope: string;
+};
+
+/** A token that goes out, and what is stored of it. */
+export type Issued = { value: string; stored: StoredToken };
+
+/** When a refresh token expires that was made, or used, now. */
+export const idleUntil = (now: Date, { refreshTokenIdleDays }: Lifetimes): Date =>
+  new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
+
+export const issueAccessToken = (now: Date, lifetimes: Lifetimes): Issued => {
+  const { value, hash } = mintToken('accessToken');
+  return {
+    value,
+    stored: { hash, expires: new Date(now.getTime() + lifetimes.accessTokenLifetimeSeconds * 1_000) },
+  };
+};
+
+export const issueRefreshToken = (now: Date, lifetimes: Lifetimes): Issued => {
+  const { value, hash } = mintToken('refreshToken');
+  return { value, stored: { hash, expires: idleUntil(now, lifetimes) } };
+};
+
+export const tokenAnswer = (
+  values: { access: string; refresh: string },
+  granted: Granted,
+  lifetimes: Lifetimes,
+): TokenAnswer & { refresh_token: string } => ({
+  access_token: values.access,
+  refresh_token: values.refresh,
+  expires_in: lifetimes.accessTokenLifetimeSeconds,
+  token_type: 'Bearer',
+  scope: scopeText(granted.scope, granted.storeId),
+});
+
+/**
+ * Gives a client access to a store in the name of one of its members, as the consent page and a code would: for the demo
+ * and for tests. `clientId` is the public one; whether the user is a member is asked at each use, like everywhere. Give
+ * it a transaction: the store's changelog is written as well.
+ */
+export const grantStoreAccess = async (
+  tx: Tx,
+  grant: { clientId: string; userId: number; storeId: number; changelog: Changelog; now: Date } & Lifetimes,
+): Promise<TokenAnswer & { refresh_token: string }> => {
+  const { clientId, userId, storeId, changelog, now } = grant;
+  const [access, refresh] = [issueAccessToken(now, grant), issueRefreshToken(now, grant)];
+  const tokens = { access: access.stored, refresh: refresh.stored };
+  const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
+  if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
+  const given = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
+  await changelog.record(tx, given, now);
+  return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
+};

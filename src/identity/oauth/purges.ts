@@ -1,0 +1,58 @@
+/** What the authorization server deletes in time, and how long it keeps it first. */
+import { transaction, type Sql } from '#db/pool.ts';
+import type { Purge } from '#core/purge.ts';
+import {
+  deleteAccessTokens,
+  deleteClientSecrets,
+  deleteCodes,
+  deleteDeletedClients,
+  deleteGrantsOfDeletedClients,
+  deleteRefreshTokens,
+  deleteRegistrationTokens,
+  deleteRevokedGrants,
+  deleteUnusedClients,
+  keepUsedClients,
+  lockUnusedClients,
+} from './purges-sql.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+export type Kept = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
+
+const ago = (now: Date, ms: number): Date => new Date(now.getTime() - ms);
+
+/** Each statement sees what was committed while the one before waited, so that no client goes with its first grant. */
+const purgeUnusedClients = (sql: Sql, limit: number, now: Date): Promise<number> =>
+  transaction(sql, async (tx) => {
+    const due = await lockUnusedClients(tx, now, limit);
+    await keepUsedClients(tx, due);
+    return deleteUnusedClients(tx, due);
+  });
+
+/** A rotated refresh token is kept by its own date of expiry, which the rotation set. */
+export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): readonly Purge[] => [
+  {
+    name: 'authorization_codes',
+    purge: (limit, now) => deleteCodes(sql, ago(now, kept.codeKeptMinutes * MINUTE_MS), limit),
+  },
+  {
+    name: 'access_tokens',
+    purge: (limit, now) => deleteAccessTokens(sql, ago(now, kept.accessTokenKeptHours * HOUR_MS), limit),
+  },
+  { name: 'refresh_tokens', purge: (limit, now) => deleteRefreshTokens(sql, now, limit) },
+  {
+    name: 'revoked_grants',
+    purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
+  },
+  // A minute later: what was under way at the deletion locks a token first and its grant afterwards, and is over by then.
+  {
+    name: 'grants_of_deleted_clients',
+    purge: (limit, now) => deleteGrantsOfDeletedClients(sql, ago(now, MINUTE_MS), limit),
+  },
+  { name: 'deleted_clients', purge: (limit, now) => deleteDeletedClients(sql, ago(now, MINUTE_MS), limit) },
+  { name: 'client_secrets', purge: (limit, now) => deleteClientSecrets(sql, now, limit) },
+  { name: 'unused_clients', purge: (limit, now) => purgeUnusedClients(sql, limit, now) },
+  { name: 'registration_tokens', purge: (limit, now) => deleteRegistrationTokens(sql, now, limit) },
+];

@@ -1,0 +1,81 @@
+/** POST /register (RFC 7591): who → what → the client, and once its secret. */
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { jsonAnswer } from '#http/answers.ts';
+import { parseJson } from '#http/bodies/json-body.ts';
+import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import { Problem, type Fault } from '#core/problem.ts';
+import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
+import { describe } from '../errors.ts';
+import { readMetadata, registered, type Metadata } from './metadata.ts';
+import { registrarOf, type Registrar, type RegistrarDeps } from './registrar.ts';
+
+const DAY_MS = 86_400_000;
+/** How long a client that nobody answers for may wait for its first grant before it is deleted. */
+const UNUSED_DAYS = 30;
+
+export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
+
+const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): DoorAnswer =>
+  jsonAnswer(400, {
+    error: faults.some(({ field }) => field === 'redirect_uris') ? 'invalid_redirect_uri' : 'invalid_client_metadata',
+    error_description: describe(faults.map(({ message }) => message).join('; ')),
+  });
+
+const malformed = (message: string): Fault => ({ code: 'malformed_body', message });
+
+/** The metadata with every fault in them, those that keep them from being read at all included. */
+const read = ({ bytes, contentType, now }: DoorRequest): ReturnType<typeof readMetadata> => {
+  const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
+  if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
+  try {
+    const value = parseJson(bytes);
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject
+      ? readMetadata(value as Record<string, unknown>, now)
+      : nothing('The metadata must be a JSON object');
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return nothing(error.message);
+  }
+};
+
+const clientOf = (
+  { clientsPerUser }: RegisterDeps,
+  registrar: Registrar,
+  { name, redirectUris, contact }: Metadata,
+  request: DoorRequest,
+): NewClient => ({
+  name,
+  redirectUris,
+  contact,
+  trusted: false,
+  // The platform answers for what it registers; everybody else is only known by what they say.
+  isVerified: registrar.kind === 'platform',
+  owner: registrar.kind === 'person' ? { userId: registrar.userId, clientsPerUser } : undefined,
+  unusedUntil: 'giveBack' in registrar ? new Date(request.now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
+  caller: 'caller' in registrar ? registrar.caller : undefined,
+  origin: originOf(request),
+  now: request.now,
+});
+
+/**
+ * The answer lists what is registered and, once, the secret (RFC 7591 §3.2.1), which does not expire. Every fault of the
+ * metadata is told at once.
+ */
+export const createRegister =
+  (deps: RegisterDeps): DoorHandler =>
+  async (request) => {
+    const registrar = await registrarOf(deps, request);
+    const { metadata, faults } = read(request);
+    if (faults.length > 0) {
+      if ('giveBack' in registrar) await registrar.giveBack();
+      return refused(faults);
+    }
+    const client = clientOf(deps, registrar, metadata, request);
+    const isPublic = metadata.authMethod === 'none';
+    const credentials = isPublic
+      ? await createPublicClient(deps.sql, client)
+      : { ...(await createClient(deps.sql, client)), client_secret_expires_at: 0 };
+    const issued = { client_id_issued_at: Math.floor(request.now.getTime() / 1_000) };
+    return jsonAnswer(201, { ...credentials, ...issued, ...registered(metadata) });
+  };

@@ -1,0 +1,53 @@
+/** The statements that end grants and tokens. */
+import type { Queryable } from '#db/pool.ts';
+import type { LoggedGrant } from './grant-changes.ts';
+
+/** Whose grant it is. */
+export type Ended = { client: number; userId: number | null; storeId: number | null };
+
+/**
+ * What it was; undefined where it had ended before, by itself or with its client, which is held so that the two cannot
+ * happen at once. All its tokens end with it.
+ */
+export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> => {
+  const [row] = await sql<LoggedGrant[]>`
+    with held as (
+      select id as held_id, client_id, name from client
+      where id = (select client from access_grant where id = ${grantId}) and date_deleted is null
+      for share
+    )
+    update access_grant g set date_revoked = ${now} from held
+    where g.id = ${grantId} and client = held_id and date_revoked is null
+    returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
+  `;
+  return row;
+};
+
+/** The grant of a client's refresh token, also of one that was rotated or has expired. */
+export const grantOfRefreshToken = async (
+  sql: Queryable,
+  hash: Buffer,
+  client: number,
+): Promise<number | undefined> => {
+  const [row] = await sql<{ grantId: number }[]>`
+    select g.id as "grantId" from refresh_token r join access_grant g on g.id = r.grant_id
+    where r.hash = ${hash}
+      and g.client = ${client}
+  `;
+  return row?.grantId;
+};
+
+/** Ends one access token of a client, its grant and the other tokens stay; undefined where there was none. */
+export const deleteAccessToken = async (
+  sql: Queryable,
+  hash: Buffer,
+  client: number,
+): Promise<(Ended & { grantId: number }) | undefined> => {
+  const [row] = await sql<(Ended & { grantId: number })[]>`
+    delete from access_token t using access_grant g
+    where t.hash = ${hash} and g.id = t.grant_id
+      and g.client = ${client}
+    returning g.id as "grantId", g.client, g.user_id as "userId", g.store_id as "storeId"
+  `;
+  return row;
+};

@@ -1,0 +1,29 @@
+/** Scopes as text (RFC 6749 §3.3) and what they mean. */
+import { parseId } from '#core/ids.ts';
+import type { Scope } from '#core/principal.ts';
+
+type UserScope = Exclude<Scope, 'platform'>;
+/** `storeId` is the store that the client would like the picker to stand on. */
+export type RequestedScope = { scope: UserScope; storeId: number | undefined };
+
+const STORE = 'store_id_';
+
+/** The distinct entries of a scope parameter. */
+export const scopeEntries = (text: string): string[] => [...new Set(text.split(' ').filter((entry) => entry !== ''))];
+
+/** Undefined where the scope is not exactly one of the two, with a store beside `store_full_access` at most. */
+export const readScope = (text: string): RequestedScope | undefined => {
+  const entries = scopeEntries(text);
+  const [scope, ...others] = entries.filter((entry) => !entry.startsWith(STORE));
+  const [store, ...otherStores] = entries.filter((entry) => entry.startsWith(STORE));
+  if (others.length > 0 || otherStores.length > 0) return undefined;
+  if (scope === 'user_full_access') return store === undefined ? { scope, storeId: undefined } : undefined;
+  if (scope !== 'store_full_access') return undefined;
+  if (store === undefined) return { scope, storeId: undefined };
+  const storeId = parseId(store.slice(STORE.length));
+  return storeId === undefined ? undefined : { scope, storeId };
+};
+
+/** The scope as the token response writes it: a grant for a store names the store. */
+export const scopeText = (scope: Scope, storeId: number | null): string =>
+  storeId === null ? scope : `${scope} ${STORE}${storeId}`;

@@ -1,0 +1,51 @@
+/** POST /token (RFC 6749 §3.2): form → client and grant → answer. */
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import type { Sql } from '#db/pool.ts';
+import { jsonAnswer } from '#http/answers.ts';
+import type { DoorHandler } from '#http/route.ts';
+import type { AfterGrants } from './grant-changes.ts';
+import type { AuthenticateClient } from './client-auth.ts';
+import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
+import { readForm } from './form.ts';
+import { exchangeCode } from './grants/authorization-code.ts';
+import { grantPlatform } from './grants/client-credentials.ts';
+import type { Exchange, Grant, Rotation } from './grants/exchange.ts';
+import { refreshAccess } from './grants/refresh-token.ts';
+import type { Lifetimes } from './issue.ts';
+import { findProvenClient } from './oauth-sql.ts';
+
+const grants: ReadonlyMap<string, Grant> = new Map([
+  ['authorization_code', exchangeCode],
+  ['refresh_token', refreshAccess],
+  ['client_credentials', grantPlatform],
+]);
+
+/** Statements, the client's authentication among them: 2 for a code, 1 for a refresh, 2 for client_credentials. */
+export const createTokenEndpoint = (
+  deps: AfterGrants & {
+    sql: Sql;
+    authenticate: AuthenticateClient;
+    lifetimes: Lifetimes;
+    rotation: Rotation;
+  },
+): DoorHandler => {
+  const { authenticate, ...rest } = deps;
+  return answeringRefusals(async (request) => {
+    const form = readForm(request);
+    const exchange: Exchange = {
+      ...rest,
+      form,
+      authenticate: (find) => authenticate(request, form, find),
+      refuse: async (fault) => {
+        await authenticate(request, form, (claim) => findProvenClient(rest.sql, claim));
+        throw new TokenRefusal(fault);
+      },
+      origin: originOf(request),
+      now: request.now,
+    };
+    if (form.grant_type === undefined) return exchange.refuse(tokenErrors.noGrantType);
+    const grant = grants.get(form.grant_type);
+    if (grant === undefined) return exchange.refuse(tokenErrors.unsupportedGrantType);
+    return jsonAnswer(200, await grant(exchange));
+  });
+};

@@ -1,0 +1,200 @@
+/** The composition root of what answers requests: which room gets what from which. */
+import { createAccounts } from '#identity/accounts/accounts.ts';
+import { originOf } from '#identity/accounts/audit/audit.ts';
+import { createPasswords } from '#identity/accounts/passwords.ts';
+import { createSessions } from '#identity/accounts/sessions.ts';
+import { createSignedIn } from '#identity/accounts/signed-in.ts';
+import { createThrottle, type Throttle } from '#identity/accounts/throttle/throttle.ts';
+import { createPages, type TabsOf } from '#identity/accounts/visitor.ts';
+import { collections } from '#catalog/catalog.ts';
+import { createCommerceOperations } from '#catalog/item.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import { createSearch, type Search } from '#db/search.ts';
+import type { HeldStreams } from '#delivery/pull/streams.ts';
+import type { Guard } from '#delivery/attempt/http/guard.ts';
+import type { Worker } from '#delivery/worker.ts';
+import { followZone } from '#events/snapshots/zone.ts';
+import { createErasure } from '#events/erase/operation.ts';
+import { createRefeed } from '#events/replay/refeed.ts';
+import { createEventOperations } from '#events/operations.ts';
+import type { Pages } from '#http/caller.ts';
+import { createHealthDoors } from '#http/health.ts';
+import { createOnce } from '#http/idempotency/once.ts';
+import type { Health } from '#core/health.ts';
+import { deriveKeys, type Keys } from '#core/keys.ts';
+import type { Log } from '#core/log.ts';
+import type { Mailer } from '#mail/mail.ts';
+import { appSections, createApps } from '#identity/oauth/apps.ts';
+import { createAuthorize, targetsAfterSignIn } from '#identity/oauth/authorize/authorize.ts';
+import type { Bearer } from '#identity/oauth/bearer.ts';
+import { createClientAuthentication } from '#identity/oauth/client-auth.ts';
+import { revokeGrantsForStore, revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
+import { eraseAppsOf } from '#identity/oauth/erase.ts';
+import { createIntrospect } from '#identity/oauth/introspect.ts';
+import { createMetadata } from '#identity/oauth/metadata.ts';
+import { createRevoke } from '#identity/oauth/revoke.ts';
+import { createTokenEndpoint } from '#identity/oauth/token.ts';
+import { createHome } from '#stores/home.ts';
+import { createMemberOperations } from '#stores/members/operations.ts';
+import { createStoreOperations } from '#stores/operations.ts';
+import { membershipsOf } from '#stores/store.ts';
+import { landingOf, storeTabs } from '#stores/tabs.ts';
+import type { WebhookDeps } from '#webhooks/access.ts';
+import { createWebhookOperations } from '#webhooks/collection.ts';
+import { createStoreCharts } from '#webhooks/health/operations.ts';
+import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
+import { createRecoveries } from '#webhooks/recovery/operations.ts';
+import { createWebhooksOfStore } from '#webhooks/store-webhooks.ts';
+import { openReference } from './reference-topics.ts';
+import type { Config } from '#config/config.ts';
+import { announceChanges, holdersOf, type Publishing } from './publishing.ts';
+import { routesOf, type Rooms } from './routes.ts';
+
+export type RoomsDeps = {
+  config: Config;
+  sql: Sql;
+  /** 32 bytes each: other keys are derived from them, one for each purpose. */
+  secretKeys: Keys;
+  log: Log;
+  health: Health;
+  /** Undefined where the operator has set up no mail. */
+  mailer: Mailer | undefined;
+  sealer: Sealer;
+  guard: Guard;
+  sending: Pick<WebhookDeps, 'preview' | 'sendSample'>;
+  held: HeldStreams;
+  worker: Worker | undefined;
+  bearer: Bearer;
+  publishing: Publishing;
+};
+
+const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Search; fingerprintKeys: Keys }) =>
+  createEventOperations({
+    sql: deps.sql,
+    publish: deps.publishing.publish,
+    baseUrl: deps.config.baseUrl,
+    relationPrefix: deps.config.naming.relationPrefix,
+    limits: deps.config.events,
+    fingerprintKeys,
+    bodyLimitBytes: deps.config.http.eventsBodyLimitBytes,
+    search,
+  });
+
+/** Stores know nothing of what hangs on them: how it follows them is said here. */
+const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
+  const { config, sql, sealer, guard, worker, held, publishing } = deps;
+  const { baseUrl, naming, webhooks } = config;
+  const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
+    worker?.webhookChanged({ shard, webhookId: id });
+    held.changed(id);
+  };
+  const webhooksOfStore = createWebhooksOfStore({ announce: announceChanges, onChanged });
+  return {
+    stores: createStoreOperations({
+      sql,
+      changelog: publishing.changelog,
+      baseUrl,
+      collections,
+      chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
+      onMoved: webhooksOfStore.renew,
+      followZone,
+      eraseTheirs: [
+        // Grants before webhooks, as the end of a grant locks them.
+        async (tx, { storeId }, request) => {
+          await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
+          return undefined;
+        },
+        webhooksOfStore.erase,
+      ],
+    }),
+    members: createMemberOperations({ ...publishing, sql, throttle, baseUrl, ...config.stores }),
+    webhooks: createWebhookOperations({
+      sql,
+      changelog: publishing.changelog,
+      search,
+      sealer,
+      baseUrl,
+      ...webhooks,
+      headerPrefix: naming.webhookHeaderPrefix,
+      judgeUrl: guard.judgeUrl,
+      ...deps.sending,
+      held,
+      authenticate: deps.bearer,
+      onResent: publishing.resent,
+      announce: announceChanges,
+      onChanged,
+    }),
+  };
+};
+
+/** What answers requests, and what the machinery before it needs of the rooms. */
+export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
+  const { config, sql, secretKeys, log, bearer, mailer, sealer, publishing } = deps;
+  const { baseUrl, authUrl, naming, oauth, accounts } = config;
+  const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
+  const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
+  const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
+  const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
+  const throttle = createThrottle({ sql });
+  const authenticate = createClientAuthentication({ throttle });
+  const memberships = (userId: number) => membershipsOf(sql, userId);
+  const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
+  const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
+  const search = createSearch(sql, config.database);
+  const once = createOnce({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
+  const rooms: Rooms = {
+    home: createHome({ baseUrl, authUrl }),
+    ...openStores(deps, { search, throttle }),
+    events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
+    recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
+    eventStatuses: createEventStatuses({ search, baseUrl }),
+    refeed: createRefeed(publishing.refeeding),
+    erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
+    commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
+    ...createAccounts({
+      sql,
+      changelog: publishing.changelog,
+      log,
+      mailer,
+      passwords,
+      sessions,
+      signedIn,
+      throttle,
+      baseUrl,
+      authUrl,
+      sections: appSections({ sql }),
+      formTargets: (returnTo) => targetsAfterSignIn(sql, authUrl, returnTo),
+      landingOf: async (userId) => landingOf(await memberships(userId), baseUrl),
+      endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
+      eraseTheirs: eraseAppsOf(publishing),
+      deviceKeys: derive('device cookie'),
+      passwordResetMinutes: accounts.passwordResetMinutes,
+    }),
+    authorize: createAuthorize({
+      ...oauth,
+      ...publishing,
+      sql,
+      sessions,
+      issuer: authUrl,
+      nonceKeys: derive('authorize nonce'),
+    }),
+    token: createTokenEndpoint({
+      ...publishing,
+      sql,
+      authenticate,
+      lifetimes: oauth,
+      rotation: {
+        successorKeys: derive('refresh token successor'),
+        rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
+      },
+    }),
+    revoke: createRevoke({ ...publishing, sql, authenticate }),
+    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
+    ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
+    metadata: createMetadata({ baseUrl, authUrl }),
+    health: createHealthDoors(deps.health),
+    reference: openReference(config, () => routesOf(rooms, config)),
+  };
+  return { rooms, pages, once };
+};

@@ -1,0 +1,185 @@
+/** What delivers in a process, and what is shared out by the shards that its worker has. */
+import { serversOf, transaction } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import { announceWork } from '#delivery/announce.ts';
+import { createGuard, type Guard } from '#delivery/attempt/http/guard.ts';
+import { createResolver } from '#delivery/attempt/http/resolver.ts';
+import { HeldStreams } from '#delivery/pull/streams.ts';
+import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
+import { createPreview } from '#delivery/attempt/preview.ts';
+import { Trials } from '#delivery/attempt/test-delivery.ts';
+import { Worker } from '#delivery/worker.ts';
+import type { Mint } from '#events/publish/id-allocator.ts';
+import { startSnapshots } from '#events/snapshots/snapshots.ts';
+import type { RecoveryMetrics } from '#events/replay/metrics.ts';
+import { startRecoveries } from '#events/replay/recoveries.ts';
+import { createSamples } from '#events/publish/sample.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Mailer } from '#mail/mail.ts';
+import type { WebhookDeps } from '#webhooks/access.ts';
+import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
+import { createSwitchOff } from '#webhooks/disable.ts';
+import type { SendSample } from '#webhooks/test-delivery.ts';
+import type { AppDeps } from './app.ts';
+import type { Config } from '#config/config.ts';
+import { VERSION } from './version.ts';
+import { openNative } from './publishing.ts';
+
+/** Where deliveries may go. A process that only delivers keeps them from the API too: it may be served beside it. */
+export const openGuard = ({
+  config,
+  sql,
+  direct,
+  clock,
+}: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock'>): Guard => {
+  const { host, port, metricsPort } = config;
+  const own = [{ host, port }, { host, port: metricsPort }, ...serversOf(sql), ...serversOf(direct)];
+  const resolve = createResolver({ clock, settings: config.delivery });
+  return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
+};
+
+/** Who tells stores of their webhooks; nobody where the operator has set up no mail. */
+export const openNotices = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  mailer: Mailer | undefined,
+): Notices | undefined => {
+  const { baseUrl, delivery } = config;
+  const { deactivateAfterSeconds } = delivery;
+  return mailer && createNotices({ sql, clock, log, mailer, baseUrl, deactivateAfterSeconds });
+};
+
+const sendingOf = ({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config['naming']) => {
+  return { headerPrefix, relationPrefix, userAgent: `Halcyon/${VERSION}` };
+};
+
+/** The worker with the settings of the process; not started. */
+export const createWorker = (
+  { config, sql, direct, clock, random, log }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock' | 'random' | 'log'>,
+  sealer: Sealer,
+  guard: Guard,
+  metrics: EngineMetrics,
+  mint: Mint,
+  notices: Notices | undefined,
+): Worker =>
+  new Worker({
+    sql,
+    direct,
+    clock,
+    leaseClock: clock,
+    random,
+    log,
+    sealer,
+    guard,
+    metrics,
+    switchOff: createSwitchOff(openNative(config, mint).changelog),
+    tell: (notice) => notices?.tell(notice),
+    settings: {
+      ...config.delivery,
+      ...sendingOf(config.naming),
+    },
+  });
+
+/** What shows requests as they are sent, where requests are answered. */
+const openPreview = (
+  { config, sql, log }: Pick<AppDeps, 'config' | 'sql' | 'log'>,
+  sealer: Sealer,
+): WebhookDeps['preview'] => {
+  const { delivery, naming, baseUrl } = config;
+  return createPreview({ sql, sealer, log, baseUrl, settings: { ...delivery, ...sendingOf(naming) } });
+};
+
+type Trying = Running & { sendSample: SendSample };
+
+/** The streams of listeners, where requests are answered; no worker is needed for them. */
+const openHeld = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  sealer: Sealer,
+): HeldStreams => {
+  const { delivery, baseUrl, naming } = config;
+  const settings = { ...delivery, ...config.held, ...sendingOf(naming) };
+  return new HeldStreams({ sql, sealer, clock, log, baseUrl, settings });
+};
+
+/** What tests webhooks, where requests are answered; no worker is needed for it. */
+const openTrials = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  sealer: Sealer,
+  guard: Guard,
+  mint: Mint,
+  onHeld: HeldStreams['wake'],
+): Trying => {
+  const { delivery, baseUrl, naming } = config;
+  const settings = { ...delivery, idleSockets: delivery.trialsAtOnce, ...sendingOf(naming) };
+  const trials = new Trials({ sql, guard, sealer, clock, log, settings });
+  const samples = createSamples({ sql, mint, baseUrl });
+  return {
+    sendSample: async ({ shard, webhookId: id, isHeld, ...about }) => {
+      if (isHeld) {
+        const event = await samples.make(about);
+        const deliveryId = await transaction(sql, (tx) => samples.hold(tx, event, id));
+        if (deliveryId === undefined) return { kind: 'nowhere' };
+        onHeld([id]);
+        const { id: eventId, type, resourceId, action } = event;
+        return { kind: 'held', delivery: { id: deliveryId, eventId, type, resourceId, action } };
+      }
+      const sample = { make: () => samples.make(about), keep: samples.keep };
+      const tried = await trials.send({ shard, id }, sample);
+      if (tried.kind !== 'sent') return tried;
+      const { event, deliveryId, attempt } = tried;
+      const { type, resourceId, action } = event;
+      const { startedAt: dateStarted, ...rest } = attempt;
+      return { kind: 'sent', attempt: { ...rest, type, resourceId, action, deliveryId, n: 1, dateStarted } };
+    },
+    stop: () => trials.stop(),
+  };
+};
+
+/** What is sent, fetched and looked at because somebody asks for it, where requests are answered. */
+export const openByHand = (
+  deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  sealer: Sealer,
+  guard: Guard,
+  mint: Mint,
+) => {
+  const held = openHeld(deps, sealer);
+  const onHeld = (webhookIds: readonly number[]): void => held.wake(webhookIds);
+  const trials = openTrials(deps, sealer, guard, mint, onHeld);
+  const sending: Pick<WebhookDeps, 'preview' | 'sendSample'> = {
+    preview: openPreview(deps, sealer),
+    sendSample: trials.sendSample,
+  };
+  return { held, onHeld, trials, sending };
+};
+
+/** Where deliveries are made, for the same shards: so it goes on while no API is served. */
+export const tellOfDays = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  worker: Worker,
+  mint: Mint,
+): Running => {
+  const { writeFacts } = openNative(config, mint);
+  return startSnapshots({
+    sql,
+    clock,
+    log,
+    writeFacts,
+    shards: () => worker.ownedShards(),
+    settings: config.snapshots,
+  });
+};
+
+/** Also where deliveries are made: what is recovered is sent by the same worker. */
+export const recoverEvents = (
+  { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
+  worker: Worker,
+  metrics: RecoveryMetrics,
+): Running =>
+  startRecoveries({
+    sql,
+    clock,
+    log,
+    metrics,
+    announce: announceWork,
+    shards: () => worker.ownedShards(),
+    settings: config.recoveries,
+  });

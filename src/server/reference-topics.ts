@@ -1,0 +1,39 @@
+/** What the rooms tell of their relations, in the order in which the reference shows it. */
+import { userChapter } from '#identity/accounts/api/relations.ts';
+import { collections } from '#catalog/catalog.ts';
+import { commerceChapter } from '#catalog/relations.ts';
+import { eventChapter } from '#events/relations.ts';
+import type { Chapter } from '#http/relation.ts';
+import type { Route } from '#http/route.ts';
+import { scopeWords } from '#identity/oauth/endpoints.ts';
+import { oauthChapter } from '#identity/oauth/relations.ts';
+import { createReference, type Reference } from '#reference/reference.ts';
+import { storeChapter } from '#stores/relations.ts';
+import { webhookChapter } from '#webhooks/relations.ts';
+
+type Settings = {
+  baseUrl: string;
+  authUrl: string;
+  naming: { relationPrefix: string; versionHeader: string; webhookHeaderPrefix: string };
+  rate: { requestsPerSecond: number; burstRequests: number };
+};
+
+export const chaptersOf = ({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'authUrl'>): readonly Chapter[] => [
+  storeChapter({ authUrl, collections }),
+  webhookChapter,
+  eventChapter,
+  commerceChapter,
+  userChapter,
+  oauthChapter({ baseUrl, authUrl }),
+];
+
+/** `routes` is called when the reference is first asked: the table holds the reference itself, too. */
+export const openReference = (settings: Settings, routes: () => readonly Route[]): Reference => {
+  const { baseUrl, authUrl, rate } = settings;
+  const { relationPrefix, ...naming } = settings.naming;
+  return createReference({
+    setting: { ...naming, naming: { baseUrl, relationPrefix }, authUrl, rate, scopes: scopeWords },
+    chapters: chaptersOf(settings),
+    routes,
+  });
+};

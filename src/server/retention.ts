@@ -1,0 +1,86 @@
+/**
+ * Deletes what has had its time, in small batches with pauses between them, so that nobody who works beside it waits.
+ * Of many processes one does it at a time. What is deleted, and by which index, each room says itself.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Counter, Histogram, type Registry } from 'prom-client';
+import { runAlone } from '#db/alone.ts';
+import type { Sql } from '#db/pool.ts';
+import type { Clock } from '#core/clock.ts';
+import type { Running } from '#core/lifecycle.ts';
+import type { Log } from '#core/log.ts';
+import type { Purge } from '#core/purge.ts';
+
+const LOCK = 7_209_003;
+const DURATION_BUCKETS_SECONDS = [0.01, 0.1, 1, 10, 60, 600];
+
+type Deps = {
+  direct: Sql;
+  clock: Clock;
+  log: Log;
+  registry: Registry;
+  purges: readonly Purge[];
+  settings: { everyMs: number; batchRows: number; pauseMs: number };
+};
+
+const createMetrics = (registry: Registry, purges: readonly Purge[]) => {
+  const purged = new Counter({
+    name: 'halcyon_purged_rows_total',
+    help: 'Rows deleted because they had had their time',
+    labelNames: ['what'],
+    registers: [registry],
+  });
+  // A counter that is missing looks like a purge that does not run.
+  for (const { name } of purges) purged.inc({ what: name }, 0);
+  const seconds = new Histogram({
+    name: 'halcyon_housekeeping_duration_seconds',
+    help: 'How long one round of housekeeping took',
+    buckets: DURATION_BUCKETS_SECONDS,
+    registers: [registry],
+  });
+  return { purged, seconds };
+};
+
+/** Fulfils early when the signal is given. */
+const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal }).catch(() => {});
+
+/** A round every `everyMs`, the first after that time. `stop` waits for the batch that is under way and for no more. */
+export const startHousekeeping = (deps: Deps): Running => {
+  const { direct, clock, log, purges, settings } = deps;
+  const { purged, seconds } = createMetrics(deps.registry, purges);
+  const stopping = new AbortController();
+  const { signal } = stopping;
+
+  const empty = async ({ name, purge }: Purge): Promise<void> => {
+    while (!signal.aborted) {
+      const rows = await purge(settings.batchRows, clock.now());
+      purged.inc({ what: name }, rows);
+      if (rows < settings.batchRows) return;
+      await pause(settings.pauseMs, signal);
+    }
+  };
+  const round = async (): Promise<void> => {
+    const startedMs = clock.monotonicMs();
+    for (const purge of purges) {
+      // One that fails must not keep the others from their turn.
+      await empty(purge).catch((error: unknown) => log.error({ err: error, what: purge.name }, 'could not be purged'));
+    }
+    seconds.observe((clock.monotonicMs() - startedMs) / 1_000);
+  };
+  const run = async (): Promise<void> => {
+    for (;;) {
+      await pause(settings.everyMs, signal);
+      if (signal.aborted) return;
+      await runAlone(direct, LOCK, round).catch((error: unknown) =>
+        log.error({ err: error }, 'housekeeping could not begin; it is tried again'),
+      );
+    }
+  };
+  const running = run();
+  return {
+    stop: async () => {
+      stopping.abort();
+      await running;
+    },
+  };
+};

@@ -1,0 +1,156 @@
+/** Every address that the service answers, one line each. */
+import type { Accounts } from '#identity/accounts/accounts.ts';
+import type { HealthDoors } from '#http/health.ts';
+import { showIcon } from '#http/icon.ts';
+import { rootOf } from '#http/root.ts';
+import { type Operation } from '#http/operation.ts';
+import { endpoint, page, resource, type DoorHandler, type Route } from '#http/route.ts';
+import type { Apps } from '#identity/oauth/apps.ts';
+import { protocolProblem } from '#identity/oauth/errors.ts';
+import { metadataPath } from '#identity/oauth/metadata.ts';
+import type { Reference } from '#reference/reference.ts';
+
+export type Rooms = Accounts &
+  Apps & {
+    home: Operation;
+    stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
+    members: Record<'list' | 'add' | 'read' | 'patch' | 'remove', Operation>;
+    webhooks: Record<
+      | 'list'
+      | 'create'
+      | 'read'
+      | 'patch'
+      | 'replace'
+      | 'remove'
+      | 'rotateKey'
+      | 'test'
+      | 'listen'
+      | 'answer'
+      | 'statuses'
+      | 'status'
+      | 'resend'
+      | 'logs'
+      | 'health'
+      | 'overview',
+      Operation
+    >;
+    events: Record<'publish' | 'list' | 'read' | 'payload', Operation>;
+    recoveries: Record<'recover' | 'list' | 'read' | 'cancel', Operation>;
+    eventStatuses: Operation;
+    refeed: Operation;
+    erasure: Operation;
+    commerce: Record<'list' | 'read' | 'relation', Operation>;
+    authorize: Record<'show' | 'decide', DoorHandler>;
+    token: DoorHandler;
+    revoke: DoorHandler;
+    introspect: DoorHandler;
+    metadata: DoorHandler;
+    health: HealthDoors;
+    reference: Reference;
+  };
+
+/** What the API says of itself. */
+const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: Reference, api: string): Route[] => [
+  resource(`${api}/docs`, { GET: docs }, { isDocumentation: true }),
+  resource(`${api}/rels`, { GET: relations }, { isDocumentation: true }),
+  resource(`${api}/rels/:rel`, { GET: relation }, { isDocumentation: true }),
+  endpoint(`${api}/openapi.json`, { GET: openApi }, { cors: true, answerProblem }),
+];
+
+const healthRoutes = ({ health, reference }: Rooms, api: string): Route[] => {
+  const { answerProblem } = reference;
+  return [
+    endpoint(`${api}/health/live`, { GET: health.live }, { cors: false, answerProblem }),
+    endpoint(`${api}/health/ready`, { GET: health.ready }, { cors: false, answerProblem }),
+  ];
+};
+
+const clientRoutes = (
+  { clients, grants, ownClients, logo, revokeConnected, register }: Apps,
+  api: string,
+  auth: string,
+): Route[] => [
+  resource(`${api}/users/:user_id/clients`, { GET: clients.listOfUser }),
+  resource(`${api}/users/:user_id/grants`, { GET: grants.list }),
+  resource(`${api}/grants/:grant_id`, { GET: grants.read, DELETE: grants.remove }),
+  resource(`${api}/clients`, { GET: clients.list, POST: clients.create }),
+  resource(`${api}/clients/:client_id`, { GET: clients.read, DELETE: clients.remove }),
+  endpoint(`${auth}/register`, { POST: register }, { cors: false, answerProblem: protocolProblem }),
+  page(`${auth}/clients/:client_id/logo`, { GET: logo }),
+  page(`${auth}/account/connected/:grant_id/revoke`, { POST: revokeConnected }),
+  page(`${auth}/account/clients`, { GET: ownClients.list, POST: ownClients.create }),
+  page(`${auth}/account/clients/new`, { GET: ownClients.blank }),
+  page(`${auth}/account/clients/:client_id`, { GET: ownClients.show, POST: ownClients.change }),
+  page(`${auth}/account/clients/:client_id/secret`, { POST: ownClients.rotate }),
+  page(`${auth}/account/clients/:client_id/end-older-secret`, { POST: ownClients.endOlder }),
+  page(`${auth}/account/clients/:client_id/logo`, { POST: ownClients.setLogo }),
+  page(`${auth}/account/clients/:client_id/remove-logo`, { POST: ownClients.removeLogo }),
+  page(`${auth}/account/clients/:client_id/delete`, { GET: ownClients.remove.show, POST: ownClients.remove.submit }),
+];
+
+/** The table. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
+export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
+  const api = rootOf(addresses.baseUrl);
+  const auth = rootOf(addresses.authUrl);
+  const { users, account, password, stores, members, webhooks, recoveries, events, commerce, signIn, authorize } =
+    rooms;
+  return [
+    resource(api || '/', { GET: rooms.home }),
+    resource(`${api}/users`, { GET: users.list, POST: users.create }),
+    resource(`${api}/users/:user_id`, { GET: users.read, DELETE: users.remove }),
+    resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
+    resource(`${api}/stores/:store_id`, { GET: stores.read, PATCH: stores.patch, DELETE: stores.remove }),
+    resource(`${api}/stores/:store_id/members`, { GET: members.list, POST: members.add }),
+    resource(`${api}/stores/:store_id/members/:user_id`, {
+      GET: members.read,
+      PATCH: members.patch,
+      DELETE: members.remove,
+    }),
+    resource(`${api}/stores/:store_id/webhooks`, { GET: webhooks.list, POST: webhooks.create }),
+    resource(`${api}/webhooks/:webhook_id`, {
+      GET: webhooks.read,
+      PATCH: webhooks.patch,
+      PUT: webhooks.replace,
+      DELETE: webhooks.remove,
+    }),
+    resource(`${api}/webhooks/:webhook_id/rotate_key`, { POST: webhooks.rotateKey }),
+    resource(`${api}/webhooks/:webhook_id/test`, { POST: webhooks.test }),
+    resource(`${api}/stores/:store_id/overview`, { GET: webhooks.overview }),
+    resource(`${api}/webhooks/:webhook_id/health`, { GET: webhooks.health }),
+    resource(`${api}/webhooks/:webhook_id/stream`, { GET: webhooks.listen }),
+    resource(`${api}/webhooks/:webhook_id/statuses`, { GET: webhooks.statuses }),
+    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id`, { GET: webhooks.status }),
+    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/resend`, { POST: webhooks.resend }),
+    resource(`${api}/webhooks/:webhook_id/statuses/:delivery_id/answer`, { POST: webhooks.answer }),
+    resource(`${api}/webhooks/:webhook_id/logs`, { GET: webhooks.logs }),
+    resource(`${api}/webhooks/:webhook_id/recover`, { POST: recoveries.recover }),
+    resource(`${api}/webhooks/:webhook_id/recoveries`, { GET: recoveries.list }),
+    resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id`, { GET: recoveries.read }),
+    resource(`${api}/webhooks/:webhook_id/recoveries/:recovery_id/cancel`, { POST: recoveries.cancel }),
+    resource(`${api}/stores/:store_id/events`, { GET: events.list, POST: events.publish }),
+    resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
+    resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
+    resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: rooms.eventStatuses }),
+    resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
+    resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: rooms.erasure }),
+    resource(`${api}/stores/:store_id/:collection/:id/send_webhooks`, { POST: rooms.refeed }),
+    resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
+    ...referenceRoutes(rooms.reference, api),
+    endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(`${auth}/revoke`, { POST: rooms.revoke }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(`${auth}/introspect`, { POST: rooms.introspect }, { cors: false, answerProblem: protocolProblem }),
+    endpoint(metadataPath(addresses.authUrl), { GET: rooms.metadata }, { cors: true, answerProblem: protocolProblem }),
+    ...healthRoutes(rooms, api),
+    // Browsers look for it at the origin, whatever the path of AUTH_URL.
+    page('/favicon.ico', { GET: showIcon }),
+    page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
+    page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
+    page(`${auth}/sign-out`, { POST: signIn.signOut }),
+    page(`${auth}/home`, { GET: rooms.landing }),
+    page(`${auth}/account`, { GET: account }),
+    page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
+    ...clientRoutes(rooms, api, auth),
+    page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
+    page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
+  ];
+};

@@ -1,0 +1,105 @@
+/** The statements of members, as the API reads and changes them. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import type { Role } from '../stores-sql.ts';
+import type { MEMBER_PROPERTIES } from './document.ts';
+
+export type MemberRow = {
+  storeId: number;
+  userId: number;
+  email: string;
+  role: Role;
+  dateCreated: Date;
+  /** The store's. */
+  timeZone: string;
+};
+
+type Store = { shard: number; storeId: number };
+type Key = Store & { userId: number };
+
+const members = (sql: Queryable, { shard, storeId }: Store) => sql`
+  select m.store_id as "storeId", m.user_id as "userId", u.email, m.role, m.date_created as "dateCreated",
+    s.time_zone as "timeZone"
+  from membership m join store s on s.shard = m.shard and s.id = m.store_id join users u on u.id = m.user_id
+  where m.shard = ${shard} and m.store_id = ${storeId}`;
+
+export const findMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
+  const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId}`;
+  return row;
+};
+
+/** The member, their row kept from other writers until the transaction ends. */
+export const lockMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
+  const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId} for no key update of m`;
+  return row;
+};
+
+const columns = (sql: Queryable): Columns<typeof MEMBER_PROPERTIES> => ({
+  user_id: sql`m.user_id`,
+  role: sql`m.role`,
+  date_created: sql`m.date_created`,
+});
+
+export const listMembers = (sql: Queryable, store: Store, listing: Listing): Promise<MemberRow[]> => sql<MemberRow[]>`
+  ${members(sql, store)}${narrowed(sql, listing.filters, columns(sql))}
+  order by ${ordered(sql, listing.order, columns(sql), [sql`m.user_id`])} ${paged(sql, listing)}`;
+
+export const countMembers = async (
+  sql: Queryable,
+  { shard, storeId }: Store,
+  { filters }: Pick<Listing, 'filters'> = { filters: [] },
+): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total from membership m
+    where m.shard = ${shard} and m.store_id = ${storeId}${narrowed(sql, filters, columns(sql))}`;
+  return row?.total ?? 0;
+};
+
+/**
+ * Whether somebody else owns the store, too: all its owners are kept from other writers until the transaction ends, in one
+ * order, so that of two who take each other out one waits and is told.
+ */
+export const hasOtherOwner = async (sql: Queryable, { shard, storeId, userId }: Key): Promise<boolean> => {
+  const rows = await sql<{ userId: number }[]>`
+    select user_id as "userId" from membership
+    where shard = ${shard} and store_id = ${storeId} and role = 'owner' order by user_id for no key update`;
+  return rows.some((row) => row.userId !== userId);
+};
+
+/** The id of whoever signs in with this address. */
+export const findUserId = async (sql: Queryable, email: string): Promise<number | undefined> => {
+  const [row] = await sql<{ id: number }[]>`select id from users where lower(email) = lower(${email})`;
+  return row?.id;
+};
+
+/**
+ * Whether the store is there, and is not erased until the transaction ends. Whoever else adds a member to it waits so long, too:
+ * so the limit is exact.
+ */
+export const holdStore = async (sql: Queryable, { shard, storeId }: Store): Promise<boolean> => {
+  const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
+  return rows.length === 1;
+};
+
+/** Whether the user is there, and is not erased until the transaction ends. */
+export const holdUser = async (sql: Queryable, userId: number): Promise<boolean> => {
+  const rows = await sql`select from users where id = ${userId} for key share`;
+  return rows.length === 1;
+};
+
+/** False where they are a member already. */
+export const insertMember = async (sql: Queryable, member: Key & { role: Role; now: Date }): Promise<boolean> => {
+  const rows = await sql`
+    insert into membership (shard, store_id, user_id, role, date_created)
+    values (${member.shard}, ${member.storeId}, ${member.userId}, ${member.role}, ${member.now})
+    on conflict (shard, store_id, user_id) do nothing
+    returning user_id`;
+  return rows.length === 1;
+};
+
+export const updateRole = async (sql: Queryable, member: Key & { role: Role }): Promise<void> => {
+  await sql`
+    update membership set role = ${member.role}
+    where shard = ${member.shard} and store_id = ${member.storeId} and user_id = ${member.userId}`;
+};

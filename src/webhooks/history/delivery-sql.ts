@@ -1,0 +1,29 @@
+/** What one delivery's page tells beside its row; read only. */
+import type { Queryable } from '#db/pool.ts';
+import { attemptTold, withEvent, type AttemptRow, type Owner } from './history-sql.ts';
+
+/** The attempts at one delivery, oldest first, the last `limit` of them. */
+export const attemptsAt = async (
+  sql: Queryable,
+  owner: Pick<Owner, 'shard' | 'storeId' | 'id'>,
+  deliveryId: number,
+  limit: number,
+): Promise<AttemptRow[]> => sql<AttemptRow[]>`
+  select ${attemptTold(sql)}
+  from (
+    select * from attempt
+    where shard = ${owner.shard} and delivery_id = ${deliveryId} and store_id = ${owner.storeId} and webhook_id = ${owner.id}
+    order by n desc limit ${limit}
+  ) as d ${withEvent(sql, owner)}
+  order by d.n`;
+
+/** When the store was changed last, whose domain stands in every request; null where it never was. */
+export const storeChangedAt = async (
+  sql: Queryable,
+  { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>,
+): Promise<Date | null> => {
+  const [row] = await sql<{ changedAt: Date | null }[]>`
+    select case when date_modified > date_created then date_modified end as "changedAt"
+    from store where shard = ${shard} and id = ${storeId}`;
+  return row?.changedAt ?? null;
+};

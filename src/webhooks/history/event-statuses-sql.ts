@@ -1,0 +1,77 @@
+/** The deliveries of one event, read only, whichever webhooks they are to. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import { firstIdOfDay, dayOfId } from '#core/ids.ts';
+import type { STATUS_PROPERTIES } from './document.ts';
+import { withLastAttempt, type DeliveryRow } from './history-sql.ts';
+
+export type EventKey = { shard: number; storeId: number; eventId: number };
+
+type DeliveryOfEvent = DeliveryRow & { webhookId: number; isWebhookGone: boolean };
+
+const ofEvent = (sql: Queryable, { shard, storeId, eventId }: EventKey) => sql`
+  left join webhook w on w.shard = d.shard and w.id = d.webhook_id and w.store_id = d.store_id
+  left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch
+  where d.shard = ${shard} and d.store_id = ${storeId} and d.event_id = ${eventId}`;
+
+const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
+  id: sql`d.id`,
+  resource_type: sql`e.resource_type`,
+  resource_id: sql`e.resource_id`,
+  webhook_id: sql`d.webhook_id`,
+  event: sql`e.resource_type || '/' || e.action`,
+  status: sql`d.status`,
+  attempts: sql`d.attempts`,
+  date_next: sql`d.date_next`,
+  date_created: sql`e.date_created`,
+  date_ended: sql`d.date_ended`,
+});
+
+type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
+
+/**
+ * A page of the deliveries of an event, newest first unless asked otherwise, and how many there are in all; undefined where
+ * the store has no such event. What is pending for a webhook that was switched off since, or deleted, is dead, whether or
+ * not it has been swept yet. A delivery is never older than its event, so that earlier days are not looked through.
+ */
+export const listDeliveriesOfEvent = async (
+  sql: Queryable,
+  key: EventKey,
+  wanted: Listing,
+): Promise<Page | undefined> => {
+  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+  const columns = columnsOf(sql);
+  const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
+  const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
+    with delivered as (
+      select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_dead, null as state, d.attempts,
+        greatest(nullif(d.due_at, 'infinity'), t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
+      from delivery d ${ofEvent(sql, key)}
+      union all
+      select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, w.id is null
+      from delivery_done d ${ofEvent(sql, key)} and d.id >= ${firstIdOfDay(dayOfId(key.eventId))}
+    ), known as (
+      select d.*, coalesce(d.state, case when d.is_dead then 'failed' else 'pending' end) as status,
+        case when not d.is_dead then d.due_at end as date_next
+      from delivered d
+    ), found as materialized (
+      select d.* from event e cross join known d
+      where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
+        ${narrowed(sql, wanted.filters, columns)}
+    )
+    select s.time_zone as "timeZone", (select count(*) from found) as total, d.id, d.webhook_id as "webhookId",
+      d.is_gone as "isWebhookGone", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
+      e.id as "eventId", e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated",
+      a.outcome, a.response_code as "responseCode"
+    from event e
+    join store s on s.shard = e.shard and s.id = e.store_id
+    left join lateral (select d.* from found d ${sorted} ${paged(sql, wanted)}) d on true
+    ${withLastAttempt(sql, key)}
+    where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
+    ${sorted}`;
+  const [first] = rows;
+  if (first === undefined) return undefined;
+  const { timeZone, total } = first;
+  return { timeZone, total, rows: rows.flatMap((row) => (row.id === null ? [] : [row])) };
+};

@@ -1,0 +1,46 @@
+/** What became of one event: its deliveries over all webhooks of the store. */
+import type { Search } from '#db/search.ts';
+import { addressOfEvent, addressOfEvents } from '#events/document.ts';
+import { listing } from '#http/listing.ts';
+import { type Operation } from '#http/operation.ts';
+import type { Link } from '#hypermedia/document.ts';
+import { parseId } from '#core/ids.ts';
+import { notFound } from '#core/problem.ts';
+import { storeOfAddress } from '#core/principal.ts';
+import { addressOfStore } from '../document.ts';
+import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './document.ts';
+import { listDeliveriesOfEvent } from './event-statuses-sql.ts';
+
+const linksAbove = (eventId: number, storeId: number, baseUrl: string): Link[] => [
+  { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
+  { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
+  {
+    rel: 'event',
+    href: addressOfEvent({ id: eventId }, baseUrl, storeId),
+    title: 'The event',
+    crumb: `Event ${eventId}`,
+  },
+];
+
+export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseUrl: string }): Operation =>
+  listing({
+    summary: 'The deliveries of this event over all webhooks, newest first, a page at a time',
+    title: 'The deliveries of this event',
+    rel: 'statuses',
+    properties: STATUS_PROPERTIES,
+    searchedBy: { status: DELIVERY_STATES },
+    handle: async (request) => {
+      const { shard, storeId } = storeOfAddress(request);
+      const eventId = parseId(request.params['event_id'] ?? '');
+      if (eventId === undefined) throw notFound('event');
+      const key = { shard, storeId, eventId };
+      const found = await search(storeId, request.listing, (tx) => listDeliveriesOfEvent(tx, key, request.listing));
+      if (found === undefined) throw notFound('event');
+      const { timeZone, total, rows } = found;
+      const back = addressOfEvent({ id: eventId }, baseUrl, storeId);
+      const items = rows.map((row) =>
+        deliveryDocument(row, { id: row.webhookId, storeId, timeZone, isGone: row.isWebhookGone }, baseUrl),
+      );
+      return { path: `${back}/statuses`, items, total, timeZone, links: linksAbove(eventId, storeId, baseUrl) };
+    },
+  });

@@ -1,0 +1,74 @@
+/** Recoveries of a webhook, read only: the room of events writes them. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { RecoveryState } from '#events/replay/recovery-sql.ts';
+import type { Listing } from '#core/listing.ts';
+import type { RECOVERY_PROPERTIES } from './document.ts';
+
+export type RecoveryRow = {
+  id: number;
+  webhookId: number;
+  state: RecoveryState;
+  since: Date;
+  eventsTotal: number;
+  eventsSeen: number;
+  eventsRecovered: number;
+  dateCreated: Date;
+  dateModified: Date;
+  dateEnded: Date | null;
+};
+
+/** A recovery of a webhook that was switched off since is stopped, whether or not its owner has written that yet. */
+const stateOf = (sql: Queryable) => sql`
+  case when r.state in ('waiting', 'running') and r.epoch <> w.epoch then 'stopped' else r.state end`;
+
+const selected = (sql: Queryable) => sql`
+  select r.id, r.webhook_id as "webhookId", ${stateOf(sql)} as state, r.since, r.events_total as "eventsTotal",
+    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", r.date_created as "dateCreated",
+    r.date_modified as "dateModified", r.date_ended as "dateEnded"
+  from recovery r
+  join webhook w on w.shard = r.shard and w.id = r.webhook_id`;
+
+type OfWebhook = { shard: number; webhookId: number };
+
+export const findRecovery = async (
+  sql: Queryable,
+  { shard, webhookId, id }: OfWebhook & { id: number },
+): Promise<RecoveryRow | undefined> => {
+  const [row] = await sql<RecoveryRow[]>`
+    ${selected(sql)} where r.shard = ${shard} and r.id = ${id} and r.webhook_id = ${webhookId}`;
+  return row;
+};
+
+const columnsOf = (sql: Queryable): Columns<typeof RECOVERY_PROPERTIES> => ({
+  id: sql`r.id`,
+  webhook_id: sql`r.webhook_id`,
+  state: stateOf(sql),
+  since: sql`r.since`,
+  events_total: sql`r.events_total`,
+  events_seen: sql`r.events_seen`,
+  events_recovered: sql`r.events_recovered`,
+  date_created: sql`r.date_created`,
+  date_modified: sql`r.date_modified`,
+  date_ended: sql`r.date_ended`,
+});
+
+const ofWebhook = (sql: Queryable, { shard, webhookId }: OfWebhook, { filters }: Pick<Listing, 'filters'>) =>
+  sql`where r.shard = ${shard} and r.webhook_id = ${webhookId} ${narrowed(sql, filters, columnsOf(sql))}`;
+
+/** A page of a webhook's recoveries, newest first unless asked otherwise. */
+export const listRecoveries = async (sql: Queryable, webhook: OfWebhook, wanted: Listing): Promise<RecoveryRow[]> => {
+  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+  return sql<RecoveryRow[]>`
+    ${selected(sql)} ${ofWebhook(sql, webhook, wanted)}
+    order by ${ordered(sql, order, columnsOf(sql), [sql`r.id`])} ${paged(sql, wanted)}`;
+};
+
+export const countRecoveries = async (sql: Queryable, webhook: OfWebhook, wanted: Listing): Promise<number> => {
+  const [row] = await sql<{ total: number }[]>`
+    select count(*) as total
+    from recovery r
+    join webhook w on w.shard = r.shard and w.id = r.webhook_id
+    ${ofWebhook(sql, webhook, wanted)}`;
+  return row?.total ?? 0;
+};

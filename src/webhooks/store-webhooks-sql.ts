@@ -1,0 +1,16 @@
+/** The statements about all webhooks of a store. */
+import type { Queryable } from '#db/pool.ts';
+
+type Store = { shard: number; storeId: number };
+
+export const webhookIdsOf = async (sql: Queryable, { shard, storeId }: Store): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`select id from webhook where shard = ${shard} and store_id = ${storeId}`;
+  return rows.map(({ id }) => id);
+};
+
+/** The ids of those that were there. */
+export const deleteWebhooksOf = async (sql: Queryable, { shard, storeId }: Store): Promise<number[]> => {
+  const rows = await sql<{ id: number }[]>`
+    delete from webhook where shard = ${shard} and store_id = ${storeId} returning id`;
+  return rows.map(({ id }) => id);
+};

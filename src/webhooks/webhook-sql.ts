@@ -1,0 +1,199 @@
+/** The statements of webhooks: the table webhook is written here and nowhere else. */
+import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
+import type { Queryable } from '#db/pool.ts';
+import type { Listing } from '#core/listing.ts';
+import type { WEBHOOK_PROPERTIES } from './document.ts';
+import { lacking, type Lack } from './health/health-sql.ts';
+import type { InactiveReason, Settings } from './webhook.ts';
+
+export type WebhookRow = Settings & {
+  id: number;
+  storeId: number;
+  /** The client that made it; null where a person did. */
+  client: number | null;
+  /** The person who made it, or for whom the client did; null where the platform did. */
+  user: number | null;
+  /** Sealed. */
+  encryptionKey: Buffer | null;
+  /** Takes over from the other when the rotation ends; both null where none is under way. */
+  nextEncryptionKey: Buffer | null;
+  rotationEndsAt: Date | null;
+  /** Null where it is active, or a request switched it off. */
+  inactiveReason: InactiveReason | null;
+  epoch: number;
+  revision: number;
+  dateCreated: Date;
+  dateModified: Date;
+  timeZone: string;
+  lacks: Lack | null;
+  consecutiveFailures: number;
+  pausedUntil: Date | null;
+  /** Nothing is sent before: a pause, or the next probe of an endpoint that fails. May lie in the past. */
+  heldUntil: Date | null;
+};
+
+/** Where a webhook is looked for: by its id, among the stores that the caller reaches (null: all of them). */
+export type Key = { shard: number; id: number; stores: readonly number[] | null };
+
+/** A state that was written under an older epoch counts for nothing. */
+const withState = (sql: Queryable) =>
+  sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
+
+const selected = (sql: Queryable) => sql`
+  select w.id, w.store_id as "storeId", w.client, w.user_id as "user", w.name, w.format, w.version, w.url, w.query,
+    w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
+    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
+    w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
+    greatest(t.paused_until, t.probe_at) as "heldUntil"
+  from webhook w
+  join store s on s.shard = w.shard and s.id = w.store_id
+  ${withState(sql)}`;
+
+const atKey = (sql: Queryable, { shard, id, stores }: Key) => sql`
+  w.shard = ${shard} and w.id = ${id} and (${stores}::bigint[] is null or w.store_id = any (${stores}::bigint[]))`;
+
+export const findWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
+  const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)}`;
+  return row;
+};
+
+/** The webhook, its row kept from other writers until the transaction ends. */
+export const lockWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
+  const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)} for no key update of w`;
+  return row;
+};
+
+/** What a list of webhooks is narrowed and ordered by; the state is `stateOf` in SQL. */
+const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES> => ({
+  id: sql`w.id`,
+  name: sql`w.name`,
+  format: sql`w.format`,
+  version: sql`w.version`,
+  url: sql`w.url`,
+  query: sql`w.query`,
+  event_resource: sql`w.event_resource`,
+  is_active: sql`w.is_active`,
+  inactive_reason: sql`w.inactive_reason`,
+  is_held: sql`w.is_held`,
+  rate_per_second: sql`w.rate_per_second`,
+  retry_profile: sql`w.retry_profile`,
+  state: sql`case
+    when not w.is_active or ${lacking(sql)} is not null then 'inactive'
+    when t.paused_until > ${now}::timestamptz then 'paused'
+    when t.consecutive_failures > 0 then 'failing'
+    else 'ok' end`,
+  rotation_ends: sql`case when w.rotation_ends_at > ${now}::timestamptz then w.rotation_ends_at end`,
+  date_created: sql`w.date_created`,
+  date_modified: sql`w.date_modified`,
+});
+
+/** A page of a store's webhooks, by id unless asked otherwise; their states are those of `now`. */
+export const listWebhooks = async (
+  sql: Queryable,
+  store: { shard: number; storeId: number },
+  wanted: Listing,
+  now: Date,
+): Promise<WebhookRow[]> => sql<WebhookRow[]>`
+  ${selected(sql)}
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, wanted.filters, compared(sql, now))}
+  order by ${ordered(sql, wanted.order, compared(sql, now), [sql`w.id`])} ${paged(sql, wanted)}`;
+
+/** How many webhooks the store has, of those that filters leave; undefined where there is no such store. */
+export const countWebhooks = async (
+  sql: Queryable,
+  store: { shard: number; storeId: number },
+  { filters, now }: { filters: Listing['filters']; now: Date } = { filters: [], now: new Date(0) },
+): Promise<number | undefined> => {
+  const [row] = await sql<{ total: number }[]>`
+    select (
+      select count(*) from webhook w ${withState(sql)}
+      where w.shard = s.shard and w.store_id = s.id ${narrowed(sql, filters, compared(sql, now))}
+    ) as total
+    from store s
+    where s.shard = ${store.shard} and s.id = ${store.storeId}`;
+  return row?.total;
+};
+
+export const hasStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<boolean> => {
+  const rows = await sql`select from store where shard = ${store.shard} and id = ${store.storeId}`;
+  return rows.length === 1;
+};
+
+/**
+ * Locks the store, so that a count of its webhooks stays true until the transaction ends. The count is a statement of its own, because
+ * one that waited for this lock sees what was there before.
+ */
+export const lockStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<void> => {
+  await sql`select id from store where shard = ${store.shard} and id = ${store.storeId} for no key update`;
+};
+
+export const nextNumber = async (sql: Queryable): Promise<number> => {
+  const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
+  if (row === undefined) throw new Error('nextval answered no row');
+  return row.n;
+};
+
+export type NewWebhook = Settings & {
+  shard: number;
+  id: number;
+  storeId: number;
+  client: number | null;
+  user: number | null;
+  encryptionKey: Buffer | null;
+  now: Date;
+};
+
+export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promise<void> => {
+  await sql`
+    insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, encryption_key, event_resource,
+      events, is_active, is_held, listened_at, headers, rate_per_second, retry_profile, date_created, date_modified)
+    values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.name},
+      ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
+      ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.ratePerSecond},
+      ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
+};
+
+export type ChangedWebhook = Settings &
+  Pick<
+    WebhookRow,
+    'id' | 'storeId' | 'user' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'
+  > & {
+    shard: number;
+    stopsDeliveries: boolean;
+    now: Date;
+  };
+
+/** Writes every setting of a locked webhook, but whether it is held: that it is for good. With a raised epoch, all that is pending is dead: one row says so. */
+export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
+  await sql`
+    update webhook set
+      user_id         = ${webhook.user},
+      name            = ${webhook.name},
+      format          = ${webhook.format},
+      version         = ${webhook.version},
+      url             = ${webhook.url},
+      query           = ${webhook.query},
+      encryption_key  = ${webhook.encryptionKey},
+      next_encryption_key = ${webhook.nextEncryptionKey},
+      rotation_ends_at = ${webhook.rotationEndsAt},
+      event_resource  = ${webhook.eventResource},
+      events          = ${webhook.events}::text[],
+      is_active       = ${webhook.isActive},
+      inactive_reason = ${webhook.isActive ? null : webhook.inactiveReason},
+      headers         = ${sql.json(webhook.headers)},
+      rate_per_second = ${webhook.ratePerSecond},
+      retry_profile   = ${webhook.retryProfile},
+      epoch           = epoch + ${webhook.stopsDeliveries ? 1 : 0},
+      revision        = revision + 1,
+      date_modified   = ${webhook.now}
+    where shard = ${webhook.shard} and id = ${webhook.id} and store_id = ${webhook.storeId}`;
+};
+
+/** False where there is no such webhook within the caller's reach. */
+export const deleteWebhook = async (sql: Queryable, key: Key): Promise<boolean> => {
+  const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
+  return rows.length > 0;
+};

@@ -1,0 +1,110 @@
+/** Which module may import which, and by which name: "Modules" in ARCHITECTURE.md, executed. */
+import { moduleOf, type Fault, type File, type Import } from './tree.ts';
+
+const ALL = 'all';
+const BASE = ['core', 'db', 'hypermedia', 'http'];
+
+const MAY_IMPORT: Readonly<Record<string, readonly string[] | typeof ALL>> = {
+  core: [],
+  config: [],
+  receiver: [],
+  db: ['core'],
+  hypermedia: ['core'],
+  mail: ['core'],
+  metrics: ['core', 'db'],
+  http: ['core', 'db', 'hypermedia'],
+  reference: ['core', 'hypermedia', 'http'],
+  catalog: BASE,
+  events: [...BASE, 'catalog'],
+  // An entry is an event whose body is a representation.
+  changelog: ['core', 'db', 'hypermedia', 'events'],
+  stores: [...BASE, 'changelog'],
+  'identity/accounts': [...BASE, 'changelog', 'mail'],
+  'identity/oauth': [...BASE, 'changelog', 'identity/accounts', 'stores'],
+  webhooks: [...BASE, 'catalog', 'events', 'changelog', 'mail'],
+  delivery: ['core', 'db', 'hypermedia', 'catalog', 'changelog'],
+  server: ALL,
+  cli: ALL,
+  main: ALL,
+};
+/** Only these import the composition of a process, and only these read the environment. */
+const IMPORTS_SERVER = new Set(['server', 'cli', 'main']);
+const READS_ENVIRONMENT = /^src\/config\/|^src\/cli\//;
+/** Shared by all tests, including those beside the code. */
+const TEST_SETUP = /^test\/setup\//;
+
+const refusal = (file: File, { specifier, target }: Import): string | undefined => {
+  if (specifier === 'import()') return 'imports a computed specifier, which no rule can check';
+  if (target === undefined || (file.isTest && TEST_SETUP.test(target))) return undefined;
+  const from = moduleOf(file.path) ?? '';
+  const to = moduleOf(target);
+  if (to === undefined) return `imports ${target}, which is outside of src`;
+  if (from === to) return undefined;
+  const allowed = MAY_IMPORT[from];
+  const isAllowed = to === 'server' ? IMPORTS_SERVER.has(from) : allowed === ALL || allowed?.includes(to);
+  if (isAllowed === true && (target !== 'src/config/env.ts' || READS_ENVIRONMENT.test(file.path))) return undefined;
+  return `may not import ${to}: it imports ${specifier}`;
+};
+
+/** Refuses an import that the table does not allow, and a file whose module it does not know. */
+export const forbiddenImports = (files: readonly File[]): Fault[] =>
+  files.flatMap((file) => {
+    const module = moduleOf(file.path);
+    if (module === undefined || MAY_IMPORT[module] === undefined) return [`${file.path} is in no module of the table`];
+    return file.imports.flatMap((found) => {
+      const reason = refusal(file, found);
+      return reason === undefined ? [] : [`${file.path} ${reason}`];
+    });
+  });
+
+/** `./x.ts` and `../x.ts` stay inside a module; an import of another module is `#module/x.ts`. */
+export const misnamedImports = (files: readonly File[]): Fault[] =>
+  files.flatMap((file) =>
+    file.imports.flatMap(({ specifier, target }) => {
+      if (target === undefined || (file.isTest && TEST_SETUP.test(target))) return [];
+      const staysInside = moduleOf(file.path) === moduleOf(target);
+      if (staysInside === specifier.startsWith('.')) return [];
+      return [
+        `${file.path} imports ${specifier}: ${staysInside ? 'inside a module write ./' : `write #${target.slice(4)}`}`,
+      ];
+    }),
+  );
+
+/**
+ * Cycles of files, each listed once from its first file. Type-only imports are left out: they are erased before the file
+ * runs, so two types that refer to each other load in any order.
+ */
+export const cycles = (files: readonly File[]): Fault[] => {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const done = new Set<string>();
+  const found = new Set<string>();
+  const visit = (path: string, way: readonly string[]): void => {
+    const start = way.indexOf(path);
+    if (start !== -1) {
+      const cycle = way.slice(start);
+      const first = cycle.indexOf(cycle.toSorted()[0] ?? path);
+      found.add([...cycle.slice(first), ...cycle.slice(0, first), cycle[first]].join(' → '));
+      return;
+    }
+    if (done.has(path)) return;
+    for (const { target, isTypeOnly } of byPath.get(path)?.imports ?? [])
+      if (target !== undefined && !isTypeOnly) visit(target, [...way, path]);
+    done.add(path);
+  };
+  for (const { path } of files) visit(path, []);
+  return [...found];
+};
+
+/** Returns the import graph, a line per module: how often it imports each other module. */
+export const graphOf = (files: readonly File[]): string[] => {
+  const code = files.filter(({ isTest }) => !isTest);
+  const modules = [...new Set(code.map(({ path }) => moduleOf(path) ?? ''))].toSorted();
+  return modules.map((module) => {
+    const targets = code
+      .filter(({ path }) => moduleOf(path) === module)
+      .flatMap(({ imports }) => imports.flatMap(({ target }) => (target === undefined ? [] : [moduleOf(target) ?? ''])))
+      .filter((target) => target !== module);
+    const counts = [...Map.groupBy(targets, (target) => target)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return `${module.padEnd(17)} → ${counts.map(([to, { length }]) => `${to} ${length}`).join(', ') || 'nothing'}`;
+  });
+};
