@@ -1,8 +1,8 @@
 /** The answers a door gives: pages, redirects, JSON. Each with the headers that keep it safe. */
 import { styleHash } from '#hypermedia/shell.ts';
-import type { DoorAnswer } from './route.ts';
+import type { RawResponse } from './route.ts';
 
-type Headers = DoorAnswer['headers'];
+type Headers = RawResponse['headers'];
 
 /**
  * `form-action` must list every origin a form's answer may redirect to, or Chromium drops the redirect without a word:
@@ -29,16 +29,16 @@ export const htmlAnswer = (
   status: number,
   body: string,
   options: { formTargets?: readonly string[]; headers?: Headers } = {},
-): DoorAnswer => ({ status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } });
+): RawResponse => ({ status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } });
 
 /** 303, so that a POST with credentials in it is never repeated at the target (RFC 9700 §4.12). */
-export const redirectAnswer = (location: string, headers: Headers = {}): DoorAnswer => ({
+export const redirectAnswer = (location: string, headers: Headers = {}): RawResponse => ({
   status: 303,
   body: '',
   headers: { Location: location, 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', ...headers },
 });
 
-export const jsonAnswer = (status: number, value: unknown, headers: Headers = {}): DoorAnswer => ({
+export const jsonAnswer = (status: number, value: unknown, headers: Headers = {}): RawResponse => ({
   status,
   body: JSON.stringify(value),
   headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', Pragma: 'no-cache', ...headers },

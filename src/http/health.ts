@@ -2,11 +2,11 @@
 import type { Health } from '#core/health.ts';
 import { jsonAnswer } from './answers.ts';
 import type { Endpoint } from './relation.ts';
-import type { DoorHandler } from './route.ts';
+import type { RawHandler } from './route.ts';
 
-export type HealthDoors = Record<'live' | 'ready', DoorHandler>;
+export type HealthEndpoints = Record<'live' | 'ready', RawHandler>;
 
-export const createHealthDoors = (health: Health): HealthDoors => ({
+export const createHealthEndpoints = (health: Health): HealthEndpoints => ({
   // That somebody answers is the answer: it asks nothing, so that a database that is away ends no process.
   live: async () => jsonAnswer(200, { status: 'live' }),
   ready: async () => {

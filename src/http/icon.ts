@@ -1,10 +1,10 @@
 /** GET /favicon.ico: browsers ask for it wherever a page comes from, and tell whoever looks at their console of a 404. */
 import { icon } from '#hypermedia/icon.ts';
-import type { DoorHandler } from './route.ts';
+import type { RawHandler } from './route.ts';
 
 const DAY_SECONDS = 86_400;
 
-export const showIcon: DoorHandler = async () => ({
+export const showIcon: RawHandler = async () => ({
   status: 200,
   headers: {
     'Content-Type': icon.mediaType,

@@ -7,7 +7,7 @@ const PAGE = { GET: 'The page', POST: 'Submits the form of the page' } as const;
 const ENDPOINT = { GET: 'Reads it', POST: 'A request of the protocol that /openapi.json names' } as const;
 
 const summariesOf = (route: Route): Record<string, string> => {
-  if (route.kind === 'door') {
+  if (route.kind === 'raw') {
     const summaries = route.sameOriginPosts ? PAGE : ENDPOINT;
     return Object.fromEntries(Object.entries(summaries).filter(([method]) => Object.hasOwn(route.operations, method)));
   }

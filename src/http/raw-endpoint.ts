@@ -7,7 +7,7 @@ import { negotiate } from './negotiate.ts';
 import { optionsDocument } from './options.ts';
 import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
 import { sendDocument, viewOf } from './reply.ts';
-import type { Door, DoorAnswer, DoorHandler, DoorRequest, Params } from './route.ts';
+import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
 import {
   addressOf,
   headersOf,
@@ -23,7 +23,7 @@ const formOf = (request: FastifyRequest): URLSearchParams => {
   return isForm && request.body instanceof Uint8Array ? parseForm(request.body) : new URLSearchParams();
 };
 
-const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => ({
+const toRawRequest = (request: FastifyRequest, now: Date): RawRequest => ({
   method: request.method,
   path: request.url.split('?', 1)[0] ?? '/',
   params: request.params as Params,
@@ -38,13 +38,13 @@ const toDoorRequest = (request: FastifyRequest, now: Date): DoorRequest => ({
   now,
 });
 
-const send = (reply: FastifyReply, answer: DoorAnswer) => {
+const send = (reply: FastifyReply, answer: RawResponse) => {
   reply.code(answer.status);
   for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
   return reply.header('Content-Length', Buffer.byteLength(answer.body)).send(answer.body);
 };
 
-export const mountDoor = (app: FastifyInstance, services: Services, door: Door): void => {
+export const mountRawEndpoint = (app: FastifyInstance, services: Services, door: RawEndpoint): void => {
   const { GET: get, POST: post } = door.operations;
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
   const { settings } = services;
@@ -54,7 +54,7 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
     send(reply.headers(problem.headers), door.answerProblem(problem, logref, settings.home));
   };
 
-  const mount = (method: 'GET' | 'HEAD' | 'POST', handle: DoorHandler) =>
+  const mount = (method: 'GET' | 'HEAD' | 'POST', handle: RawHandler) =>
     app.route({
       method,
       url: door.path,
@@ -65,7 +65,7 @@ export const mountDoor = (app: FastifyInstance, services: Services, door: Door):
         if (method === 'POST') requireSameOrigin(request, settings.authOrigin);
         await leaveForeignHost(request, reply, settings);
       },
-      handler: async (request, reply) => send(reply, await handle(toDoorRequest(request, services.clock.now()))),
+      handler: async (request, reply) => send(reply, await handle(toRawRequest(request, services.clock.now()))),
     });
   if (get !== undefined) {
     mount('GET', get);

@@ -19,7 +19,7 @@ export type Resource = {
   isDocumentation: boolean;
 };
 
-export type DoorRequest = {
+export type RawRequest = {
   method: string;
   /** As it was asked for, without the query. */
   path: string;
@@ -40,28 +40,28 @@ export type DoorRequest = {
   now: Date;
 };
 
-export type DoorAnswer = {
+export type RawResponse = {
   status: number;
   headers: Readonly<Record<string, string | readonly string[]>>;
   body: string | Uint8Array;
 };
 
-export type DoorHandler = (request: DoorRequest) => Promise<DoorAnswer>;
+export type RawHandler = (request: RawRequest) => Promise<RawResponse>;
 
 /** How a door tells what it could not do: a page for people, which leads to `home`, or the protocol's own error for programs. */
-export type ProblemAnswer = (problem: Problem, logref: string, home: string) => DoorAnswer;
+export type ProblemAnswer = (problem: Problem, logref: string, home: string) => RawResponse;
 
 /** `cors`: any origin may read the answer (never pages). `sameOriginPosts`: POST must come from our own pages. */
-export type Door = {
-  kind: 'door';
+export type RawEndpoint = {
+  kind: 'raw';
   path: string;
   cors: boolean;
   sameOriginPosts: boolean;
-  operations: Partial<Record<'GET' | 'POST', DoorHandler>>;
+  operations: Partial<Record<'GET' | 'POST', RawHandler>>;
   answerProblem: ProblemAnswer;
 };
 
-export type Route = Resource | Door;
+export type Route = Resource | RawEndpoint;
 
 export const resource = (
   path: string,
@@ -70,8 +70,8 @@ export const resource = (
 ): Resource => ({ kind: 'resource', path, operations, isDocumentation });
 
 /** A page or its form: same-origin posts only, no CORS, errors for people. */
-export const page = (path: string, operations: Door['operations']): Door => ({
-  kind: 'door',
+export const page = (path: string, operations: RawEndpoint['operations']): RawEndpoint => ({
+  kind: 'raw',
   path,
   cors: false,
   sameOriginPosts: true,
@@ -82,6 +82,6 @@ export const page = (path: string, operations: Door['operations']): Door => ({
 /** An endpoint of a protocol (the token endpoint): called by programs, authenticates by itself. */
 export const endpoint = (
   path: string,
-  operations: Door['operations'],
+  operations: RawEndpoint['operations'],
   protocol: { cors: boolean; answerProblem: ProblemAnswer },
-): Door => ({ kind: 'door', path, sameOriginPosts: false, operations, ...protocol });
+): RawEndpoint => ({ kind: 'raw', path, sameOriginPosts: false, operations, ...protocol });

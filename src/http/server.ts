@@ -5,7 +5,7 @@ import { invalid, Problem } from '#core/problem.ts';
 import { callerIn } from './caller.ts';
 import { createConnections } from './connections.ts';
 import { corsHeaders } from './cors.ts';
-import { mountDoor } from './raw-endpoint.ts';
+import { mountRawEndpoint } from './raw-endpoint.ts';
 import { errorDocument, newLogref, toProblem } from './errors.ts';
 import { defaultRepresentation, negotiate } from './negotiate.ts';
 import { representationHeaders, viewOf } from './reply.ts';
@@ -101,7 +101,7 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
   );
   for (const route of routes) {
     if (route.kind === 'resource') mountResource(app, services, route, routes);
-    else mountDoor(app, services, route);
+    else mountRawEndpoint(app, services, route);
   }
   return app;
 };

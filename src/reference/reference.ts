@@ -4,7 +4,7 @@ import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
 import { open, type Operation } from '#http/operation.ts';
 import type { Chapter } from '#http/relation.ts';
-import type { DoorHandler, ProblemAnswer, Route } from '#http/route.ts';
+import type { RawHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
 import { notFound } from '#core/problem.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
@@ -20,7 +20,7 @@ export type Reference = {
   docs: Operation;
   relations: Operation;
   relation: Operation;
-  openApi: DoorHandler;
+  openApi: RawHandler;
   /** How the door of `openApi` tells what it could not do. */
   answerProblem: ProblemAnswer;
 };

@@ -19,7 +19,7 @@ import { createErasure } from '#events/erase/operation.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
-import { createHealthDoors } from '#http/health.ts';
+import { createHealthEndpoints } from '#http/health.ts';
 import { createOnce } from '#http/idempotency/once.ts';
 import type { Health } from '#core/health.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
@@ -193,7 +193,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
     ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
-    health: createHealthDoors(deps.health),
+    health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(rooms, config)),
   };
   return { rooms, pages, once };

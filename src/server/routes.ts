@@ -1,10 +1,10 @@
 /** Every address that the service answers, one line each. */
 import type { Accounts } from '#identity/accounts/accounts.ts';
-import type { HealthDoors } from '#http/health.ts';
+import type { HealthEndpoints } from '#http/health.ts';
 import { showIcon } from '#http/icon.ts';
 import { rootOf } from '#http/root.ts';
 import { type Operation } from '#http/operation.ts';
-import { endpoint, page, resource, type DoorHandler, type Route } from '#http/route.ts';
+import { endpoint, page, resource, type RawHandler, type Route } from '#http/route.ts';
 import type { Apps } from '#identity/oauth/apps.ts';
 import { protocolProblem } from '#identity/oauth/errors.ts';
 import { metadataPath } from '#identity/oauth/metadata.ts';
@@ -40,12 +40,12 @@ export type Rooms = Accounts &
     refeed: Operation;
     erasure: Operation;
     commerce: Record<'list' | 'read' | 'relation', Operation>;
-    authorize: Record<'show' | 'decide', DoorHandler>;
-    token: DoorHandler;
-    revoke: DoorHandler;
-    introspect: DoorHandler;
-    metadata: DoorHandler;
-    health: HealthDoors;
+    authorize: Record<'show' | 'decide', RawHandler>;
+    token: RawHandler;
+    revoke: RawHandler;
+    introspect: RawHandler;
+    metadata: RawHandler;
+    health: HealthEndpoints;
     reference: Reference;
   };
 

@@ -8,7 +8,7 @@ import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
 import { createUser } from '#identity/accounts/users.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
 
@@ -192,7 +192,7 @@ test('other rooms say their part in the order they were given, with nonces of th
   await browser.signIn(bob);
   const cookies = Object.fromEntries(browser.jar);
   const request = { cookies, now: server.now(), query: new URLSearchParams(), path: '/account', rawQuery: '' };
-  const { body } = await show(request as unknown as DoorRequest);
+  const { body } = await show(request as unknown as RawRequest);
   const session = await sessions.find(request);
   assert.ok(session !== null);
   const nonce = signedIn.nonce(session, ['form']);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { request, type IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
-import type { Door, Route } from '#http/route.ts';
+import type { RawEndpoint, Route } from '#http/route.ts';
 import { createBrowser, PASSWORD, startAuthorizationServer } from './oauth-server.ts';
 import { newApp } from './page-forms.ts';
 import { fillIn, routeTable } from './route-table.ts';
@@ -25,7 +25,7 @@ const named = {
 const commerce = { collection: 'transactions', id: '1', relation: 'items', rel: 'webhooks' };
 const pathOf = (route: Route): string => fillIn(route, { ...named, ...commerce });
 const routes = routeTable(origin);
-const pages = routes.filter((route): route is Door => route.kind === 'door' && route.sameOriginPosts);
+const pages = routes.filter((route): route is RawEndpoint => route.kind === 'raw' && route.sameOriginPosts);
 const LOGO = '/clients/:client_id/logo';
 const PICTURES = new Set([LOGO, '/favicon.ico']);
 

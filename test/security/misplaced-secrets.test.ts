@@ -91,7 +91,7 @@ const commerce = { collection: 'transactions', id: '1', relation: 'items', grant
 const routes = routeTable(origin);
 
 /** Whoever may call most of it, so that more is looked at than the token. */
-const headersOf = (kind: 'resource' | 'door'): Record<string, string> =>
+const headersOf = (kind: 'resource' | 'raw'): Record<string, string> =>
   kind === 'resource'
     ? { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${String(ofPlatform['access_token'])}` }
     : { Cookie: browser.cookie() ?? '', 'Sec-Fetch-Site': 'same-origin' };

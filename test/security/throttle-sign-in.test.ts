@@ -5,7 +5,7 @@ import { createAttempts } from '#identity/accounts/attempts.ts';
 import { createDevices } from '#identity/accounts/device.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createThrottle } from '#identity/accounts/throttle/throttle.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer, type Browser } from './oauth-server.ts';
 
 const server = await startAuthorizationServer({ TRUSTED_PROXIES: '127.0.0.1' });
@@ -189,7 +189,7 @@ test('a refused try computes no hash', async () => {
   const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
   const throttle = createThrottle({ sql });
   const attempt = createAttempts({ sql, throttle, devices, passwords: { ...real, verify } });
-  const request = { address: '198.51.100.250', headers: {}, cookies: {}, now: server.now() } as unknown as DoorRequest;
+  const request = { address: '198.51.100.250', headers: {}, cookies: {}, now: server.now() } as unknown as RawRequest;
   const kinds = await Promise.all(
     Array.from({ length: 30 }, () => attempt(request, { email: ada, password: 'wrong' })),
   );
@@ -202,7 +202,7 @@ test('a try that nobody had the time to judge uses up nothing', async () => {
   const devices = createDevices({ keys: [Buffer.alloc(32, 1)], authUrl: server.origin });
   const busy = createPasswords({ hashesAtOnce: 0, hashesWaiting: 0 });
   const attempt = createAttempts({ sql, throttle: createThrottle({ sql }), devices, passwords: busy });
-  const request = { address: '198.51.100.251', headers: {}, cookies: {}, now: server.now() } as unknown as DoorRequest;
+  const request = { address: '198.51.100.251', headers: {}, cookies: {}, now: server.now() } as unknown as RawRequest;
   for (let i = 0; i < 11; i += 1)
     await assert.rejects(attempt(request, { email: ada, password: PASSWORD }), { status: 503 });
   assert.equal((await newBrowser().signIn(ada)).status, 303);

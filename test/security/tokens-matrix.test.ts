@@ -178,7 +178,7 @@ for (const { path, operations } of resources.filter((route) => !route.path.inclu
   }
 }
 
-const pages = routes.filter(({ kind, operations }) => kind === 'door' && 'GET' in operations);
+const pages = routes.filter(({ kind, operations }) => kind === 'raw' && 'GET' in operations);
 for (const { path } of pages.filter((route) => route.path.startsWith('/account'))) {
   test(`a token opens no page: ${path}`, async () => {
     for (const token of [own, accountToken, platformToken]) {

@@ -4,10 +4,10 @@ import { shell } from '#hypermedia/shell.ts';
 import type { Problem } from '#core/problem.ts';
 import { htmlAnswer } from '../answers.ts';
 import { titleOf } from '../errors.ts';
-import type { DoorAnswer } from '../route.ts';
+import type { RawResponse } from '../route.ts';
 
 /** `logref` is shown where the fault is ours: it finds the line in the operator's log. `home` is the path of the way out. */
-export const problemPage = (problem: Problem, logref: string, home: string): DoorAnswer => {
+export const problemPage = (problem: Problem, logref: string, home: string): RawResponse => {
   const title = titleOf(problem.status);
   const main = html`<div class="card">
     <h1>${title}</h1>

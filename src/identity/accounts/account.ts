@@ -1,7 +1,7 @@
 /** GET /account: who somebody is here, what is connected, what happened lately. */
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
 import { accountPage } from './account-page.ts';
@@ -31,7 +31,7 @@ export const createAccount = (deps: {
   signedIn: SignedIn;
   sections: readonly AccountSection[];
   root: string;
-}): DoorHandler => {
+}): RawHandler => {
   const { sql, signedIn, root } = deps;
   return signedIn.page(async ({ query, now }, session) => {
     const visit = {

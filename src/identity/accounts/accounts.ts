@@ -4,7 +4,7 @@ import type { Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
@@ -26,11 +26,11 @@ import type { Throttle } from './throttle/throttle.ts';
 import { signInAdvice } from './too-many.ts';
 
 export type Accounts = {
-  signIn: Record<'show' | 'submit' | 'signOut', DoorHandler>;
-  account: DoorHandler;
+  signIn: Record<'show' | 'submit' | 'signOut', RawHandler>;
+  account: RawHandler;
   /** Where somebody begins who has just signed in. */
-  landing: DoorHandler;
-  password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', DoorHandler>>;
+  landing: RawHandler;
+  password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
 

@@ -1,6 +1,6 @@
 /** A password that somebody gives for an account: judged no faster than guessing may go, and the owner never locked out. */
 import type { Sql } from '#db/pool.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { isEmail } from '#core/email.ts';
 import { originOf, recordDeed } from './audit/audit.ts';
 import type { Devices } from './device.ts';
@@ -15,7 +15,7 @@ type Attempt =
   /** Nothing was judged and nothing hashed. */
   | { kind: 'too many'; retryAfterSeconds: number };
 
-export type Attempts = (request: DoorRequest, given: { email: string; password: string }) => Promise<Attempt>;
+export type Attempts = (request: RawRequest, given: { email: string; password: string }) => Promise<Attempt>;
 
 /**
  * A browser that signed in to this account before has tries of its own, which no stranger can use up. All others share

@@ -4,7 +4,7 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 
 const NONCE_BYTES = 16;
@@ -15,7 +15,7 @@ const NAME_LENGTH = 12;
 
 /** `email` in whatever case, `passwordHash` as it is stored now. */
 type DeviceAccount = { email: string; passwordHash: string };
-type Asked = Pick<DoorRequest, 'cookies' | 'now'>;
+type Asked = Pick<RawRequest, 'cookies' | 'now'>;
 
 export type Devices = {
   /** The nonce by which the browser is counted; undefined where it did not sign in to this account with its password of now. */

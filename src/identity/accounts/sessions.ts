@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Queryable, Sql } from '#db/pool.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { deleteSession, deleteSessionsOf, findSession, insertSession } from './accounts-sql.ts';
 
 const ID_BYTES = 32;
@@ -13,11 +13,11 @@ export type Session = { userId: number; email: string; id: string };
 
 /** What changes a session is given the transaction of the deed that it belongs to. */
 export type Sessions = {
-  find: (request: Pick<DoorRequest, 'cookies' | 'now'>) => Promise<Session | null>;
+  find: (request: Pick<RawRequest, 'cookies' | 'now'>) => Promise<Session | null>;
   /** The `Set-Cookie` of a session with a new id, so that an id planted before sign-in is worth nothing. */
   start: (sql: Queryable, userId: number, now: Date) => Promise<string>;
   /** Ends the request's session; whose it was, null where there was none, and the `Set-Cookie` that removes it. */
-  end: (sql: Queryable, request: DoorRequest) => Promise<{ userId: number | null; cookie: string }>;
+  end: (sql: Queryable, request: RawRequest) => Promise<{ userId: number | null; cookie: string }>;
   /** Ends every session of a user, in every browser. */
   endAll: (sql: Queryable, userId: number) => Promise<void>;
 };
@@ -33,7 +33,7 @@ export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: 
   const cookie = (value: string, maxAge: number): string =>
     stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
 
-  const presented = (request: Pick<DoorRequest, 'cookies'>): Buffer | undefined => {
+  const presented = (request: Pick<RawRequest, 'cookies'>): Buffer | undefined => {
     const value = request.cookies[name];
     return value !== undefined && /^[A-Za-z0-9_-]{43}$/.test(value) ? hashOf(value) : undefined;
   };

@@ -1,7 +1,7 @@
 /** Signing in and out: GET and POST /sign-in, POST /sign-out. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from './attempts.ts';
 import { originOf, recordDeed } from './audit/audit.ts';
@@ -27,7 +27,7 @@ type Deps = {
 };
 
 /** The cookies of the new session; undefined where the password was changed since it was checked. */
-const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<string[] | undefined> =>
+const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<string[] | undefined> =>
   transaction(deps.sql, async (tx) => {
     if (!(await holdPassword(tx, user))) return undefined;
     await deps.sessions.end(tx, request);
@@ -37,7 +37,7 @@ const begin = (deps: Deps, request: DoorRequest, user: Credentials): Promise<str
   });
 
 /** `root` is the path under which the pages live, without a slash at its end. */
-export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', DoorHandler> => {
+export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', RawHandler> => {
   const { sql, attempts, sessions, root, advice } = deps;
   const page = async (status: number, returnTo: string | undefined, typed: { email: string; alert?: string }) => {
     const formTargets = returnTo === undefined ? [] : await deps.formTargets(returnTo);

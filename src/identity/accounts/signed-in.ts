@@ -1,7 +1,7 @@
 /** Pages and forms that only somebody who is signed in may see and send. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { Keys } from '#core/keys.ts';
@@ -11,13 +11,13 @@ import type { Session, Sessions } from './sessions.ts';
 
 /** `bound`: the form's name first, then whatever its effect depends on, such as the id of what it deletes. */
 type Bound = readonly (string | number)[];
-type Handle = (request: DoorRequest, session: Session) => Promise<DoorAnswer>;
+type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
 
 export type SignedIn = {
   /** Whoever is not signed in is sent to do so and comes back. */
-  page: (handle: Handle) => DoorHandler;
+  page: (handle: Handle) => RawHandler;
   /** Wants the field `nonce` to be the one that a page of this session was given for `boundTo`. */
-  form: (boundTo: (request: DoorRequest) => Bound, handle: Handle) => DoorHandler;
+  form: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
   /** For the hidden field `nonce` of a form. */
   nonce: (session: Session, bound: Bound) => string;
   /** Whether such a field is one that this session was given. */

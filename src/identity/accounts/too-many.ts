@@ -1,6 +1,6 @@
 /** The page for whoever tries too often: how long it takes, and what else can be done. */
 import { htmlAnswer } from '#http/answers.ts';
-import type { DoorAnswer } from '#http/route.ts';
+import type { RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 
@@ -14,7 +14,7 @@ export const tooManyAnswer = (
   root: string,
   { retryAfterSeconds }: { retryAfterSeconds: number },
   advice: Markup,
-): DoorAnswer => {
+): RawResponse => {
   const page = shell({
     title: 'Too many tries',
     main: html`<div class="card">

@@ -6,7 +6,7 @@ import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import type { AfterGrants } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import { createClientOperations } from './clients/api/operations.ts';
@@ -22,9 +22,9 @@ export type Apps = {
   clients: Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation>;
   grants: Record<'list' | 'read' | 'remove', Operation>;
   ownClients: OwnClients;
-  logo: DoorHandler;
-  revokeConnected: DoorHandler;
-  register: DoorHandler;
+  logo: RawHandler;
+  revokeConnected: RawHandler;
+  register: RawHandler;
 };
 
 export type AppsDeps = AfterGrants & {

@@ -4,7 +4,7 @@
  */
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { isClientId } from './clients/clients.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 import type { Form } from './form.ts';
@@ -15,7 +15,7 @@ import { hashToken } from './tokens.ts';
 export type FindProven<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
 
 /** What `find` finds of the client. Throws `invalid_client`: 401, or 429 after many guesses. */
-export type AuthenticateClient = <Found>(request: DoorRequest, form: Form, find: FindProven<Found>) => Promise<Found>;
+export type AuthenticateClient = <Found>(request: RawRequest, form: Form, find: FindProven<Found>) => Promise<Found>;
 
 type Credentials = { clientId: string; secret: string | undefined };
 

@@ -3,7 +3,7 @@
  * the characters of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
  */
 import { jsonAnswer } from '#http/answers.ts';
-import type { DoorHandler, ProblemAnswer } from '#http/route.ts';
+import type { RawHandler, ProblemAnswer } from '#http/route.ts';
 import type { Problem } from '#core/problem.ts';
 
 export type Fault = { error: string; description: string };
@@ -99,7 +99,7 @@ const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"'
 
 /** An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2, a 401 with a challenge (RFC 9110 §15.5.2). */
 export const answeringRefusals =
-  (handle: DoorHandler): DoorHandler =>
+  (handle: RawHandler): RawHandler =>
   async (request) => {
     try {
       return await handle(request);

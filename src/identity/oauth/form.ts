@@ -1,5 +1,5 @@
 /** The form of /token, /revoke and /introspect, read as the protocol wants it. */
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { tokenErrors, TokenRefusal } from './errors.ts';
 
 const PARAMETERS = [
@@ -20,7 +20,7 @@ const PARAMETERS = [
 export type Form = Readonly<Partial<Record<(typeof PARAMETERS)[number], string>>>;
 
 /** Throws `invalid_request` for another content type and for a parameter that comes twice (RFC 6749 §3.2). */
-export const readForm = ({ contentType, form }: Pick<DoorRequest, 'contentType' | 'form'>): Form => {
+export const readForm = ({ contentType, form }: Pick<RawRequest, 'contentType' | 'form'>): Form => {
   if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(contentType)) throw new TokenRefusal(tokenErrors.notAForm);
   const read: Partial<Record<(typeof PARAMETERS)[number], string>> = {};
   for (const name of PARAMETERS) {

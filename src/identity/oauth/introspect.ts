@@ -2,7 +2,7 @@
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { bearerTokenOf } from '#http/bearer-token.ts';
-import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
 import { stands, type Bearer } from './bearer.ts';
 import type { AuthenticateClient } from './client-auth.ts';
@@ -18,7 +18,7 @@ type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer
 type Sight = number | 'all';
 
 /** A public client proves nothing by its client_id, which anybody knows, so it may not ask (RFC 7662 §2.1). */
-const sightOf = async ({ sql, authenticate, bearer }: Deps, request: DoorRequest, form: Form): Promise<Sight> => {
+const sightOf = async ({ sql, authenticate, bearer }: Deps, request: RawRequest, form: Form): Promise<Sight> => {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
@@ -48,7 +48,7 @@ const describe = (row: IntrospectedRow, issuer: string) => ({
 });
 
 /** Of what is not active, or not the caller's to see, nothing is said but that (RFC 7662 §2.2). */
-export const createIntrospect = (deps: Deps): DoorHandler =>
+export const createIntrospect = (deps: Deps): RawHandler =>
   answeringRefusals(async (request) => {
     const form = readForm(request);
     const sight = await sightOf(deps, request, form);

@@ -1,7 +1,7 @@
 /** The authorization server's metadata (RFC 8414): where everything is, and what it can do. */
 import { jsonAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
@@ -11,7 +11,7 @@ export const metadataPath = (issuer: string): string => WELL_KNOWN + rootOf(issu
 const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
 const ANY_CLIENT = [...BY_SECRET, 'none'];
 
-export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): DoorHandler => {
+export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl: string }): RawHandler => {
   const answer = jsonAnswer(200, {
     issuer: authUrl,
     authorization_endpoint: `${authUrl}/authorize`,

@@ -2,7 +2,7 @@
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import type { AfterGrants } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
@@ -16,7 +16,7 @@ import { grantOfRefreshToken } from './revoke-sql.ts';
  * A refresh token ends its grant with all its tokens (RFC 7009 §2.1), also when it was rotated; an access token ends
  * alone. What is unknown, or another client's, is answered like what was revoked (§2.2), and nothing happens.
  */
-export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: AuthenticateClient }): DoorHandler => {
+export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: AuthenticateClient }): RawHandler => {
   const { sql, authenticate } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);

@@ -2,7 +2,7 @@
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import type { AfterGrants } from './grant-changes.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
@@ -28,7 +28,7 @@ export const createTokenEndpoint = (
     lifetimes: Lifetimes;
     rotation: Rotation;
   },
-): DoorHandler => {
+): RawHandler => {
   const { authenticate, ...rest } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);

@@ -64,7 +64,7 @@ export const openHouse = async (): Promise<House> => {
     isResource: true,
   }));
   const doors = routeTable(app.baseUrl)
-    .filter(({ kind }) => kind === 'door')
+    .filter(({ kind }) => kind === 'raw')
     .flatMap(({ path, operations }) =>
       Object.keys(operations).map((method): Spot => ({ method, path: at(path), input: undefined, isResource: false })),
     );

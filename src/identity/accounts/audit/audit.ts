@@ -1,6 +1,6 @@
 /** Who did what, from where, when: written with the deed itself, read by the person it concerns and by the operator. */
 import type { Queryable } from '#db/pool.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { insertDeed } from './audit-sql.ts';
 
 /** Everything that is written down, in the past tense. */
@@ -34,7 +34,7 @@ export type Origin = { address: string; userAgent: string | null };
 const USER_AGENT_LENGTH_MAX = 512;
 const ADDRESS_LENGTH_MAX = 64;
 
-export const originOf = ({ address, headers }: Pick<DoorRequest, 'address' | 'headers'>): Origin => ({
+export const originOf = ({ address, headers }: Pick<RawRequest, 'address' | 'headers'>): Origin => ({
   address: address.slice(0, ADDRESS_LENGTH_MAX),
   // Bytes of a header that are not ASCII arrive as Latin-1: what cannot be printed is of no use to a reader.
   userAgent: headers['user-agent']?.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, USER_AGENT_LENGTH_MAX) ?? null,

@@ -2,7 +2,7 @@
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from '../attempts.ts';
 import { originOf } from '../audit/audit.ts';
@@ -35,7 +35,7 @@ const FORM = ['password'] as const;
 /** The cookie of the new session; undefined where the password was changed since it was checked. */
 const replace = (
   deps: Deps,
-  request: DoorRequest,
+  request: RawRequest,
   user: Credentials,
   passwordHash: string,
 ): Promise<string | undefined> =>
@@ -49,7 +49,7 @@ const replace = (
     return deps.sessions.start(tx, user.id, now);
   });
 
-export const createChange = (deps: Deps): Record<'show' | 'submit', DoorHandler> => {
+export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
   const { signedIn, attempts, passwords, root, advice } = deps;
   const ask = (session: Session, status: number, fault?: FormFault) =>
     htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));

@@ -1,7 +1,7 @@
 /** Asking for a link to a new password: GET and POST /forgot-password. */
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { isEmail } from '#core/email.ts';
 import type { Log } from '#core/log.ts';
@@ -34,7 +34,7 @@ type Deps = {
   log: Log;
 };
 
-export const createForgot = (deps: Deps): Record<'show' | 'submit', DoorHandler> => {
+export const createForgot = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
   const { sql, throttle, links, mailer, authUrl, root, log } = deps;
   const { lifetimeMinutes } = links;
 

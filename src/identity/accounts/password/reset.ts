@@ -2,7 +2,7 @@
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import { originOf } from '../audit/audit.ts';
 import type { Devices } from '../device.ts';
 import type { Passwords } from '../passwords.ts';
@@ -26,7 +26,7 @@ type Deps = {
 type Choice = { userId: number; hash: Buffer; passwordHash: string };
 
 /** The cookie of the new session; undefined where the link was used in the meantime. */
-const redeem = (deps: Deps, request: DoorRequest, choice: Choice): Promise<string | undefined> =>
+const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string | undefined> =>
   transaction(deps.sql, async (tx) => {
     const { userId, hash, passwordHash } = choice;
     const { now } = request;
@@ -47,7 +47,7 @@ const redeem = (deps: Deps, request: DoorRequest, choice: Choice): Promise<strin
     return deps.sessions.start(tx, userId, now);
   });
 
-export const createReset = (deps: Deps): Record<'show' | 'submit', DoorHandler> => {
+export const createReset = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
   const { sql, passwords, root } = deps;
   const dead = () => htmlAnswer(410, deadLinkPage(root));
   const find = async (token: string | null, now: Date) => {

@@ -3,7 +3,7 @@ import { originOf, recordDeed } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { grantChanges } from '../grant-changes.ts';
 import { mintToken } from '../tokens.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
@@ -13,7 +13,7 @@ import type { StoppedWebhooks } from './stopped-webhooks.ts';
 type Decision = {
   request: AuthorizationRequest;
   session: Session;
-  door: Pick<DoorRequest, 'address' | 'headers' | 'now'>;
+  door: Pick<RawRequest, 'address' | 'headers' | 'now'>;
 };
 
 const deedOf = ({ request, session, door }: Decision) => ({

@@ -8,7 +8,7 @@ import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
-import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Keys } from '#core/keys.ts';
 import { rejections, type Fault } from '../errors.ts';
 import { formTargets, withParameters } from '../redirect-uri.ts';
@@ -48,14 +48,14 @@ const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, 
   `${rootOf(deps.issuer)}/${page}?${new URLSearchParams(query).toString()}`;
 
 /** Returns the sign-in page that comes back with the query as it was sent: a broken percent sequence stays broken. */
-const signIn = (deps: Deps, { rawQuery }: DoorRequest): string => {
+const signIn = (deps: Deps, { rawQuery }: RawRequest): string => {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
   return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/authorize?${query}` });
 };
 
 /** Who made the app sees beside what was received also what is registered. */
-const refuse = async (deps: Deps, door: DoorRequest, fault: Fault, received: Received): Promise<DoorAnswer> => {
+const refuse = async (deps: Deps, door: RawRequest, fault: Fault, received: Received): Promise<RawResponse> => {
   const ownerId = received.client?.ownerId ?? null;
   const session = ownerId === null ? null : await deps.sessions.find(door);
   const isOwner = session !== null && session.userId === ownerId;
@@ -63,14 +63,14 @@ const refuse = async (deps: Deps, door: DoorRequest, fault: Fault, received: Rec
 };
 
 /** Back to the client with an error: under the name of RFC 6749 §4.1.2.1 and under the one that our API's clients know. */
-const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: string | undefined): DoorAnswer => {
+const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: string | undefined): RawResponse => {
   const { error, description } = fault;
   const parameters = { error, error_description: description, error_message: description, state, iss: issuer };
   return redirectAnswer(withParameters(redirectUri, parameters));
 };
 
 /** The steps that the page and its form share; an answer where they end early. */
-const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer> => {
+const enter = async (deps: Deps, door: RawRequest): Promise<Visit | RawResponse> => {
   const reading = await readAuthorization(deps.sql, door.rawQuery);
   if (reading.kind === 'refused') return refuse(deps, door, reading.fault, reading.received);
   const session = await deps.sessions.find(door);
@@ -89,7 +89,7 @@ const enter = async (deps: Deps, door: DoorRequest): Promise<Visit | DoorAnswer>
   return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 };
 
-const ask = (deps: Deps, visit: Visit, door: DoorRequest, status = 200, alert?: string): DoorAnswer => {
+const ask = (deps: Deps, visit: Visit, door: RawRequest, status = 200, alert?: string): RawResponse => {
   const { request, session, stores, stopped, nonce } = visit;
   const { email } = session;
   const root = rootOf(deps.issuer);
@@ -103,8 +103,8 @@ const approve = async (
   deps: Deps,
   { request, session, stopped }: Visit,
   store: PickableStore | undefined,
-  door: DoorRequest,
-): Promise<DoorAnswer> => {
+  door: RawRequest,
+): Promise<RawResponse> => {
   const { issuer, codeLifetimeSeconds } = deps;
   const resumedStores = door.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const code = await recordApproval(deps, { request, session, store, resumedStores, door, codeLifetimeSeconds });
@@ -116,7 +116,7 @@ const approve = async (
   return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
 };
 
-const decide = async (deps: Deps, visit: Visit, door: DoorRequest): Promise<DoorAnswer> => {
+const decide = async (deps: Deps, visit: Visit, door: RawRequest): Promise<RawResponse> => {
   const { request, session, stores } = visit;
   const { form } = door;
   const bound = boundToRequest(request);
@@ -141,7 +141,7 @@ export const targetsAfterSignIn = async (sql: Sql, issuer: string, returnTo: str
 };
 
 /** Consent is asked every time: what was allowed before does not make a later request harmless. */
-export const createAuthorize = (deps: Deps): { show: DoorHandler; decide: DoorHandler } => ({
+export const createAuthorize = (deps: Deps): { show: RawHandler; decide: RawHandler } => ({
   show: async (request) => {
     const visit = await enter(deps, request);
     return 'status' in visit ? visit : ask(deps, visit, request);

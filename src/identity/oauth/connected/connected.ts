@@ -4,7 +4,7 @@ import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
-import type { DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { grantChanges, type AfterGrants } from '../grant-changes.ts';
@@ -42,13 +42,13 @@ export const revokeGrantsForStore = async (
     await recordDeed(sql, { action: 'grant_revoked', ...ended, origin, now });
 };
 
-const grantIdOf = ({ params }: DoorRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
+const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
 
 /**
  * POST /account/connected/<grant_id>/revoke: ends what the grant is for, also what was allowed again meanwhile. One that
  * has ended before is no error, so that a double click is none.
  */
-export const createRevokeButton = (deps: AfterGrants & { sql: Sql; signedIn: SignedIn; root: string }): DoorHandler =>
+export const createRevokeButton = (deps: AfterGrants & { sql: Sql; signedIn: SignedIn; root: string }): RawHandler =>
   deps.signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {

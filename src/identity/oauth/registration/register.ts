@@ -2,7 +2,7 @@
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
-import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
 import { describe } from '../errors.ts';
@@ -15,7 +15,7 @@ const UNUSED_DAYS = 30;
 
 export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
 
-const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): DoorAnswer =>
+const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): RawResponse =>
   jsonAnswer(400, {
     error: faults.some(({ field }) => field === 'redirect_uris') ? 'invalid_redirect_uri' : 'invalid_client_metadata',
     error_description: describe(faults.map(({ message }) => message).join('; ')),
@@ -24,7 +24,7 @@ const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): DoorAnswe
 const malformed = (message: string): Fault => ({ code: 'malformed_body', message });
 
 /** The metadata with every fault in them, those that keep them from being read at all included. */
-const read = ({ bytes, contentType, now }: DoorRequest): ReturnType<typeof readMetadata> => {
+const read = ({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMetadata> => {
   const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
   if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
   try {
@@ -43,7 +43,7 @@ const clientOf = (
   { clientsPerUser }: RegisterDeps,
   registrar: Registrar,
   { name, redirectUris, contact }: Metadata,
-  request: DoorRequest,
+  request: RawRequest,
 ): NewClient => ({
   name,
   redirectUris,
@@ -63,7 +63,7 @@ const clientOf = (
  * metadata is told at once.
  */
 export const createRegister =
-  (deps: RegisterDeps): DoorHandler =>
+  (deps: RegisterDeps): RawHandler =>
   async (request) => {
     const registrar = await registrarOf(deps, request);
     const { metadata, faults } = read(request);

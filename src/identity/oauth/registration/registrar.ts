@@ -4,7 +4,7 @@ import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
 import type { Sql } from '#db/pool.ts';
 import { bearerTokenOf } from '#http/bearer-token.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { isSameOrigin } from '#http/pages/same-origin.ts';
 import { Problem } from '#core/problem.ts';
 import type { Bearer } from '../bearer.ts';
@@ -59,7 +59,7 @@ const byToken = async (deps: RegistrarDeps, token: string, now: Date): Promise<R
   throw new Problem(403, { code: 'insufficient_scope', message }, { headers });
 };
 
-const asStranger = async (deps: RegistrarDeps, { address, now }: DoorRequest): Promise<Registrar> => {
+const asStranger = async (deps: RegistrarDeps, { address, now }: RawRequest): Promise<Registrar> => {
   if (!deps.openRegistration) {
     const message = 'Registering a client needs a registration token of the operator, as a bearer token';
     throw new Problem(401, { code: 'invalid_token', message }, { headers: { 'WWW-Authenticate': REALM } });
@@ -69,7 +69,7 @@ const asStranger = async (deps: RegistrarDeps, { address, now }: DoorRequest): P
 };
 
 /** Throws a 401 or 403 with a challenge where they may not, and a 429 where they have registered too many. */
-export const registrarOf = async (deps: RegistrarDeps, request: DoorRequest): Promise<Registrar> => {
+export const registrarOf = async (deps: RegistrarDeps, request: RawRequest): Promise<Registrar> => {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) return byToken(deps, token, request.now);
   // A cookie comes along with whatever page sends the request, so it counts from our own pages only.

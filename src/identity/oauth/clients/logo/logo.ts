@@ -1,6 +1,6 @@
 /** The picture of an app: uploaded, judged by its bytes, and served from here. Nothing is ever fetched from elsewhere. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound, type Fault } from '#core/problem.ts';
 import { isClientId } from '../clients.ts';
@@ -59,7 +59,7 @@ export const removeLogo = (sql: Sql, client: Client, doer: Doer): Promise<void> 
  * managed to put into it.
  */
 export const createLogo =
-  ({ sql }: { sql: Sql }): DoorHandler =>
+  ({ sql }: { sql: Sql }): RawHandler =>
   async ({ params }) => {
     const clientId = params['client_id'] ?? '';
     const logo = isClientId(clientId) ? await findLogo(sql, clientId) : undefined;

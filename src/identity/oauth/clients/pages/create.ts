@@ -2,7 +2,7 @@
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { html } from '#hypermedia/markup.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, newClientFaults, newClientId, type NewClient } from '../clients.ts';
@@ -67,11 +67,11 @@ const make = async ({ sql }: PagesDeps, client: NewClient, isPublic: boolean): P
  * The client_id is decided when the form is shown, and its nonce stands for it: a form that is sent twice makes one app,
  * and its second answer leads to it and says what to do about the secret, which stood in the first.
  */
-export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', DoorHandler> => {
+export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawHandler> => {
   const { root, signedIn, clientsPerUser } = deps;
   const nonceOf = (session: Session, clientId: string) => signedIn.nonce(session, ['new client', clientId]);
 
-  const submit = async (request: DoorRequest, session: Session): Promise<DoorAnswer> => {
+  const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
     const clientId = request.form.get('client_id') ?? '';
     const typed = readTyped(request.form);
     const client: NewClient = {

@@ -1,10 +1,10 @@
 /** A form with a file in it (RFC 7578), read by the platform's own parser. */
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { invalid } from '#core/problem.ts';
 
 /** The fields that are text, and the bytes of the file called `name`: none where nothing was chosen. */
 export const readMultipart = async (
-  { bytes, contentType }: DoorRequest,
+  { bytes, contentType }: RawRequest,
   name: string,
 ): Promise<{ fields: URLSearchParams; file: Buffer }> => {
   let data: FormData;

@@ -1,7 +1,7 @@
 /** What every address below /account/clients/<client_id> begins with and ends in: whose app it is, and its page. */
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorAnswer, DoorHandler, DoorRequest } from '#http/route.ts';
+import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
 import { reachOf, type Client } from '../clients-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
@@ -9,7 +9,7 @@ import { clientPage } from './client-page.ts';
 import { typedOf, type Typed } from './form.ts';
 import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './visit.ts';
 
-export type Handle = (request: DoorRequest, session: Session, client: Client) => Promise<DoorAnswer>;
+export type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
 type Shown = { status: number; typed?: Typed; saw?: string; faults?: readonly Fault[]; alert?: string };
 
 /** What was done, as the address that is come back to says it. */
@@ -24,18 +24,18 @@ const done = new Map([
 export const createOwnClient = (deps: PagesDeps) => {
   const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
   return {
-    page: (handle: Handle): DoorHandler =>
+    page: (handle: Handle): RawHandler =>
       signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
 
     /** `more`: the field that the nonce stands for as well. */
-    form: (name: string, handle: Handle, more?: string): DoorHandler =>
+    form: (name: string, handle: Handle, more?: string): RawHandler =>
       signedIn.form(
         (request) => [name, clientIdOf(request), ...(more === undefined ? [] : [request.form.get(more) ?? ''])],
         async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
       ),
 
     /** The app's page; `typed` stands in its settings instead of what is stored. */
-    answer: async (request: DoorRequest, session: Session, client: Client, shown: Shown): Promise<DoorAnswer> => {
+    answer: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
       const { status, typed = typedOf(client), saw, faults = [], alert } = shown;
       const [secrets, reach] = await Promise.all([secretsOf(sql, client.id, request.now), reachOf(sql, client.id)]);
       const nonce = (form: string, ...rest: readonly string[]) =>
@@ -45,7 +45,7 @@ export const createOwnClient = (deps: PagesDeps) => {
       return htmlAnswer(status, clientPage(view));
     },
 
-    backTo: (client: Client, what: 'saved' | 'ended'): DoorAnswer =>
+    backTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
   };
 };

@@ -1,6 +1,6 @@
 /** The pages of a person's own apps, behind the sign-in: /account/clients and everything below it. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
-import type { DoorHandler } from '#http/route.ts';
+import type { RawHandler } from '#http/route.ts';
 import { Problem } from '#core/problem.ts';
 import { changeClient, changeFaults, removeClient } from '../change.ts';
 import { removeLogo, setLogo } from '../logo/logo.ts';
@@ -17,8 +17,8 @@ import { doerOf, type PagesDeps } from './visit.ts';
 
 export type OwnClients = Record<
   'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo',
-  DoorHandler
-> & { remove: Record<'show' | 'submit', DoorHandler> };
+  RawHandler
+> & { remove: Record<'show' | 'submit', RawHandler> };
 
 /** Saves the settings; what is refused, or was changed in another tab meanwhile, stays in the form. */
 const createChange =

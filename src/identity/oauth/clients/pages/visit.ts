@@ -4,7 +4,7 @@ import { accountNav } from '#identity/accounts/nav.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import type { Sql } from '#db/pool.ts';
-import type { DoorRequest } from '#http/route.ts';
+import type { RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
@@ -22,19 +22,19 @@ export type PagesDeps = AfterGrants & {
   clientSecretOverlapHours: number;
 };
 
-export const clientIdOf = ({ params }: DoorRequest): string => params['client_id'] ?? '';
+export const clientIdOf = ({ params }: RawRequest): string => params['client_id'] ?? '';
 
 export const pathOf = (root: string, clientId: string): string => `${root}/account/clients/${clientId}`;
 
 /** Throws a 404 where it is not this person's, which they cannot tell from one that does not exist. */
-export const ownClientOf = async (sql: Sql, request: DoorRequest, session: Session): Promise<Client> => {
+export const ownClientOf = async (sql: Sql, request: RawRequest, session: Session): Promise<Client> => {
   const clientId = clientIdOf(request);
   const client = isClientId(clientId) ? await findOwnClient(sql, clientId, session.userId) : undefined;
   if (client === undefined) throw notFound('app');
   return client;
 };
 
-export const doerOf = (request: DoorRequest, session: Session): Doer => ({
+export const doerOf = (request: RawRequest, session: Session): Doer => ({
   userId: session.userId,
   origin: originOf(request),
   now: request.now,
