@@ -1,7 +1,7 @@
 /** `halcyon user create|disable|enable|set-password|reset-link`. */
 import { randomBytes } from 'node:crypto';
 import { Command } from 'commander';
-import { recordDeed } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { createLinks } from '#identity/accounts/password/links.ts';
 import { replacePassword, type EndGrants } from '#identity/accounts/password/replace.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -43,7 +43,7 @@ const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Pr
     await transaction(sql, async (tx) => {
       if (!(await updateDisabled(tx, id, isDisabled ? now : null))) return;
       if (isDisabled) await stopWebhooks(tx, { userId: id }, now);
-      await recordDeed(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
+      await recordAuditEntry(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
     });
     answer(terminal, { id, email, disabled: isDisabled });
   });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '#identity/accounts/account.ts';
-import { recordDeed } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { wordsFor } from '#identity/accounts/audit/words.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
@@ -53,7 +53,7 @@ const origin = { address: '198.51.100.7', userAgent: null };
 test('twenty rows are shown, the latest first, nobody else’s, and the older ones on further pages', async () => {
   const { id, browser } = await newPerson('busy@example.com');
   const deed = { action: 'signed_out', userId: id, origin, now: server.now() } as const;
-  for (let i = 0; i < 25; i += 1) await recordDeed(sql, deed);
+  for (let i = 0; i < 25; i += 1) await recordAuditEntry(sql, deed);
   const { text } = await browser.open('/account');
   assert.equal(rowsOf(text).length, 21, 'with the heading');
   assert.ok(!text.includes(ada));
@@ -68,8 +68,8 @@ test('twenty rows are shown, the latest first, nobody else’s, and the older on
 test('no number of wrong passwords and asked links pushes a sign-in out; they are counted', async () => {
   const { id, browser } = await newPerson('guessed@example.com');
   for (let i = 0; i < 20; i += 1) {
-    await recordDeed(sql, { action: 'sign_in_failed', userId: id, origin, now: server.now() });
-    await recordDeed(sql, { action: 'password_reset_requested', userId: id, origin, now: server.now() });
+    await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: server.now() });
+    await recordAuditEntry(sql, { action: 'password_reset_requested', userId: id, origin, now: server.now() });
   }
   const { text } = await browser.open('/account');
   const [, signedIn, made, ...others] = rowsOf(text);
@@ -84,15 +84,15 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
 test('what was tried more than thirty days ago is counted no longer', async () => {
   const { id, browser } = await newPerson('once@example.com');
   const ago = (ms: number) => new Date(server.now().getTime() - 30 * 86_400_000 + ms);
-  await recordDeed(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(0) });
+  await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(0) });
   assert.doesNotMatch((await browser.open('/account')).text, /wrong password/);
-  await recordDeed(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(1) });
+  await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(1) });
   assert.match((await browser.open('/account')).text, /wrong password was given once/);
 });
 
 test('a link that the operator handed out is a row of its own', async () => {
   const { id, browser } = await newPerson('helped@example.com');
-  await recordDeed(sql, { action: 'password_reset_requested', userId: id, origin: null, now: server.now() });
+  await recordAuditEntry(sql, { action: 'password_reset_requested', userId: id, origin: null, now: server.now() });
   const [, row] = rowsOf((await browser.open('/account')).text);
   assert.match(row ?? '', /^A link .* 10:00 UTC the operator$/);
 });
@@ -101,9 +101,9 @@ test('a row names the app that it is about', async () => {
   const { id, browser } = await newPerson('apps@example.com');
   const [client] = await sql<{ id: number }[]>`select id from client where name = 'Mailer'`;
   const deed = { userId: id, origin, now: server.now() } as const;
-  await recordDeed(sql, { ...deed, action: 'grant_given', client: 1, detail: { client: 'As it was called' } });
-  await recordDeed(sql, { ...deed, action: 'client_deleted', client: 2, detail: { name: 'Gone' } });
-  await recordDeed(sql, { ...deed, action: 'grant_revoked', client: client?.id ?? null });
+  await recordAuditEntry(sql, { ...deed, action: 'grant_given', client: 1, detail: { client: 'As it was called' } });
+  await recordAuditEntry(sql, { ...deed, action: 'client_deleted', client: 2, detail: { name: 'Gone' } });
+  await recordAuditEntry(sql, { ...deed, action: 'grant_revoked', client: client?.id ?? null });
   const [, ...rows] = rowsOf((await browser.open('/account')).text).map((row) => row.replace(/ 1 July.*/, ''));
   assert.deepEqual(rows.slice(0, 3), [
     'An app was disconnected: Mailer',

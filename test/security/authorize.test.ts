@@ -28,8 +28,8 @@ const fromDesk = (changes: Record<string, string | undefined> = {}) =>
   asking({ client_id: desk.client_id, redirect_uri: LOOPBACK, ...proof, ...changes });
 const parametersOf = (location: string | null) => new URL(location ?? '').searchParams;
 
-type Deed = { action: string; userId: number; storeId: number | null; address: string; detail: unknown };
-const deeds = (): Promise<Deed[]> => sql<Deed[]>`
+type AuditEntry = { action: string; userId: number; storeId: number | null; address: string; detail: unknown };
+const deeds = (): Promise<AuditEntry[]> => sql<AuditEntry[]>`
   select action, user_id as "userId", store_id as "storeId", address, detail from audit
   where action like 'grant%' order by id
 `;

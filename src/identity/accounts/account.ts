@@ -6,11 +6,11 @@ import type { Markup } from '#hypermedia/markup.ts';
 import { parseId } from '#core/ids.ts';
 import { accountPage } from './account-page.ts';
 import { TRIES_COUNTED_DAYS } from './activity.ts';
-import { countTries, latestDeeds } from './audit/audit-sql.ts';
+import { countTries, latestAuditEntries } from './audit/audit-sql.ts';
 import type { Session } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 
-const DEEDS_SHOWN = 20;
+const ENTRIES_SHOWN = 20;
 const DAY_MS = 86_400_000;
 
 /**
@@ -44,9 +44,9 @@ export const createAccount = (deps: {
     const sections = await Promise.all(deps.sections.map((section) => section(visit)));
     const { userId, email } = session;
     const before = parseId(query.get('before') ?? '');
-    const found = await latestDeeds(sql, { userId, before, limit: DEEDS_SHOWN + 1 });
-    const deeds = found.slice(0, DEEDS_SHOWN);
-    const older = found.length > DEEDS_SHOWN ? deeds.at(-1)?.id : undefined;
+    const found = await latestAuditEntries(sql, { userId, before, limit: ENTRIES_SHOWN + 1 });
+    const deeds = found.slice(0, ENTRIES_SHOWN);
+    const older = found.length > ENTRIES_SHOWN ? deeds.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
     const isPasswordNew = visit.done === 'password';
     const activity = { tries, deeds, older, isLatest: before === undefined };

@@ -1,7 +1,7 @@
 /** What happened to an account lately, as a part of its page. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
-import type { DeedRow, TriesRow } from './audit/audit-sql.ts';
+import type { AuditRow, TriesRow } from './audit/audit-sql.ts';
 import { browserOf, wordsFor } from './audit/words.ts';
 
 export const TRIES_COUNTED_DAYS = 30;
@@ -9,7 +9,7 @@ export const TRIES_COUNTED_DAYS = 30;
 export type Activity = {
   /** Counted, because whoever guesses would otherwise push everything else out of sight. */
   tries: readonly TriesRow[];
-  deeds: readonly DeedRow[];
+  deeds: readonly AuditRow[];
   /** The entry after which older ones follow; undefined where there are none. */
   older: number | undefined;
   isLatest: boolean;
@@ -23,7 +23,7 @@ const tried = ({ action, times, address, userAgent, dateCreated }: TriesRow): Ma
   </p>`;
 };
 
-const row = ({ action, app, address, userAgent, dateCreated }: DeedRow): Markup =>
+const row = ({ action, app, address, userAgent, dateCreated }: AuditRow): Markup =>
   html`<tr>
     <td>${wordsFor(action)}${app !== null && html`: <strong>${app}</strong>`}</td>
     <td>${shownDate(dateCreated)}</td>

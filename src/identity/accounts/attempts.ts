@@ -2,7 +2,7 @@
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isEmail } from '#core/email.ts';
-import { originOf, recordDeed } from './audit/audit.ts';
+import { originOf, recordAuditEntry } from './audit/audit.ts';
 import type { Devices } from './device.ts';
 import type { Passwords } from './passwords.ts';
 import { findUserByEmail, type Credentials } from './accounts-sql.ts';
@@ -61,7 +61,7 @@ export const createAttempts = (deps: {
       return { kind: 'right', user };
     }
     const userId = user?.id ?? null;
-    await recordDeed(sql, { action: 'sign_in_failed', userId, origin: originOf(request), now: request.now });
+    await recordAuditEntry(sql, { action: 'sign_in_failed', userId, origin: originOf(request), now: request.now });
     return { kind: 'wrong' };
   };
 };

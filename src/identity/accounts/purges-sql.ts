@@ -35,7 +35,7 @@ export const deleteFullBuckets = async (sql: Queryable, before: Date, limit: num
   return count;
 };
 
-export const deleteDeeds = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
+export const deleteAuditEntries = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from audit where id = any(array(
       select id from audit where date_created <= ${before}

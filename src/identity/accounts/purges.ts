@@ -1,7 +1,7 @@
 /** What accounts delete in time. */
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#core/purge.ts';
-import { deleteDeeds, deleteFullBuckets, deletePasswordResets, deleteSessions } from './purges-sql.ts';
+import { deleteAuditEntries, deleteFullBuckets, deletePasswordResets, deleteSessions } from './purges-sql.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -13,7 +13,7 @@ export const createAccountPurges = (deps: { sql: Sql; auditKeptDays: number }): 
     { name: 'throttle_buckets', purge: (limit, now) => deleteFullBuckets(sql, now, limit) },
     {
       name: 'audit_entries',
-      purge: (limit, now) => deleteDeeds(sql, new Date(now.getTime() - auditKeptDays * DAY_MS), limit),
+      purge: (limit, now) => deleteAuditEntries(sql, new Date(now.getTime() - auditKeptDays * DAY_MS), limit),
     },
   ];
 };

@@ -4,7 +4,7 @@ import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from './attempts.ts';
-import { originOf, recordDeed } from './audit/audit.ts';
+import { originOf, recordAuditEntry } from './audit/audit.ts';
 import type { Devices } from './device.ts';
 import { holdPassword, type Credentials } from './accounts-sql.ts';
 import { returnPath } from './return-path.ts';
@@ -32,7 +32,7 @@ const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<stri
     if (!(await holdPassword(tx, user))) return undefined;
     await deps.sessions.end(tx, request);
     const session = await deps.sessions.start(tx, user.id, request.now);
-    await recordDeed(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
+    await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
     return [session, ...deps.devices.remember(request, user)];
   });
 
@@ -68,7 +68,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
       const cookie = await transaction(sql, async (tx) => {
         const ended = await sessions.end(tx, request);
         if (ended.userId !== null)
-          await recordDeed(tx, { action: 'signed_out', userId: ended.userId, origin: originOf(request), now });
+          await recordAuditEntry(tx, { action: 'signed_out', userId: ended.userId, origin: originOf(request), now });
         return ended.cookie;
       });
       return redirectAnswer(`${root}/sign-in`, { 'Set-Cookie': cookie });

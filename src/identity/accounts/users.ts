@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/length.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
-import { recordDeed, type Deed } from './audit/audit.ts';
+import { recordAuditEntry, type AuditEntry } from './audit/audit.ts';
 import { guessableFault } from './guessable.ts';
 import { PASSWORD_LENGTH_MAX, type Passwords } from './passwords.ts';
 import { insertUser } from './accounts-sql.ts';
@@ -53,12 +53,12 @@ export const prepareUser = async (passwords: Passwords, user: EmailAndPassword):
 export const addUser = async (
   sql: Queryable,
   user: NewUser,
-  by: Pick<Deed, 'origin' | 'client' | 'now'>,
+  by: Pick<AuditEntry, 'origin' | 'client' | 'now'>,
 ): Promise<{ id: number }> => {
   const id = await insertUser(sql, { ...user, now: by.now });
   if (id === undefined)
     throw new Problem(409, { code: 'email_taken', message: 'Another user has this e-mail address', field: 'email' });
-  await recordDeed(sql, { ...by, action: 'user_created', userId: id });
+  await recordAuditEntry(sql, { ...by, action: 'user_created', userId: id });
   return { id };
 };
 

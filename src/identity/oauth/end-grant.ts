@@ -1,5 +1,5 @@
 /** How a grant, or one token of it, ends while its client and its user stay. */
-import { recordDeed, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { Actor } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { grantChanges, type AfterGrants } from './grant-changes.ts';
@@ -22,7 +22,7 @@ export const endGrant = (
     if (ended === undefined) return;
     const { client, userId, storeId } = ended;
     if (userId !== null) await stopWebhooks(tx, { client, userId, storeId }, now);
-    await recordDeed(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
+    await recordAuditEntry(tx, { action, client, userId, storeId, origin, detail: { grant: grantId }, now });
     await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
   });
 
@@ -36,5 +36,5 @@ export const endAccessToken = (
     const ended = await deleteAccessToken(tx, hash, client);
     if (ended === undefined) return;
     const { grantId, ...whose } = ended;
-    await recordDeed(tx, { action: 'access_token_revoked', ...whose, origin, detail: { grant: grantId }, now });
+    await recordAuditEntry(tx, { action: 'access_token_revoked', ...whose, origin, detail: { grant: grantId }, now });
   });

@@ -24,14 +24,14 @@ export type AfterGrants = {
   ) => Promise<void>;
 };
 
-type Deed = { actor: Actor; action: 'given' | 'revoked' };
+type AuditEntry = { actor: Actor; action: 'given' | 'revoked' };
 
 /**
  * A grant for an account is in no store's changelog: it follows its user into whichever stores they are in at the moment,
  * so it is no setting of any of them; who may come in with it, is, and that stands there as the member. Tokens and codes are
  * not in what comes in here, so they cannot get out.
  */
-export const grantChanges = (grants: readonly LoggedGrant[], { actor, action }: Deed): Change[] =>
+export const grantChanges = (grants: readonly LoggedGrant[], { actor, action }: AuditEntry): Change[] =>
   grants.flatMap(({ grantId, userId, storeId, clientId, name }) => {
     if (storeId === null) return [];
     const facts = { client_id: clientId, name, user_id: userId, scope: 'store_full_access' };

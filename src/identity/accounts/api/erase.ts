@@ -3,14 +3,17 @@ import { actorOf, type Actor, type Change, type Changelog } from '#changelog/cha
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
-import { originOf, recordDeed, type Deed } from '../audit/audit.ts';
+import { originOf, recordAuditEntry, type AuditEntry } from '../audit/audit.ts';
 import { deleteUser, lockForErasure, lockMemberships } from './users-sql.ts';
 
 /** Erases what other rooms keep of a user, in the transaction that it is given. */
 export type EraseTheirs = {
   /** Keeps what has to be locked before anybody's membership is. */
   hold: (tx: Tx, userId: number) => Promise<void>;
-  erase: (tx: Tx, of: { userId: number; actor: Actor } & Pick<Deed, 'client' | 'origin' | 'now'>) => Promise<void>;
+  erase: (
+    tx: Tx,
+    of: { userId: number; actor: Actor } & Pick<AuditEntry, 'client' | 'origin' | 'now'>,
+  ) => Promise<void>;
 };
 
 /**
@@ -35,7 +38,7 @@ export const eraseUser = (
     await eraseTheirs.hold(tx, userId);
     const left = await lockMemberships(tx, userId);
     await eraseTheirs.erase(tx, { ...by, actor });
-    await recordDeed(tx, { ...by, action: 'user_erased' });
+    await recordAuditEntry(tx, { ...by, action: 'user_erased' });
     await deleteUser(tx, userId);
     const changes = left.map(({ storeId, role }): Change => {
       const before = { user_id: userId, role };

@@ -1,8 +1,8 @@
 /** The statements of the audit: the table audit is written here; what has had its time is deleted in identity/accounts/. */
 import type { Queryable } from '#db/pool.ts';
-import type { Action, Deed } from './audit.ts';
+import type { Action, AuditEntry } from './audit.ts';
 
-export const insertDeed = async (sql: Queryable, deed: Deed): Promise<void> => {
+export const insertAuditEntry = async (sql: Queryable, deed: AuditEntry): Promise<void> => {
   const { action, userId, client = null, storeId = null, origin, detail = {}, now } = deed;
   await sql`
     insert into audit (id, action, user_id, client, store_id, address, user_agent, detail, date_created)
@@ -11,7 +11,7 @@ export const insertDeed = async (sql: Queryable, deed: Deed): Promise<void> => {
   `;
 };
 
-export type DeedRow = {
+export type AuditRow = {
   id: number;
   action: string;
   /** The name of the app that it is about: as it was then where that was written down, else as it is now. */
@@ -25,10 +25,10 @@ export type DeedRow = {
 const TRIES = ['sign_in_failed', 'password_reset_requested'] satisfies Action[];
 
 /** What concerns a user, the latest first, without tries. `before`: only what is older than the entry of that id. */
-export const latestDeeds = (
+export const latestAuditEntries = (
   sql: Queryable,
   { userId, before, limit }: { userId: number; before: number | undefined; limit: number },
-): Promise<DeedRow[]> => sql<DeedRow[]>`
+): Promise<AuditRow[]> => sql<AuditRow[]>`
   select a.id, a.action, coalesce(a.detail->>'client', a.detail->>'name', c.name) as app,
     a.address, a.user_agent as "userAgent", a.date_created as "dateCreated"
   from audit a left join client c on c.id = a.client
@@ -37,7 +37,7 @@ export const latestDeeds = (
   order by a.id desc limit ${limit}
 `;
 
-export type TriesRow = Omit<DeedRow, 'id' | 'app'> & { times: number };
+export type TriesRow = Omit<AuditRow, 'id' | 'app'> & { times: number };
 
 /** How often each kind of try came since then, with the latest of each. */
 export const countTries = (sql: Queryable, userId: number, since: Date): Promise<TriesRow[]> => sql<TriesRow[]>`

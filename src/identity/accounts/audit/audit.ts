@@ -1,7 +1,7 @@
 /** Who did what, from where, when: written with the deed itself, read by the person it concerns and by the operator. */
 import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
-import { insertDeed } from './audit-sql.ts';
+import { insertAuditEntry } from './audit-sql.ts';
 
 /** Everything that is written down, in the past tense. */
 export type Action =
@@ -40,7 +40,7 @@ export const originOf = ({ address, headers }: Pick<RawRequest, 'address' | 'hea
   userAgent: headers['user-agent']?.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, USER_AGENT_LENGTH_MAX) ?? null,
 });
 
-export type Deed = {
+export type AuditEntry = {
   action: Action;
   /** Who did it or, where somebody else did (a failed sign-in, the operator), whom it concerns. */
   userId: number | null;
@@ -54,4 +54,4 @@ export type Deed = {
 };
 
 /** Give it the transaction of the deed, so that neither is there without the other. */
-export const recordDeed = (sql: Queryable, deed: Deed): Promise<void> => insertDeed(sql, deed);
+export const recordAuditEntry = (sql: Queryable, deed: AuditEntry): Promise<void> => insertAuditEntry(sql, deed);

@@ -1,7 +1,7 @@
 /** Links to a new password: a secret that is good once and for a while, stored as its SHA-256. */
 import { createHash, randomBytes } from 'node:crypto';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
-import { recordDeed, type Deed } from '../audit/audit.ts';
+import { recordAuditEntry, type AuditEntry } from '../audit/audit.ts';
 import { lockUser } from '../accounts-sql.ts';
 import { deleteOlderResets, insertReset } from './password-sql.ts';
 
@@ -20,9 +20,9 @@ export const hashOfLink = (token: string | null): Buffer | undefined =>
 export type Links = {
   lifetimeMinutes: number;
   /** A new link, which ends the older ones of its user but two; undefined where the user is gone or disabled. */
-  issue: (userId: number, by: Pick<Deed, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
+  issue: (userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
   /** The same in the transaction of whatever it belongs to. */
-  issueIn: (tx: Tx, userId: number, by: Pick<Deed, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
+  issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
 };
 
 export const createLinks = (deps: { sql: Sql; authUrl: string; lifetimeMinutes: number }): Links => {
@@ -34,7 +34,7 @@ export const createLinks = (deps: { sql: Sql; authUrl: string; lifetimeMinutes: 
     const expires = new Date(by.now.getTime() + deps.lifetimeMinutes * 60_000);
     await deleteOlderResets(tx, { userId, kept: LINKS_MAX - 1 });
     await insertReset(tx, { hash, userId, now: by.now, expires });
-    await recordDeed(tx, { ...by, action: 'password_reset_requested', userId });
+    await recordAuditEntry(tx, { ...by, action: 'password_reset_requested', userId });
     return `${deps.authUrl}/reset-password?token=${token}`;
   };
   return {

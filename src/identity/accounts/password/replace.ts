@@ -1,7 +1,7 @@
 /** What a new password does, however it came: the one page that says which ways in end with it. */
 import type { Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
-import { recordDeed, type Origin } from '../audit/audit.ts';
+import { recordAuditEntry, type Origin } from '../audit/audit.ts';
 import { deleteSessionsOf, updatePassword } from '../accounts-sql.ts';
 import { deleteResetsOf } from './password-sql.ts';
 
@@ -32,5 +32,11 @@ export const replacePassword = async (
   await deleteResetsOf(sql, userId);
   await deleteSessionsOf(sql, userId);
   const grants = await change.endGrants?.(sql, { userId, actor, origin, now });
-  await recordDeed(sql, { action, userId, origin, detail: grants === undefined ? {} : { grants_ended: grants }, now });
+  await recordAuditEntry(sql, {
+    action,
+    userId,
+    origin,
+    detail: grants === undefined ? {} : { grants_ended: grants },
+    now,
+  });
 };

@@ -1,5 +1,5 @@
 /** What a decision leaves behind: a grant with its code, or nothing; and a line of the audit either way. */
-import { originOf, recordDeed } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
@@ -59,7 +59,7 @@ export const recordApproval = (
       now: door.now,
       codeExpires: new Date(door.now.getTime() + decision.codeLifetimeSeconds * 1_000),
     });
-    await recordDeed(tx, {
+    await recordAuditEntry(tx, {
       ...deedOf(decision),
       action: 'grant_given',
       storeId: store?.id ?? null,
@@ -78,7 +78,7 @@ export const recordApproval = (
 
 export const recordDenial = (sql: Sql, decision: Decision): Promise<void> => {
   const { client, scope } = decision.request;
-  return recordDeed(sql, {
+  return recordAuditEntry(sql, {
     ...deedOf(decision),
     action: 'grant_denied',
     detail: { client: client.name, scope: scope.scope },

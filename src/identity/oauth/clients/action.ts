@@ -1,5 +1,5 @@
 /** Who did what to a client, as the audit keeps it: for its owner to see, and for the operator to find out who it was. */
-import { recordDeed, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
 import { inPerson, OPERATOR, type Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 
@@ -28,14 +28,14 @@ const told = (caller: Caller | undefined) =>
   caller !== undefined && 'client' in caller ? { by_client: caller.client } : caller;
 
 /** Where no person did it, it stands among what concerns the client's owner. */
-export const recordClientDeed = (
+export const recordClientEntry = (
   sql: Queryable,
   action: Extract<Action, `client_${string}`>,
   client: { id: number; clientId: string; ownerId: number | null },
   doer: Doer & { detail?: Readonly<Record<string, string | readonly string[]>> },
 ): Promise<void> => {
   const { userId, caller, origin, detail, now } = doer;
-  return recordDeed(sql, {
+  return recordAuditEntry(sql, {
     action,
     userId: userId ?? client.ownerId,
     client: client.id,

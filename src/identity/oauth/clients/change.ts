@@ -4,7 +4,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
 import { grantChanges, type AfterGrants } from '../grant-changes.ts';
 import { COMMAND_LINE_CLIENT } from './command-line.ts';
-import { actorOfDoer, recordClientDeed, type Doer } from './action.ts';
+import { actorOfDoer, recordClientEntry, type Doer } from './action.ts';
 import {
   markDeleted,
   markDeletedOf,
@@ -72,7 +72,7 @@ export const changeClient = async (
     if (changed.length === 0) return;
     if (settingsMark(before) !== doer.saw) throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
     const detail = { name: after.name, changed, redirect_uris: redirectUris };
-    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_changed', client, { ...doer, detail });
   });
 };
 
@@ -82,7 +82,7 @@ export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<vo
     const client = await markVerified(tx, clientId, doer.now);
     if (client === undefined) throw notFound('client');
     const detail = { name: client.name, changed: ['is_verified'] };
-    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_changed', client, { ...doer, detail });
   });
 
 /** Tells two states of a client apart, for whoever changes only what they have seen. */
@@ -100,7 +100,7 @@ const recordDeletion = async (
   doer: Doer,
 ): Promise<void> => {
   await stopWebhooks(tx, { client: client.id }, doer.now);
-  await recordClientDeed(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
+  await recordClientEntry(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
   const deed = { actor: actorOfDoer(doer), action: 'revoked' } as const;
   for (let after = 0; ;) {
     const page = await storeGrantsOf(tx, client.id, { after, limit: GRANTS_AT_ONCE });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
-import { recordClientDeed, type Caller } from './action.ts';
+import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, insertClient, lockOwner } from './clients-sql.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
 import { mintToken, type MintedToken } from '../tokens.ts';
@@ -100,7 +100,7 @@ const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promi
   }
   const detail = { name: details.name, redirect_uris: details.redirectUris };
   const made = { id, clientId, ownerId: kind.ownerId };
-  await recordClientDeed(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
+  await recordClientEntry(tx, 'client_created', made, { userId: null, caller, origin, detail, now });
   return clientId;
 };
 

@@ -1,5 +1,5 @@
 /** Ending what somebody has allowed. The bearer check asks at every request, so it counts at the next one everywhere. */
-import { originOf, recordDeed, type Origin } from '#identity/accounts/audit/audit.ts';
+import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
@@ -25,7 +25,7 @@ export const revokeGrantsOf = async (
   const revoked = await revokeGrants(sql, { userId, client: clientId, storeId: which.storeId }, now);
   if (revoked.length > 0) await stopWebhooks(sql, { userId, client: clientId, storeId: which.storeId }, now);
   for (const { client, storeId } of revoked)
-    await recordDeed(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
+    await recordAuditEntry(sql, { action: 'grant_revoked', userId, client, storeId, origin, now });
   await changelog.record(sql, grantChanges(revoked, { actor, action: 'revoked' }), now);
   return revoked.length;
 };
@@ -39,7 +39,7 @@ export const revokeGrantsForStore = async (
   { storeId, origin, now }: { storeId: number; origin: Origin | null; now: Date },
 ): Promise<void> => {
   for (const ended of await revokeGrantsFor(sql, storeId, now))
-    await recordDeed(sql, { action: 'grant_revoked', ...ended, origin, now });
+    await recordAuditEntry(sql, { action: 'grant_revoked', ...ended, origin, now });
 };
 
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;

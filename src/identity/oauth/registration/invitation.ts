@@ -1,5 +1,5 @@
 /** Registration tokens (the initial access token of RFC 7591 §1.2): whoever has one may register clients for so long. */
-import { recordDeed } from '#identity/accounts/audit/audit.ts';
+import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { hashToken, looksLike, mintToken } from '../tokens.ts';
 import { deleteRegistrationToken, insertRegistrationToken, isRegistrationToken } from './registration-sql.ts';
@@ -19,7 +19,7 @@ export const createRegistrationToken = (sql: Sql, { days, now }: { days: number;
     const { value, hash } = mintToken('registrationToken');
     await insertRegistrationToken(tx, { hash, now, expires: new Date(now.getTime() + days * DAY_MS) });
     const detail = { registration_token: markOf(hash), days };
-    await recordDeed(tx, { action: 'registration_token_created', userId: null, origin: null, detail, now });
+    await recordAuditEntry(tx, { action: 'registration_token_created', userId: null, origin: null, detail, now });
     return value;
   });
 
@@ -35,6 +35,6 @@ export const revokeRegistrationToken = (sql: Sql, which: string, now: Date): Pro
     const id = looksLike('registrationToken', which) ? idOfInvitation(which) : which;
     if (!(await deleteRegistrationToken(tx, id))) return undefined;
     const detail = { registration_token: id };
-    await recordDeed(tx, { action: 'registration_token_revoked', userId: null, origin: null, detail, now });
+    await recordAuditEntry(tx, { action: 'registration_token_revoked', userId: null, origin: null, detail, now });
     return id;
   });

@@ -4,7 +4,7 @@ import type { RawHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound, type Fault } from '#core/problem.ts';
 import { isClientId } from '../clients.ts';
-import { recordClientDeed, type Doer } from '../action.ts';
+import { recordClientEntry, type Doer } from '../action.ts';
 import type { Client } from '../clients-sql.ts';
 import { judgePicture } from './picture.ts';
 import { deleteLogo, findLogo, touchClient, upsertLogo } from './logo-sql.ts';
@@ -34,7 +34,7 @@ const changeLogo = (sql: Sql, client: Client, doer: Doer, write: (tx: Tx) => Pro
     if (!(await touchClient(tx, client.id, doer))) throw notFound('app');
     await write(tx);
     const detail = { name: client.name, changed: ['logo'] };
-    await recordClientDeed(tx, 'client_changed', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_changed', client, { ...doer, detail });
   });
 
 const fault = (code: string, message: string): Fault => ({ code, message, field: 'logo' });

@@ -5,7 +5,7 @@
  */
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { recordClientDeed, type Doer } from '../action.ts';
+import { recordClientEntry, type Doer } from '../action.ts';
 import { mintToken } from '../../tokens.ts';
 import { endRetired, insertSecret, listSecrets, lockConfidential, retireSecrets } from './secrets-sql.ts';
 
@@ -62,7 +62,7 @@ export const rotateSecret = async (sql: Sql, rotation: Rotation, doer: Doer): Pr
     await retireSecrets(tx, client.id, { until, now });
     await insertSecret(tx, client.id, secret.hash, now);
     const detail = { name: client.name, older_until: until.toISOString() };
-    await recordClientDeed(tx, 'client_secret_rotated', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_secret_rotated', client, { ...doer, detail });
   });
   return secret.value;
 };
@@ -75,5 +75,5 @@ export const endOlderSecret = (sql: Sql, clientId: string, doer: Doer): Promise<
     if (client === undefined) throw notFound('confidential client');
     if ((await endRetired(tx, client.id, now)) === 0) return;
     const detail = { name: client.name, older_until: now.toISOString() };
-    await recordClientDeed(tx, 'client_secret_rotated', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_secret_rotated', client, { ...doer, detail });
   });
