@@ -5,7 +5,7 @@
 import type { Operation } from './operation.ts';
 import { METHODS, type Resource, type Route } from './route.ts';
 
-export type Deed = {
+export type ActionRoute = {
   /** The last part of its address, the relation that leads there and the name of the action. */
   name: string;
   operation: Operation;
@@ -18,20 +18,20 @@ const parted = (path: string): { above: string; name: string } => {
 
 const isResource = (route: Route): route is Resource => route.kind === 'resource';
 
-const isDeed = ({ path, operations }: Resource): boolean =>
+const isActionRoute = ({ path, operations }: Resource): boolean =>
   METHODS.every((method) => (operations[method] !== undefined) === (method === 'POST')) &&
   !parted(path).name.startsWith(':');
 
 /** What can be done to the resource of a route, each below its address. */
-export const deedsOf = ({ path }: Resource, routes: readonly Route[]): Deed[] =>
-  routes.filter(isResource).flatMap((route): Deed[] => {
+export const actionRoutesOf = ({ path }: Resource, routes: readonly Route[]): ActionRoute[] =>
+  routes.filter(isResource).flatMap((route): ActionRoute[] => {
     const { above, name } = parted(route.path);
     const operation = route.operations.POST;
-    return operation !== undefined && above === path && isDeed(route) ? [{ name, operation }] : [];
+    return operation !== undefined && above === path && isActionRoute(route) ? [{ name, operation }] : [];
   });
 
 /** The resource to which it is done what stands behind the route; undefined where it is no deed. */
-export const doneTo = (route: Resource, routes: readonly Route[]): Resource | undefined =>
-  isDeed(route)
+export const targetOf = (route: Resource, routes: readonly Route[]): Resource | undefined =>
+  isActionRoute(route)
     ? routes.filter(isResource).find(({ path, operations }) => path === parted(route.path).above && operations.GET)
     : undefined;

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
 import type { Caller } from './caller.ts';
-import type { Deed } from './action-routes.ts';
+import type { ActionRoute } from './action-routes.ts';
 import { ownsStore, type Principal } from '#core/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';
@@ -98,7 +98,7 @@ type Doing = {
   operation: Operation;
   fields: readonly Field[];
   /** Done at an address of its own below the document's, and only where the document links to it. */
-  isDeed: boolean;
+  isActionRoute: boolean;
 };
 
 const filled = ({ method, fields }: Doing, document: Document, isForPerson: boolean): readonly Field[] => {
@@ -127,16 +127,16 @@ const isFor = ({ operation: { access } }: Doing, principal: Principal | null, st
  * Makes what adds a route's actions to its document: with what stands there now filled in.
  * The schemas are read once, when the route is mounted.
  */
-export const createActions = ({ operations }: Resource, deeds: readonly Deed[]): WithActions => {
+export const createActions = ({ operations }: Resource, deeds: readonly ActionRoute[]): WithActions => {
   const own = Object.entries(NAMES).flatMap(([key, name]): Doing[] => {
     const method = key as Doing['method'];
     const operation = operations[method];
     return operation === undefined
       ? []
-      : [{ name, method, operation, fields: fieldsOf(bodyOf(operation)), isDeed: false }];
+      : [{ name, method, operation, fields: fieldsOf(bodyOf(operation)), isActionRoute: false }];
   });
   const below = deeds.map(({ name, operation }): Doing => {
-    return { name, method: 'POST', operation, fields: fieldsOf(bodyOf(operation)), isDeed: true };
+    return { name, method: 'POST', operation, fields: fieldsOf(bodyOf(operation)), isActionRoute: true };
   });
   const doings = [...own, ...below];
   return (document, { principal, visitor }, { href, storeId }) => {
@@ -144,7 +144,7 @@ export const createActions = ({ operations }: Resource, deeds: readonly Deed[]):
     const isForPerson = visitor !== null;
     const linked = new Set(document.links.map(({ rel }) => rel));
     const possible = doings.filter(
-      (doing) => isFor(doing, principal, storeId) && (!doing.isDeed || linked.has(doing.name)),
+      (doing) => isFor(doing, principal, storeId) && (!doing.isActionRoute || linked.has(doing.name)),
     );
     if (possible.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
@@ -154,7 +154,7 @@ export const createActions = ({ operations }: Resource, deeds: readonly Deed[]):
       name: doing.name,
       title: doing.operation.title,
       method: doing.method,
-      href: doing.isDeed ? `${href}/${doing.name}` : href,
+      href: doing.isActionRoute ? `${href}/${doing.name}` : href,
       about: doing.operation.summary,
       fields: filled(doing, document, isForPerson).filter(isAsked),
     }));

@@ -4,7 +4,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { parseId } from '#core/ids.ts';
 import { createActions, type WithActions } from './actions.ts';
 import type { Caller } from './caller.ts';
-import { deedsOf, doneTo } from './action-routes.ts';
+import { actionRoutesOf, targetOf } from './action-routes.ts';
 import type { Params, Resource, Route } from './route.ts';
 import { createRun, type Run } from './run.ts';
 import { pathOf, type Services } from './services.ts';
@@ -16,13 +16,13 @@ export type Behind = {
 };
 
 export const createBehind = (services: Services, route: Resource, routes: readonly Route[]): Behind => {
-  const above = doneTo(route, routes);
+  const above = targetOf(route, routes);
   const stands = above ?? route;
   const { GET } = stands.operations;
   return {
     isAbove: above !== undefined,
     read: GET === undefined ? undefined : createRun(services, 'GET', GET),
-    withActions: createActions(stands, deedsOf(stands, routes)),
+    withActions: createActions(stands, actionRoutesOf(stands, routes)),
   };
 };
 

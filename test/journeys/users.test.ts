@@ -34,7 +34,7 @@ const call = async (method: string, path: string, token: string, body?: object, 
 const faultsOf = ({ body }: { body: Representation }) =>
   body._embedded?.['svc:errors']?.map(({ field, code }) => `${String(field)} ${String(code)}`);
 
-const deedsOf = (userId: unknown, action: string) => sql<{ address: string | null; client: number | null }[]>`
+const actionRoutesOf = (userId: unknown, action: string) => sql<{ address: string | null; client: number | null }[]>`
   select address, client from audit where user_id = ${Number(userId)} and action = ${action}
 `;
 
@@ -47,7 +47,7 @@ test('the platform makes a user with a password, who signs in with it', async ()
   assert.equal(links['self']?.href, `${ISSUER}/users/${String(id)}`);
   assert.equal((await createBrowser(server.origin).signIn('new@example.com')).status, 303);
   assert.equal(mails.unread().length, 0);
-  const [deed, ...more] = await deedsOf(id, 'user_created');
+  const [deed, ...more] = await actionRoutesOf(id, 'user_created');
   assert.deepEqual([deed?.address, more.length], ['127.0.0.1', 0]);
   assert.ok(deed?.client);
 });
@@ -204,7 +204,7 @@ test('the operator makes a user, gives them another password and ends their sess
   assert.equal((await browser.open('/account')).status, 303);
   assert.equal((await createBrowser(server.origin).signIn('cli@example.com', String(password))).status, 303);
   for (const action of ['user_created', 'password_changed'])
-    assert.deepEqual([...(await deedsOf(made['id'], action))], [{ address: null, client: null }], action);
+    assert.deepEqual([...(await actionRoutesOf(made['id'], action))], [{ address: null, client: null }], action);
 });
 
 test('apps stay connected when the operator gives another password, unless told', async () => {
@@ -226,7 +226,7 @@ test('the operator keeps a user out and lets them in again, each written down on
   await printed('enable', server.bob);
   assert.equal((await browser.open('/account')).status, 200);
   for (const action of ['user_disabled', 'user_enabled'])
-    assert.equal((await deedsOf(bobId, action)).length, 1, action);
+    assert.equal((await actionRoutesOf(bobId, action)).length, 1, action);
 });
 
 test('the operator hands out a link to a new password', async () => {

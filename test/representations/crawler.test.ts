@@ -112,7 +112,7 @@ const actionsAt = async (path: string): Promise<readonly SirenAction[]> =>
   actionsIn(await (await house.call('GET', path, { accept: siren.accept })).text());
 
 /** Done at an address of its own, below the resource. */
-const isDeed = ({ href, name }: SirenAction): boolean => href.endsWith(`/${name}`);
+const isActionRoute = ({ href, name }: SirenAction): boolean => href.endsWith(`/${name}`);
 
 const readAgain = (path: string) => new URL(path, house.origin).pathname;
 
@@ -121,7 +121,7 @@ for (const reader of readers) {
     const pages = [...metIn(siren).pages].filter(([href]) => !href.includes('?'));
     const found = pages.flatMap(([, text]) => (text.startsWith('{') ? actionsIn(text) : []));
     // First what is done below a resource: a change may take away what that needs.
-    const todo = [...found.filter(isDeed), ...found.filter((action) => !isDeed(action))];
+    const todo = [...found.filter(isActionRoute), ...found.filter((action) => !isActionRoute(action))];
     assert.ok(todo.some(({ method }) => method === 'POST') && todo.some(({ method }) => method === 'PATCH'));
     const made: string[] = [];
     const done = new Set<string>();
@@ -133,7 +133,7 @@ for (const reader of readers) {
         if (action.method === 'PATCH' && !all) continue;
         const { status, location, says } = await act(reader, action, all);
         // What is done below a resource may have something in its way there: no url, nobody who would get it.
-        const isHindered = status === 409 && isDeed(action);
+        const isHindered = status === 409 && isActionRoute(action);
         assert.ok([200, 201, 202, 303].includes(status) || isHindered, says);
         if (!isHindered) done.add(action.name);
         if (action.name === 'create' && location !== null) made.push(readAgain(location));

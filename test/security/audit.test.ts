@@ -21,11 +21,11 @@ const newPerson = async () => {
 };
 
 type Row = { action: string; address: string | null; userAgent: string | null; at: Date };
-const deedsOf = (userId: number) => sql<Row[]>`
+const actionRoutesOf = (userId: number) => sql<Row[]>`
   select action, address, user_agent as "userAgent", date_created as at from audit
   where user_id = ${userId} order by id
 `;
-const actionsOf = async (userId: number) => (await deedsOf(userId)).map(({ action }) => action);
+const actionsOf = async (userId: number) => (await actionRoutesOf(userId)).map(({ action }) => action);
 
 test('a sign-in, a failed one and a sign-out have a row each, with address, browser and time', async () => {
   const { id, email, browser } = await newPerson();
@@ -33,7 +33,7 @@ test('a sign-in, a failed one and a sign-out have a row each, with address, brow
   await browser.post('/sign-in', { email, password: 'wrong password' }, AGENT);
   await browser.post('/sign-in', { email, password: PASSWORD }, AGENT);
   await browser.post('/sign-out', {}, AGENT);
-  const [, ...rows] = await deedsOf(id);
+  const [, ...rows] = await actionRoutesOf(id);
   const seen = { address: '127.0.0.1', userAgent: 'probe/1.0', at: server.now() };
   assert.deepEqual(
     [...rows],
@@ -92,7 +92,7 @@ test('no password stands in the audit', async () => {
 test('a browser that says too much or in other letters is kept short and plain', async () => {
   const { id, email, browser } = await newPerson();
   await browser.post('/sign-in', { email, password: PASSWORD }, { 'User-Agent': `é${'x'.repeat(600)}` });
-  const [, row] = await deedsOf(id);
+  const [, row] = await actionRoutesOf(id);
   assert.equal(row?.userAgent, `?${'x'.repeat(511)}`);
 });
 
