@@ -1,6 +1,6 @@
 /** P9: from `npm start`'s command to the first answered request, on an empty data folder and on one that was used. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { placeForHouse, startHouse, type House, type HousePlace } from '../test/setup/house.ts';
+import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../test/setup/fixture.ts';
 import { bench, heading, print, type Defer } from './setup/run.ts';
 import { spread, table } from './setup/table.ts';
 
@@ -16,9 +16,9 @@ const untilAnswered = async (url: string, signal: AbortSignal): Promise<void> =>
   }
 };
 
-/** Starts the house and stops it again; answers the milliseconds to the first answer and to its "is ready". */
-const startOnce = async (place: HousePlace, defer: Defer): Promise<{ answeredMs: number; readyMs: number }> => {
-  let starting: Promise<House> | undefined;
+/** Starts the fixture and stops it again; answers the milliseconds to the first answer and to its "is ready". */
+const startOnce = async (place: FixturePlace, defer: Defer): Promise<{ answeredMs: number; readyMs: number }> => {
+  let starting: Promise<Fixture> | undefined;
   // Before the spawn: nothing may come up that nobody would take down.
   defer(async () => void (await (await starting?.catch(() => undefined))?.end('SIGTERM')));
   const startedAt = performance.now();
@@ -26,15 +26,15 @@ const startOnce = async (place: HousePlace, defer: Defer): Promise<{ answeredMs:
   const given = new AbortController();
   const answered = untilAnswered(`http://127.0.0.1:${place.env['PORT']}/`, given.signal).then(since);
   answered.catch(() => {});
-  starting = startHouse(place);
-  // A house that does not come up must not leave us asking for ever.
+  starting = startFixture(place);
+  // A fixture that does not come up must not leave us asking for ever.
   starting.catch((error: unknown) => given.abort(error));
   try {
-    const house = await starting;
+    const fixture = await starting;
     const readyMs = since();
     const answeredMs = await answered;
-    const how = await house.end('SIGTERM');
-    if (how !== 0) throw new Error(`The house ended with ${String(how)}:\n${house.output()}`);
+    const how = await fixture.end('SIGTERM');
+    if (how !== 0) throw new Error(`The fixture ended with ${String(how)}:\n${fixture.output()}`);
     return { answeredMs, readyMs };
   } finally {
     given.abort();
@@ -49,7 +49,7 @@ await bench({ numbers: { rounds: 7 } }, async ({ rounds }, defer) => {
   const results = { cold: [] as number[], warm: [] as number[] };
   const ready = { cold: [] as number[], warm: [] as number[] };
   for (let round = 0; round < rounds; round += 1) {
-    const place = await placeForHouse();
+    const place = await placeForFixture();
     defer(place.remove);
     for (const kind of ['cold', 'warm'] as const) {
       const { answeredMs, readyMs } = await startOnce(place, defer);

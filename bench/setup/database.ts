@@ -5,7 +5,7 @@ import { migrate } from '#db/migrate.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
 import { readPidFile } from '#db/postmaster.ts';
-import { placeForHouse } from '../../test/setup/house.ts';
+import { placeForFixture } from '../../test/setup/fixture.ts';
 import { processorMsOf } from '../../test/setup/processor.ts';
 import type { Defer } from './run.ts';
 
@@ -31,7 +31,7 @@ const preload = async (dataDir: string, library: string): Promise<void> => {
 
 /** With `observed` the server counts what each statement costs it (pg_stat_statements), which costs a little itself. */
 export const startDatabase = async (defer: Defer, observed = false): Promise<Database> => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   defer(place.remove);
   if (observed) await preload(place.dataDir, 'pg_stat_statements');
   const { address, stop } = await startEmbedded({ dataDir: place.dataDir });

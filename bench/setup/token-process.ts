@@ -7,7 +7,7 @@ import { createLog } from '#core/log.ts';
 import { createOAuthPurges } from '#identity/oauth/purges.ts';
 import { startApp } from '../../src/server/app.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { startHousekeeping } from '../../src/server/retention.ts';
+import { startRetention } from '../../src/server/retention.ts';
 import { answer } from './child.ts';
 
 /** Later than any bench ends. */
@@ -57,7 +57,7 @@ const handlers = {
     const registry = new Registry();
     const settings = { everyMs: 1, batchRows: given.batchRows, pauseMs: given.pauseMs };
     purging = {
-      housekeeping: startHousekeeping({ direct: sql, clock: systemClock, log, registry, purges, settings }),
+      housekeeping: startRetention({ direct: sql, clock: systemClock, log, registry, purges, settings }),
       registry,
     };
   },

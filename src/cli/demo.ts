@@ -21,7 +21,7 @@ import type { Config } from '#config/config.ts';
 import { openNative } from '#server/publishing.ts';
 import { completeFile } from './demo-api.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
-import type { House } from './installation.ts';
+import type { Installation } from './installation.ts';
 
 export type DemoFile = {
   base_url: string;
@@ -144,13 +144,13 @@ const ANY = 0;
 /** Undefined where the database has users and `demo.json` is gone: the data stay as they are, and have no demo. */
 export const openDemo = async (deps: {
   config: Config;
-  house: House;
+  installation: Installation;
   print: (text: string) => void;
 }): Promise<Demo | undefined> => {
-  const { config, house, print } = deps;
+  const { config, installation, print } = deps;
   const path = join(config.dataDir, 'demo.json');
-  const known = await findFile(path, house.sql);
-  if (known === undefined && (await hasUsers(house.sql))) {
+  const known = await findFile(path, installation.sql);
+  if (known === undefined && (await hasUsers(installation.sql))) {
     print(`There is no ${path}, and the database has users already: it stays without a demo.`);
     print('New credentials: halcyon user set-password <e-mail>, halcyon client rotate-secret <client_id>');
     return undefined;
@@ -170,7 +170,7 @@ export const openDemo = async (deps: {
   if (receiver === undefined)
     print(`Port ${port} of the demo receiver is taken: deliveries to it will fail until it is free.`);
   const url = `http://localhost:${port}/`;
-  const made = known ?? (await makeFile(path, house.sql, config, { url, encryption_key: key }));
+  const made = known ?? (await makeFile(path, installation.sql, config, { url, encryption_key: key }));
   const file = { ...made, base_url: config.baseUrl, auth_url: config.authUrl };
   return {
     path,

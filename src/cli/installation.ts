@@ -11,7 +11,7 @@ import { openKeyFile } from './key-file.ts';
 /** One for partitions, one for housekeeping: each holds it under a lock while it works. */
 const DIRECT_CONNECTIONS = 2;
 
-export type House = {
+export type Installation = {
   sql: Sql;
   /** To PostgreSQL itself, also where `DATABASE_URL` leads to PgBouncer. */
   direct: Sql;
@@ -50,11 +50,11 @@ const openSecretKeys = async (config: Config): Promise<{ keys: Keys; from: strin
  * Opens the database (starting the embedded one where there is no `DATABASE_URL`) and brings it to our schema. `worker` is
  * the id of the one that will deliver here: in pg_stat_activity its connections then have the name that shard_lease has.
  */
-export const openHouse = async (
+export const openInstallation = async (
   config: Config,
   log: Log,
   options: { isGuest: boolean; worker?: number; onMigration?: (name: string) => void },
-): Promise<House> => {
+): Promise<Installation> => {
   const database = await openDatabase(config, log, options.isGuest);
   const { connections, silenceMs } = config.database;
   const applicationName = options.worker === undefined ? 'halcyon' : `halcyon ${options.worker}`;

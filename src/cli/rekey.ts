@@ -6,7 +6,7 @@ import type { Keys } from '#core/keys.ts';
 import { createLog } from '#core/log.ts';
 import { readConfig, type Config } from '#config/config.ts';
 import { UserError } from './explain.ts';
-import { openHouse, type House } from './installation.ts';
+import { openInstallation, type Installation } from './installation.ts';
 import { openNextKey, promoteNextKey } from './key-file.ts';
 import { tellRekey } from './rekey-report.ts';
 import { sealAnew } from './seal-anew.ts';
@@ -27,28 +27,30 @@ const createProgress = (terminal: Terminal) => {
 };
 
 /** Of a key in a file every process has its copy in memory, so none may run beside it. */
-const openOwnHouse = async (config: Config): Promise<House> => {
+const openOwnInstallation = async (config: Config): Promise<Installation> => {
   const { dataDir } = config;
   if ((await findRunning(dataDir)) !== undefined) {
     throw new UserError(
       `Halcyon is running on ${dataDir}, with the key that is to be changed: stop it, then run this again`,
     );
   }
-  return openHouse(config, createLog(config.logLevel), { isGuest: false });
+  return openInstallation(config, createLog(config.logLevel), { isGuest: false });
 };
 
 const rekey = async (terminal: Terminal, isJson: boolean): Promise<void> => {
   const config = readConfig(terminal.env, terminal.cwd);
   const isFile = config.secretKeys === undefined;
-  const house = await (isFile
-    ? openOwnHouse(config)
-    : openHouse(config, createLog(config.logLevel), { isGuest: true }));
+  const installation = await (isFile
+    ? openOwnInstallation(config)
+    : openInstallation(config, createLog(config.logLevel), { isGuest: true }));
   const startedMs = performance.now();
   let signal: string | undefined;
   void terminal.untilToldToStop().then((name) => (signal = name));
   try {
-    const keys: Keys = isFile ? [await openNextKey(config.dataDir), ...house.secretKeys] : house.secretKeys;
-    const done = await sealAnew(house.sql, keys, {
+    const keys: Keys = isFile
+      ? [await openNextKey(config.dataDir), ...installation.secretKeys]
+      : installation.secretKeys;
+    const done = await sealAnew(installation.sql, keys, {
       pause: () => delay(PAUSE_MS),
       isStopped: () => signal !== undefined,
       onProgress: createProgress(terminal),
@@ -58,7 +60,7 @@ const rekey = async (terminal: Terminal, isJson: boolean): Promise<void> => {
     const seconds = (performance.now() - startedMs) / 1_000;
     tellRekey(terminal, { ...done, seconds, signal, oldKeyFile, keys: keys.length, isJson });
   } finally {
-    await house.close();
+    await installation.close();
   }
 };
 

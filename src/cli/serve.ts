@@ -1,4 +1,4 @@
-/** `halcyon serve` and `halcyon deliver`: from settings to a running house, and down again. */
+/** `halcyon serve` and `halcyon deliver`: from settings to a running installation, and down again. */
 import { createServer } from 'node:net';
 import { systemClock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
@@ -12,13 +12,13 @@ import { openDemo, type Demo } from './demo.ts';
 import { checkSettings } from './doctor/checks/settings.ts';
 import type { Finding } from './doctor/finding.ts';
 import { UserError } from './explain.ts';
-import { openHouse, type House } from './installation.ts';
+import { openInstallation, type Installation } from './installation.ts';
 import { adviceOnPort } from './port.ts';
 import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;
 
-/** Before anything is made: a port that is taken must not leave half a house behind. `setting` is what would move it. */
+/** Before anything is made: a port that is taken must not leave half a installation behind. `setting` is what would move it. */
 const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> => {
   const probe = createServer();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -86,10 +86,10 @@ const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): 
 /** Returns on a signal to stop; throws when the embedded PostgreSQL has ended or an error was not caught. */
 const untilOver = async (
   { signal, uncaught }: { signal: Promise<string>; uncaught: Promise<never> | undefined },
-  house: House,
+  installation: Installation,
   log: Log,
 ): Promise<void> => {
-  const ended = house.databaseEnded.then((how) => ({ how }));
+  const ended = installation.databaseEnded.then((how) => ({ how }));
   const broken = uncaught?.catch((error: unknown): never => {
     log.fatal({ err: error }, 'uncaught error; stopping');
     throw error;
@@ -117,14 +117,14 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
   }
   if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
   const worker = roles.includes('deliver') ? { worker: config.delivery.workerId } : {};
-  const house = await openHouse(config, log, { isGuest: false, ...worker });
-  const running: Running[] = [{ stop: house.close }];
+  const installation = await openInstallation(config, log, { isGuest: false, ...worker });
+  const running: Running[] = [{ stop: installation.close }];
   try {
     const demo =
-      config.database.url === undefined ? await openDemo({ config, house, print: terminal.print }) : undefined;
+      config.database.url === undefined ? await openDemo({ config, installation, print: terminal.print }) : undefined;
     if (demo !== undefined) running.push(demo);
-    const { sql, direct, secretKeys } = house;
-    if (!house.isKeyAdopted)
+    const { sql, direct, secretKeys } = installation;
+    if (!installation.isKeyAdopted)
       log.warn(
         'the secrets in this database are sealed with another key than HALCYON_SECRET_KEY: halcyon rekey changes that',
       );
@@ -132,7 +132,7 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     running.push(
       await startApp({ config, sql, direct, secretKeys, clock: systemClock, random: Math.random, log, roles }),
     );
-    // Somebody may have taken the demo apart, and the house stands without it.
+    // Somebody may have taken the demo apart, and the installation stands without it.
     await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
     // With DATABASE_URL the standard output has lines of the log only.
     const say = config.database.url === undefined ? terminal.print : terminal.warn;
@@ -141,7 +141,7 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
         ? summary(config, demo, Boolean(terminal.env['HALCYON_DATA']))
         : `Halcyon ${VERSION} is delivering.`,
     );
-    await untilOver(ends, house, log);
+    await untilOver(ends, installation, log);
   } finally {
     await stopAll(running, log);
   }

@@ -16,7 +16,7 @@ const cleaned = ({ field, message, ...fault }: Fault): Fault => ({
 
 /**
  * What the caller did wrong, or what the service cannot do right now: thrown by any room, made into the one error
- * document by the HTTP machinery. `cause` is for the log only and never leaves the house.
+ * document by the HTTP machinery. `cause` is for the log only and never leaves the installation.
  */
 export class Problem extends Error {
   readonly status: number;

@@ -1,4 +1,4 @@
-/** The delivery worker as the rest of the house sees it: it is handed work, told of changes, and stopped. */
+/** The delivery worker as the rest of the installation sees it: it is handed work, told of changes, and stopped. */
 import { within, type Running } from '#core/lifecycle.ts';
 import { listenForNews, type LaneName, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';

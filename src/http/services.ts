@@ -1,4 +1,4 @@
-/** What the machinery needs from the rest of the house; app.ts hands it in. */
+/** What the machinery needs from the rest of the installation; app.ts hands it in. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Naming } from '#hypermedia/document.ts';
 import type { Clock } from '#core/clock.ts';

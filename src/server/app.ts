@@ -32,7 +32,7 @@ import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
 import { createWebhookPurges } from '#webhooks/purges.ts';
 import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivering.ts';
-import { startHousekeeping } from './retention.ts';
+import { startRetention } from './retention.ts';
 import { openObserving } from './telemetry.ts';
 import { announceChanges, holdersOf, openNative, openPublishing, type Publishing } from './publishing.ts';
 import { createRooms } from './compose.ts';
@@ -53,13 +53,13 @@ export type AppDeps = {
   roles: readonly Role[];
 };
 
-const keepHouse = (
+const keepRetention = (
   { config, sql, direct, clock, log }: AppDeps,
   registry: Registry,
   worker: Worker | undefined,
   { changelog }: Pick<Publishing, 'changelog'>,
 ): Running =>
-  startHousekeeping({
+  startRetention({
     direct,
     clock,
     log,
@@ -151,7 +151,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   ] as const;
   const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
   if (deps.roles.includes('serve')) {
-    running.push(within(othersMs, keepHouse(deps, registry, worker, openNative(config, mint))));
+    running.push(within(othersMs, keepRetention(deps, registry, worker, openNative(config, mint))));
     const { secretKeys } = deps;
     const bearer = createBearer({ sql });
     const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, mint);

@@ -45,7 +45,7 @@ const createMetrics = (registry: Registry, purges: readonly Purge[]) => {
 const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal }).catch(() => {});
 
 /** A round every `everyMs`, the first after that time. `stop` waits for the batch that is under way and for no more. */
-export const startHousekeeping = (deps: Deps): Running => {
+export const startRetention = (deps: Deps): Running => {
   const { direct, clock, log, purges, settings } = deps;
   const { purged, seconds } = createMetrics(deps.registry, purges);
   const stopping = new AbortController();

@@ -7,16 +7,16 @@ import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { inhabit } from '../setup/inhabited.ts';
 import { assertAccessible, looks } from './looks.ts';
 
-const house = await inhabit({ isResolvable: true });
+const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
-const [orders, warehouse] = house.webhooks;
-const store = `/stores/${house.alpha}`;
-const cookies = [...house.browser.jar].map(([name, value]) => ({ name, value, url: house.origin }));
+const [orders, warehouse] = fixture.webhooks;
+const store = `/stores/${fixture.alpha}`;
+const cookies = [...fixture.browser.jar].map(([name, value]) => ({ name, value, url: fixture.origin }));
 
 const open = async (t: TestContext, options: BrowserContextOptions = {}): Promise<Page> => {
   assert.ok(browser !== undefined);
-  const context = await browser.newContext({ javaScriptEnabled: false, baseURL: house.origin, ...options });
+  const context = await browser.newContext({ javaScriptEnabled: false, baseURL: fixture.origin, ...options });
   t.after(() => context.close());
   return context.newPage();
 };
@@ -55,8 +55,8 @@ test(
   'a search says what it found, keeps what was asked for, and drops one thing after the other',
   needsChromium,
   async (t) => {
-    await house.sql`update store set time_zone = 'Europe/Berlin' where id = ${house.alpha}`;
-    t.after(() => house.sql`update store set time_zone = 'UTC' where id = ${house.alpha}`);
+    await fixture.sql`update store set time_zone = 'Europe/Berlin' where id = ${fixture.alpha}`;
+    t.after(() => fixture.sql`update store set time_zone = 'UTC' where id = ${fixture.alpha}`);
     const page = await enter(t);
     await page.goto(`${store}/events`);
     await page.locator('.search > summary').click();
@@ -90,14 +90,14 @@ test('a store owner lets somebody in by their address, and takes them out again'
   await page.getByLabel('Role').selectOption('Member');
   await page.getByRole('button', { name: 'Add a member' }).click();
   await page.getByText('Nobody signs in here with this address').first().waitFor();
-  await page.getByLabel('Email').fill(house.bob);
+  await page.getByLabel('Email').fill(fixture.bob);
   await page.getByRole('button', { name: 'Add a member' }).click();
-  assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), house.bob);
+  assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), fixture.bob);
   await page.locator('summary', { hasText: 'Remove the member' }).click();
   await page.getByText('stop at once').waitFor();
   await page.getByRole('button', { name: 'Remove the member' }).click();
   await page.getByText('It is deleted.').waitFor();
-  assert.equal(await page.getByRole('link', { name: house.bob }).count(), 0);
+  assert.equal(await page.getByRole('link', { name: fixture.bob }).count(), 0);
 });
 
 /** Goes on from link to field to button until one is called so. A person would give up sooner. */
@@ -133,7 +133,7 @@ test(
     await keyboard.press('Tab');
     assert.equal(await page.locator(':focus').innerText(), 'Skip to the content');
     await tabTo(page, /^E-mail/);
-    await keyboard.type(house.ada);
+    await keyboard.type(fixture.ada);
     await tabTo(page, /^Password/);
     await keyboard.type(PASSWORD);
     await keyboard.press('Enter');
@@ -175,19 +175,19 @@ const PAGES: readonly (readonly [name: string, path: string])[] = [
   ['stores', '/stores'],
   ['store', store],
   ['webhooks', `${store}/webhooks`],
-  ['webhooks of a store that has none', `/stores/${house.beta}/webhooks`],
+  ['webhooks of a store that has none', `/stores/${fixture.beta}/webhooks`],
   ['webhook', `/webhooks/${orders}`],
   ['deliveries, searched', `/webhooks/${orders}/statuses?status=successful&date_created:greaterthan=2026-01-01`],
   ['deliveries, none found', `/webhooks/${orders}/statuses?status=failed`],
   ['attempts', `/webhooks/${orders}/logs`],
   ['recoveries', `/webhooks/${orders}/recoveries`],
-  ['recovery', `/webhooks/${orders}/recoveries/${house.recovery}`],
+  ['recovery', `/webhooks/${orders}/recoveries/${fixture.recovery}`],
   ['events', `${store}/events`],
-  ['event', `${store}/events/${house.events[1]}`],
-  ['payload', `${store}/events/${house.events[1]}/payload`],
+  ['event', `${store}/events/${fixture.events[1]}`],
+  ['payload', `${store}/events/${fixture.events[1]}/payload`],
   ['members', `${store}/members`],
-  ['member', `${store}/members/${house.adaId}`],
-  ['connected apps', `/users/${house.adaId}/grants`],
+  ['member', `${store}/members/${fixture.adaId}`],
+  ['connected apps', `/users/${fixture.adaId}/grants`],
   ['nothing', '/webhooks/9'],
   ['a query that cannot be read', `${store}/events?x=1`],
 ];

@@ -8,10 +8,10 @@ import { inhabit } from '../setup/inhabited.ts';
 import { until } from '../setup/until.ts';
 import { assertAccessible, looks } from './looks.ts';
 
-const house = await inhabit({ isResolvable: true });
+const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
-const [, warehouse] = house.webhooks;
+const [, warehouse] = fixture.webhooks;
 
 /** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
 const PICTURES = process.env['PICTURES'];
@@ -20,19 +20,19 @@ const picture = async (page: Page, name: string): Promise<void> => {
 };
 
 const open = async (page: Page, path: string): Promise<void> => {
-  await page.goto(`${house.origin}${path}`);
+  await page.goto(`${fixture.origin}${path}`);
   await page.getByRole('heading', { level: 1 }).waitFor();
 };
 const signIn = async (page: Page): Promise<void> => {
   await open(page, '/sign-in');
-  await page.getByLabel('E-mail').fill(house.ada);
+  await page.getByLabel('E-mail').fill(fixture.ada);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForLoadState();
 };
 const textOf = async (page: Page): Promise<string> => (await page.locator('main').innerText()).replaceAll(/\s+/g, ' ');
 const setActive = async (is_active: '0' | '1'): Promise<void> => {
-  assert.equal((await house.call('PATCH', `/webhooks/${warehouse}`, { body: { is_active } })).status, 200);
+  assert.equal((await fixture.call('PATCH', `/webhooks/${warehouse}`, { body: { is_active } })).status, 200);
 };
 
 test('a delivery’s page says why it failed and what was sent, and sends it again', needsChromium, async (t) => {
@@ -59,11 +59,11 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
   const request = page.getByRole('heading', { name: 'Request' }).locator('..');
   assert.match(await request.innerText(), /As sent\s+Yes/);
   const signed = /webhook-signature: (v1,\S+)/.exec(await request.innerText())?.[1];
-  assert.equal(signed, house.receiver.got.find(({ path }) => path === '/fails')?.headers['webhook-signature']);
+  assert.equal(signed, fixture.receiver.got.find(({ path }) => path === '/fails')?.headers['webhook-signature']);
 
   await setActive('0');
   await setActive('1');
-  house.receiver.answer((_got, response) => void response.writeHead(200).end('Thank you'));
+  fixture.receiver.answer((_got, response) => void response.writeHead(200).end('Thank you'));
   await page.reload();
   await picture(page, 'delivery-failed');
   const before = page.url();
@@ -84,7 +84,7 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
 for (const [look, rules, options] of looks) {
   test(`axe finds nothing on it, ${look}`, needsChromium, async (t) => {
     assert.ok(browser !== undefined);
-    const [row] = await house.sql<{ id: number }[]>`
+    const [row] = await fixture.sql<{ id: number }[]>`
       select delivery_id as id from attempt where webhook_id = ${warehouse ?? 0} and outcome = 'refused' limit 1`;
     const context = await browser.newContext(options);
     t.after(() => context.close());

@@ -6,20 +6,20 @@ import { inhabit } from '../setup/inhabited.ts';
 import { passDay } from '../setup/passed-day.ts';
 import { assertAccessible, looks } from './looks.ts';
 
-const house = await inhabit({ isResolvable: true });
+const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
 
 /** Where pictures are put that somebody wants to look at: nowhere unless it is said. */
 const PICTURES = process.env['PICTURES'];
 
-await passDay(house);
+await passDay(fixture);
 
 const pages = [
-  { name: 'overview', path: `/stores/${house.alpha}/overview`, of: 'Success trend' },
-  { name: 'health', path: `/webhooks/${house.webhooks[1]}/health`, of: 'Success trend' },
-  { name: 'webhook', path: `/webhooks/${house.webhooks[1]}` },
-  { name: 'store', path: `/stores/${house.alpha}` },
+  { name: 'overview', path: `/stores/${fixture.alpha}/overview`, of: 'Success trend' },
+  { name: 'health', path: `/webhooks/${fixture.webhooks[1]}/health`, of: 'Success trend' },
+  { name: 'webhook', path: `/webhooks/${fixture.webhooks[1]}` },
+  { name: 'store', path: `/stores/${fixture.alpha}` },
 ] as const;
 
 for (const [look, rules, options] of looks) {
@@ -27,10 +27,10 @@ for (const [look, rules, options] of looks) {
     assert.ok(browser !== undefined);
     const context = await browser.newContext(options);
     t.after(() => context.close());
-    await context.addCookies([...house.browser.jar].map(([name, value]) => ({ name, value, url: house.origin })));
+    await context.addCookies([...fixture.browser.jar].map(([name, value]) => ({ name, value, url: fixture.origin })));
     const page = await context.newPage();
     for (const { name: called, path, ...trend } of pages) {
-      await page.goto(house.origin + path);
+      await page.goto(fixture.origin + path);
       const chart = page.getByRole('img', { name: 'Attempts in the last 24 hours' });
       assert.equal(await chart.count(), 1, called);
       assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: what failed is drawn`);
@@ -43,7 +43,7 @@ for (const [look, rules, options] of looks) {
         await page.screenshot({ path: `${PICTURES}/${called}-${look.replaceAll(' ', '-')}.png`, fullPage: true });
     }
     for (const { path } of pages) {
-      await page.goto(house.origin + path);
+      await page.goto(fixture.origin + path);
       await assertAccessible(page, rules);
       if (options.viewport) await page.setViewportSize(options.viewport);
     }

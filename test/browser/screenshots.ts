@@ -1,6 +1,6 @@
 /**
  * The pictures of the documents, made anew: `npm run screenshots` writes docs/screenshots/. Whoever changes what they show
- * looks at each. Time stands still in the house that they show, so only what was changed differs.
+ * looks at each. Time stands still in the fixture that they show, so only what was changed differs.
  */
 import assert from 'node:assert/strict';
 import { mkdir, stat } from 'node:fs/promises';
@@ -19,17 +19,17 @@ const tall: BrowserContextOptions = { ...light, viewport: { width: 1280, height:
 const dark: BrowserContextOptions = { ...light, colorScheme: 'dark' };
 const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, colorScheme: 'light' };
 
-const house = await inhabit({ isResolvable: true });
-await passDay(house);
-await house.sql`update store set name = 'Corner Shop' where id = ${house.alpha}`;
+const fixture = await inhabit({ isResolvable: true });
+await passDay(fixture);
+await fixture.sql`update store set name = 'Corner Shop' where id = ${fixture.alpha}`;
 await mkdir(FOLDER, { recursive: true });
 const browser = await openBrowser();
 after(() => browser.close());
 
-const [orders, warehouse] = house.webhooks;
-const [failing] = await house.sql<{ id: number }[]>`
+const [orders, warehouse] = fixture.webhooks;
+const [failing] = await fixture.sql<{ id: number }[]>`
   select delivery_id as id from attempt where webhook_id = ${warehouse ?? 0} limit 1`;
-const overview = `/stores/${house.alpha}/overview`;
+const overview = `/stores/${fixture.alpha}/overview`;
 const delivery = `/webhooks/${warehouse}/statuses/${failing?.id}`;
 
 // oxfmt-ignore
@@ -41,15 +41,15 @@ const PICTURES: readonly (readonly [name: string, path: string, look: BrowserCon
   ['delivery',         delivery,                                       light],
   ['delivery-phone',   delivery,                                       phone],
   ['search',           `/webhooks/${orders}/statuses?status=successful`, light],
-  ['members-dark',     `/stores/${house.alpha}/members`,               dark],
+  ['members-dark',     `/stores/${fixture.alpha}/members`,               dark],
 ];
 
 for (const [name, path, look] of PICTURES) {
   test(`the picture ${name}`, async (t) => {
-    const context = await browser.newContext({ ...look, baseURL: house.origin });
+    const context = await browser.newContext({ ...look, baseURL: fixture.origin });
     t.after(() => context.close());
     await context.addCookies(
-      [...house.browser.jar].map(([called, value]) => ({ name: called, value, url: house.origin })),
+      [...fixture.browser.jar].map(([called, value]) => ({ name: called, value, url: fixture.origin })),
     );
     const page = await context.newPage();
     const response = await page.goto(path);

@@ -7,7 +7,7 @@ import { needsChromium, openBrowser } from '../setup/chromium.ts';
 import { inhabit } from '../setup/inhabited.ts';
 import { until } from '../setup/until.ts';
 
-const house = await inhabit({ isResolvable: true });
+const fixture = await inhabit({ isResolvable: true });
 const browser = 'skip' in needsChromium ? undefined : await openBrowser();
 after(() => browser?.close());
 
@@ -32,9 +32,9 @@ const answers = (page: Page, text: string | RegExp): Promise<void> => page.getBy
 
 /** From the front door to the webhooks of the first store. */
 const enter = async (page: Page): Promise<void> => {
-  await page.goto(house.origin);
+  await page.goto(fixture.origin);
   await follow(page, 'Sign in');
-  await page.getByLabel('E-mail').fill(house.ada);
+  await page.getByLabel('E-mail').fill(fixture.ada);
   await page.getByLabel('Password').fill(PASSWORD);
   await press(page, 'Sign in');
   await follow(page, 'Alpha');
@@ -44,7 +44,10 @@ const enter = async (page: Page): Promise<void> => {
 
 const happens = async (): Promise<void> => {
   const body = { event: 'transaction/created', resource: { id: 4_711, total_order: 12.5, currency_code: 'EUR' } };
-  const { status } = await house.call('POST', `/stores/${house.alpha}/events`, { token: house.tokens.platform, body });
+  const { status } = await fixture.call('POST', `/stores/${fixture.alpha}/events`, {
+    token: fixture.tokens.platform,
+    body,
+  });
   assert.equal(status, 201);
 };
 
@@ -70,7 +73,7 @@ for (const javaScriptEnabled of [true, false]) {
       await answers(page, /url must be .*https/);
       await picture(page, 'webhook-refused');
       assert.equal(await form.getByLabel('Name').inputValue(), 'Clicked', 'nothing that was typed is lost');
-      await form.getByLabel('URL').fill(`${house.receiver.url}/fails`);
+      await form.getByLabel('URL').fill(`${fixture.receiver.url}/fails`);
       await form.getByRole('button', { name: 'Create' }).click();
       await answers(page, 'It is made.');
       assert.equal(await heading(page).textContent(), 'Clicked');
@@ -89,7 +92,7 @@ for (const javaScriptEnabled of [true, false]) {
       const address = page.url();
       const id = Number(/\d+/.exec(new URL(address).pathname)?.[0]);
       await until(
-        () => house.sql`select from attempt where webhook_id = ${id}`,
+        () => fixture.sql`select from attempt where webhook_id = ${id}`,
         (rows) => rows.length === 1,
       );
       await follow(page, 'Deliveries');
@@ -116,7 +119,7 @@ for (const javaScriptEnabled of [true, false]) {
       await press(page, 'Delete this webhook');
       await answers(page, 'It is deleted.');
       assert.equal(await page.getByRole('link', { name: 'Clicked again' }).count(), 0);
-      assert.equal((await house.sql`select from webhook where id = ${id}`).length, 0);
+      assert.equal((await fixture.sql`select from webhook where id = ${id}`).length, 0);
     },
   );
 }

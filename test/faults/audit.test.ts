@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 const SHARD = 7;
 
 /** Two workers that took the shard one after the other; `first` has fence 1, `second` takes it with fence 2. */
-const openHouse = async (ends: Endings) => {
+const openFixture = async (ends: Endings) => {
   const { sql, address } = await testDatabase(ends);
   await startAudit(sql);
   const sessionOf = (applicationName: string): Sql => {
@@ -33,7 +33,7 @@ const write = (sql: Queryable) => sql`
 const strange = async (sql: Sql) => (await strangeWrites(sql)).map(({ session, ruled }) => `${session}: ${ruled}`);
 
 test('what an owner writes under its lease is not strange, before and after a change of hands', async () => {
-  const { sql, first, second, take } = await openHouse(endings());
+  const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   await write(first.sql);
   await take(second);
@@ -42,7 +42,7 @@ test('what an owner writes under its lease is not strange, before and after a ch
 });
 
 test('a write that reads an old lease and commits after it changed hands is seen', async () => {
-  const { sql, first, second, take } = await openHouse(endings());
+  const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   await first.sql.begin(async (tx) => {
     await write(tx);
@@ -53,7 +53,7 @@ test('a write that reads an old lease and commits after it changed hands is seen
 });
 
 test('a write under the lock of the lease is not overtaken by a change of hands that waits for it', async () => {
-  const { sql, first, second, take } = await openHouse(endings());
+  const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   const taking = await first.sql.begin(async (tx) => {
     await tx`select from shard_lease where shard = ${SHARD} for share`;
@@ -71,7 +71,7 @@ test('a write under the lock of the lease is not overtaken by a change of hands 
 });
 
 test('a write after the shard was handed back, and one by somebody who never had it, is seen', async () => {
-  const { sql, first, second, take } = await openHouse(endings());
+  const { sql, first, second, take } = await openFixture(endings());
   await take(first);
   await write(second.sql);
   await first.sql`update shard_lease set owner = null where shard = ${SHARD}`;

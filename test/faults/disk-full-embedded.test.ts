@@ -11,7 +11,7 @@ import { scrape } from '../setup/exposition.ts';
 import { freePort } from '../setup/free-port.ts';
 import { isRoot, postmasterOf } from '../setup/holder.ts';
 import { moveToSmallDisk } from '../setup/fleet/small-disk.ts';
-import { placeForHouse, startHouse, type House, type HousePlace } from '../setup/house.ts';
+import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
 const DISK_MB = 128;
@@ -21,19 +21,19 @@ const BODY = 'x'.repeat(100_000);
 
 const ends = endings();
 
-const prepare = async (): Promise<HousePlace> => {
-  const place = await placeForHouse({ METRICS_PORT: String(await freePort()), LOG_LEVEL: 'info' });
+const prepare = async (): Promise<FixturePlace> => {
+  const place = await placeForFixture({ METRICS_PORT: String(await freePort()), LOG_LEVEL: 'info' });
   ends.after(() => place.remove());
   return place;
 };
 
-const doctor = async (place: HousePlace): Promise<{ code: number | null; disk: Finding | undefined }> => {
+const doctor = async (place: FixturePlace): Promise<{ code: number | null; disk: Finding | undefined }> => {
   const { code, out } = await runCommand(['doctor', '--json'], place.env);
   const { findings } = JSON.parse(out) as { findings: Finding[] };
   return { code, disk: findings.find(({ check }) => check === 'disk') };
 };
 
-const publisher = async ({ demo }: House): Promise<(id: number) => Promise<{ status: number; text: string }>> => {
+const publisher = async ({ demo }: Fixture): Promise<(id: number) => Promise<{ status: number; text: string }>> => {
   const form = { grant_type: 'client_credentials', scope: 'platform', ...demo.platform };
   const answer = await fetch(`${demo.auth_url}/token`, { method: 'POST', body: new URLSearchParams(form) });
   const { access_token: token } = (await answer.json()) as { access_token: string };
@@ -57,12 +57,12 @@ test(
   { skip },
   async () => {
     const place = await prepare();
-    await (await startHouse(place)).end('SIGTERM');
+    await (await startFixture(place)).end('SIGTERM');
     const disk = await moveToSmallDisk(join(place.dataDir, 'postgres/data'), DISK_MB, ends);
-    const house = await startHouse(place);
-    ends.after(async () => void (await house.end('SIGKILL')));
-    const [{ base_url: at }, metrics] = [house.demo, `http://127.0.0.1:${place.env['METRICS_PORT']}`];
-    const publish = await publisher(house);
+    const fixture = await startFixture(place);
+    ends.after(async () => void (await fixture.end('SIGKILL')));
+    const [{ base_url: at }, metrics] = [fixture.demo, `http://127.0.0.1:${place.env['METRICS_PORT']}`];
+    const publish = await publisher(fixture);
     const ready = async (): Promise<string> => (await fetch(`${at}/health/ready`)).text();
     assert.equal((await publish(1)).status, 201);
     assert.equal((await scrape(metrics)).value('halcyon_database_disk_full_total'), 0);
@@ -87,8 +87,8 @@ test(
     await until(ready, (text) => text === '{"status":"ready"}');
     assert.equal((await publish((id += 1))).status, 201);
     await disk.fill();
-    assert.equal(await house.end('SIGTERM'), 0);
-    const lines = house.output().split('\n');
+    assert.equal(await fixture.end('SIGTERM'), 0);
+    const lines = fixture.output().split('\n');
     const minutes = 1 + Math.ceil(process.uptime() / 60);
     const about = lines.filter((line) => /53100|No space left/.test(line));
     assert.ok(about.length > 0 && about.length <= minutes, `${about.length} lines:\n${about.slice(0, 3).join('\n')}`);
@@ -100,8 +100,8 @@ test(
 
 test('a server that refuses sessions is running: backup does not copy its folder', async () => {
   const place = await prepare();
-  const house = await startHouse(place);
-  ends.after(async () => void (await house.end('SIGTERM')));
+  const fixture = await startFixture(place);
+  ends.after(async () => void (await fixture.end('SIGTERM')));
   // A smart shutdown: sessions that are open go on, and new ones are refused.
   process.kill(await postmasterOf(place.dataDir), 'SIGTERM');
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-backup-'));

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { runCommand } from '../setup/command.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { isRoot } from '../setup/holder.ts';
-import { placeForHouse, startHouse } from '../setup/house.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
@@ -32,7 +32,7 @@ const succeeds = async (env: Record<string, string>): Promise<void> => {
 
 /** A data folder on a file system of its own. */
 const mounted = async (t: TestContext, options: string) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   const disk = await mkdtemp(join(tmpdir(), 'halcyon-disk-'));
   await run('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', disk]);
   t.after(async () => {
@@ -59,7 +59,7 @@ test('a folder that cannot be written, because its file system is read-only', as
 });
 
 test('a folder that cannot be made, below /proc', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   for (const HALCYON_DATA of ['/proc/none', '/proc/none/x/y'])
     assert.match(await failure({ ...place.env, HALCYON_DATA }), /\/proc\/none.* cannot be written .*HALCYON_DATA/);
@@ -77,7 +77,7 @@ const strays: readonly (readonly [path: string, make: (path: string) => Promise<
 ];
 for (const [index, [path, make, line]] of strays.entries()) {
   test(`stray ${index + 1}: something else stands where ${path} is to be`, async (t) => {
-    const place = await placeForHouse();
+    const place = await placeForFixture();
     t.after(() => place.remove());
     const stray = join(place.dataDir, path);
     if (path.startsWith('postgres/')) await mkdir(join(place.dataDir, 'postgres'));
@@ -89,7 +89,7 @@ for (const [index, [path, make, line]] of strays.entries()) {
 }
 
 test('a folder that the user of the database cannot write', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   const home = join(place.dataDir, 'postgres');
   await mkdir(home);
@@ -100,7 +100,7 @@ test('a folder that the user of the database cannot write', async (t) => {
 });
 
 test('PORT that is taken ends the start; the port of the demo receiver only costs its deliveries', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   const take = async (port: number) => {
     const server = createServer().listen(port, '127.0.0.1');
@@ -111,12 +111,12 @@ test('PORT that is taken ends the start; the port of the demo receiver only cost
   const release = await take(port);
   assert.match(await failure(place.env), /Port \d+ on 127\.0\.0\.1 is taken: .*PORT/);
   await release();
-  const first = await startHouse(place);
+  const first = await startFixture(place);
   assert.equal(await first.end('SIGTERM'), 0);
   const receiver = Number(new URL(first.demo.receiver.url).port);
   const giveBack = await take(receiver);
   t.after(giveBack);
-  const second = await startHouse(place);
+  const second = await startFixture(place);
   assert.match(second.output(), new RegExp(`^Port ${receiver} of the demo receiver is taken: .*$`, 'm'));
   assert.equal(await second.end('SIGTERM'), 0);
 });

@@ -12,7 +12,7 @@ import { createAuthority } from '../setup/authority.ts';
 import { endings } from '../setup/endings.ts';
 import type { Exposition } from '../setup/exposition.ts';
 import { until } from '../setup/until.ts';
-import { openHostileHouse, type House, type Store } from './hostile-receivers/house.ts';
+import { openHostileFixture, type Fixture, type Store } from './hostile-receivers/fixture.ts';
 import { KINDS, NAMES } from './hostile-receivers/kinds.ts';
 import { EACH, startReceivers } from './hostile-receivers/receivers.ts';
 
@@ -39,7 +39,7 @@ const receivers = await startReceivers(ends, {
   stranger: authority.sign('DNS:stranger.example.com'),
   expired: authority.signExpired('IP:127.0.0.1'),
 });
-const house: House = await openHostileHouse(ends, {
+const fixture: Fixture = await openHostileFixture(ends, {
   DELIVERY_TIMEOUT_MS: String(DELIVERY_TIMEOUT_MS),
   NODE_EXTRA_CA_CERTS: authority.file,
   // As docs/operating.md has it for a small machine: what lives is 45 MiB, and Node collects the rest when it likes to.
@@ -57,7 +57,7 @@ const quantile = (values: readonly number[], q: number): number =>
 const median = (values: readonly number[]): number => quantile(values, 0.5);
 
 let ids = 0;
-const measured: Store = await house.addStore(receivers.measured);
+const measured: Store = await fixture.addStore(receivers.measured);
 
 type Phase = {
   p50: number;
@@ -74,10 +74,10 @@ const cpuSecondsOf = (metrics: Exposition): number => metrics.value('process_cpu
 /** Publishes at the same pace whoever receives: to those that are measured, and to `urls` beside them. */
 const runPhase = async (urls: readonly (readonly string[])[]): Promise<Phase> => {
   const stores: Store[] = [];
-  for (const ofKind of urls) stores.push(await house.addStore(ofKind));
+  for (const ofKind of urls) stores.push(await fixture.addStore(ofKind));
   await receivers.seen();
   // From here on the lag of its event loop is counted.
-  const before = await house.metrics();
+  const before = await fixture.metrics();
   const startedMs = monotonicMs();
   const published: Promise<void>[] = [];
   const rssMiB: number[] = [];
@@ -87,25 +87,25 @@ const runPhase = async (urls: readonly (readonly string[])[]): Promise<Phase> =>
   let beside = 0;
   for (let step = 0; step < steps; step += 1) {
     await delay(Math.max(0, startedMs + step * MEASURED_EVERY_MS - monotonicMs()));
-    published.push(house.publish(measured, [{ id: (ids += 1), at: monotonicMs() }]));
+    published.push(fixture.publish(measured, [{ id: (ids += 1), at: monotonicMs() }]));
     arriving += measured.webhooks.length;
     for (; beside < (besidePublishes * step) / steps; beside += 1) {
       const store = stores[beside % stores.length];
-      if (store !== undefined) published.push(house.publish(store, [{ id: (ids += 1) }]));
+      if (store !== undefined) published.push(fixture.publish(store, [{ id: (ids += 1) }]));
     }
-    if (step % 3 === 0) rssMiB.push(await house.rssMiB());
+    if (step % 3 === 0) rssMiB.push(await fixture.rssMiB());
   }
   await Promise.all(published);
   const latenciesMs: number[] = [];
   const arrived = async () => latenciesMs.push(...(await receivers.seen()).latenciesMs);
   await until(arrived, (count) => count >= arriving);
-  const metrics = await house.metrics();
+  const metrics = await fixture.metrics();
   const webhooks = stores.flatMap((store) => store.webhooks);
   await until(
-    () => house.tried(webhooks),
+    () => fixture.tried(webhooks),
     (count) => count === webhooks.length,
   );
-  for (const webhook of webhooks) await house.api('PATCH', `/webhooks/${webhook}`, { is_active: '0' });
+  for (const webhook of webhooks) await fixture.api('PATCH', `/webhooks/${webhook}`, { is_active: '0' });
   return {
     p50: quantile(latenciesMs, 0.5),
     p95: quantile(latenciesMs, 0.95),
@@ -131,7 +131,7 @@ test('hostile receivers get their outcomes, and nobody else notices them', async
 
   for (const [kind, name] of NAMES.entries()) {
     const webhooks = rounds.flatMap(({ hostile }) => hostile.stores[kind]?.webhooks ?? []);
-    const rows = await house.sql<{ outcome: string; status: number | null; webhooks: number; attempts: number }[]>`
+    const rows = await fixture.sql<{ outcome: string; status: number | null; webhooks: number; attempts: number }[]>`
       select outcome, response_code as status, count(distinct webhook_id)::int as webhooks, count(*)::int as attempts
       from attempt where webhook_id = any(${webhooks}) group by outcome, response_code`;
     const { outcome, status } = KINDS[name] ?? {};
@@ -145,7 +145,7 @@ test('hostile receivers get their outcomes, and nobody else notices them', async
 
   for (const [kind, name] of NAMES.entries()) {
     const [webhook] = rounds[0]?.hostile.stores[kind]?.webhooks ?? [];
-    const logs = (await house.api('GET', `/webhooks/${webhook}/logs`)) as {
+    const logs = (await fixture.api('GET', `/webhooks/${webhook}/logs`)) as {
       _embedded: { 'svc:logs': { outcome: string; response_code: number | null; response_body: string | null }[] };
     };
     const [first] = logs._embedded['svc:logs'];
@@ -154,7 +154,7 @@ test('hostile receivers get their outcomes, and nobody else notices them', async
   }
 
   assert.equal((await receivers.seen()).proxied, 0, 'no proxy of the environment is asked');
-  assert.equal(house.isWorkerOver(), false);
+  assert.equal(fixture.isWorkerOver(), false);
   const of = (key: 'rssMiB' | 'cpuSeconds', who: 'tame' | 'hostile') => rounds.map((round) => round[who][key]);
   assert.ok(Math.max(...of('rssMiB', 'hostile')) < RSS_LIMIT_MIB);
   assert.ok(median(of('cpuSeconds', 'hostile')) < CPU_TIMES_AT_MOST * median(of('cpuSeconds', 'tame')));

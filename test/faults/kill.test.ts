@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { DemoFile } from '../../src/cli/demo.ts';
-import { placeForHouse, startHouse, type House } from '../setup/house.ts';
+import { placeForFixture, startFixture, type Fixture } from '../setup/fixture.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
@@ -62,14 +62,14 @@ const publish = async ({ base_url, store_id }: DemoFile, token: string, ids: rea
 };
 
 test('five kills of the whole server lose nothing that was accepted', async (t: TestContext) => {
-  const place = await placeForHouse({ DELIVERY_LEASE_MS: '1000' });
+  const place = await placeForFixture({ DELIVERY_LEASE_MS: '1000' });
   t.after(() => place.remove());
   const receiver = await startReceiver(t);
   receiver.answer((_got, response) => void setTimeout(() => response.writeHead(200).end(), ANSWER_MS));
-  let house: House = await startHouse(place);
-  t.after(() => house.end('SIGKILL'));
-  await addWebhooks(house.demo, receiver.url);
-  const token = await platformToken(house.demo);
+  let fixture: Fixture = await startFixture(place);
+  t.after(() => fixture.end('SIGKILL'));
+  await addWebhooks(fixture.demo, receiver.url);
+  const token = await platformToken(fixture.demo);
 
   const ledger = () => {
     const seen = new Map<string, number>();
@@ -85,7 +85,7 @@ test('five kills of the whole server lose nothing that was accepted', async (t: 
   const nextIds = () => Array.from({ length: EVENTS_AT_ONCE }, () => next++);
   const underWay = () => accepted.length * WEBHOOKS - ledger().size;
   for (let kill = 0; kill < KILLS; kill += 1) {
-    while (underWay() < UNDER_WAY + 500) accepted.push(...(await publish(house.demo, token, nextIds())));
+    while (underWay() < UNDER_WAY + 500) accepted.push(...(await publish(fixture.demo, token, nextIds())));
     // The moment is another each time: after 1 to 150 of this life's deliveries arrived, with some on the wire.
     const moment = receiver.got.length + 1 + Math.floor(Math.random() * 150);
     await until(
@@ -93,13 +93,13 @@ test('five kills of the whole server lose nothing that was accepted', async (t: 
       (count) => count >= moment && receiver.open() > 0,
       PATIENCE_MS,
     );
-    const dying = publish(house.demo, token, nextIds());
+    const dying = publish(fixture.demo, token, nextIds());
     const since = performance.now() - UNRECORDED_MS;
     const unrecorded = receiver.got.filter(({ atMs }) => atMs > since).length;
     kills.push({ underWay: underWay(), inFlight: receiver.open(), unrecorded });
-    await house.end('SIGKILL');
+    await fixture.end('SIGKILL');
     accepted.push(...(await dying));
-    house = await startHouse(place);
+    fixture = await startFixture(place);
   }
 
   const missingFrom = (seen: ReadonlyMap<string, number>) =>
@@ -126,5 +126,5 @@ test('five kills of the whole server lose nothing that was accepted', async (t: 
   assert.ok(kills.filter(({ inFlight }) => inFlight > 0).length > KILLS / 2, 'most kills met deliveries in flight');
   assert.ok(duplicates > 0, 'a kill between the send and the record must show as a duplicate somewhere');
   assert.ok(duplicates <= bound, 'only what was in flight or unrecorded may come twice');
-  assert.equal(await house.end('SIGTERM'), 0);
+  assert.equal(await fixture.end('SIGTERM'), 0);
 });

@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { createStore } from '#stores/store.ts';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { waitingForLocks } from '../setup/locks.ts';
 import { until } from '../setup/until.ts';
 
@@ -16,9 +16,9 @@ const REQUESTS = 400;
 const AT_ONCE = 16;
 const PAIRS = 5;
 
-const house = await openPublishHouse(['serve']);
-const { sql, app, ask, storeId } = house;
-const { origin } = await house.start();
+const fixture = await openPublishFixture(['serve']);
+const { sql, app, ask, storeId } = fixture;
+const { origin } = await fixture.start();
 const stores: number[] = [];
 for (let n = 0; n < STORES; n += 1) {
   const details = { name: 'Shop', domain: `other${n}.example.com`, email: 'a@example.com', timeZone: 'UTC' };
@@ -57,7 +57,7 @@ const p95 = async (): Promise<number> => {
 /** Another program of PostgreSQL's own, stopped in the middle of its transaction. */
 const freezeHolder = async (id: number) => {
   const holder = spawn(process.execPath, [`${import.meta.dirname}/locked-row/holder.ts`], {
-    env: { ...process.env, ADDRESS: JSON.stringify(house.address), STORE: String(storeId), RESOURCE: String(id) },
+    env: { ...process.env, ADDRESS: JSON.stringify(fixture.address), STORE: String(storeId), RESOURCE: String(id) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   await once(holder.stdout, 'data');

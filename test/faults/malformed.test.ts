@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { amountOf } from '../setup/amount.ts';
 import { until } from '../setup/until.ts';
-import { openHouse } from './malformed/house.ts';
+import { openFixture } from './malformed/fixture.ts';
 import { differenceOf, readKept } from './malformed/kept.ts';
 import { storm } from './malformed/storm.ts';
 
@@ -23,14 +23,14 @@ const memoryBytes = (): number => {
   return process.memoryUsage.rss();
 };
 
-const house = await openHouse();
-const { app } = house;
+const fixture = await openFixture();
+const { app } = fixture;
 
 const before = await readKept(app.sql);
 const started = performance.now();
-const first = await storm(house, { total: WARM_UP, seed: SEED });
+const first = await storm(fixture, { total: WARM_UP, seed: SEED });
 const bytesBefore = memoryBytes();
-const second = await storm(house, { total: TOTAL - WARM_UP, seed: SEED + WARM_UP });
+const second = await storm(fixture, { total: TOTAL - WARM_UP, seed: SEED + WARM_UP });
 const seconds = (performance.now() - started) / 1_000;
 const after = await readKept(app.sql);
 const successes = [...first.successes, ...second.successes];

@@ -13,7 +13,7 @@ import { startDebianServer } from '../setup/debian-server.ts';
 import { endings } from '../setup/endings.ts';
 import { startProgram } from '../setup/fleet/program.ts';
 import { freePort } from '../setup/free-port.ts';
-import { placeForHouse, startHouse } from '../setup/house.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -118,15 +118,15 @@ test('a dump has the examples of the help, is nobody else’s to read, replaces 
 });
 
 test('the embedded database: a dump takes a pg_dump of 18 while it runs, and a copy is made while it is stopped', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
-  const house = await startHouse(place);
-  t.after(() => house.end('SIGKILL'));
+  const fixture = await startFixture(place);
+  t.after(() => fixture.end('SIGKILL'));
   const beside = await runCommand(['backup', '--to', join(folder, 'demo.dump')], place.env);
   // Debian 12 has 15; with a newer one it is simply a dump.
   if (beside.code !== 0)
     assert.match(beside.err, /takes a pg_dump of 18 or newer, and .*: install postgresql-client-18/);
-  assert.equal(await house.end('SIGTERM'), 0);
+  assert.equal(await fixture.end('SIGTERM'), 0);
   // test/faults/restore-embedded.test.ts puts such a copy back.
   const copied = await runCommand(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);
   assert.equal(copied.code, 0, copied.err);

@@ -2,28 +2,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { waitingForLocks } from '../setup/locks.ts';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { until } from '../setup/until.ts';
 
 const CROSSINGS = 20;
 /** So long that two that cross are under way at the same time. */
 const EVENTS = 300;
 
-const house = await openPublishHouse();
+const fixture = await openPublishFixture();
 
 /** Sends each array to one process and reversed to another, and ends both. */
 const cross = async (arrayOf: (round: number) => object[]) => {
-  const servers = await Promise.all([house.start(), house.start()]);
+  const servers = await Promise.all([fixture.start(), fixture.start()]);
   const answers: { status: number; ids: number[] }[][] = [];
   for (let round = 0; round < CROSSINGS; round += 1) {
     const array = arrayOf(round);
     const sent = servers.map(async ({ origin }, n) => {
-      const { status, events } = await house.publish(origin, n === 0 ? array : array.toReversed());
+      const { status, events } = await fixture.publish(origin, n === 0 ? array : array.toReversed());
       return { status, ids: events.map(({ id }) => id) };
     });
     answers.push(await Promise.all(sent));
   }
-  return { answers, deadlocks: await house.endAll(servers) };
+  return { answers, deadlocks: await fixture.endAll(servers) };
 };
 
 const places = Array.from({ length: EVENTS }, (_, n) => n);
@@ -52,17 +52,17 @@ test('arrays whose resources cross over two processes are all published, and nob
 });
 
 test('two that name the same keys in opposite orders take them in one order', async () => {
-  const servers = await Promise.all([house.start(), house.start()]);
+  const servers = await Promise.all([fixture.start(), fixture.start()]);
   const array = ['a', 'm', 'z'].map((name) => created(`order-${name}`, `order-${name}`));
-  const holder = await house.sql.reserve();
+  const holder = await fixture.sql.reserve();
   await holder`begin`;
   // Held, the key in the middle stops both when each has taken its first.
   await holder`
     insert into publish_key (shard, store_id, key, fingerprint, event_ids, date_created)
-    values (${house.storeId % 256}, ${house.storeId}, 'order-m', ${Buffer.alloc(32)}, array[1], now())`;
-  const sent = servers.map(({ origin }, n) => house.publish(origin, n === 0 ? array : array.toReversed()));
+    values (${fixture.storeId % 256}, ${fixture.storeId}, 'order-m', ${Buffer.alloc(32)}, array[1], now())`;
+  const sent = servers.map(({ origin }, n) => fixture.publish(origin, n === 0 ? array : array.toReversed()));
   await until(
-    () => waitingForLocks(house.sql),
+    () => waitingForLocks(fixture.sql),
     (waiting) => waiting === 2,
   );
   await holder`rollback`;
@@ -71,5 +71,5 @@ test('two that name the same keys in opposite orders take them in one order', as
     (await Promise.all(sent)).map(({ status }) => status),
     [200, 200],
   );
-  assert.equal(await house.endAll(servers), 0);
+  assert.equal(await fixture.endAll(servers), 0);
 });

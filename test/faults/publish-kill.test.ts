@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { amountOf } from '../setup/amount.ts';
 import { freePort } from '../setup/free-port.ts';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 import type { ServerProcess } from '../setup/server-process.ts';
 import { until } from '../setup/until.ts';
 import { isNothing, processesAtWork, readLeft, readShared, wholeOf } from './publish-kill/ledger.ts';
@@ -24,14 +24,14 @@ const REQUESTS_PER_LIFE = 100;
 /** Another one each time; to see a run again, put the printed one here. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
-const house = await openPublishHouse();
-const { sql } = house;
+const fixture = await openPublishFixture();
+const { sql } = fixture;
 // The first ends in peace and leaves compiled code to the others; the harbour lives on, for whoever asks again.
-await (await house.start()).end('SIGTERM');
-const harbour = await house.start();
+await (await fixture.start()).end('SIGTERM');
+const harbour = await fixture.start();
 const webhooks = { transaction: 2, subscription: 1, subscription_event: 1 };
 for (const [resource, count] of Object.entries(webhooks)) {
-  for (let n = 0; n < count; n += 1) await house.addWebhook(harbour.origin, resource);
+  for (let n = 0; n < count; n += 1) await fixture.addWebhook(harbour.origin, resource);
 }
 
 const requests: Request[] = [];
@@ -41,7 +41,7 @@ const living = new Set<ServerProcess>([harbour]);
 
 /** Whether there was an answer at all. Whatever is no success is a fault: nothing here is asked wrongly. */
 const send = async (server: ServerProcess, request: Request): Promise<boolean> => {
-  const answer = await house.publish(server.origin, request.body, request.key).catch(() => undefined);
+  const answer = await fixture.publish(server.origin, request.body, request.key).catch(() => undefined);
   if (answer === undefined) return false;
   if (answer.events.length === request.events.length) request.answer = 'published';
   else unexpected.push(`${answer.status} ${answer.text}`);
@@ -69,7 +69,7 @@ const lives = fc.sample(life, { numRuns: KILLS, seed: SEED });
 
 /** A server starts, is published to over several connections, and is killed; then what has a key is asked again. */
 const live = async (port: number, { killAfter, lagPercent, requests: plan }: (typeof lives)[number]): Promise<void> => {
-  const server = await house.start(port);
+  const server = await fixture.start(port);
   living.add(server);
   const { promise: isTime, resolve: now } = Promise.withResolvers<void>();
   let sent = 0;

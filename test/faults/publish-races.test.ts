@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { waitingForLocks } from '../setup/locks.ts';
-import { openPublishHouse, type Published } from '../setup/publish-house.ts';
+import { openPublishFixture, type Published } from '../setup/publish-fixture.ts';
 import { until } from '../setup/until.ts';
 
 const AT_ONCE = 100;
@@ -11,9 +11,9 @@ const SEED = Math.trunc(Math.random() * 2 ** 31);
 const FIRST_DAY_MS = Date.parse('2026-01-01T00:00:00Z');
 const DAY_MS = 86_400_000;
 
-const house = await openPublishHouse();
-const { sql, storeId } = house;
-const servers = await Promise.all([house.start(), house.start()]);
+const fixture = await openPublishFixture();
+const { sql, storeId } = fixture;
+const servers = await Promise.all([fixture.start(), fixture.start()]);
 const originOf = (n: number): string => servers[n % servers.length]?.origin ?? '';
 
 type Resource = { id: string; [name: string]: unknown };
@@ -24,7 +24,7 @@ const created = (resource: Resource, key?: string) => ({
 });
 /** The same number of requests to each process, all at once. */
 const atOnce = (count: number, body: (n: number) => unknown, key?: string): Promise<Published[]> =>
-  Promise.all(Array.from({ length: count }, (_, n) => house.publish(originOf(n), body(n), key)));
+  Promise.all(Array.from({ length: count }, (_, n) => fixture.publish(originOf(n), body(n), key)));
 const countOf = (answers: readonly Published[], status: number): number =>
   answers.filter((answer) => answer.status === status).length;
 const idsOf = (answers: readonly Published[]): number[] => answers.flatMap(({ events }) => events.map(({ id }) => id));
@@ -37,7 +37,7 @@ const eventsAbout = async (id: string): Promise<number> => {
   return row?.n ?? 0;
 };
 const read = async (n: number, id: string): Promise<Record<string, unknown>> => {
-  const response = await house.ask(originOf(n), 'GET', `/stores/${storeId}/transactions/${id}`);
+  const response = await fixture.ask(originOf(n), 'GET', `/stores/${storeId}/transactions/${id}`);
   return (await response.json()) as Record<string, unknown>;
 };
 const dateOf = (day: number): string => new Date(FIRST_DAY_MS + day * DAY_MS).toISOString();
@@ -83,7 +83,7 @@ test('of two bodies under one key over two processes one wins, and the other is 
 test('a resource fifty times in an array and in fifty posts over two processes has versions 1 to 100', async () => {
   const array = Array.from({ length: 50 }, (_, n) => created({ id: 'many', from: 'array', n }));
   const [inArray, posts] = await Promise.all([
-    house.publish(originOf(1), array),
+    fixture.publish(originOf(1), array),
     atOnce(50, (n) => created({ id: 'many', from: 'posts', n })),
   ]);
   assert.deepEqual([inArray.status, countOf(posts, 201)], [200, 50]);
@@ -103,7 +103,7 @@ test('dated versions in any order, one after the other: the newer ones rise, old
   t.diagnostic(`seed ${SEED}`);
   let [newest, version] = [0, 0];
   for (const [n, day] of days.entries()) {
-    const answer = await house.publish(originOf(n), created({ id: 'dated', day, date_modified: dateOf(day) }));
+    const answer = await fixture.publish(originOf(n), created({ id: 'dated', day, date_modified: dateOf(day) }));
     const isNewer = day > newest;
     if (isNewer) [newest, version] = [day, version + 1];
     assert.deepEqual(versionsOf([answer]), [isNewer ? version : 0], `day ${day} of ${days.join(' ')}`);
@@ -112,9 +112,9 @@ test('dated versions in any order, one after the other: the newer ones rise, old
 });
 
 test('an older version has version 0 also where one without a date follows in its array', async () => {
-  await house.publish(originOf(0), created({ id: 'mixed-in', date_modified: dateOf(9) }));
+  await fixture.publish(originOf(0), created({ id: 'mixed-in', date_modified: dateOf(9) }));
   const array = [created({ id: 'mixed-in', date_modified: dateOf(5) }), created({ id: 'mixed-in', last: true })];
-  const [older, newer = 0] = versionsOf([await house.publish(originOf(1), array)]);
+  const [older, newer = 0] = versionsOf([await fixture.publish(originOf(1), array)]);
   assert.equal(older, 0);
   assert.ok(newer > 1);
   assert.equal((await read(0, 'mixed-in'))['last'], true);
@@ -151,11 +151,11 @@ test('one event of five hundred that cannot be written is refused alone', async 
 });
 
 test('a webhook that is switched off through one process is not told of what another publishes', async () => {
-  const id = await house.addWebhook(originOf(0), 'customer');
+  const id = await fixture.addWebhook(originOf(0), 'customer');
   const told: number[] = [];
   for (const [n, isActive] of ['1', '0', '1', '0'].entries()) {
-    await house.ask(originOf(n), 'PATCH', `/webhooks/${id}`, { body: { is_active: isActive } });
-    const answer = await house.publish(originOf(n + 1), { event: 'customer/created', resource: { id: `c${n}` } });
+    await fixture.ask(originOf(n), 'PATCH', `/webhooks/${id}`, { body: { is_active: isActive } });
+    const answer = await fixture.publish(originOf(n + 1), { event: 'customer/created', resource: { id: `c${n}` } });
     const rows = await sql`select from delivery where webhook_id = ${id} and event_id = any (${idsOf([answer])})`;
     told.push(rows.length);
   }
@@ -163,16 +163,16 @@ test('a webhook that is switched off through one process is not told of what ano
 });
 
 test('a key outlives the process it was used in', async () => {
-  const first = await house.start();
-  const answer = await house.publish(first.origin, created({ id: 'kept' }), 'kept');
+  const first = await fixture.start();
+  const answer = await fixture.publish(first.origin, created({ id: 'kept' }), 'kept');
   await first.end('SIGKILL');
-  const second = await house.start();
-  const again = await house.publish(second.origin, created({ id: 'kept' }), 'kept');
+  const second = await fixture.start();
+  const again = await fixture.publish(second.origin, created({ id: 'kept' }), 'kept');
   assert.deepEqual([again.status, again.text], [201, answer.text]);
   assert.equal(await eventsAbout('kept'), 1);
   await second.end('SIGTERM');
 });
 
 test('PostgreSQL had no deadlock to solve', async () => {
-  assert.equal(await house.endAll(servers), 0);
+  assert.equal(await fixture.endAll(servers), 0);
 });

@@ -16,7 +16,7 @@ import { endings } from '../setup/endings.ts';
 import { commitBefore, treeAt } from '../setup/fleet/older-tree.ts';
 import { startProgram, type Program } from '../setup/fleet/program.ts';
 import { isRoot } from '../setup/holder.ts';
-import { placeForHouse, startHouse, type House, type HousePlace } from '../setup/house.ts';
+import { placeForFixture, startFixture, type Fixture, type FixturePlace } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -35,13 +35,13 @@ const unpacking = (): string => {
   return lines.join('\n');
 };
 
-const serve = async ({ env }: HousePlace, root = ROOT): Promise<Program> => {
+const serve = async ({ env }: FixturePlace, root = ROOT): Promise<Program> => {
   const program = await startProgram({ root, args: ['serve'], env, ready: 'is ready.' });
   ends.after(async () => void (await program.end('SIGKILL')));
   return program;
 };
 
-const publish = async (t: TestContext, { env }: HousePlace, id: number, args: string[] = []): Promise<void> => {
+const publish = async (t: TestContext, { env }: FixturePlace, id: number, args: string[] = []): Promise<void> => {
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-published-'));
   t.after(() => rm(folder, { recursive: true }));
   const file = join(folder, 'events.jsonl');
@@ -59,16 +59,16 @@ const arrives = async (program: Program): Promise<void> => {
   assert.match(program.said(), /← transaction\/created .* signature verified/);
 };
 
-const stopped = async (t: TestContext): Promise<{ place: HousePlace; house: House }> => {
-  const place = await placeForHouse();
+const stopped = async (t: TestContext): Promise<{ place: FixturePlace; fixture: Fixture }> => {
+  const place = await placeForFixture();
   t.after(() => place.remove());
-  const house = await startHouse(place);
-  assert.equal(await house.end('SIGTERM'), 0);
-  return { place, house };
+  const fixture = await startFixture(place);
+  assert.equal(await fixture.end('SIGTERM'), 0);
+  return { place, fixture };
 };
 
 /** A copy of a stopped database, put back as the manual says below a folder with this mode. */
-const restored = async (t: TestContext, mode: number): Promise<HousePlace> => {
+const restored = async (t: TestContext, mode: number): Promise<FixturePlace> => {
   const { place } = await stopped(t);
   const folder = await mkdtemp(join(tmpdir(), 'halcyon-restored-'));
   await chmod(folder, mode);
@@ -78,7 +78,7 @@ const restored = async (t: TestContext, mode: number): Promise<HousePlace> => {
   const commands = unpacking().replaceAll('.halcyon/', `${place.dataDir}/`);
   await promisify(execFile)('/bin/bash', ['-ec', commands], { cwd: folder });
   const dataDir = join(folder, 'restored');
-  const other = await placeForHouse({ ...place.env, HALCYON_DATA: dataDir });
+  const other = await placeForFixture({ ...place.env, HALCYON_DATA: dataDir });
   t.after(async () => {
     await other.remove();
     const home = await realpath(join(dataDir, 'postgres')).catch(() => dataDir);
@@ -111,13 +111,13 @@ test(
 );
 
 test('without demo.json a database with users starts, and new credentials are made on demand', async (t) => {
-  const { place, house } = await stopped(t);
+  const { place, fixture } = await stopped(t);
   await rm(join(place.dataDir, 'demo.json'));
   const got: string[] = [];
   const receiver = createServer((request, response) => {
     got.push(String(request.headers['service-webhook-event']));
     request.resume().once('end', () => response.writeHead(204).end());
-  }).listen(Number(new URL(house.demo.receiver.url).port), '127.0.0.1');
+  }).listen(Number(new URL(fixture.demo.receiver.url).port), '127.0.0.1');
   await once(receiver, 'listening');
   t.after(() => receiver.closeAllConnections());
   t.after(() => receiver.close());
@@ -127,13 +127,13 @@ test('without demo.json a database with users starts, and new credentials are ma
   assert.equal(made.code, 0, made.err);
   const file = join(place.dataDir, 'platform.json');
   await writeFile(file, made.out, { mode: 0o600 });
-  await publish(t, place, 1_001, ['--store', String(house.demo.store_id), '--client-secret-file', file]);
+  await publish(t, place, 1_001, ['--store', String(fixture.demo.store_id), '--client-secret-file', file]);
   await until(
     async () => got.length,
     (count) => count > 0,
   );
   assert.deepEqual(got, ['transaction/created']);
-  const password = await runCommand(['user', 'set-password', house.demo.user.email, '--json'], place.env);
+  const password = await runCommand(['user', 'set-password', fixture.demo.user.email, '--json'], place.env);
   assert.equal(password.code, 0, password.err);
   assert.equal(await server.end('SIGTERM'), 0);
 });
@@ -143,7 +143,7 @@ const skip = before === undefined ? `the history is not here: no commit before $
 
 test('the data of an older version start under this one, and their first event arrives', { skip }, async (t) => {
   const root = await treeAt(before ?? '', ends);
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   const old = await serve(place, root);
   assert.equal(await old.end('SIGTERM'), 0);

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runCommand } from '../setup/command.ts';
-import { placeForHouse, startHouse } from '../setup/house.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 const oneLine = (text: string): string => {
   const lines = text.trim().split('\n');
@@ -15,7 +15,7 @@ const oneLine = (text: string): string => {
 };
 
 test('a taken port is said before anything is made', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   const holder = createServer().listen(Number(place.env['PORT']), '127.0.0.1');
   await once(holder, 'listening');
@@ -59,7 +59,7 @@ const wrong: readonly (readonly [name: string, env: Record<string, string>, line
 
 for (const [name, env, line] of wrong) {
   test(`one line and its exit code: ${name}`, async (t) => {
-    const place = await placeForHouse(env);
+    const place = await placeForFixture(env);
     t.after(() => place.remove());
     const { code, err } = await runCommand(['serve'], place.env);
     assert.match(oneLine(err), line);
@@ -69,7 +69,7 @@ for (const [name, env, line] of wrong) {
 }
 
 test('an unknown command and an unknown option are told, with what there is', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   for (const args of [['sevre'], ['serve', '--colour']]) {
     const { code, err } = await runCommand(args, place.env);
@@ -82,25 +82,25 @@ test('an unknown command and an unknown option are told, with what there is', as
 });
 
 test('a second start on the same folder says so and leaves the first one alone', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
-  const house = await startHouse(place);
-  t.after(() => house.end('SIGKILL'));
-  const other = await placeForHouse({ HALCYON_DATA: place.dataDir });
+  const fixture = await startFixture(place);
+  t.after(() => fixture.end('SIGKILL'));
+  const other = await placeForFixture({ HALCYON_DATA: place.dataDir });
   t.after(() => other.remove());
   const { code, err } = await runCommand(['serve'], other.env);
   assert.equal(code, 1);
   assert.match(oneLine(err), /Another Halcyon is running on .*HALCYON_DATA/);
-  assert.equal((await fetch(house.demo.base_url, { headers: { 'SERVICE-API-VERSION': '1' } })).status, 200);
+  assert.equal((await fetch(fixture.demo.base_url, { headers: { 'SERVICE-API-VERSION': '1' } })).status, 200);
 });
 
 test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each end it in order', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
   let first: string | undefined;
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    const house = await startHouse(place);
-    const { demo } = house;
+    const fixture = await startFixture(place);
+    const { demo } = fixture;
     // The access token is a fresh one at each start; everything else stays.
     const lasting = JSON.stringify({ ...demo, access_token: '' });
     first ??= lasting;
@@ -108,21 +108,21 @@ test('a second start keeps the data; SIGTERM, SIGINT and SIGHUP each end it in o
     const headers = { 'SERVICE-API-VERSION': '1', Authorization: `Bearer ${demo.access_token}` };
     const response = await fetch(`${demo.base_url}/stores/${demo.store_id}/webhooks`, { headers });
     assert.equal(((await response.json()) as { total_items: string }).total_items, '1');
-    assert.equal(await house.end(signal), 0);
+    assert.equal(await fixture.end(signal), 0);
   }
 });
 
 test('commands work beside a running server, and by themselves', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
-  const house = await startHouse(place);
+  const fixture = await startFixture(place);
   const beside = await runCommand(['user', 'create', 'ada@example.com'], place.env);
   assert.equal(beside.code, 0, beside.err);
   const user = JSON.parse(beside.out) as { id: number; password: string };
   const again = await runCommand(['user', 'create', 'ADA@example.com'], place.env);
   assert.equal(again.code, 1);
   assert.match(oneLine(again.err), /Another user has this e-mail address/);
-  assert.equal(await house.end('SIGTERM'), 0);
+  assert.equal(await fixture.end('SIGTERM'), 0);
 
   const store = await runCommand(
     ['store', 'create', '--name', 'Ada', '--domain', 'ada.example', '--email', 'a@ada.example'],
@@ -145,17 +145,17 @@ test('commands work beside a running server, and by themselves', async (t) => {
 });
 
 test('a crash between the demo’s commit and its file leaves the next start working', async (t) => {
-  const place = await placeForHouse();
+  const place = await placeForFixture();
   t.after(() => place.remove());
-  const house = await startHouse(place);
-  await house.end('SIGKILL');
+  const fixture = await startFixture(place);
+  await fixture.end('SIGKILL');
   // As if the file had been written and not yet been given its name.
   const path = join(place.dataDir, 'demo.json');
-  const { webhook_id: _made, ...half } = house.demo;
+  const { webhook_id: _made, ...half } = fixture.demo;
   await rename(path, `${path}.new`);
   await writeFile(`${path}.new`, JSON.stringify(half));
-  const next = await startHouse(place);
-  assert.equal(next.demo.refresh_token, house.demo.refresh_token);
-  assert.deepEqual(next.demo.user, house.demo.user);
+  const next = await startFixture(place);
+  assert.equal(next.demo.refresh_token, fixture.demo.refresh_token);
+  assert.deepEqual(next.demo.user, fixture.demo.user);
   assert.equal(await next.end('SIGTERM'), 0);
 });

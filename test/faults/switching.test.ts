@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { amountOf } from '../setup/amount.ts';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 
 const SWITCHES = amountOf('switching', { all: 1_000, part: 250 });
 const EVENTS = 50 * SWITCHES;
@@ -17,11 +17,11 @@ const WITHIN = 4;
 /** Another one each time; to see a run again, put the printed one here. */
 const SEED = Math.trunc(Math.random() * 2 ** 31);
 
-const house = await openPublishHouse();
-const { sql } = house;
-const servers = await Promise.all([house.start(), house.start()]);
+const fixture = await openPublishFixture();
+const { sql } = fixture;
+const servers = await Promise.all([fixture.start(), fixture.start()]);
 const [first, second] = servers.map(({ origin }) => origin) as [string, string];
-const webhookId = await house.addWebhook(first, 'transaction');
+const webhookId = await fixture.addWebhook(first, 'transaction');
 
 /** A time between the answer to one switch and the question for the next; `number` counts the switches. */
 type Phase = { number: number; isOn: boolean; within: number };
@@ -47,7 +47,7 @@ const connection = async (at: number): Promise<void> => {
       resource: { id: (sent += 1) },
     }));
     const [event] = events;
-    const answer = await house.publish(at % 4 === 0 ? first : second, size === 1 ? event : events);
+    const answer = await fixture.publish(at % 4 === 0 ? first : second, size === 1 ? event : events);
     assert.equal(answer.events.length, size, answer.text);
     publishes.push({ ids: answer.events.map(({ id }) => id), phase: began === phase ? began : undefined });
     if (began !== undefined && began === phase && (began.within += 1) === WITHIN) enough();
@@ -62,7 +62,7 @@ const switchAll = async (): Promise<void> => {
     phase = undefined;
     const number = switches + 1;
     const isOn = number % 2 === 0;
-    const { status } = await house.ask(first, 'PATCH', `/webhooks/${webhookId}`, {
+    const { status } = await fixture.ask(first, 'PATCH', `/webhooks/${webhookId}`, {
       body: { is_active: isOn ? '1' : '0' },
     });
     assert.equal(status, 200);

@@ -39,7 +39,7 @@ const etagOf = async (path: string): Promise<string | null> => (await api('GET',
 const erase = async (path: string): Promise<void> =>
   assert.equal((await api('DELETE', at + path, { token })).status, 204);
 /** Batch after batch, as housekeeping does it. */
-const houseKept = async (later = 0): Promise<void> => {
+const keptFixture = async (later = 0): Promise<void> => {
   const now = new Date(clock.now().getTime() + later);
   for (const one of [hunt, answers]) while ((await one?.purge(BATCH, now)) === BATCH);
 };
@@ -64,7 +64,7 @@ test('copies go from the latest versions and from what events carried, under any
   ];
   const before = await etagOf('/transactions/1?zoom=customer');
   await erase('/customers/5501');
-  await houseKept();
+  await keptFixture();
   const left = await sql<{ body: string }[]>`
     select body from resource where body like '%ada@%' union all select body from event where body like '%ada@%'`;
   // The other customer of the third transaction, in its one version and in its event.
@@ -99,7 +99,7 @@ test('copies that stand deep within others go as well', async () => {
     _embedded: { last_transaction: { ...last, _embedded: { x: [last] } } },
   });
   await erase('/customers/deep');
-  await houseKept();
+  await keptFixture();
   const left = await sql`select from resource where id = '11' and body like '%ada@%'`;
   assert.equal(left.length, 0);
 });
@@ -112,7 +112,7 @@ test('a customer whose id only begins alike, or who is of another store, stays',
     insert into resource (shard, store_id, type, id, version, modified_at, event_id, time_zone, base_url, body)
     values (${storeId % 256}, ${other}, 'transaction', '1', 1, now(), 1, 'UTC', 'x', ${JSON.stringify(withAda('1', 'customer', ada(77)))})`;
   await erase('/customers/77');
-  await houseKept();
+  await keptFixture();
   assert.match(await textOf('/transactions/20?zoom=customer'), /ada@/);
   const [kept] = await sql<{ body: string }[]>`select body from resource where store_id = ${other}`;
   assert.match(kept?.body ?? '', /ada@/);
@@ -123,7 +123,7 @@ test('what was published of them since stays, and the search ends', async () => 
   await publish('transaction/created', withAda('30', 'customer', ada('again')));
   await erase('/customers/again');
   const since = await publish('transaction/created', withAda('31', 'customer', ada('again')));
-  await houseKept();
+  await keptFixture();
   assert.match(await textOf('/transactions/31?zoom=customer'), /ada@/);
   assert.match(await textOf(`/events/${since}/payload?zoom=customer`), /ada@/);
   assert.doesNotMatch(await textOf('/transactions/30?zoom=customer'), /ada@/);
@@ -149,9 +149,9 @@ test('what is sent after the search has no copy, though a worker had it in memor
   await until(attempts, (rows) => rows.length === 1);
   assert.match(got()[0] ?? '', /ada@/);
   await erase('/customers/sent');
-  await houseKept();
+  await keptFixture();
   assert.match((await attempts())[0]?.body ?? '', /ada@/, 'an exchange may still be under way');
-  await houseKept(11 * MINUTE_MS);
+  await keptFixture(11 * MINUTE_MS);
   assert.deepEqual(
     (await attempts()).map(({ n, body: kept }) => [n, kept]),
     [[1, null]],
@@ -172,7 +172,7 @@ test('answers to events that had ended are emptied as well', async () => {
   );
   assert.match((await attempts())[0]?.body ?? '', /ada@/);
   await erase('/transactions/50');
-  await houseKept(11 * MINUTE_MS);
+  await keptFixture(11 * MINUTE_MS);
   assert.deepEqual(
     (await attempts()).map(({ body, headers }) => [body, headers]),
     [[null, null]],
@@ -187,7 +187,7 @@ test('what a listener answers long after an erasure is emptied as well', async (
   const id = await publish('transaction/refunded', { id: '60' });
   const [delivery] = await sql<{ id: number }[]>`select id from delivery where event_id = ${id}`;
   await erase('/transactions/60');
-  await houseKept(11 * MINUTE_MS);
+  await keptFixture(11 * MINUTE_MS);
   const body = {
     response_code: 200,
     duration: 1,
@@ -196,7 +196,7 @@ test('what a listener answers long after an erasure is emptied as well', async (
   };
   const answered = await api('POST', `${webhook}/statuses/${delivery?.id}/answer`, { body });
   assert.equal(answered.status, 200);
-  await houseKept(22 * MINUTE_MS);
+  await keptFixture(22 * MINUTE_MS);
   const kept = await sql`select response_body as body, response_headers as headers from attempt where event_id = ${id}`;
   assert.deepEqual([...kept], [{ body: null, headers: null }]);
   assert.equal((await sql`select from erased_event`).length, 0);

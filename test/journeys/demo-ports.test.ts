@@ -15,7 +15,7 @@ test('the receiver leaves METRICS_PORT alone, on the first start and where an ea
   t.after(() => rm(folder, { recursive: true }));
   const port = await freePort();
   const said: string[] = [];
-  const house = {
+  const installation = {
     sql,
     direct: sql,
     secretKeys: [Buffer.alloc(32)] as const,
@@ -27,7 +27,7 @@ test('the receiver leaves METRICS_PORT alone, on the first start and where an ea
     const config = readConfig({ PORT: String(port), METRICS_PORT: String(metricsPort), HALCYON_DATA: folder }, folder);
     const demo = await openDemo({
       config,
-      house: { ...house, close: async () => {} },
+      installation: { ...installation, close: async () => {} },
       print: (text) => void said.push(text),
     });
     assert.ok(demo);

@@ -16,7 +16,7 @@ import { checkKey } from '../../src/cli/doctor/checks/key.ts';
 import { checkLocks, checkTransactions } from '../../src/cli/doctor/checks/locks.ts';
 import { checkMigrations, checkNumbers, checkPartitions } from '../../src/cli/doctor/checks/schema.ts';
 import { checkDatabase, checkSessions } from '../../src/cli/doctor/checks/server.ts';
-import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
+import { checkBacklog, checkRetention, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
 import { examine, limitMsOf, TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import type { Place } from '../../src/cli/doctor/place.ts';
@@ -24,7 +24,7 @@ import { testClock } from '../setup/clock.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { demandFinding } from '../setup/findings.ts';
-import { placeForHouse, startHouse } from '../setup/house.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
 import { until } from '../setup/until.ts';
 
 const HOUR_MS = 3_600_000;
@@ -42,12 +42,12 @@ const place = async (t: TestContext, env: Record<string, string> = {}): Promise<
 type Ran = { code: number | null; findings: Finding[]; err: string };
 
 test('beside a running Halcyon all is well; a key that others may read fails; without it that is said', async (t) => {
-  const house = await placeForHouse({ DELIVERY_LEASE_MS: '1500' });
-  t.after(() => house.remove());
-  const running = await startHouse(house);
+  const fixture = await placeForFixture({ DELIVERY_LEASE_MS: '1500' });
+  t.after(() => fixture.remove());
+  const running = await startFixture(fixture);
   t.after(() => running.end('SIGKILL'));
   const doctor = async (): Promise<Ran> => {
-    const { code, out, err } = await runCommand(['doctor', '--json'], house.env);
+    const { code, out, err } = await runCommand(['doctor', '--json'], fixture.env);
     return { code, err, ...(JSON.parse(out) as { findings: Finding[] }) };
   };
   const well = await doctor();
@@ -67,20 +67,20 @@ test('beside a running Halcyon all is well; a key that others may read fails; wi
 
   const toldMs = new Map<string, number>();
   const onFinding = ({ check }: Finding): void => void toldMs.set(check, performance.now());
-  await examine({ env: house.env, cwd: '/', nodeVersion: process.versions.node, clock: systemClock, onFinding });
+  await examine({ env: fixture.env, cwd: '/', nodeVersion: process.versions.node, clock: systemClock, onFinding });
   const waitedMs = (toldMs.get('workers') ?? 0) - (toldMs.get('locks') ?? 0);
   assert.ok(waitedMs > 500, `each is told when it is known: workers are watched for 600 ms, not ${waitedMs}`);
 
-  await chmod(join(house.dataDir, 'secret-key'), 0o644);
+  await chmod(join(fixture.dataDir, 'secret-key'), 0o644);
   const readable = await doctor();
   assert.equal(readable.code, 1);
   demandFinding(readable.findings, /^fail others .*secret-key$/);
   assert.match((JSON.parse(readable.err) as { error: { message: string } }).error.message, /checks? failed/);
 
   assert.equal(await running.end('SIGTERM'), 0);
-  const { out } = await runCommand(['doctor'], house.env);
+  const { out } = await runCommand(['doctor'], fixture.env);
   assert.match(out, /^warn {2}database +no Halcyon .*\n +→ /m);
-  const misplaced = await runCommand(['doctor'], { ...house.env, HALCYON_DATA: join(house.dataDir, 'secret-key') });
+  const misplaced = await runCommand(['doctor'], { ...fixture.env, HALCYON_DATA: join(fixture.dataDir, 'secret-key') });
   assert.match(misplaced.out, /^fail {2}disk .*secret-key .*ENOTDIR.*\n.*→ .*HALCYON_DATA/m);
   assert.match(misplaced.err, /^halcyon: \d checks? failed/);
 });
@@ -259,9 +259,9 @@ test('what waits for us, what waits for its endpoint, and endpoints that all fai
 
 test('what nobody swept away', async (t) => {
   const here = await place(t);
-  demandFinding(await checkHousekeeping(here), /^ok /);
+  demandFinding(await checkRetention(here), /^ok /);
   await here.sql`
     insert into idempotency_key (scope, body_hash, answer, date_created)
     values (${randomBytes(32)}, ${randomBytes(32)}, null, now() - interval '5 days')`;
-  demandFinding(await checkHousekeeping(here), /^warn .* 5 days ago/);
+  demandFinding(await checkRetention(here), /^warn .* 5 days ago/);
 });

@@ -8,7 +8,7 @@ import { emptyDatabase } from '../setup/database.ts';
 import { demandFinding } from '../setup/findings.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
 import { freePort } from '../setup/free-port.ts';
-import { placeForHouse, startHouse } from '../setup/house.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 test('doctor does not fail on a new database that was migrated and never served', async (t) => {
   const { address } = await emptyDatabase(t);
@@ -30,7 +30,7 @@ test('doctor does not fail on a new database that was migrated and never served'
 });
 
 test('serve names every setting that cannot be used, in one line, and every name that is none', async (t) => {
-  const place = await placeForHouse({ LOG_LEVEL: 'loud', METRICS_PORT: 'x', DATABASE_URI: 'y', HALCYON_FOO: '1' });
+  const place = await placeForFixture({ LOG_LEVEL: 'loud', METRICS_PORT: 'x', DATABASE_URI: 'y', HALCYON_FOO: '1' });
   t.after(() => place.remove());
   const { code, err } = await runCommand(['serve'], { ...place.env, DELIVERY_SLOTS: 'z' });
   assert.equal(code, 1);
@@ -43,10 +43,10 @@ test('serve names every setting that cannot be used, in one line, and every name
 });
 
 test('a name that is no setting is warned of, and does not keep the server from starting', async (t) => {
-  const place = await placeForHouse({ HALCYON_FOO: '1' });
+  const place = await placeForFixture({ HALCYON_FOO: '1' });
   t.after(() => place.remove());
-  const house = await startHouse(place);
-  t.after(() => house.end('SIGKILL'));
-  assert.match(house.output(), /^halcyon: HALCYON_FOO is no setting/m);
-  assert.equal(await house.end('SIGTERM'), 0);
+  const fixture = await startFixture(place);
+  t.after(() => fixture.end('SIGKILL'));
+  assert.match(fixture.output(), /^halcyon: HALCYON_FOO is no setting/m);
+  assert.equal(await fixture.end('SIGTERM'), 0);
 });

@@ -1,14 +1,14 @@
 /** A computer that was suspended for days resumes: the tables of its day are missing until the next check. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
 const DAY_MS = 86_400_000;
 
-const house = await openPublishHouse(['serve', 'deliver']);
-const { app, sql, storeId } = house;
+const fixture = await openPublishFixture(['serve', 'deliver']);
+const { app, sql, storeId } = fixture;
 const receiver = await startReceiver();
 
 test('the first publish of a day without tables makes them, and is delivered', async () => {
@@ -17,7 +17,7 @@ test('the first publish of a day without tables makes them, and is delivered', a
   // Further than tables are made ahead, and no token lives for so long.
   await sql`update access_token set date_expires = date_expires + interval '30 days'`;
   app.clock.advance(6 * DAY_MS);
-  const { status, text } = await house.publish(app.baseUrl, { event: 'transaction/created', resource: { id: 1 } });
+  const { status, text } = await fixture.publish(app.baseUrl, { event: 'transaction/created', resource: { id: 1 } });
   assert.equal(status, 201, text);
   const ended = () => sql`select from delivery_done where state = 'successful'`;
   await until(ended, (rows) => rows.length === 1);

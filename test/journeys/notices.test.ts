@@ -111,7 +111,7 @@ test('who takes the shard over knows that the store was warned', async (t) => {
   assert.equal(await nextSubject(), OFF);
 });
 
-test('the house mails what 410 switched off, with words of its own', async (t) => {
+test('the fixture mails what 410 switched off, with words of its own', async (t) => {
   const mails = await startMailServer();
   t.after(() => mails.stop());
   const receiver = await startReceiver();

@@ -1,11 +1,11 @@
 /** A day whose numbers for ids are used up: publishing is refused until there are others, and no id is given twice. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 
-const house = await openPublishHouse();
-const { app, sql } = house;
-await house.addWebhook(app.baseUrl, 'transaction');
+const fixture = await openPublishFixture();
+const { app, sql } = fixture;
+await fixture.addWebhook(app.baseUrl, 'transaction');
 
 type Numbered = 'event' | 'delivery';
 
@@ -25,13 +25,13 @@ const countOf = async (table: Numbered): Promise<number> => {
 
 for (const what of ['delivery', 'event'] as const)
   test(`without a number for an id (${what}) a publish is refused and leaves nothing`, async () => {
-    assert.equal((await house.publish(app.baseUrl, transactions(1))).status, 200);
+    assert.equal((await fixture.publish(app.baseUrl, transactions(1))).status, 200);
     await use(what, 1);
     const before = [await countOf('event'), await countOf('delivery')];
-    const refused = await house.publish(app.baseUrl, transactions(600));
+    const refused = await fixture.publish(app.baseUrl, transactions(600));
     assert.equal(refused.status, 503, refused.text);
     assert.match(refused.text, /"code":"unavailable","message":"[^"]*midnight UTC/);
     assert.deepEqual([await countOf('event'), await countOf('delivery')], before);
     await use(what, 0.5);
-    assert.equal((await house.publish(app.baseUrl, transactions(1))).status, 200);
+    assert.equal((await fixture.publish(app.baseUrl, transactions(1))).status, 200);
   });

@@ -5,13 +5,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { openPublishHouse } from '../setup/publish-house.ts';
+import { openPublishFixture } from '../setup/publish-fixture.ts';
 import { startReceiver } from '../setup/receiver.ts';
 import { until } from '../setup/until.ts';
 
-const house = await openPublishHouse(['serve', 'deliver']);
-const { app, storeId } = house;
-const other = await house.start();
+const fixture = await openPublishFixture(['serve', 'deliver']);
+const { app, storeId } = fixture;
+const other = await fixture.start();
 const receiver = await startReceiver();
 
 const hook = { name: 'Order', format: 'json', encryption_key: 'k', url: `${receiver.url}/` };
@@ -35,7 +35,7 @@ const operation: fc.Arbitrary<Operation> = fc.record({
 });
 
 /** The attempts at what one run published, in the order of their deliveries' ids; `n` is the place of the event in it. */
-const attemptsOf = (run: number) => house.sql<{ n: number }[]>`
+const attemptsOf = (run: number) => fixture.sql<{ n: number }[]>`
   select (e.body::jsonb->>'n')::int as n
   from attempt a join event e on e.shard = a.shard and e.id = a.event_id
   where e.resource_id like ${`${run}-%`} order by a.delivery_id`;
@@ -59,7 +59,7 @@ test('deliveries are numbered in the order in which their events were published,
           return { event: `transaction/${ACTIONS[n % ACTIONS.length]}`, resource: { id: `${runs}-${resource}`, n } };
         });
         const body = events.length === 1 ? events[0] : events;
-        const { status, text } = await house.publish(isElsewhere ? other.origin : app.baseUrl, body);
+        const { status, text } = await fixture.publish(isElsewhere ? other.origin : app.baseUrl, body);
         assert.ok(status === 200 || status === 201, text);
       }
       const attempts = await until(
@@ -104,7 +104,7 @@ test('events of one resource arrive one after the other, though there are severa
   runs += 1;
   const resources = Array.from({ length: 200 }, (_, n) => ({ id: `${runs}-${n % 2 === 0 ? 0 : n}`, n }));
   const events = resources.map((resource) => ({ event: 'transaction/modified', resource }));
-  const { status, text } = await house.publish(app.baseUrl, events);
+  const { status, text } = await fixture.publish(app.baseUrl, events);
   assert.equal(status, 200, text);
   const arrived = await until(
     async () => arrivals(runs),
@@ -126,7 +126,7 @@ test('derived events are delivered in the order in which they happened', async (
     { id: 's1', is_active: true, frequency: '2m', start_date: '2026-06-30' },
     { id: 's1', is_active: false, frequency: '2m', start_date: '2026-06-30' },
   ].map((resource) => ({ event: 'subscription/modified', resource }));
-  const { status, text } = await house.publish(app.baseUrl, versions);
+  const { status, text } = await fixture.publish(app.baseUrl, versions);
   assert.equal(status, 200, text);
   const derived = async () => {
     const page = await app.api('GET', `/stores/${storeId}/events?event=subscription_event/created&order=id&limit=300`);
@@ -135,7 +135,7 @@ test('derived events are delivered in the order in which they happened', async (
   const ids = (await derived()).map((one) => one.resource_id);
   assert.ok(ids.length >= 3, `${ids.length} steps`);
   const attempts = await until(
-    () => house.sql<{ id: string }[]>`
+    () => fixture.sql<{ id: string }[]>`
       select e.resource_id as id from attempt a join event e on e.shard = a.shard and e.id = a.event_id
       where e.resource_type = 'subscription_event' order by a.delivery_id`,
     ({ length }) => length === ids.length,

@@ -5,18 +5,19 @@ import { createRecoveryPurges } from '#events/replay/purges.ts';
 import { insertResend } from '#events/replay/resend-sql.ts';
 import { shardOf } from '#core/ids.ts';
 import { waitingForLocks } from '../setup/locks.ts';
-import { runOut as runOutOf, SETTINGS, startRecoveryHouse } from '../setup/recovery-house.ts';
+import { runOut as runOutOf, SETTINGS, startRecoveryFixture } from '../setup/recovery-fixture.ts';
 import { until } from '../setup/until.ts';
 
-const house = await startRecoveryHouse();
-const { sql, clock, ask, publish, refeed, addWebhook, change, stateOf, pending, finish, holdPublish, ownerOf } = house;
+const fixture = await startRecoveryFixture();
+const { sql, clock, ask, publish, refeed, addWebhook, change, stateOf, pending, finish, holdPublish, ownerOf } =
+  fixture;
 const owner = ownerOf();
 const runOut = (one = owner): Promise<void> => runOutOf(one);
 
 /** What other tests have published is from before. */
 let begun = clock.now();
 beforeEach(() => void (begun = clock.now()));
-const recover = (webhook: number) => house.recover(webhook, begun);
+const recover = (webhook: number) => fixture.recover(webhook, begun);
 
 const turnOffAndOn = async (webhook: number): Promise<void> => {
   await change(webhook, { is_active: '0' });

@@ -1,4 +1,4 @@
-/** What costs much is not given to one store for all of the house, and not to anybody without end. */
+/** What costs much is not given to one store for all of the fixture, and not to anybody without end. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startTestApp } from '../setup/app.ts';

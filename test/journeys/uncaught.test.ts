@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COMPILED } from '../setup/compiled.ts';
-import { placeForHouse, startHouse } from '../setup/house.ts';
+import { placeForFixture, startFixture } from '../setup/fixture.ts';
 
 /** Options of Node that load a handler of SIGUSR2, because no request is known that fails like this. */
 const failing = (statement: string): string =>
@@ -13,15 +13,15 @@ const FAILURES = [
 ];
 
 test('an uncaught exception or rejection is logged and stops the server gracefully', async (t) => {
-  const place = await placeForHouse({ LOG_LEVEL: 'info' });
+  const place = await placeForFixture({ LOG_LEVEL: 'info' });
   t.after(() => place.remove());
   const stores = new Set<number>();
   for (const NODE_OPTIONS of FAILURES) {
-    const house = await startHouse({ ...place, env: { ...place.env, NODE_OPTIONS } });
-    stores.add(house.demo.store_id);
-    assert.equal(await house.end('SIGUSR2'), 1);
-    assert.match(house.output(), /"level":60.*out-of-nowhere/);
-    assert.match(house.output(), /"msg":"stopped delivering"/);
+    const fixture = await startFixture({ ...place, env: { ...place.env, NODE_OPTIONS } });
+    stores.add(fixture.demo.store_id);
+    assert.equal(await fixture.end('SIGUSR2'), 1);
+    assert.match(fixture.output(), /"level":60.*out-of-nowhere/);
+    assert.match(fixture.output(), /"msg":"stopped delivering"/);
   }
   // The second start has the data of the first one.
   assert.equal(stores.size, 1);

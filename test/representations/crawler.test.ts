@@ -6,8 +6,8 @@ import { actionsIn, fill, type SirenAction } from './crawl/actions.ts';
 import { readers, type Reader } from './crawl/readers.ts';
 import { walk, type Met } from './crawl/walk.ts';
 
-const house = await inhabit();
-const session = { headers: { Cookie: house.browser.cookie() ?? '' } };
+const fixture = await inhabit();
+const session = { headers: { Cookie: fixture.browser.cookie() ?? '' } };
 const callerOf = (reader: Reader) => (reader.name === 'HTML' ? session : {});
 const [hal, , siren] = readers;
 assert.ok(hal !== undefined && siren !== undefined);
@@ -17,13 +17,13 @@ const metIn = (reader: Reader): Met => met.get(reader.name) ?? { pages: new Map(
 
 for (const reader of readers) {
   test(`${reader.name}: every link from home leads somewhere`, async () => {
-    met.set(reader.name, await walk(house, reader, callerOf(reader)));
+    met.set(reader.name, await walk(fixture, reader, callerOf(reader)));
   });
 }
 
-for (const [who, token] of Object.entries({ user: house.tokens.user, platform: house.tokens.platform })) {
+for (const [who, token] of Object.entries({ user: fixture.tokens.user, platform: fixture.tokens.platform })) {
   test(`every link that the token of a ${who} sees leads somewhere`, async () => {
-    met.set(who, await walk(house, hal, { token }));
+    met.set(who, await walk(fixture, hal, { token }));
   });
 }
 
@@ -63,7 +63,7 @@ test('every relation that was met is explained, for people and for programs', as
   assert.ok(ours.length > 30, ours.join());
   for (const rel of ours) {
     for (const accept of ['text/html', 'application/hal+json']) {
-      const response = await fetch(`${house.origin}/rels/${rel}`, { headers: { Accept: accept } });
+      const response = await fetch(`${fixture.origin}/rels/${rel}`, { headers: { Accept: accept } });
       assert.equal(response.status, 200, `/rels/${rel}`);
       await response.arrayBuffer();
     }
@@ -74,7 +74,7 @@ test('every relation that was met is explained, for people and for programs', as
 const hiddenFields = async (path: string, { name, method }: SirenAction): Promise<Record<string, string>> => {
   // What is done at an address of its own stands on the page above.
   const page = path.endsWith(`/${name}`) ? path.slice(0, -name.length - 1) : path;
-  const text = await (await house.call('GET', page, { accept: 'text/html', ...session })).text();
+  const text = await (await fixture.call('GET', page, { accept: 'text/html', ...session })).text();
   const forms = [...text.matchAll(/<form method="post" action="([^"]*)"[^>]*>([^]*?)<\/form>/g)];
   for (const [, action, inside = ''] of forms) {
     const hidden = Object.fromEntries(
@@ -90,12 +90,12 @@ const hiddenFields = async (path: string, { name, method }: SirenAction): Promis
 
 /** Sends what the action asks for as a client of the format would, and answers the status and where it leads. */
 const act = async (reader: Reader, action: SirenAction, all: boolean) => {
-  const path = new URL(action.href, house.origin).pathname;
+  const path = new URL(action.href, fixture.origin).pathname;
   const values = fill(action, all);
   const isForm = reader.name === 'HTML';
   const body = isForm ? { ...values, ...(await hiddenFields(path, action)) } : values;
   const hasBody = isForm || action.fields !== undefined;
-  const response = await house.call(isForm ? 'POST' : action.method, path, {
+  const response = await fixture.call(isForm ? 'POST' : action.method, path, {
     accept: reader.accept,
     ...(hasBody && { body: reader.bodyOf(body) }),
     headers: {
@@ -109,12 +109,12 @@ const act = async (reader: Reader, action: SirenAction, all: boolean) => {
 };
 
 const actionsAt = async (path: string): Promise<readonly SirenAction[]> =>
-  actionsIn(await (await house.call('GET', path, { accept: siren.accept })).text());
+  actionsIn(await (await fixture.call('GET', path, { accept: siren.accept })).text());
 
 /** Done at an address of its own, below the resource. */
 const isActionRoute = ({ href, name }: SirenAction): boolean => href.endsWith(`/${name}`);
 
-const readAgain = (path: string) => new URL(path, house.origin).pathname;
+const readAgain = (path: string) => new URL(path, fixture.origin).pathname;
 
 for (const reader of readers) {
   test(`${reader.name}: every action takes what its fields ask for`, async () => {
@@ -146,7 +146,7 @@ for (const reader of readers) {
       for (const action of (await actionsAt(path)).filter(({ method }) => method === 'DELETE')) {
         const { status, says } = await act(reader, action, true);
         assert.ok(status === 204 || status === 303, says);
-        assert.equal((await house.call('GET', path)).status, 404, says);
+        assert.equal((await fixture.call('GET', path)).status, 404, says);
       }
     }
   });

@@ -20,15 +20,15 @@ const formats = {
   html: 'text/html',
 } as const;
 
-const house = await inhabit();
-const { alpha, beta, adaId, webhooks, events, tokens } = house;
-const [grants] = await house.sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${adaId}`;
-const [entry] = await house.sql<{ id: string }[]>`
+const fixture = await inhabit();
+const { alpha, beta, adaId, webhooks, events, tokens } = fixture;
+const [grants] = await fixture.sql<{ id: number }[]>`select min(id) as id from access_grant where user_id = ${adaId}`;
+const [entry] = await fixture.sql<{ id: string }[]>`
   select id from resource where type = 'changelog' and store_id = ${alpha} order by event_id desc limit 1`;
 
 /** The one delivery of the first two webhooks each: one that has arrived, and one that is pending. */
 const deliveryTo = async (webhook: number | undefined): Promise<string> => {
-  const [row] = await house.sql<{ id: number }[]>`
+  const [row] = await fixture.sql<{ id: number }[]>`
     select delivery_id as id from attempt where webhook_id = ${webhook ?? 0} order by date_started, delivery_id limit 1`;
   return `/webhooks/${webhook}/statuses/${row?.id}`;
 };
@@ -36,11 +36,11 @@ const [arrived, pending] = [await deliveryTo(webhooks[0]), await deliveryTo(webh
 
 // What was attempted is added to its hour every few seconds, by how long it took: here as if all took the same.
 await until(
-  () => house.sql<{ isWhole: boolean }[]>`
+  () => fixture.sql<{ isWhole: boolean }[]>`
     select (select sum(attempts) from webhook_hour) = (select count(*) from attempt) as "isWhole"`,
   ([row]) => row?.isWhole === true,
 );
-await house.sql`update webhook_hour set durations = array[0, attempts, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]`;
+await fixture.sql`update webhook_hour set durations = array[0, attempts, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]`;
 
 type Asked = { path: string; method?: string; token?: string | null; body?: unknown };
 
@@ -55,7 +55,7 @@ const resources: Readonly<Record<string, Asked>> = {
   'grants-of-user': { path: `/users/${adaId}/grants`, token: tokens.user },
   grant: { path: `/grants/${grants?.id}`, token: tokens.user },
   clients: { path: '/clients', token: tokens.platform },
-  client: { path: `/clients/${house.client.client_id}`, token: tokens.platform },
+  client: { path: `/clients/${fixture.client.client_id}`, token: tokens.platform },
   stores: { path: '/stores', token: tokens.user },
   store: { path: `/stores/${alpha}` },
   members: { path: `/stores/${alpha}/members` },
@@ -74,7 +74,7 @@ const resources: Readonly<Record<string, Asked>> = {
   'status-of-another-app': { path: arrived, token: tokens.neighbour },
   logs: { path: `/webhooks/${webhooks[1]}/logs` },
   recoveries: { path: `/webhooks/${webhooks[0]}/recoveries` },
-  recovery: { path: `/webhooks/${webhooks[0]}/recoveries/${house.recovery}` },
+  recovery: { path: `/webhooks/${webhooks[0]}/recoveries/${fixture.recovery}` },
   events: { path: `/stores/${alpha}/events` },
   event: { path: `/stores/${alpha}/events/${events[1]}` },
   'event-statuses': { path: `/stores/${alpha}/events/${events[1]}/statuses` },
@@ -109,10 +109,10 @@ const resources: Readonly<Record<string, Asked>> = {
 /** What differs from run to run stands for itself. */
 const settled = (text: string): string =>
   text
-    .replaceAll(house.receiver.url, 'http://receiver.example.test')
-    .replaceAll(house.client.client_id, 'CLIENT_MAILER')
-    .replaceAll(house.other.client_id, 'CLIENT_OTHER')
-    .replaceAll(house.platform.client_id, 'CLIENT_PLATFORM')
+    .replaceAll(fixture.receiver.url, 'http://receiver.example.test')
+    .replaceAll(fixture.client.client_id, 'CLIENT_MAILER')
+    .replaceAll(fixture.other.client_id, 'CLIENT_OTHER')
+    .replaceAll(fixture.platform.client_id, 'CLIENT_PLATFORM')
     .replaceAll(/id-[\w-]{12}/g, 'id-LOGREF')
     .replaceAll(/("duration":|<duration>|<dt>Duration<\/dt>\s*<dd[^>]*>)\d+/g, '$10')
     .replaceAll(/>\d+ ms</g, '>0 ms<')
@@ -125,7 +125,7 @@ const settled = (text: string): string =>
     .replaceAll(/whsec_(?!MfKQ)[\w+/=]+/g, 'whsec_MADE_UP')
     .replaceAll(/<style>[^]*?<\/style>/g, '<style>…</style>');
 
-const session = { Cookie: house.browser.cookie() ?? '' };
+const session = { Cookie: fixture.browser.cookie() ?? '' };
 
 const assertGolden = async (name: string, text: string): Promise<void> => {
   const file = join(FOLDER, `${name}.golden`);
@@ -157,7 +157,7 @@ const withoutWordingInMarkup = (markup: string, take: Take): string =>
 const answerApart = async ({ path, method = 'GET', token, body }: Asked, accept: string) => {
   const isSessions =
     accept === 'text/html' && method === 'GET' && token !== tokens.platform && token !== tokens.neighbour;
-  const response = await house.call(method, path, {
+  const response = await fixture.call(method, path, {
     accept,
     ...(typeof token === 'string' && { token }),
     ...(body !== undefined && { body }),

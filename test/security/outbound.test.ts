@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createGuard } from '#delivery/attempt/http/guard.ts';
 import { startTestApp } from '../setup/app.ts';
-import { openHouse } from '../setup/exchanges.ts';
+import { openFixture } from '../setup/exchanges.ts';
 import { freePort } from '../setup/free-port.ts';
 import { resolverOf } from '../setup/name-server.ts';
 import { FORBIDDEN_HOSTS, UNSOUND_HOSTS } from './outbound/spellings.ts';
@@ -25,7 +25,7 @@ const write = async (app: typeof strict, url: string, method = 'POST', path = `/
   return [response.status, ..._embedded['svc:errors'].map(({ field, code }) => `${field} ${code}`)].join(' ');
 };
 
-const { send } = openHouse({}, { guard: createGuard({}, resolverOf()) });
+const { send } = openFixture({}, { guard: createGuard({}, resolverOf()) });
 
 for (const [what, hosts] of Object.entries(FORBIDDEN_HOSTS)) {
   test(`refused when it is written and when it is sent: ${what}`, async () => {

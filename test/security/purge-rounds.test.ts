@@ -6,7 +6,7 @@ import { openPool, type Sql } from '#db/pool.ts';
 import { systemClock } from '#core/clock.ts';
 import { createLog } from '#core/log.ts';
 import type { Purge } from '#core/purge.ts';
-import { startHousekeeping } from '../../src/server/retention.ts';
+import { startRetention } from '../../src/server/retention.ts';
 import { testDatabase } from '../setup/database.ts';
 import { freePort } from '../setup/free-port.ts';
 import { until } from '../setup/until.ts';
@@ -28,16 +28,16 @@ const start = (purges: readonly Purge[], options: { everyMs?: number; pauseMs?: 
   const registry = new Registry();
   const settings = { everyMs, batchRows: BATCH, pauseMs };
   const log = createLog('silent');
-  const house = startHousekeeping({ direct: on, clock: systemClock, log, registry, purges, settings });
-  return { stop: house.stop, metrics: () => registry.metrics() };
+  const fixture = startRetention({ direct: on, clock: systemClock, log, registry, purges, settings });
+  return { stop: fixture.stop, metrics: () => registry.metrics() };
 };
 
 test('a purge goes on until a batch is not full, and the next one has its turn', async () => {
   const [many, few] = [scripted('many', [BATCH, BATCH, 1]), scripted('few', [1])];
-  const house = start([many, few]);
-  await until(house.metrics, (text) => /duration_seconds_count [1-9]/.test(text));
-  await house.stop();
-  const text = await house.metrics();
+  const fixture = start([many, few]);
+  await until(fixture.metrics, (text) => /duration_seconds_count [1-9]/.test(text));
+  await fixture.stop();
+  const text = await fixture.metrics();
   assert.match(text, /halcyon_purged_rows_total\{what="many"\} 7\n/);
   assert.match(text, /halcyon_purged_rows_total\{what="few"\} 1\n/);
   assert.deepEqual(many.limits.slice(0, 3), [BATCH, BATCH, BATCH]);
@@ -47,12 +47,12 @@ test('one that fails keeps neither the others from their turn nor itself from th
   let failures = 0;
   const broken: Purge = { name: 'broken', purge: () => Promise.reject(new Error(`failure ${(failures += 1)}`)) };
   const sound = scripted('sound');
-  const house = start([broken, sound]);
+  const fixture = start([broken, sound]);
   await until(
     async () => Math.min(failures, sound.limits.length),
     (rounds) => rounds >= 2,
   );
-  await house.stop();
+  await fixture.stop();
 });
 
 test('of two processes one purges, and the other does when that one has stopped', async () => {
@@ -87,12 +87,12 @@ test('of two processes one purges, and the other does when that one has stopped'
 
 test('stop ends a pause and waits for nothing but the batch under way', { timeout: 10_000 }, async () => {
   const endless = scripted('endless', [BATCH, BATCH]);
-  const house = start([endless], { pauseMs: HOUR_MS });
+  const fixture = start([endless], { pauseMs: HOUR_MS });
   await until(
     async () => endless.limits.length,
     (batches) => batches === 1,
   );
-  await house.stop();
+  await fixture.stop();
   assert.equal(endless.limits.length, 1);
   await start([], { everyMs: HOUR_MS }).stop();
 });

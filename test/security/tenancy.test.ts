@@ -10,7 +10,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE'] as const;
 /** Everybody's, or everybody's own under one address. */
 const SHARED = /^\/(?:$|stores$|users$|clients$|token$|rels(?:\/|$)|docs$|openapi\.json$|register$|authorize$)/;
 
-const house = await inhabit();
+const fixture = await inhabit();
 const [hal, , siren] = readers;
 assert.ok(hal !== undefined && siren !== undefined);
 /** The addresses of Ada's graph, and what can be done there. */
@@ -19,10 +19,10 @@ const graph = new Map<string, ReturnType<typeof actionsIn>>();
 const deeds = new Map<string, ReturnType<typeof actionsIn>[number]>();
 
 before(async () => {
-  for (const token of [house.tokens.store, house.tokens.user]) {
-    const { pages } = await walk(house, siren, { token });
+  for (const token of [fixture.tokens.store, fixture.tokens.user]) {
+    const { pages } = await walk(fixture, siren, { token });
     for (const [href, text] of pages) {
-      const { pathname } = new URL(href, house.origin);
+      const { pathname } = new URL(href, fixture.origin);
       if (SHARED.test(pathname) || !text.startsWith('{')) continue;
       const actions = Map.groupBy(actionsIn(text), (action) => new URL(action.href).pathname);
       graph.set(pathname, actions.get(pathname) ?? []);
@@ -32,7 +32,7 @@ before(async () => {
 });
 
 const tables = async (): Promise<string> => {
-  const [row] = await house.sql<{ all: string }[]>`
+  const [row] = await fixture.sql<{ all: string }[]>`
     select md5(concat_ws('|', (select string_agg(s::text, ',' order by s.id) from store s),
       (select string_agg(w::text, ',' order by w.id) from webhook w),
       (select string_agg(m::text, ',' order by m.store_id, m.user_id) from membership m),
@@ -66,7 +66,7 @@ for (const method of METHODS) {
       const action = actions.find((one) => one.method === method);
       const hasBody = method !== 'GET' && method !== 'HEAD' && method !== 'DELETE';
       const body = action === undefined ? {} : fill(action, true);
-      const response = await house.call(method, path, { token: house.tokens.foreign, ...(hasBody && { body }) });
+      const response = await fixture.call(method, path, { token: fixture.tokens.foreign, ...(hasBody && { body }) });
       const text = await response.text();
       // Whether there is a client is nothing that a 403 tells: it is the same for each id.
       const isClient = method === 'DELETE' && path.startsWith('/clients/');
@@ -91,10 +91,10 @@ test('nothing is done to what is another store’s, at the addresses of deeds', 
   const present = await tables();
   for (const [path, action] of deeds) {
     for (const all of [false, true]) {
-      const response = await house.call('POST', path, { token: house.tokens.foreign, body: fill(action, all) });
+      const response = await fixture.call('POST', path, { token: fixture.tokens.foreign, body: fill(action, all) });
       assert.equal(response.status, 404, `${path}: ${await response.text()}`);
     }
-    const unknown = await fetch(house.origin + path, { method: 'POST', headers: { 'SERVICE-API-VERSION': '1' } });
+    const unknown = await fetch(fixture.origin + path, { method: 'POST', headers: { 'SERVICE-API-VERSION': '1' } });
     assert.equal(unknown.status, 401, path);
     await unknown.arrayBuffer();
   }
@@ -102,9 +102,9 @@ test('nothing is done to what is another store’s, at the addresses of deeds', 
 });
 
 test('a person of another store who is signed in meets nothing either', async () => {
-  const headers = { Cookie: house.bobsBrowser.cookie() ?? '' };
+  const headers = { Cookie: fixture.bobsBrowser.cookie() ?? '' };
   for (const path of graph.keys()) {
-    const response = await house.call('GET', path, { accept: 'text/html', headers });
+    const response = await fixture.call('GET', path, { accept: 'text/html', headers });
     await response.arrayBuffer();
     assert.equal(response.status, 404, path);
   }
@@ -112,16 +112,16 @@ test('a person of another store who is signed in meets nothing either', async ()
 
 test('at the addresses that everybody has, each sees their own', async () => {
   for (const path of ['/', '/stores']) {
-    const text = await (await house.call('GET', path, { token: house.tokens.foreign })).text();
-    assert.ok(text.includes(`/stores/${house.foreign}`), path);
-    for (const id of [house.alpha, house.beta]) assert.ok(!text.includes(`/stores/${id}"`), path);
-    assert.ok(!text.includes(`/users/${house.adaId}"`), path);
+    const text = await (await fixture.call('GET', path, { token: fixture.tokens.foreign })).text();
+    assert.ok(text.includes(`/stores/${fixture.foreign}`), path);
+    for (const id of [fixture.alpha, fixture.beta]) assert.ok(!text.includes(`/stores/${id}"`), path);
+    assert.ok(!text.includes(`/users/${fixture.adaId}"`), path);
   }
 });
 
 test('without a token, nothing of the graph is to be had', async () => {
   for (const path of graph.keys()) {
-    const response = await fetch(house.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
+    const response = await fetch(fixture.origin + path, { headers: { 'SERVICE-API-VERSION': '1' } });
     await response.arrayBuffer();
     assert.equal(response.status, 401, path);
   }

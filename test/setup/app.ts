@@ -1,4 +1,4 @@
-/** The real house on a database of its own: what journeys drive over HTTP. */
+/** The real fixture on a database of its own: what journeys drive over HTTP. */
 import { randomBytes } from 'node:crypto';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';

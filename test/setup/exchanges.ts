@@ -23,16 +23,16 @@ export const limits: ExchangeLimits = {
 
 export const loopback = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, resolverOf());
 
-export type House = {
+export type Fixture = {
   connections: Connections;
   send: (url: string, own?: Partial<ExchangeLimits>, body?: Uint8Array, mayBegin?: () => boolean) => Exchange;
 };
 
 /** Ends with the file. */
-export const openHouse = (
+export const openFixture = (
   own: Partial<ConnectionSettings> = {},
   { guard = loopback, clock = systemClock }: { guard?: Guard; clock?: Clock } = {},
-): House => {
+): Fixture => {
   const connections = new Connections({ guard, clock, settings: { ...connectionSettings, ...own } });
   after(() => connections.stop());
   return {

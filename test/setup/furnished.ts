@@ -1,4 +1,4 @@
-/** The real house with one of everything in it, so that every address of the table leads to something. */
+/** The real fixture with one of everything in it, so that every address of the table leads to something. */
 import { startTestApp, type TestApp } from './app.ts';
 
 export type FurnishedApp = TestApp & {

@@ -1,5 +1,5 @@
 /**
- * A house in which people live: two stores of two owners, apps let in, webhooks that work and one that fails, resources of
+ * A fixture in which people live: two stores of two owners, apps let in, webhooks that work and one that fails, resources of
  * every kind that can be published, and what was delivered of them. Time stands still, so that it looks the same each time.
  */
 import { addMember } from '#stores/store.ts';
@@ -137,7 +137,7 @@ export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
   const must = async (response: Promise<Response>): Promise<{ [name: string]: unknown }> => {
     const { ok, status } = await response;
     const text = await (await response).text();
-    if (!ok) throw new Error(`The house could not be furnished: ${status} ${text}`);
+    if (!ok) throw new Error(`The fixture could not be furnished: ${status} ${text}`);
     return JSON.parse(text) as { [name: string]: unknown };
   };
 

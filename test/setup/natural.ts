@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { findRunning } from '#db/embedded.ts';
 import { openPool, type Sql } from '#db/pool.ts';
 import type { Endings } from './endings.ts';
-import { placeForHouse, startHouse, type House } from './house.ts';
+import { placeForFixture, startFixture, type Fixture } from './fixture.ts';
 import { processorMsOf } from './processor.ts';
 import { startReceiver } from './receiver.ts';
 import { until } from './until.ts';
@@ -20,13 +20,13 @@ export type Rate = { perSecond: number; postgresUs: number };
 
 export const startNaturalRun = async (ends: Endings) => {
   const receiver = await startReceiver(ends);
-  const place = await placeForHouse({ API_RATE_PER_SECOND: '0' });
-  let house: House = await startHouse(place);
+  const place = await placeForFixture({ API_RATE_PER_SECOND: '0' });
+  let fixture: Fixture = await startFixture(place);
   ends.after(async () => {
-    await house.end('SIGTERM');
+    await fixture.end('SIGTERM');
     await place.remove();
   });
-  const { base_url: baseUrl, store_id: storeId, access_token: token, platform } = house.demo;
+  const { base_url: baseUrl, store_id: storeId, access_token: token, platform } = fixture.demo;
   const ask = async (path: string, bearer: string, body: unknown): Promise<void> => {
     const headers = {
       'SERVICE-API-VERSION': '1',
@@ -37,7 +37,7 @@ export const startNaturalRun = async (ends: Endings) => {
     if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
     await response.text();
   };
-  const granted = await fetch(`${house.demo.auth_url}/token`, {
+  const granted = await fetch(`${fixture.demo.auth_url}/token`, {
     method: 'POST',
     body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform }),
   });
@@ -126,10 +126,10 @@ export const startNaturalRun = async (ends: Endings) => {
         (got) => got > before,
         PATIENCE_MS,
       );
-      await house.end('SIGKILL');
+      await fixture.end('SIGKILL');
       receiver.answer((_got, response) => void response.writeHead(204).end());
       receiver.got.length = before;
-      house = await startHouse(place);
+      fixture = await startFixture(place);
       return measure(async () => {});
     },
   };

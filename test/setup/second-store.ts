@@ -1,11 +1,11 @@
-/** Another store in the same house, with an app that was let into it alone. */
+/** Another store in the same fixture, with an app that was let into it alone. */
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { TestApp } from './app.ts';
 import { letAppIn } from './let-in.ts';
 
-export const openSecondStore = async (house: TestApp): Promise<{ storeId: number; token: string }> => {
-  const { sql, clock, userId } = house;
+export const openSecondStore = async (fixture: TestApp): Promise<{ storeId: number; token: string }> => {
+  const { sql, clock, userId } = fixture;
   const now = clock.now();
   const details = { name: 'Second', domain: 'second.example.com', email: 'second@example.com', timeZone: 'UTC', now };
   const { id: storeId } = await createStore(sql, details);
@@ -16,6 +16,6 @@ export const openSecondStore = async (house: TestApp): Promise<{ storeId: number
     trusted: false,
     now,
   });
-  const { access_token: token } = await letAppIn(house, { clientId: app.client_id, userId, storeId, now });
+  const { access_token: token } = await letAppIn(fixture, { clientId: app.client_id, userId, storeId, now });
   return { storeId, token };
 };

@@ -12,7 +12,7 @@ import { checkAddresses, checkMail, checkPorts } from './checks/network.ts';
 import { checkMigrations, checkNumbers, checkPartitions } from './checks/schema.ts';
 import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
-import { checkBacklog, checkHousekeeping, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
+import { checkBacklog, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
 import { fail, warn, type Finding } from './finding.ts';
 import type { Place } from './place.ts';
 
@@ -62,7 +62,7 @@ export const TABLE_CHECKS: readonly TableCheck[] = [
   { name: 'workers', check: checkWorkers, waitsMs: watchMs },
   { name: 'backlog', check: checkBacklog },
   { name: 'webhooks', check: checkWebhooks },
-  { name: 'housekeeping', check: checkHousekeeping },
+  { name: 'housekeeping', check: checkRetention },
 ];
 
 /** Its answers have the same time whatever the settings let it wait. */

@@ -7,7 +7,7 @@ const LIMIT = 4;
 const SECOND = 1_000;
 
 /** The table, a fetch of it and the records, each in the small steps in which others come between. */
-class House {
+class Fixture {
   readonly holding = new Holding(LIMIT);
   nowMs = 1_000 * SECOND;
   epoch = 0;
@@ -147,12 +147,12 @@ const steps = array(record({ do: constantFrom(...STEPS, 'switchOff'), n: integer
 test('however its steps fall together, nothing is lost and nothing is sent twice while it is pending', () => {
   check(
     property(steps, (given) => {
-      const house = new House();
-      for (const step of given) house[step.do](step.n);
-      house.finish();
-      assert.equal(house.left, 0, 'nothing is left in the table');
-      assert.deepEqual(house.attempted, house.published);
-      assert.ok(house.holding.isEmpty, 'and the lane may be forgotten');
+      const fixture = new Fixture();
+      for (const step of given) fixture[step.do](step.n);
+      fixture.finish();
+      assert.equal(fixture.left, 0, 'nothing is left in the table');
+      assert.deepEqual(fixture.attempted, fixture.published);
+      assert.ok(fixture.holding.isEmpty, 'and the lane may be forgotten');
     }),
     { numRuns: 1_000 },
   );
@@ -161,10 +161,10 @@ test('however its steps fall together, nothing is lost and nothing is sent twice
 test('a lane holds no more than its limit and what was under way', () => {
   check(
     property(steps, (given) => {
-      const house = new House();
+      const fixture = new Fixture();
       for (const step of given) {
-        house[step.do](step.n);
-        assert.ok(house.holding.queued <= LIMIT + house.mostOutstanding);
+        fixture[step.do](step.n);
+        assert.ok(fixture.holding.queued <= LIMIT + fixture.mostOutstanding);
       }
     }),
   );

@@ -81,7 +81,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
     answer: (socket) =>
       void socket.write(`${STATUS}content-length: 2\r\n\r\nokHTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n`),
   },
-  'a redirect to our own house': {
+  'a redirect to our own fixture': {
     outcome: 'refused',
     status: 307,
     answer: (socket) =>

@@ -1,6 +1,6 @@
 /** Addresses that lead nowhere, or somewhere by a way that nobody should go: paths and queries. */
 import * as fc from 'fast-check';
-import type { House, Spot } from './house.ts';
+import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './listed.ts';
 import { messageOf, type Message } from './message.ts';
 
@@ -63,11 +63,16 @@ const query = fc.oneof(
 
 const READS = ['GET', 'GET', 'GET', 'HEAD', 'OPTIONS'];
 
-export const malformedQueries = (house: House): fc.Arbitrary<Message> =>
+export const malformedQueries = (fixture: Fixture): fc.Arbitrary<Message> =>
   fc
-    .tuple(fc.constantFrom(...house.spots), fc.constantFrom(...house.credentials), query, fc.constantFrom(...READS, ''))
+    .tuple(
+      fc.constantFrom(...fixture.spots),
+      fc.constantFrom(...fixture.credentials),
+      query,
+      fc.constantFrom(...READS, ''),
+    )
     .map(([spot, headers, text, read]) =>
-      messageOf(house, { spot, headers, target: `${spot.path}?${text}`, ...(read === '' ? {} : { method: read }) }),
+      messageOf(fixture, { spot, headers, target: `${spot.path}?${text}`, ...(read === '' ? {} : { method: read }) }),
     );
 
 const SEGMENTS = [
@@ -95,11 +100,11 @@ const changed = ({ path }: Spot): fc.Arbitrary<string> => {
   });
 };
 
-export const malformedPaths = (house: House): fc.Arbitrary<Message> =>
+export const malformedPaths = (fixture: Fixture): fc.Arbitrary<Message> =>
   fc
-    .constantFrom(...house.spots)
+    .constantFrom(...fixture.spots)
     .chain((spot) =>
       fc
-        .tuple(changed(spot), fc.constantFrom(...house.credentials), fc.constantFrom(...house.mediaTypes, '*/*'))
-        .map(([target, who, accept]) => messageOf(house, { spot, target, headers: [['Accept', accept], ...who] })),
+        .tuple(changed(spot), fc.constantFrom(...fixture.credentials), fc.constantFrom(...fixture.mediaTypes, '*/*'))
+        .map(([target, who, accept]) => messageOf(fixture, { spot, target, headers: [['Accept', accept], ...who] })),
     );

@@ -1,7 +1,7 @@
 /** Bodies that are not what they should be: JSON, forms and XML, cut, garbled, mislabelled, mis-spelt. */
 import * as fc from 'fast-check';
 import { bodiesFor, noise } from '../../security/json-texts.ts';
-import type { House, Spot } from './house.ts';
+import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './listed.ts';
 import { messageOf, type Message } from './message.ts';
 
@@ -107,16 +107,16 @@ const bodies = ({ input }: Spot): fc.Arbitrary<readonly [Buffer, string]> => {
 };
 
 /** Also to methods that take none: what nobody reads must harm nobody. */
-export const malformedBodies = (house: House): fc.Arbitrary<Message> => {
+export const malformedBodies = (fixture: Fixture): fc.Arbitrary<Message> => {
   const encoding = fc.constantFrom(...Array.from({ length: 12 }, () => ''), 'gzip', 'br', 'identity', 'x');
-  const accept = fc.constantFrom(...house.mediaTypes, '*/*');
+  const accept = fc.constantFrom(...fixture.mediaTypes, '*/*');
   return fc.oneof(
-    ...house.spots.map((spot) => ({
+    ...fixture.spots.map((spot) => ({
       weight: spot.input === undefined ? 1 : 6,
       arbitrary: fc
-        .tuple(bodies(spot), fc.constantFrom(...house.credentials), encoding, accept)
+        .tuple(bodies(spot), fc.constantFrom(...fixture.credentials), encoding, accept)
         .map(([[body, contentType], who, coding, accepted]) =>
-          messageOf(house, {
+          messageOf(fixture, {
             spot,
             body,
             contentType,
@@ -130,9 +130,9 @@ export const malformedBodies = (house: House): fc.Arbitrary<Message> => {
 const MIB = 1024 * 1024;
 
 /** At the limit, one below and one above: few, as they are large. */
-export const largeBodies = (house: House): readonly Message[] => {
-  const [, platform = []] = house.credentials;
-  return house.spots
+export const largeBodies = (fixture: Fixture): readonly Message[] => {
+  const [, platform = []] = fixture.credentials;
+  return fixture.spots
     .filter(({ input }) => input !== undefined)
     .flatMap((spot) =>
       [MIB - 1, MIB, MIB + 1, ...(spot.path.endsWith('/events') ? [16 * MIB, 16 * MIB + 1] : [])].flatMap((length) =>
@@ -140,7 +140,7 @@ export const largeBodies = (house: House): readonly Message[] => {
           const contentType = RIGHT_TYPES[index];
           const body = Buffer.alloc(length, 'a');
           body.write(start);
-          return messageOf(house, { spot, body, headers: platform, ...(contentType && { contentType }) });
+          return messageOf(fixture, { spot, body, headers: platform, ...(contentType && { contentType }) });
         }),
       ),
     );

@@ -1,6 +1,6 @@
 /** What is hardly HTTP: each on a connection of its own, as nobody can say where the next request begins. */
 import * as fc from 'fast-check';
-import type { House, Spot } from './house.ts';
+import type { Fixture, Spot } from './fixture.ts';
 import { listed } from './listed.ts';
 import { raw, type Message } from './message.ts';
 
@@ -48,7 +48,7 @@ const but = (head: Head, change: Partial<Head>): Head => ({ ...head, ...change }
 const whole = ({ method, target, version, lines, rest }: Head): string =>
   `${[`${method} ${target} ${version}`, ...lines].join('\r\n')}\r\n\r\n${rest}`;
 
-const heads = ({ app, credentials }: House, spot: Spot): fc.Arbitrary<Message> => {
+const heads = ({ app, credentials }: Fixture, spot: Spot): fc.Arbitrary<Message> => {
   const { host } = new URL(app.baseUrl);
   const plain = fc.constantFrom(...credentials).map((who): Head => ({
     method: spot.method,
@@ -89,8 +89,8 @@ const heads = ({ app, credentials }: House, spot: Spot): fc.Arbitrary<Message> =
   return fc.oneof({ weight: 8, arbitrary: text }, cut).map((bytes) => raw(spot, bytes));
 };
 
-export const brokenFraming = (house: House): fc.Arbitrary<Message> => {
-  const [first] = house.spots;
+export const brokenFraming = (fixture: Fixture): fc.Arbitrary<Message> => {
+  const [first] = fixture.spots;
   if (first === undefined) throw new TypeError('There is no address');
   const noHttp = fc.oneof(
     fc.constantFrom(...PREFACES).map((text) => raw(first, text)),
@@ -98,6 +98,6 @@ export const brokenFraming = (house: House): fc.Arbitrary<Message> => {
   );
   return fc.oneof(
     { weight: 1, arbitrary: noHttp },
-    { weight: 6, arbitrary: fc.constantFrom(...house.spots).chain((spot) => heads(house, spot)) },
+    { weight: 6, arbitrary: fc.constantFrom(...fixture.spots).chain((spot) => heads(fixture, spot)) },
   );
 };

@@ -1,6 +1,6 @@
 /** Headers that say nothing, too much, or what nobody can mean. The request around them is whole. */
 import * as fc from 'fast-check';
-import type { Header, House } from './house.ts';
+import type { Header, Fixture } from './fixture.ts';
 import { listed } from './listed.ts';
 import { messageOf, type Message } from './message.ts';
 
@@ -88,8 +88,8 @@ const within = (list: readonly Header[]): readonly Header[] => {
 };
 
 /** One to five of them over those that would do; some twice; now and then three hundred. */
-export const malformedHeaders = (house: House): fc.Arbitrary<Message> => {
-  const some = fc.array(oneOf(house.mediaTypes), { minLength: 1, maxLength: 5 });
+export const malformedHeaders = (fixture: Fixture): fc.Arbitrary<Message> => {
+  const some = fc.array(oneOf(fixture.mediaTypes), { minLength: 1, maxLength: 5 });
   const twice = some.map((list) => [...list, ...list]);
   const hundreds = fc
     .constantFrom('X-A', 'Accept', 'If-Match', 'Cookie', 'Idempotency-Key')
@@ -105,13 +105,13 @@ export const malformedHeaders = (house: House): fc.Arbitrary<Message> => {
     ['PUT', Buffer.from('{}')],
   ]);
   return fc
-    .tuple(fc.constantFrom(...house.spots), fc.constantFrom(...house.credentials), lists)
+    .tuple(fc.constantFrom(...fixture.spots), fc.constantFrom(...fixture.credentials), lists)
     .map(([spot, who, list]) => {
       const named = new Set(list.map(([name]) => name.toLowerCase()));
       const headers = [...who.filter(([name]) => !named.has(name.toLowerCase())), ...list];
       const body = bodies.get(spot.method);
       const contentType = named.has('content-type') ? undefined : 'application/json';
-      return messageOf(house, {
+      return messageOf(fixture, {
         spot,
         headers: within(headers),
         ...(body && { body }),

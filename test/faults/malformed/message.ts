@@ -1,5 +1,5 @@
 /** A request as bytes. Whoever writes them means every one of them, so nothing is added or put in order. */
-import type { Header, House, Spot } from './house.ts';
+import type { Header, Fixture, Spot } from './fixture.ts';
 
 export type Message = {
   method: string;
@@ -18,7 +18,7 @@ export type Parts = {
 };
 
 /** A well-framed request: the length is true, whatever stands in it. A repeated name replaces the earlier one. */
-export const messageOf = ({ app }: House, { spot, headers, body, contentType, ...parts }: Parts): Message => {
+export const messageOf = ({ app }: Fixture, { spot, headers, body, contentType, ...parts }: Parts): Message => {
   const { method = spot.method, target = spot.path } = parts;
   const own: Header[] = [['Host', new URL(app.baseUrl).host]];
   if (contentType !== undefined) own.push(['Content-Type', contentType]);

@@ -5,7 +5,7 @@ import { malformedPaths, malformedQueries } from './addresses.ts';
 import { largeBodies, malformedBodies } from './bodies.ts';
 import { brokenFraming } from './framing.ts';
 import { malformedHeaders } from './headers.ts';
-import type { House } from './house.ts';
+import type { Fixture } from './fixture.ts';
 import { messageOf, type Message } from './message.ts';
 import { askAlone, openLine, shown, type Answer, type Line } from '../../setup/wire.ts';
 
@@ -15,7 +15,7 @@ const PIPELINED = 32;
 const ANSWER_TIMEOUT_MS = 10_000;
 const SHOWN_MAX = 10;
 
-type Family = { name: string; share: number; isAlone?: true; messages: (house: House) => fc.Arbitrary<Message> };
+type Family = { name: string; share: number; isAlone?: true; messages: (fixture: Fixture) => fc.Arbitrary<Message> };
 
 const families: readonly Family[] = [
   { name: 'bodies', share: 0.3, messages: malformedBodies },
@@ -64,10 +64,10 @@ const note = (report: Report, family: string, message: Message, answer: Answer |
     report.successes.push({ method, target, status, location: /\r\nlocation: (.*)/i.exec(head)?.[1] });
 };
 
-const goodMessages = (house: House): readonly Message[] =>
-  house.good.map(({ path, who }) => {
+const goodMessages = (fixture: Fixture): readonly Message[] =>
+  fixture.good.map(({ path, who }) => {
     const spot = { method: 'GET', path, input: undefined, isResource: true };
-    return messageOf(house, { spot, headers: who });
+    return messageOf(fixture, { spot, headers: who });
   });
 
 /** A batch with a good request at its end; everything has to be answered, on the one connection. */
@@ -95,21 +95,21 @@ const sendAlone = async (port: number, family: string, message: Message, report:
 };
 
 /** The jobs in an order that mixes the families, so that none is alone with the server. */
-const jobsOf = (house: House, total: number) =>
+const jobsOf = (fixture: Fixture, total: number) =>
   families
     .flatMap((family) => {
-      const messages = family.messages(house);
+      const messages = family.messages(fixture);
       const batches = Math.ceil((total * family.share) / PIPELINED);
       return Array.from({ length: batches }, (_, index) => ({ family, messages, at: index / batches }));
     })
     .toSorted((a, b) => a.at - b.at);
 
 /** Sends about `total` requests, the same ones for the same seed. */
-export const storm = async (house: House, { total, seed }: { total: number; seed: number }): Promise<Report> => {
+export const storm = async (fixture: Fixture, { total, seed }: { total: number; seed: number }): Promise<Report> => {
   const report: Report = { sent: 0, statuses: {}, wrong: [], good: { asked: 0, refused: [] }, successes: [] };
-  const port = Number(new URL(house.app.baseUrl).port);
-  const good = goodMessages(house);
-  const jobs = jobsOf(house, total);
+  const port = Number(new URL(fixture.app.baseUrl).port);
+  const good = goodMessages(fixture);
+  const jobs = jobsOf(fixture, total);
   let next = 0;
   const work = async (): Promise<void> => {
     const line = await openLine(port, ANSWER_TIMEOUT_MS);
@@ -125,6 +125,6 @@ export const storm = async (house: House, { total, seed }: { total: number; seed
     line.close();
   };
   await Promise.all(Array.from({ length: LINES }, work));
-  for (const message of largeBodies(house)) await sendAlone(port, 'large', message, report);
+  for (const message of largeBodies(fixture)) await sendAlone(port, 'large', message, report);
   return report;
 };

@@ -12,7 +12,7 @@ const isForOthers = ({ href }: Seen): boolean => href === '/authorize';
 
 /** Every address that is reached by links from home with this token, by GET. Fails on anything broken. */
 export const walk = async (
-  house: Inhabited,
+  fixture: Inhabited,
   reader: Reader,
   caller: { token?: string; headers?: Record<string, string> },
 ): Promise<Met> => {
@@ -21,7 +21,7 @@ export const walk = async (
   const known = new Set(['/']);
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     assert.ok(known.size < PAGES_MAX, `more than ${PAGES_MAX} pages`);
-    const response = await house.call('GET', next.href, { ...caller, accept: reader.accept });
+    const response = await fixture.call('GET', next.href, { ...caller, accept: reader.accept });
     const text = await response.text();
     const where = `${reader.name}: ${next.href} (${next.rel}), linked from ${next.from}: ${response.status}`;
     // The endpoints of OAuth take a POST.
@@ -40,7 +40,7 @@ export const walk = async (
     for (const seen of reader.linksIn(text)) {
       if (seen.rel !== '') met.rels.add(seen.rel);
       if (seen.href === '') continue;
-      const { pathname, search } = new URL(seen.href, house.origin);
+      const { pathname, search } = new URL(seen.href, fixture.origin);
       const href = pathname + search;
       if (known.has(href)) continue;
       known.add(href);

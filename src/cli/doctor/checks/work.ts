@@ -86,7 +86,7 @@ export const checkWebhooks = async ({ direct }: Place): Promise<Finding[]> => {
 /** Housekeeping comes each minute, and what it sweeps has had its time for a day. */
 const UNSWEPT_HOURS = 48;
 
-export const checkHousekeeping = async ({ direct, clock }: Place): Promise<Finding[]> => {
+export const checkRetention = async ({ direct, clock }: Place): Promise<Finding[]> => {
   const oldest = await briefly(direct, readOldestUnswept);
   const hours = oldest === undefined ? 0 : (clock.now().getTime() - oldest.getTime()) / 3_600_000;
   if (hours <= UNSWEPT_HOURS) return [ok('housekeeping', 'what has had its time is deleted')];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Socket } from 'node:net';
 import { passingClock, testClock } from '../../../../test/setup/clock.ts';
-import { OK, openHouse, rawServer } from '../../../../test/setup/exchanges.ts';
+import { OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
 
@@ -23,7 +23,7 @@ const answersOnce = (second: (socket: Socket, n: number) => void) => {
 };
 
 test('one connection carries one exchange after the other', async () => {
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   const server = await rawServer((socket) => socket.on('data', () => socket.write(OK)));
   for (let n = 0; n < 5; n += 1) assert.equal((await send(server.url).outcome).kind, 'delivered');
   assert.equal(server.sockets.length, 1);
@@ -33,7 +33,7 @@ test('one connection carries one exchange after the other', async () => {
 
 for (const how of ['resetAndDestroy', 'end'] as const) {
   test(`an idle connection that is closed the moment a request arrives costs nothing (${how})`, async () => {
-    const { send, connections } = openHouse();
+    const { send, connections } = openFixture();
     const server = await answersOnce((socket) => socket[how]());
     const first = send(server.url);
     await first.outcome;
@@ -45,7 +45,7 @@ for (const how of ['resetAndDestroy', 'end'] as const) {
 }
 
 test('once an answer has begun, its request is not sent again', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const server = await answersOnce((socket) => socket.write('HTTP/1.1 2', () => socket.resetAndDestroy()));
   await send(server.url).outcome;
   assert.deepEqual(await send(server.url).outcome, reset);
@@ -54,7 +54,7 @@ test('once an answer has begun, its request is not sent again', async () => {
 
 test('an idle connection that is closed a second after the request was written is no race: nothing is sent again', async () => {
   const clock = passingClock();
-  const { send } = openHouse({}, { clock });
+  const { send } = openFixture({}, { clock });
   const server = await answersOnce((socket) => {
     clock.advance(1_001);
     socket.end();
@@ -65,7 +65,7 @@ test('an idle connection that is closed a second after the request was written i
 });
 
 test('after any byte on a connection, its request is not sent again', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const server = await answersOnce((socket) => socket.end('\r\n'));
   await send(server.url).outcome;
   assert.deepEqual(await send(server.url).outcome, reset);
@@ -73,7 +73,7 @@ test('after any byte on a connection, its request is not sent again', async () =
 });
 
 test('a new connection that is closed is no race: nothing is sent again', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   let requests = 0;
   const server = await rawServer((socket) =>
     socket.on('data', () => {
@@ -86,7 +86,7 @@ test('a new connection that is closed is no race: nothing is sent again', async 
 });
 
 test('what is sent again is sent again once, and not to another connection that was idle', async () => {
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   let isOver = false;
   let requests = 0;
   const server = await rawServer((socket) =>
@@ -104,7 +104,7 @@ test('what is sent again is sent again once, and not to another connection that 
 });
 
 test('a connection that was closed while it was idle is not used again', async () => {
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   const server = await rawServer((socket) => socket.on('data', () => socket.write(OK)));
   await send(server.url).outcome;
   server.sockets[0]?.end();
@@ -117,7 +117,7 @@ test('a connection that was closed while it was idle is not used again', async (
 });
 
 test('an answer that ends its connection leaves none behind', async () => {
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(204, { connection: 'close' }).end());
   await send(receiver.url).outcome;
@@ -128,7 +128,7 @@ test('an answer that ends its connection leaves none behind', async () => {
 });
 
 test('of idle connections only so many are kept, and the one that was idle for longest goes', async () => {
-  const { send, connections } = openHouse({ idleSockets: 2 });
+  const { send, connections } = openFixture({ idleSockets: 2 });
   const servers = await Promise.all(
     [1, 2, 3].map(() => rawServer((socket) => socket.on('data', () => socket.write(OK)))),
   );
@@ -142,7 +142,7 @@ test('of idle connections only so many are kept, and the one that was idle for l
 test('a connection that is too old is not used again', async () => {
   const clock = testClock();
   let addedMs = 0;
-  const { send } = openHouse(
+  const { send } = openFixture(
     { connectionAgeMs: 300_000 },
     { clock: { ...clock, monotonicMs: () => clock.monotonicMs() + addedMs } },
   );
@@ -158,7 +158,7 @@ test('a connection that is too old is not used again', async () => {
 });
 
 test('an idle connection is closed after its time, whatever longer one the endpoint names', async () => {
-  const { send, connections } = openHouse({ idleSocketMs: 50 });
+  const { send, connections } = openFixture({ idleSocketMs: 50 });
   const server = await rawServer((socket) =>
     socket.on('data', () => socket.write(OK.replace('\r\n', '\r\nkeep-alive: timeout=600\r\n'))),
   );
@@ -170,7 +170,7 @@ test('an idle connection is closed after its time, whatever longer one the endpo
 });
 
 test('what is stopped leaves no socket', async () => {
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   const server = await rawServer((socket) => socket.on('data', () => socket.write(OK)));
   await send(server.url).outcome;
   await connections.stop();

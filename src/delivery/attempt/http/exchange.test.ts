@@ -3,14 +3,14 @@ import { createServer as createTcpServer } from 'node:net';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
-import { limits, OK, openHouse, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
+import { limits, OK, openFixture, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
 import { resolverOf } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
 import { Aborted, startExchange } from './exchange.ts';
 import { createGuard } from './guard.ts';
 
-const { connections, send } = openHouse();
+const { connections, send } = openFixture();
 const receiver = await startReceiver();
 
 test('a 2xx is delivered, with the body and headers as they were sent', async () => {
@@ -77,7 +77,7 @@ test('a connection that is reset, before or after the headers, is unreachable', 
 });
 
 test('an address the guard forbids is blocked, whether written as a number or found by name', async () => {
-  const strict = openHouse({}, { guard: createGuard({}, resolverOf()) });
+  const strict = openFixture({}, { guard: createGuard({}, resolverOf()) });
   for (const url of [receiver.url, receiver.url.replace('127.0.0.1', 'localhost')]) {
     const before = receiver.got.length;
     const outcome = await strict.send(url).outcome;
@@ -99,7 +99,7 @@ test('what may not begin any more when its connection is there is not sent', asy
   const before = receiver.got.length;
   // Frozen from the moment it was asked for: the connection is open, and then the lease is over.
   let isSure = true;
-  const { outcome } = openHouse().send(receiver.url, {}, Buffer.from('late'), () => isSure);
+  const { outcome } = openFixture().send(receiver.url, {}, Buffer.from('late'), () => isSure);
   isSure = false;
   await assert.rejects(outcome, Aborted);
   receiver.answer((_got, response) => response.writeHead(204).end());

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { systemClock } from '#core/clock.ts';
-import { limits, OK, openHouse, rawServer } from '../../../../test/setup/exchanges.ts';
+import { limits, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
 import { startExchange } from './exchange.ts';
@@ -48,7 +48,7 @@ const floods: readonly (readonly [what: string, first: string, again: string, st
 
 for (const [what, first, again, status] of floods) {
   test(`${what}: cut off`, async () => {
-    const { send } = openHouse();
+    const { send } = openFixture();
     const { url, sockets } = await rawServer(endless(first, again));
     const { kind, reply } = await send(url, { exchangeTimeoutMs: 10_000 }).outcome;
     assert.deepEqual(
@@ -67,7 +67,7 @@ test('of an answer in chunks of a byte all is read, and of its trailers a few', 
   const { url } = await rawServer((socket) =>
     socket.on('data', () => socket.write(`${CHUNKED}${chunks}0\r\nx-sum: 1\r\nx-more: 2\r\n\r\n`)),
   );
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   for (let n = 0; n < 2; n += 1)
     assert.equal((await send(url).outcome).reply?.body, body.slice(0, limits.answerKeptBytes));
   assert.equal(connections.sockets.opened, 1);
@@ -77,7 +77,7 @@ test('256 lines of a head are read, and one more is too large', async () => {
   const answer = (fields: number) => `${STATUS}${'x: y\r\n'.repeat(fields)}content-length: 0\r\n\r\n`;
   const outcomeOf = async (fields: number) => {
     const { url } = await rawServer((socket) => socket.on('data', () => socket.write(answer(fields))));
-    return openHouse().send(url).outcome;
+    return openFixture().send(url).outcome;
   };
   assert.equal((await outcomeOf(253)).reply?.code, 200);
   assert.deepEqual(await outcomeOf(255), TOO_LARGE);
@@ -88,7 +88,7 @@ for (const [what, flood] of [
   ['an answer that nobody asked for', OK],
 ] as const) {
   test(`a flood to an idle connection ends it: ${what}`, async () => {
-    const { send, connections } = openHouse({ idleSocketMs: 60_000 });
+    const { send, connections } = openFixture({ idleSocketMs: 60_000 });
     const { url, sockets } = await rawServer((socket) => socket.once('data', () => socket.write(OK)));
     assert.equal((await send(url).outcome).kind, 'delivered');
     sockets[0]?.write(flood.repeat(4_000));
@@ -98,7 +98,7 @@ for (const [what, flood] of [
 }
 
 test('an answer that is two is one: the other is nobody’s', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { url, sockets } = await rawServer((socket, n) =>
     socket.on('data', () => socket.write(n === 1 ? OK + OK.replace('200 OK', '410 Gone') : OK)),
   );
@@ -110,7 +110,7 @@ test('a field that carries an answer of its own is a field', async () => {
   const { url } = await rawServer((socket) =>
     socket.on('data', () => socket.write(`${STATUS}x: a%0d%0aHTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n`)),
   );
-  const { kind, reply } = await openHouse().send(url).outcome;
+  const { kind, reply } = await openFixture().send(url).outcome;
   assert.deepEqual([kind, reply?.headers], ['delivered', 'x: a%0d%0aHTTP/1.1 410 Gone\ncontent-length: 0']);
 });
 
@@ -118,14 +118,14 @@ test('a compressed answer is kept as the bytes that came', async () => {
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024));
   const receiver = await startReceiver();
   receiver.answer((_got, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb));
-  const { reply } = await openHouse().send(receiver.url).outcome;
+  const { reply } = await openFixture().send(receiver.url).outcome;
   const kept = bomb.subarray(0, limits.answerKeptBytes).toString('utf8').replaceAll('\0', '');
   assert.equal(reply?.body, kept.slice(0, limits.answerKeptBytes));
 });
 
 test('no redirect is followed, and each is what it says', async () => {
   const receiver = await startReceiver();
-  const { send } = openHouse();
+  const { send } = openFixture();
   for (const status of [300, 301, 302, 303, 307, 308]) {
     receiver.answer((_got, response) => response.writeHead(status, { location: receiver.url }).end());
     const { kind, reply } = await send(receiver.url).outcome;
@@ -136,7 +136,7 @@ test('no redirect is followed, and each is what it says', async () => {
 
 test('what would end a line of the request is never sent', async () => {
   const receiver = await startReceiver();
-  const { connections } = openHouse();
+  const { connections } = openFixture();
   const spoiled: readonly (readonly [path: string, headers: string[]])[] = [
     ['/hook HTTP/1.1\r\nx: y', []],
     ['/hook\n', []],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { passingClock } from '../../../../test/setup/clock.ts';
-import { openHouse } from '../../../../test/setup/exchanges.ts';
+import { openFixture } from '../../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer, type NameServer } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { until } from '../../../../test/setup/until.ts';
@@ -14,20 +14,20 @@ const { port } = new URL(receiver.url);
 const at = (name: string) => `http://${name}:${port}`;
 const allowed = ['127.0.0.0/8'];
 
-const houseOf = (server: NameServer, resolve = resolverOf(server)) =>
-  openHouse({ idleSockets: 1 }, { guard: createGuard({ allowed }, resolve) });
+const fixtureOf = (server: NameServer, resolve = resolverOf(server)) =>
+  openFixture({ idleSockets: 1 }, { guard: createGuard({ allowed }, resolve) });
 
 test('a name that does not exist is the fault of the endpoint', async () => {
   const server = await startNameServer();
   server.say(() => ({ code: 'NXDOMAIN' }));
-  const outcome = await houseOf(server).send(at('gone.example.com')).outcome;
+  const outcome = await fixtureOf(server).send(at('gone.example.com')).outcome;
   assert.deepEqual(outcome, { kind: 'unreachable', why: 'dns', reply: null });
 });
 
 test('while the name server is silent, who was asked for lately is delivered to, and nobody is charged', async () => {
   const server = await startNameServer();
   server.say(() => here);
-  const { send } = houseOf(server, resolverOf(server, { lookupTimeoutMs: 200, failedLookupKeptMs: 0 }));
+  const { send } = fixtureOf(server, resolverOf(server, { lookupTimeoutMs: 200, failedLookupKeptMs: 0 }));
   receiver.answer((_got, response) => response.writeHead(204, { connection: 'close' }).end());
   // Where the machine pauses for so long, the first look-up is late as well.
   await until(
@@ -43,7 +43,7 @@ test('while the name server is silent, who was asked for lately is delivered to,
 test('names that nobody answers for keep no other waiting', async () => {
   const server = await startNameServer();
   server.say((name) => (name.startsWith('silent') ? null : here));
-  const { send } = houseOf(server, resolverOf(server, { lookupTimeoutMs: 2_000 }));
+  const { send } = fixtureOf(server, resolverOf(server, { lookupTimeoutMs: 2_000 }));
   const ended: string[] = [];
   const sendTo = async (name: string) => void ended.push((await send(at(name)).outcome).kind);
   const all = Array.from({ length: 8 }, (_, n) => sendTo(`silent${n}.example.com`));
@@ -55,7 +55,7 @@ test('a thousand new names at once, 400 ms each, are all delivered to', async ()
   const server = await startNameServer();
   server.say(() => ({ ...here, afterMs: 400 }));
   // A machine may take its time for them. Not eight at a time, though: those would be late.
-  const { send } = openHouse(
+  const { send } = openFixture(
     { idleSockets: 1, connectTimeoutMs: 50_000 },
     { guard: createGuard({ allowed }, resolverOf(server, { lookupTimeoutMs: 50_000 })) },
   );
@@ -70,7 +70,7 @@ test('a thousand new names at once, 400 ms each, are all delivered to', async ()
 test('a name that leads to an allowed address first and to a forbidden one then is refused', async () => {
   const server = await startNameServer();
   const clock = passingClock();
-  const { send } = houseOf(server, resolverOf(server, {}, { clock }));
+  const { send } = fixtureOf(server, resolverOf(server, {}, { clock }));
   receiver.answer((_got, response) => response.writeHead(204, { connection: 'close' }).end());
   server.say(() => ({ addresses: ['127.0.0.1'], ttlSeconds: 0 }));
   assert.equal((await send(at('rebound.example.com')).outcome).kind, 'delivered');
@@ -86,8 +86,8 @@ test('an answer that is kept is judged each time it is used', async () => {
   const server = await startNameServer();
   server.say(() => here);
   const resolve = resolverOf(server);
-  assert.equal((await houseOf(server, resolve).send(at('shared.example.com')).outcome).kind, 'delivered');
-  const strict = openHouse({}, { guard: createGuard({}, resolve) });
+  assert.equal((await fixtureOf(server, resolve).send(at('shared.example.com')).outcome).kind, 'delivered');
+  const strict = openFixture({}, { guard: createGuard({}, resolve) });
   assert.equal((await strict.send(at('shared.example.com')).outcome).kind, 'blocked');
   assert.equal(server.asked.length, 2);
 });

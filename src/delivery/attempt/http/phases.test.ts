@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { connect, type Socket } from 'node:net';
-import { loopback, OK, openHouse, rawServer } from '../../../../test/setup/exchanges.ts';
+import { loopback, OK, openFixture, rawServer } from '../../../../test/setup/exchanges.ts';
 import { until } from '../../../../test/setup/until.ts';
 import { Aborted } from './exchange.ts';
 import type { Phase } from './outcome.ts';
@@ -46,14 +46,14 @@ const deafPort = async (context: { after: (fn: () => Promise<void>) => void }): 
 };
 
 test('a name that nobody resolves in time is no fault of its endpoint', async () => {
-  const { send, connections } = openHouse({}, { guard: { ...loopback, lookupFor: () => () => {} } });
+  const { send, connections } = openFixture({}, { guard: { ...loopback, lookupFor: () => () => {} } });
   const outcome = { kind: 'ours', why: 'ETIMEDOUT', reply: null };
   assert.deepEqual(await send('http://slow.example.com', soon).outcome, outcome);
   assert.equal(connections.sockets.opening, 0);
 });
 
 test('a connection that is not let in: connect, and its socket is closed', async (context) => {
-  const { send, connections } = openHouse();
+  const { send, connections } = openFixture();
   const url = `http://127.0.0.1:${await deafPort(context)}`;
   const exchange = send(url, soon);
   await until(
@@ -66,7 +66,7 @@ test('a connection that is not let in: connect, and its socket is closed', async
 });
 
 test('opening a connection has a time-out of its own', async (context) => {
-  const { send } = openHouse({ connectTimeoutMs: 100 });
+  const { send } = openFixture({ connectTimeoutMs: 100 });
   const url = `http://127.0.0.1:${await deafPort(context)}`;
   assert.deepEqual(await send(url, { exchangeTimeoutMs: 60_000 }).outcome, late('connect'));
   await none();
@@ -74,7 +74,7 @@ test('opening a connection has a time-out of its own', async (context) => {
 
 test('what is aborted while its connection is being opened leaves no socket', async (context) => {
   // Longer than anybody waits here: nothing else may close it.
-  const { send } = openHouse({ connectTimeoutMs: 60_000 });
+  const { send } = openFixture({ connectTimeoutMs: 60_000 });
   const exchange = send(`http://127.0.0.1:${await deafPort(context)}`);
   await until(
     async () => opening(),
@@ -89,14 +89,14 @@ test('a name that is resolved after its exchange was aborted opens no socket', a
   const { promise: asked, resolve } = Promise.withResolvers<() => void>();
   const lookup: ReturnType<typeof loopback.lookupFor> = (_name, _options, answer) =>
     resolve(() => answer(null, [{ address: '127.0.0.1', family: 4 }]));
-  const { send } = openHouse({}, { guard: { ...loopback, lookupFor: () => lookup } });
+  const { send } = openFixture({}, { guard: { ...loopback, lookupFor: () => lookup } });
   const server = await rawServer(() => {});
   const exchange = send(`http://slow.example.com:${server.port}`);
   const answerLate = await asked;
   exchange.abort();
   await assert.rejects(exchange.outcome, Aborted);
   answerLate();
-  const after = openHouse().send(server.url);
+  const after = openFixture().send(server.url);
   await until(async () => server.sockets.length, Boolean);
   after.abort();
   await assert.rejects(after.outcome, Aborted);
@@ -104,20 +104,20 @@ test('a name that is resolved after its exchange was aborted opens no socket', a
 });
 
 test('a handshake that is not answered: tls', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { port, sockets } = await rawServer((socket) => socket.resume());
   assert.deepEqual(await send(`https://127.0.0.1:${port}`, soon).outcome, late('tls'));
   await until(async () => sockets[0]?.closed, Boolean);
 });
 
 test('a request that is not read: send', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { url } = await rawServer((socket) => socket.pause());
   assert.deepEqual(await send(url, soon, Buffer.alloc(32 * 1024 * 1024)).outcome, late('send'));
 });
 
 test('a request that is not answered: answer, on a new connection and on a used one', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   let isDeaf = false;
   const { url } = await rawServer((socket) => socket.on('data', () => isDeaf || socket.write(OK)));
   await send(url).outcome;
@@ -127,13 +127,13 @@ test('a request that is not answered: answer, on a new connection and on a used 
 });
 
 test('a head that does not end: answer', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { url } = await rawServer((socket) => socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nx: y\r\n')));
   assert.deepEqual(await send(url, soon).outcome, late('answer'));
 });
 
 test('the deadline covers the whole exchange, the body of the answer included: body', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { url, sockets } = await rawServer((socket) =>
     socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nab')),
   );

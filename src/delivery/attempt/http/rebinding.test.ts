@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { after, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import { createAuthority } from '../../../../test/setup/authority.ts';
-import { openHouse, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
+import { openFixture, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
 import { resolverOf, startNameServer, type Said } from '../../../../test/setup/name-server.ts';
 import { startReceiver } from '../../../../test/setup/receiver.ts';
 import { createGuard } from './guard.ts';
@@ -32,7 +32,7 @@ const forgetful = () => {
 
 const outcomeAt = async (server: { address: string }, clock = forgetful()) => {
   const guard = createGuard({ allowed }, resolverOf(server, { lookupTimeoutMs: 1_000 }, { clock }));
-  return openHouse({}, { guard }).send(`http://${NAME}:${port}`).outcome;
+  return openFixture({}, { guard }).send(`http://${NAME}:${port}`).outcome;
 };
 
 const assertBlocked = async (server: { address: string }, address: string): Promise<void> => {
@@ -141,7 +141,7 @@ test('a connection to a judged address asks for the name: in TLS, in the certifi
   });
   const server = await startNameServer();
   server.say(() => ({ addresses: [PUBLIC] }));
-  const { send } = openHouse({}, { guard: createGuard({ allowed }, resolverOf(server)) });
+  const { send } = openFixture({}, { guard: createGuard({ allowed }, resolverOf(server)) });
   const at = portOf(endpoint);
   assert.equal((await send(`https://${NAME}:${at}`).outcome).kind, 'delivered');
   assert.deepEqual(seen, [[NAME, `${NAME}:${at}`, PUBLIC]]);

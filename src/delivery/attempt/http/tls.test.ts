@@ -5,7 +5,7 @@ import { after, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates, type TlsOptions } from 'node:tls';
 import { createAuthority, type KeyPair } from '../../../../test/setup/authority.ts';
 import { testClock } from '../../../../test/setup/clock.ts';
-import { openHouse, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
+import { openFixture, portOf, rawServer } from '../../../../test/setup/exchanges.ts';
 
 const authority = createAuthority();
 after(authority.remove);
@@ -39,7 +39,7 @@ const endpoint = async (pair: KeyPair, options: TlsOptions & { port?: number } =
 
 for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
   test(`the next connection to an origin resumes its session (${maxVersion})`, async () => {
-    const { send, connections } = openHouse();
+    const { send, connections } = openFixture();
     const { url, handshakes } = await endpoint(loopback, { maxVersion });
     for (let n = 0; n < 4; n += 1) assert.equal((await send(url).outcome).kind, 'delivered');
     assert.deepEqual(handshakes, { full: 1, resumed: 3 });
@@ -47,32 +47,32 @@ for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
   });
 
   test(`a certificate of another name is refused, the second time too (${maxVersion})`, async () => {
-    const { send } = openHouse();
+    const { send } = openFixture();
     const { url } = await endpoint(authority.sign('DNS:other.example.com'), { maxVersion });
     for (let n = 0; n < 2; n += 1) assert.deepEqual(await send(url).outcome, tls);
   });
 }
 
 test('a certificate of an authority that nobody knows is refused', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { url } = await endpoint(stranger.sign('IP:127.0.0.1'));
   assert.deepEqual(await send(url).outcome, tls);
 });
 
 test('a certificate whose time is over is refused', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { url } = await endpoint(authority.signExpired('IP:127.0.0.1'));
   assert.deepEqual(await send(url).outcome, tls);
 });
 
 test('an endpoint is called by its name, and verified by it', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { port } = await endpoint(loopback);
   assert.equal((await send(`https://localhost:${port}`).outcome).kind, 'delivered');
 });
 
 test('the session of one origin is not offered to another', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const [one, other] = [await endpoint(loopback), await endpoint(loopback)];
   await send(one.url).outcome;
   await send(other.url).outcome;
@@ -80,7 +80,7 @@ test('the session of one origin is not offered to another', async () => {
 });
 
 test('sessions are bounded: the one that was used longest ago makes room', async () => {
-  const { send } = openHouse({ tlsSessions: 1 });
+  const { send } = openFixture({ tlsSessions: 1 });
   const [one, other] = [await endpoint(loopback), await endpoint(loopback)];
   for (const { url } of [one, other, one]) await send(url).outcome;
   assert.deepEqual(one.handshakes, { full: 2, resumed: 0 });
@@ -89,7 +89,7 @@ test('sessions are bounded: the one that was used longest ago makes room', async
 test('a certificate is verified again after an hour, however often its session was resumed', async () => {
   const clock = testClock();
   let addedMs = 0;
-  const { send } = openHouse({}, { clock: { ...clock, monotonicMs: () => clock.monotonicMs() + addedMs } });
+  const { send } = openFixture({}, { clock: { ...clock, monotonicMs: () => clock.monotonicMs() + addedMs } });
   const { url, handshakes } = await endpoint(loopback);
   for (addedMs of [0, 1_800_000, 3_599_000]) await send(url).outcome;
   assert.deepEqual(handshakes, { full: 1, resumed: 2 });
@@ -99,7 +99,7 @@ test('a certificate is verified again after an hour, however often its session w
 });
 
 test('a session with which a handshake failed is not offered again', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const before = await endpoint(loopback);
   await send(before.url).outcome;
   await before.close();
@@ -113,13 +113,13 @@ test('a session with which a handshake failed is not offered again', async () =>
 });
 
 test('what is plain where TLS was asked for is a fault of TLS', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { port } = await rawServer((socket) => socket.on('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')));
   assert.deepEqual(await send(`https://127.0.0.1:${port}`).outcome, tls);
 });
 
 test('a connection that ends within its handshake is a fault of TLS', async () => {
-  const { send } = openHouse();
+  const { send } = openFixture();
   const { port } = await rawServer((socket) => socket.on('data', () => socket.resetAndDestroy()));
   assert.deepEqual(await send(`https://127.0.0.1:${port}`).outcome, tls);
 });

@@ -14,7 +14,7 @@ type Json = Record<string, unknown>;
 export type Published = { status: number; events: { id: number; resource_version: number }[]; text: string };
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 
-export type PublishHouse = {
+export type PublishFixture = {
   sql: Sql;
   address: DatabaseAddress;
   storeId: number;
@@ -38,14 +38,14 @@ const eventsOf = (status: number, text: string): Published['events'] => {
 };
 
 /** `app` answers too, in the process of the test; it is there for the store and the tokens that it came with. */
-export const openPublishHouse = async (roles: Role[] = ['serve']): Promise<PublishHouse & { app: TestApp }> => {
+export const openPublishFixture = async (roles: Role[] = ['serve']): Promise<PublishFixture & { app: TestApp }> => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);
   const app = await startTestApp({ sql, roles });
   const { baseUrl, storeId, platformToken } = app;
   const env = { BASE_URL: baseUrl, API_RATE_PER_SECOND: '0', OUTBOUND_ALLOW: '127.0.0.0/8', DATABASE_CONNECTIONS: '4' };
   const startOn = serversOver(address, ends, env);
-  const ask: PublishHouse['ask'] = (origin, method, path, { token = app.token, body, headers = {} } = {}) =>
+  const ask: PublishFixture['ask'] = (origin, method, path, { token = app.token, body, headers = {} } = {}) =>
     fetch(origin + path, {
       method,
       headers: {

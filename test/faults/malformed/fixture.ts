@@ -19,7 +19,7 @@ export type Spot = {
 /** A read that succeeds, and whose. */
 export type Good = { path: string; who: readonly Header[] };
 
-export type House = {
+export type Fixture = {
   app: FurnishedApp;
   spots: readonly Spot[];
   good: readonly Good[];
@@ -54,7 +54,7 @@ const goodRead = async ({ baseUrl, token, platformToken }: FurnishedApp, path: s
   return undefined;
 };
 
-export const openHouse = async (): Promise<House> => {
+export const openFixture = async (): Promise<Fixture> => {
   const app = await startFurnishedApp({ env: { API_RATE_PER_SECOND: '0', LOG_LEVEL: 'silent' } });
   const at = (path: string) => fillIn({ path }, app.named);
   const resources = operationTable(app.baseUrl).map(({ path, method, operation: { input } }): Spot => ({

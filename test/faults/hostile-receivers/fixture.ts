@@ -10,7 +10,7 @@ import { freePort } from '../../setup/free-port.ts';
 
 export type Store = { id: number; webhooks: readonly number[] };
 
-export type House = {
+export type Fixture = {
   sql: Sql;
   api: (method: string, path: string, body?: unknown) => Promise<unknown>;
   /** A store with a webhook for each url. */
@@ -39,7 +39,7 @@ const inTurn = async <T, R>(items: readonly T[], atOnce: number, work: (item: T)
   return results;
 };
 
-export const openHostileHouse = async (ends: Endings, env: Settings): Promise<House> => {
+export const openHostileFixture = async (ends: Endings, env: Settings): Promise<Fixture> => {
   const fleet = await openFleet({ ends, leaseMs: 10_000, slots: 1_024 });
   const { sql } = fleet;
   const publisher = await freePort();
@@ -51,7 +51,7 @@ export const openHostileHouse = async (ends: Endings, env: Settings): Promise<Ho
   const form = new URLSearchParams({ grant_type: 'client_credentials', scope: 'platform', ...platform });
   const granted = await fetch(`${origin}/token`, { method: 'POST', body: form });
   const { access_token: token } = (await granted.json()) as { access_token: string };
-  const api: House['api'] = async (method, path, body) => {
+  const api: Fixture['api'] = async (method, path, body) => {
     const response = await fetch(new URL(path, origin), {
       method,
       headers: {

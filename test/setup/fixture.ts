@@ -10,7 +10,7 @@ import { freePort } from './free-port.ts';
 
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
-export type House = {
+export type Fixture = {
   pid: number;
   demo: DemoFile;
   output: () => string;
@@ -18,10 +18,10 @@ export type House = {
   end: (signal: NodeJS.Signals) => Promise<number | string | null>;
 };
 
-export type HousePlace = { dataDir: string; env: Record<string, string>; remove: () => Promise<void> };
+export type FixturePlace = { dataDir: string; env: Record<string, string>; remove: () => Promise<void> };
 
 /** A data folder and a port, for several starts. */
-export const placeForHouse = async (env: Record<string, string> = {}): Promise<HousePlace> => {
+export const placeForFixture = async (env: Record<string, string> = {}): Promise<FixturePlace> => {
   const dataDir = await mkdtemp(join(tmpdir(), 'halcyon-house-'));
   await chmod(dataDir, 0o755);
   const port = await freePort();
@@ -44,7 +44,7 @@ export const placeForHouse = async (env: Record<string, string> = {}): Promise<H
 };
 
 /** Starts the program and waits until it says that it is ready; throws with what it said when it ends before. */
-export const startHouse = async ({ dataDir, env }: HousePlace): Promise<House> => {
+export const startFixture = async ({ dataDir, env }: FixturePlace): Promise<Fixture> => {
   const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let said = '';
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;

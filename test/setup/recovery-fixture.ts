@@ -35,7 +35,7 @@ export const runOut = async (owner: Recoveries): Promise<void> => {
     assert.ok(rounds < ROUNDS_MAX, 'a recovery does not end');
 };
 
-export const startRecoveryHouse = async () => {
+export const startRecoveryFixture = async () => {
   const { sql, address } = await testDatabase();
   const app = await startTestApp({ roles: ['serve'], sql });
   const { storeId, api, clock } = app;
