@@ -1,4 +1,4 @@
-/** What runs in a process, in the order of starting and stopping. Which room gets what from which stands in rooms.ts. */
+/** What runs in a process, in the order of starting and stopping. Which room gets what from which stands in handlers.ts. */
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
@@ -31,11 +31,11 @@ import { createStorePurges } from '#stores/purges.ts';
 import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
 import { createWebhookPurges } from '#webhooks/purges.ts';
 import type { Config } from '#config/config.ts';
-import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivering.ts';
+import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivery.ts';
 import { startRetention } from './retention.ts';
 import { openObserving } from './telemetry.ts';
 import { announceChanges, holdersOf, openNative, openPublishing, type Publishing } from './publishing.ts';
-import { createRooms } from './compose.ts';
+import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
 
 export type Role = 'serve' | 'deliver';
@@ -84,7 +84,7 @@ const keepRetention = (
 /** Answers requests from here on. */
 const openServer = async (
   { config, clock, log }: AppDeps,
-  rooms: Parameters<typeof routesOf>[0],
+  handlers: Parameters<typeof routesOf>[0],
   { bearer, ...parts }: Pick<Services, 'pages' | 'once' | 'metrics'> & { bearer: Services['authenticate'] },
 ): Promise<FastifyInstance> => {
   const services: Services = {
@@ -103,7 +103,7 @@ const openServer = async (
     rateLimit: createRateLimit(config.rate, clock),
     whyUnavailable,
   };
-  const server = createServer(services, routesOf(rooms, config));
+  const server = createServer(services, routesOf(handlers, config));
   await server.listen({ host: config.host, port: config.port });
   return server;
 };
@@ -157,7 +157,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, mint);
     const { publishing: metrics } = observing;
     const publishing = openPublishing({ config, sql, log, worker, announcer, mint, metrics, onHeld });
-    const { rooms, pages, once } = createRooms({
+    const { handlers, pages, once } = compose({
       publishing,
       held,
       sending,
@@ -172,7 +172,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       guard,
       worker,
     });
-    const server = await openServer(deps, rooms, { bearer, pages, once, metrics: observing.requests });
+    const server = await openServer(deps, handlers, { bearer, pages, once, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, stopping.requestsMs) });
     // Before the server waits for who waits for them.
     running.push(within(othersMs, trials), within(othersMs, held));

@@ -46,12 +46,12 @@ import { createStoreCharts } from '#webhooks/health/operations.ts';
 import { createEventStatuses } from '#webhooks/history/event-statuses.ts';
 import { createRecoveries } from '#webhooks/recovery/operations.ts';
 import { createWebhooksOfStore } from '#webhooks/store-webhooks.ts';
-import { openReference } from './reference-topics.ts';
+import { openReference } from './reference.ts';
 import type { Config } from '#config/config.ts';
 import { announceChanges, holdersOf, type Publishing } from './publishing.ts';
-import { routesOf, type Rooms } from './routes.ts';
+import { routesOf, type Handlers } from './routes.ts';
 
-export type RoomsDeps = {
+export type ComposeDeps = {
   config: Config;
   sql: Sql;
   /** 32 bytes each: other keys are derived from them, one for each purpose. */
@@ -69,7 +69,7 @@ export type RoomsDeps = {
   publishing: Publishing;
 };
 
-const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Search; fingerprintKeys: Keys }) =>
+const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Search; fingerprintKeys: Keys }) =>
   createEventOperations({
     sql: deps.sql,
     publish: deps.publishing.publish,
@@ -82,7 +82,7 @@ const openEvents = (deps: RoomsDeps, { search, fingerprintKeys }: { search: Sear
   });
 
 /** Stores know nothing of what hangs on them: how it follows them is said here. */
-const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
+const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
   const { config, sql, sealer, guard, worker, held, publishing } = deps;
   const { baseUrl, naming, webhooks } = config;
   const onChanged: WebhookDeps['onChanged'] = ({ shard, id }) => {
@@ -128,8 +128,10 @@ const openStores = (deps: RoomsDeps, { search, throttle }: { search: Search; thr
   };
 };
 
-/** What answers requests, and what the machinery before it needs of the rooms. */
-export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once: ReturnType<typeof createOnce> } => {
+/** What answers requests, and what the machinery before it needs of the handlers. */
+export const compose = (
+  deps: ComposeDeps,
+): { handlers: Handlers; pages: Pages; once: ReturnType<typeof createOnce> } => {
   const { config, sql, secretKeys, log, bearer, mailer, sealer, publishing } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
@@ -143,7 +145,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
   const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
   const search = createSearch(sql, config.database);
   const once = createOnce({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
-  const rooms: Rooms = {
+  const handlers: Handlers = {
     home: createHome({ baseUrl, authUrl }),
     ...openStores(deps, { search, throttle }),
     events: openEvents(deps, { search, fingerprintKeys: derive('publish fingerprint') }),
@@ -194,7 +196,7 @@ export const createRooms = (deps: RoomsDeps): { rooms: Rooms; pages: Pages; once
     ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
     metadata: createMetadata({ baseUrl, authUrl }),
     health: createHealthEndpoints(deps.health),
-    reference: openReference(config, () => routesOf(rooms, config)),
+    reference: openReference(config, () => routesOf(handlers, config)),
   };
-  return { rooms, pages, once };
+  return { handlers, pages, once };
 };

@@ -10,7 +10,7 @@ import { protocolProblem } from '#identity/oauth/errors.ts';
 import { metadataPath } from '#identity/oauth/metadata.ts';
 import type { Reference } from '#reference/reference.ts';
 
-export type Rooms = Accounts &
+export type Handlers = Accounts &
   Apps & {
     home: Operation;
     stores: Record<'list' | 'create' | 'read' | 'patch' | 'remove', Operation>;
@@ -57,7 +57,7 @@ const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: 
   endpoint(`${api}/openapi.json`, { GET: openApi }, { cors: true, answerProblem }),
 ];
 
-const healthRoutes = ({ health, reference }: Rooms, api: string): Route[] => {
+const healthRoutes = ({ health, reference }: Handlers, api: string): Route[] => {
   const { answerProblem } = reference;
   return [
     endpoint(`${api}/health/live`, { GET: health.live }, { cors: false, answerProblem }),
@@ -89,13 +89,13 @@ const clientRoutes = (
 ];
 
 /** The table. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
-export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
+export const routesOf = (handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
   const { users, account, password, stores, members, webhooks, recoveries, events, commerce, signIn, authorize } =
-    rooms;
+    handlers;
   return [
-    resource(api || '/', { GET: rooms.home }),
+    resource(api || '/', { GET: handlers.home }),
     resource(`${api}/users`, { GET: users.list, POST: users.create }),
     resource(`${api}/users/:user_id`, { GET: users.read, DELETE: users.remove }),
     resource(`${api}/stores`, { GET: stores.list, POST: stores.create }),
@@ -130,26 +130,30 @@ export const routesOf = (rooms: Rooms, addresses: { baseUrl: string; authUrl: st
     resource(`${api}/stores/:store_id/events`, { GET: events.list, POST: events.publish }),
     resource(`${api}/stores/:store_id/events/:event_id`, { GET: events.read }),
     resource(`${api}/stores/:store_id/events/:event_id/payload`, { GET: events.payload }),
-    resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: rooms.eventStatuses }),
+    resource(`${api}/stores/:store_id/events/:event_id/statuses`, { GET: handlers.eventStatuses }),
     resource(`${api}/stores/:store_id/:collection`, { GET: commerce.list }),
-    resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: rooms.erasure }),
-    resource(`${api}/stores/:store_id/:collection/:id/send_webhooks`, { POST: rooms.refeed }),
+    resource(`${api}/stores/:store_id/:collection/:id`, { GET: commerce.read, DELETE: handlers.erasure }),
+    resource(`${api}/stores/:store_id/:collection/:id/send_webhooks`, { POST: handlers.refeed }),
     resource(`${api}/stores/:store_id/:collection/:id/:relation`, { GET: commerce.relation }),
-    ...referenceRoutes(rooms.reference, api),
-    endpoint(`${api}/token`, { POST: rooms.token }, { cors: true, answerProblem: protocolProblem }),
-    endpoint(`${auth}/revoke`, { POST: rooms.revoke }, { cors: true, answerProblem: protocolProblem }),
-    endpoint(`${auth}/introspect`, { POST: rooms.introspect }, { cors: false, answerProblem: protocolProblem }),
-    endpoint(metadataPath(addresses.authUrl), { GET: rooms.metadata }, { cors: true, answerProblem: protocolProblem }),
-    ...healthRoutes(rooms, api),
+    ...referenceRoutes(handlers.reference, api),
+    endpoint(`${api}/token`, { POST: handlers.token }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(`${auth}/revoke`, { POST: handlers.revoke }, { cors: true, answerProblem: protocolProblem }),
+    endpoint(`${auth}/introspect`, { POST: handlers.introspect }, { cors: false, answerProblem: protocolProblem }),
+    endpoint(
+      metadataPath(addresses.authUrl),
+      { GET: handlers.metadata },
+      { cors: true, answerProblem: protocolProblem },
+    ),
+    ...healthRoutes(handlers, api),
     // Browsers look for it at the origin, whatever the path of AUTH_URL.
     page('/favicon.ico', { GET: showIcon }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),
-    page(`${auth}/home`, { GET: rooms.landing }),
+    page(`${auth}/home`, { GET: handlers.landing }),
     page(`${auth}/account`, { GET: account }),
     page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
-    ...clientRoutes(rooms, api, auth),
+    ...clientRoutes(handlers, api, auth),
     page(`${auth}/forgot-password`, { GET: password.forgot.show, POST: password.forgot.submit }),
     page(`${auth}/reset-password`, { GET: password.reset.show, POST: password.reset.submit }),
   ];

@@ -7,7 +7,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { isRegistered } from '#hypermedia/relations.ts';
 import { formats } from '#hypermedia/render.ts';
 import { referenceChapter } from '#reference/relations.ts';
-import { chaptersOf } from '../../src/server/reference-topics.ts';
+import { chaptersOf } from '../../src/server/reference.ts';
 import { startTestApp } from '../setup/app.ts';
 import { operationTable, routeTable } from '../security/route-table.ts';
 

@@ -182,7 +182,7 @@ test('the pages may not be framed, cached, sent on or scripted', async () => {
   }
 });
 
-test('other rooms say their part in the order they were given, with nonces of this session', async () => {
+test('other handlers say their part in the order they were given, with nonces of this session', async () => {
   const sessions = createSessions({ sql, authUrl: server.origin, lifetimeDays: 30 });
   const signedIn = createSignedIn({ sessions, authUrl: server.origin, nonceKeys: [Buffer.alloc(32, 3)] });
   const part = (name: string) => async (visit: { nonce: (bound: readonly string[]) => string; root: string }) =>

@@ -2,22 +2,22 @@
 import type { Operation } from '#http/operation.ts';
 import type { Method, Resource, Route } from '#http/route.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { createRooms, type RoomsDeps } from '../../src/server/compose.ts';
-import { routesOf, type Rooms } from '../../src/server/routes.ts';
+import { compose, type ComposeDeps } from '../../src/server/compose.ts';
+import { routesOf, type Handlers } from '../../src/server/routes.ts';
 
 const nobody: unknown = new Proxy({}, { get: () => nobody });
 
 /** `baseUrl` is where both the API and the pages are. */
 export const routeTable = (baseUrl: string): readonly Route[] =>
-  routesOf(nobody as Rooms, { baseUrl, authUrl: baseUrl });
+  routesOf(nobody as Handlers, { baseUrl, authUrl: baseUrl });
 
-/** Its resources with the operations as the rooms describe them: who may ask, what they take. They cannot be called. */
+/** Its resources with the operations as the handlers describe them: who may ask, what they take. They cannot be called. */
 export const resourceTable = (baseUrl: string): readonly Resource[] => {
   const known = { config: readConfig({ BASE_URL: baseUrl }, '/'), secretKeys: [Buffer.alloc(32)] as const };
   const deps: unknown = new Proxy(known, {
     get: (at, name) => (Reflect.has(at, name) ? Reflect.get(at, name) : nobody),
   });
-  return routesOf(createRooms(deps as RoomsDeps).rooms, known.config).filter((route) => route.kind === 'resource');
+  return routesOf(compose(deps as ComposeDeps).handlers, known.config).filter((route) => route.kind === 'resource');
 };
 
 export type Described = { path: string; method: Method; operation: Operation };

@@ -1,4 +1,4 @@
-/** Documents as rooms make them: what pages are made of where no room is asked. */
+/** Documents as handlers make them: what pages are made of where no room is asked. */
 import type { Document, Link } from '#hypermedia/document.ts';
 import { boolean, code, count, date, enumeration, json, number, secret, text, url } from '#hypermedia/document.ts';
 

@@ -1,5 +1,5 @@
 /**
- * The rooms stores and webhooks behind a real socket and a real database, with the one seam that the machinery has:
+ * The handlers stores and webhooks behind a real socket and a real database, with the one seam that the machinery has:
  * `authenticate`, which here knows a few fixed tokens.
  */
 import { randomBytes } from 'node:crypto';

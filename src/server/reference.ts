@@ -1,4 +1,4 @@
-/** What the rooms tell of their relations, in the order in which the reference shows it. */
+/** What the handlers tell of their relations, in the order in which the reference shows it. */
 import { userChapter } from '#identity/accounts/api/relations.ts';
 import { collections } from '#catalog/catalog.ts';
 import { commerceChapter } from '#catalog/relations.ts';
