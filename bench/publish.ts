@@ -5,7 +5,7 @@
  */
 import { Registry } from 'prom-client';
 import { openPool } from '#db/pool.ts';
-import { createMint } from '#events/publish/id-allocator.ts';
+import { createIdAllocator } from '#events/publish/id-allocator.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher, type Publisher } from '#events/publish/publish.ts';
 import { readConfig } from '../src/config/config.ts';
@@ -39,7 +39,7 @@ const waysOver = (database: Database, defer: Defer) => {
   const publisherOf = (batchRows: number): Publisher =>
     createPublisher({
       sql,
-      mint: createMint(),
+      allocateIds: createIdAllocator(),
       baseUrl: BASE_URL,
       metrics: createPublishMetrics(new Registry()),
       batchRows,

@@ -5,7 +5,7 @@ import type { Sql } from '#db/pool.ts';
 import { insertApproval } from '#identity/oauth/authorize/authorize-sql.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { findClient } from '#identity/oauth/clients/clients-sql.ts';
-import { mintToken } from '#identity/oauth/tokens.ts';
+import { createToken } from '#identity/oauth/tokens.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { Child } from './child.ts';
 import type { HttpLoadProcess, Target } from './http-load-process.ts';
@@ -45,7 +45,7 @@ export const seedCodes = (sql: Sql, { id, userId, storeId }: SeededClient, count
   Promise.all(
     Array.from({ length: count }, async () => {
       const now = new Date();
-      const code = mintToken('authorizationCode');
+      const code = createToken('authorizationCode');
       await insertApproval(sql, {
         client: id,
         userId,

@@ -12,7 +12,7 @@ import { createStatePurge } from '#delivery/record/purge.ts';
 import { createTallyPurge } from '#delivery/stats/purge.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erase/purges.ts';
-import { createMint } from '#events/publish/id-allocator.ts';
+import { createIdAllocator } from '#events/publish/id-allocator.ts';
 import { createEventPurges } from '#events/purges.ts';
 import { createRecoveryPurges } from '#events/replay/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/once.ts';
@@ -126,17 +126,19 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const guard = openGuard(deps);
   const announcer = createAnnouncer({ sql, log });
   // One for all that this process makes: ids rise in the order in which things happen here.
-  const mint = createMint(() => clock.monotonicMs());
+  const allocateIds = createIdAllocator(() => clock.monotonicMs());
   const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
   const observing = await openObserving(deps);
   const { registry, health } = observing;
   const partitions = await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays });
   const notices = openNotices(deps, mailer);
   const { engine } = observing;
-  const worker = deps.roles.includes('deliver') ? createWorker(deps, sealer, guard, engine, mint, notices) : undefined;
+  const worker = deps.roles.includes('deliver')
+    ? createWorker(deps, sealer, guard, engine, allocateIds, notices)
+    : undefined;
   if (worker !== undefined) observing.check(() => (worker.isSure() ? undefined : 'lease'));
   await worker?.start();
-  const days = worker === undefined ? undefined : tellOfDays(deps, worker, mint);
+  const days = worker === undefined ? undefined : tellOfDays(deps, worker, allocateIds);
   const recoveries = worker === undefined ? undefined : recoverEvents(deps, worker, observing.recoveries);
   const { exchangesMs, recordsMs, handBackMs, othersMs } = stopping;
   const shares = [
@@ -151,12 +153,12 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   ] as const;
   const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
   if (deps.roles.includes('serve')) {
-    running.push(within(othersMs, keepRetention(deps, registry, worker, openNative(config, mint))));
+    running.push(within(othersMs, keepRetention(deps, registry, worker, openNative(config, allocateIds))));
     const { secretKeys } = deps;
     const bearer = createBearer({ sql });
-    const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, mint);
+    const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, allocateIds);
     const { publishing: metrics } = observing;
-    const publishing = openPublishing({ config, sql, log, worker, announcer, mint, metrics, onHeld });
+    const publishing = openPublishing({ config, sql, log, worker, announcer, allocateIds, metrics, onHeld });
     const { handlers, pages, once } = compose({
       publishing,
       held,

@@ -9,7 +9,7 @@ import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { Trials } from '#delivery/attempt/test-delivery.ts';
 import { Worker } from '#delivery/worker.ts';
-import type { Mint } from '#events/publish/id-allocator.ts';
+import type { IdAllocator } from '#events/publish/id-allocator.ts';
 import { startSnapshots } from '#events/snapshots/snapshots.ts';
 import type { RecoveryMetrics } from '#events/replay/metrics.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';
@@ -58,7 +58,7 @@ export const createWorker = (
   sealer: Sealer,
   guard: Guard,
   metrics: EngineMetrics,
-  mint: Mint,
+  allocateIds: IdAllocator,
   notices: Notices | undefined,
 ): Worker =>
   new Worker({
@@ -71,7 +71,7 @@ export const createWorker = (
     sealer,
     guard,
     metrics,
-    switchOff: createSwitchOff(openNative(config, mint).changelog),
+    switchOff: createSwitchOff(openNative(config, allocateIds).changelog),
     tell: (notice) => notices?.tell(notice),
     settings: {
       ...config.delivery,
@@ -105,13 +105,13 @@ const openTrials = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
   guard: Guard,
-  mint: Mint,
+  allocateIds: IdAllocator,
   onHeld: HeldStreams['wake'],
 ): Trying => {
   const { delivery, baseUrl, naming } = config;
   const settings = { ...delivery, idleSockets: delivery.trialsAtOnce, ...sendingOf(naming) };
   const trials = new Trials({ sql, guard, sealer, clock, log, settings });
-  const samples = createSamples({ sql, mint, baseUrl });
+  const samples = createSamples({ sql, allocateIds, baseUrl });
   return {
     sendSample: async ({ shard, webhookId: id, isHeld, ...about }) => {
       if (isHeld) {
@@ -139,11 +139,11 @@ export const openByHand = (
   deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
   guard: Guard,
-  mint: Mint,
+  allocateIds: IdAllocator,
 ) => {
   const held = openHeld(deps, sealer);
   const onHeld = (webhookIds: readonly number[]): void => held.wake(webhookIds);
-  const trials = openTrials(deps, sealer, guard, mint, onHeld);
+  const trials = openTrials(deps, sealer, guard, allocateIds, onHeld);
   const sending: Pick<WebhookDeps, 'preview' | 'sendSample'> = {
     preview: openPreview(deps, sealer),
     sendSample: trials.sendSample,
@@ -155,9 +155,9 @@ export const openByHand = (
 export const tellOfDays = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,
-  mint: Mint,
+  allocateIds: IdAllocator,
 ): Running => {
-  const { writeFacts } = openNative(config, mint);
+  const { writeFacts } = openNative(config, allocateIds);
   return startSnapshots({
     sql,
     clock,

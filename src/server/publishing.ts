@@ -3,7 +3,7 @@ import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import type { HandedOver, Worker } from '#delivery/worker.ts';
-import { createMint, type Mint } from '#events/publish/id-allocator.ts';
+import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { Holders } from '#events/erase/chain.ts';
 import type { PublishMetrics } from '#events/metrics.ts';
@@ -33,8 +33,8 @@ export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
   );
 
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
-export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, mint: Mint = createMint()) => {
-  const writeFacts = createNativeWriter({ mint, baseUrl, announce: announceSent });
+export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, allocateIds: IdAllocator = createIdAllocator()) => {
+  const writeFacts = createNativeWriter({ allocateIds, baseUrl, announce: announceSent });
   const changelog = createChangelog(writeFacts);
   return { writeFacts, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
 };
@@ -52,12 +52,12 @@ export const openPublishing = (deps: {
   worker: Worker | undefined;
   announcer: Announcer;
   /** The process' one. */
-  mint: Mint;
+  allocateIds: IdAllocator;
   metrics: PublishMetrics;
   /** Told of the webhooks for whose listeners something was held, after its commit. */
   onHeld: (webhookIds: readonly number[]) => void;
 }) => {
-  const { config, sql, log, worker, announcer, mint, onHeld } = deps;
+  const { config, sql, log, worker, announcer, allocateIds, onHeld } = deps;
   const { baseUrl } = config;
   const { metrics } = deps;
   const onCommitted = (deliveries: readonly Committed[]): void => {
@@ -69,7 +69,7 @@ export const openPublishing = (deps: {
   };
   const publish = createPublisher({
     sql,
-    mint,
+    allocateIds,
     baseUrl,
     metrics,
     batchRows: config.events.batchRows,
@@ -87,7 +87,12 @@ export const openPublishing = (deps: {
     metrics.written({ events: 0, deliveries: 1 });
     onCommitted([delivery]);
   };
-  return { publish, resent, refeeding: { mint, baseUrl, metrics, onCommitted }, ...openNative(config, mint) };
+  return {
+    publish,
+    resent,
+    refeeding: { allocateIds, baseUrl, metrics, onCommitted },
+    ...openNative(config, allocateIds),
+  };
 };
 
 export type Publishing = ReturnType<typeof openPublishing>;

@@ -6,7 +6,7 @@ import { Registry } from 'prom-client';
 import { createNumbers } from '#db/numbers.ts';
 import { partitionsOf } from '#db/partitions.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { createMint, type Mint } from '#events/publish/id-allocator.ts';
+import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
 import { followZone } from '#events/snapshots/zone.ts';
 import { createNativeWriter } from '#events/publish/internal-event.ts';
 import { runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
@@ -50,14 +50,14 @@ const addNumbers = async (sql: Sql, day: number): Promise<void> => {
 };
 
 /** Numbers for the days of `event_years`. */
-const createDailyMint = (sql: Sql): Mint => {
-  const mint = createMint();
+const createDailyMint = (sql: Sql): IdAllocator => {
+  const allocateIds = createIdAllocator();
   const numbered = new Map<number, Promise<void>>();
   return async (on, wanted, inTransaction) => {
     const { day } = wanted;
     if (!numbered.has(day)) numbered.set(day, addNumbers(sql, day));
     await numbered.get(day);
-    return mint(on, wanted, inTransaction);
+    return allocateIds(on, wanted, inTransaction);
   };
 };
 
@@ -68,8 +68,8 @@ export const startRevenue = async () => {
   let now: Date = YEARS[0];
   const clock = { now: () => now, monotonicMs: () => performance.now() };
   const log = createLog('silent');
-  const mint = createDailyMint(sql);
-  const common = { sql, mint, baseUrl };
+  const allocateIds = createDailyMint(sql);
+  const common = { sql, allocateIds, baseUrl };
   const publisher = createPublisher({
     ...common,
     metrics: createPublishMetrics(new Registry()),
@@ -85,7 +85,7 @@ export const startRevenue = async () => {
     sql,
     clock,
     log,
-    writeFacts: createNativeWriter({ mint, baseUrl, announce: async () => {} }),
+    writeFacts: createNativeWriter({ allocateIds, baseUrl, announce: async () => {} }),
     shards: () => Array.from({ length: SHARDS }, (_, shard) => shard),
     settings,
     ...given,

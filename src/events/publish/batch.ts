@@ -10,14 +10,14 @@ import { findEvents } from '../events-sql.ts';
 import { derive, derivedElsewhere, isAboutSubscriptions, storesThatDerive } from './derive.ts';
 import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
 import { answerOf, claimsOf, shardsOfNew, toDrafts, type Draft } from './draft.ts';
-import type { Mint } from './id-allocator.ts';
+import type { IdAllocator } from './id-allocator.ts';
 import { dependOnPriors, Overtaken, readPriors } from './previous-version.ts';
 import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './batch-sql.ts';
 import { toCommitted, type Committed } from './rows.ts';
 
 export type BatchDeps = {
   sql: Sql;
-  mint: Mint;
+  allocateIds: IdAllocator;
   baseUrl: string;
   metrics: PublishMetrics;
   /** Told of every delivery after its commit, in the process that committed it. */
@@ -47,7 +47,7 @@ type Written = { rows: readonly Row[]; answer: readonly Published[]; refused: Re
 
 const rowsOf = (drafts: readonly Draft[]): Row[] => drafts.flatMap(({ rows }) => [...rows.values()]);
 
-const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
+const createWrite = ({ sql, allocateIds, baseUrl }: BatchDeps) => {
   const writeRows = async (
     on: Queryable,
     rows: readonly Row[],
@@ -69,7 +69,7 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
       const own = rowsOf(kept);
       if (own.length === 0) return { rows: [], answer: [], refused };
       const priors = await readPriors(tx, own);
-      const derived = await derive(tx, own, { mint, now, priors, deriving });
+      const derived = await derive(tx, own, { allocateIds, now, priors, deriving });
       const rows = [...own, ...derived.rows];
       const { since } = priors;
       const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: derived.terms, now, since });
@@ -90,13 +90,13 @@ const createWrite = ({ sql, mint, baseUrl }: BatchDeps) => {
  * the write, because a batch that fails is tried again.
  */
 export const createBatchWriter = (deps: BatchDeps) => {
-  const { sql, mint, baseUrl, metrics, onCommitted, onUnknown } = deps;
+  const { sql, allocateIds, baseUrl, metrics, onCommitted, onUnknown } = deps;
   const write = createWrite(deps);
 
   const settle = async (ready: readonly Ready[], now: Date, results: Map<Request, Settled>): Promise<void> => {
     const repeated = ready.flatMap((one) => [...one.repeated.values()]);
     const before = await findEvents(sql, repeated);
-    const drafts = toDrafts(ready, await mint(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
+    const drafts = toDrafts(ready, await allocateIds(sql, { day: dayOf(now), shards: shardsOfNew(ready) }), now);
     const { rows, answer, refused } = await write(drafts, now);
     const written = new Map(answer.map((row) => [row.eventId, row]));
     for (const one of drafts) {

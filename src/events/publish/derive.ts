@@ -9,7 +9,7 @@ import type { Queryable } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, inOrder, type Row } from './columns.ts';
-import type { Mint } from './id-allocator.ts';
+import type { IdAllocator } from './id-allocator.ts';
 import type { Priors } from './previous-version.ts';
 import type { Prior } from './previous-version-sql.ts';
 import type { TermColumns } from './batch-sql.ts';
@@ -135,7 +135,12 @@ const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
 export const derive = async (
   tx: Queryable,
   rows: readonly Row[],
-  { mint, now, priors, deriving }: { mint: Mint; now: Date; priors: Priors; deriving: ReadonlySet<number> },
+  {
+    allocateIds,
+    now,
+    priors,
+    deriving,
+  }: { allocateIds: IdAllocator; now: Date; priors: Priors; deriving: ReadonlySet<number> },
 ): Promise<Derived> => {
   const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
   const books = await booksOf(tx, subscriptions, now);
@@ -154,7 +159,7 @@ export const derive = async (
     terms.push(...found.terms);
   }
   const shards = steps.map(({ row }) => row.shard);
-  const numbers = await mint(tx, { day: dayOf(now), shards }, 'inTransaction');
+  const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
   const derived = steps.map(({ row, event }, index): Row => {
     const at = rows.length + index;
     const { eventId, nonce } = rowOf(row.event, row.storeId, { n: numberAt(numbers, index), at, now });

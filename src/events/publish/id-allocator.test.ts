@@ -3,15 +3,15 @@ import { test } from 'node:test';
 import { EVENT_BLOCK } from '#db/numbers.ts';
 import { dayOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
-import { createMint } from './id-allocator.ts';
+import { createIdAllocator } from './id-allocator.ts';
 
 const { sql } = await testDatabase();
 const DAY = dayOf(new Date());
 const of = (count: number, shard = 7) => ({ day: DAY, shards: Array.from({ length: count }, () => shard) });
 
 test('numbers are taken one after the other, and none twice, over blocks and by whoever asks at once', async () => {
-  const [mint, other] = [createMint(), createMint()];
-  const asked = [1, 2, 1, 2].map((shard, at) => (at < 2 ? mint : other)(sql, of(1_000, shard)));
+  const [allocateIds, other] = [createIdAllocator(), createIdAllocator()];
+  const asked = [1, 2, 1, 2].map((shard, at) => (at < 2 ? allocateIds : other)(sql, of(1_000, shard)));
   const [one = [], two = [], three = [], four = []] = await Promise.all(asked);
   assert.equal(new Set([...one, ...three]).size, 2_000);
   assert.equal(new Set([...two, ...four]).size, 2_000);
@@ -23,12 +23,12 @@ test('numbers are taken one after the other, and none twice, over blocks and by 
 });
 
 test('a transaction takes numbers while the pool has no connection for anybody else', async () => {
-  const mint = createMint();
+  const allocateIds = createIdAllocator();
   const waiting = Promise.withResolvers<void>();
   await sql.begin(async (tx) => {
     const others = await Promise.all(Array.from({ length: 9 }, () => sql.reserve()));
-    const late = mint(sql, of(1));
-    const [number] = await mint(tx, of(1), 'inTransaction');
+    const late = allocateIds(sql, of(1));
+    const [number] = await allocateIds(tx, of(1), 'inTransaction');
     assert.equal(typeof number, 'number');
     for (const one of others) one.release();
     void late.then(() => waiting.resolve());
@@ -38,7 +38,7 @@ test('a transaction takes numbers while the pool has no connection for anybody e
 
 test('what is left of a block is not used after five seconds, so that ids rise with time over all writers', async () => {
   let nowMs = 0;
-  const [quiet, busy] = [createMint(() => nowMs), createMint(() => nowMs)];
+  const [quiet, busy] = [createIdAllocator(() => nowMs), createIdAllocator(() => nowMs)];
   await quiet(sql, of(1));
   await busy(sql, of(3_000));
   nowMs = 6_000;

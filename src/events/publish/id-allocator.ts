@@ -6,7 +6,7 @@ import type { Queryable } from '#db/pool.ts';
  * Returns a number for each of the shards, which may repeat, unique there on that day. `inTransaction`: the caller holds a
  * connection of the pool.
  */
-export type Mint = (
+export type IdAllocator = (
   sql: Queryable,
   wanted: { day: number; shards: readonly number[] },
   inTransaction?: 'inTransaction',
@@ -27,7 +27,7 @@ const BLOCK_AGE_MS = 5_000;
  * hold. Of two blocks that come at once the rest of the first is left out. Without a clock a block never ages, which is for a
  * program that does one thing and ends.
  */
-export const createMint = (monotonicMs: () => number = () => 0): Mint => {
+export const createIdAllocator = (monotonicMs: () => number = () => 0): IdAllocator => {
   let block: Block | undefined;
   let fetching: Promise<void> | undefined;
   const fetchBlock = async (sql: Queryable, day: number) => {

@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { inLockOrder, toColumns } from './columns.ts';
-import type { Mint } from './id-allocator.ts';
+import type { IdAllocator } from './id-allocator.ts';
 import { publishBatch } from './batch-sql.ts';
 import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
 import { staleAt } from './recall.ts';
@@ -20,7 +20,7 @@ export type Fact = {
 };
 
 export type NativeDeps = {
-  mint: Mint;
+  allocateIds: IdAllocator;
   baseUrl: string;
   /** Told within the transaction of the deliveries that come of it: they are there when it commits. */
   announce: (tx: Queryable, deliveries: readonly Committed[]) => Promise<void>;
@@ -30,12 +30,12 @@ export type NativeDeps = {
 export type NativeWriter = (tx: Queryable, facts: readonly Fact[], now: Date) => Promise<number[]>;
 
 export const createNativeWriter =
-  ({ mint, baseUrl, announce }: NativeDeps): NativeWriter =>
+  ({ allocateIds, baseUrl, announce }: NativeDeps): NativeWriter =>
   async (tx, facts, now) => {
     if (facts.length === 0) return [];
     const zones = await timeZonesOf(tx, [...new Set(facts.map(({ storeId }) => storeId))]);
     const shards = facts.map(({ storeId }) => shardOf(storeId));
-    const numbers = await mint(tx, { day: dayOf(now), shards }, 'inTransaction');
+    const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
     const rows = facts.map(({ storeId, type, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;

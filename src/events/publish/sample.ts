@@ -6,7 +6,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import type { Mint } from './id-allocator.ts';
+import type { IdAllocator } from './id-allocator.ts';
 import { nextNonce, numberAt } from './rows.ts';
 import { holdSample, insertSample } from './sample-sql.ts';
 
@@ -38,10 +38,18 @@ const keep: Samples['keep'] = async (tx, event) => {
   if (!(await insertSample(tx, event, shardOf(event.storeId)))) throw notFound('store');
 };
 
-export const createSamples = ({ sql, mint, baseUrl }: { sql: Sql; mint: Mint; baseUrl: string }): Samples => ({
+export const createSamples = ({
+  sql,
+  allocateIds,
+  baseUrl,
+}: {
+  sql: Sql;
+  allocateIds: IdAllocator;
+  baseUrl: string;
+}): Samples => ({
   make: async ({ storeId, type, action, timeZone, now }) => {
     const [day, shard] = [dayOf(now), shardOf(storeId)];
-    const eventId = dailyIdOf(day, numberAt(await mint(sql, { day, shards: [shard] }), 0), shard);
+    const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
     const { id: _, _embedded, ...told } = sampleResource(type);
     const id = idOf(type, eventId);
     const dates = Object.fromEntries(

@@ -7,7 +7,7 @@ import { beginning } from '#http/creating.ts';
 import type { Operation } from '#http/operation.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { invalid, Problem } from '#core/problem.ts';
-import type { Mint } from '../publish/id-allocator.ts';
+import type { IdAllocator } from '../publish/id-allocator.ts';
 import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
 import { addressOfEvent, eventDocument } from '../document.ts';
 import type { PublishMetrics } from '../metrics.ts';
@@ -16,7 +16,7 @@ import { insertRefeed, type RefeedRow } from './refeed-sql.ts';
 import { hindrances, readWish, REFEED, refeedSchema, type RefeedWish } from './refeed-input.ts';
 
 export type RefeedDeps = {
-  mint: Mint;
+  allocateIds: IdAllocator;
   baseUrl: string;
   metrics: Pick<PublishMetrics, 'written'>;
   /** Told of every delivery after its commit. */
@@ -45,12 +45,12 @@ const committedOf = ({ key, eventId, nonce, now }: Refeed, rows: readonly Refeed
 /** All of it or nothing. Throws a 404 where there is no such resource, a 400 for webhooks it cannot go to, a 409 where it goes to none. */
 const refeed = async (
   tx: Tx,
-  mint: Mint,
+  allocateIds: IdAllocator,
   { key, wish, now }: { key: ResourceKey; wish: RefeedWish; now: Date },
 ): Promise<{ event: PublishedEvent; deliveries: Committed[] }> => {
   const { shard, type, id: resourceId } = key;
   const day = dayOf(now);
-  const numbers = await mint(tx, { day, shards: [shard] }, 'inTransaction');
+  const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
   const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
   const { eventId, nonce } = made;
   const rows = await insertRefeed(tx, { ...key, ...wish, eventId, nonce, action: REFEED, day, now });
@@ -64,7 +64,7 @@ const refeed = async (
   return { event: { id: eventId, type, resourceId, action: REFEED, version, timeZone, dateCreated: now }, deliveries };
 };
 
-export const createRefeed = ({ mint, baseUrl, metrics, onCommitted }: RefeedDeps): Operation =>
+export const createRefeed = ({ allocateIds, baseUrl, metrics, onCommitted }: RefeedDeps): Operation =>
   beginning({
     title: 'Send it again',
     summary:
@@ -79,7 +79,7 @@ export const createRefeed = ({ mint, baseUrl, metrics, onCommitted }: RefeedDeps
       return { key, wish };
     },
     make: async (tx, { now }, { key, wish }) => {
-      const { event, deliveries } = await refeed(tx, mint, { key, wish, now });
+      const { event, deliveries } = await refeed(tx, allocateIds, { key, wish, now });
       return {
         document: eventDocument(event, key.storeId, baseUrl),
         location: addressOfEvent(event, baseUrl, key.storeId),

@@ -4,7 +4,7 @@ import type { Tx } from '#db/pool.ts';
 import { grantChanges } from './grant-changes.ts';
 import { insertStoreGrant, type Granted, type StoredToken } from './grants/grants-sql.ts';
 import { scopeText } from './scope.ts';
-import { mintToken } from './tokens.ts';
+import { createToken } from './tokens.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -28,7 +28,7 @@ export const idleUntil = (now: Date, { refreshTokenIdleDays }: Lifetimes): Date 
   new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
 
 export const issueAccessToken = (now: Date, lifetimes: Lifetimes): Issued => {
-  const { value, hash } = mintToken('accessToken');
+  const { value, hash } = createToken('accessToken');
   return {
     value,
     stored: { hash, expires: new Date(now.getTime() + lifetimes.accessTokenLifetimeSeconds * 1_000) },
@@ -36,7 +36,7 @@ export const issueAccessToken = (now: Date, lifetimes: Lifetimes): Issued => {
 };
 
 export const issueRefreshToken = (now: Date, lifetimes: Lifetimes): Issued => {
-  const { value, hash } = mintToken('refreshToken');
+  const { value, hash } = createToken('refreshToken');
   return { value, stored: { hash, expires: idleUntil(now, lifetimes) } };
 };
 

@@ -16,7 +16,7 @@ const prefixes = {
 export type TokenKind = keyof typeof prefixes;
 
 /** A secret and what is stored of it. */
-export type MintedToken = { value: string; hash: Buffer };
+export type CreatedToken = { value: string; hash: Buffer };
 
 /**
  * SHA-256 of the whole value. A slow hash or a salt would add nothing: 32 random bytes cannot be guessed, and the hash
@@ -24,7 +24,7 @@ export type MintedToken = { value: string; hash: Buffer };
  */
 export const hashToken = (value: string): Buffer => createHash('sha256').update(value).digest();
 
-export const mintToken = (kind: TokenKind): MintedToken => {
+export const createToken = (kind: TokenKind): CreatedToken => {
   const value = prefixes[kind] + randomBytes(TOKEN_BYTES).toString('base64url');
   return { value, hash: hashToken(value) };
 };
@@ -33,13 +33,13 @@ export const mintToken = (kind: TokenKind): MintedToken => {
  * The refresh token that follows this one: HMAC-SHA256 of it, under a key that only this server has. Whoever presents the
  * same one again, because the answer was lost on the way, gets the same successor, though only hashes are stored.
  */
-const successorWith = (key: Buffer, refreshToken: string): MintedToken => {
+const successorWith = (key: Buffer, refreshToken: string): CreatedToken => {
   const value = prefixes.refreshToken + createHmac('sha256', key).update(refreshToken).digest('base64url');
   return { value, hash: hashToken(value) };
 };
 
 /** The successor, and those that a process with another key would have made of it. */
-export const successorsOf = ([key, ...others]: Keys, refreshToken: string): [MintedToken, ...MintedToken[]] => [
+export const successorsOf = ([key, ...others]: Keys, refreshToken: string): [CreatedToken, ...CreatedToken[]] => [
   successorWith(key, refreshToken),
   ...others.map((other) => successorWith(other, refreshToken)),
 ];

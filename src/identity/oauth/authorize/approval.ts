@@ -5,7 +5,7 @@ import { inPerson, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { grantChanges } from '../grant-changes.ts';
-import { mintToken } from '../tokens.ts';
+import { createToken } from '../tokens.ts';
 import type { AuthorizationRequest } from './authorization-request.ts';
 import { holdMembership, holdParties, insertApproval, type PickableStore } from './authorize-sql.ts';
 import type { StoppedWebhooks } from './stopped-webhooks.ts';
@@ -47,7 +47,7 @@ export const recordApproval = (
     const { userId } = session;
     if (!(await holdParties(tx, client.id, session))) return undefined;
     if (store !== undefined && !(await holdMembership(tx, userId, store.id))) return undefined;
-    const code = mintToken('authorizationCode');
+    const code = createToken('authorizationCode');
     const grantId = await insertApproval(tx, {
       client: client.id,
       userId,

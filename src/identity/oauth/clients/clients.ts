@@ -6,7 +6,7 @@ import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, insertClient, lockOwner } from './clients-sql.ts';
 import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
-import { mintToken, type MintedToken } from '../tokens.ts';
+import { createToken, type CreatedToken } from '../tokens.ts';
 
 export type NewClient = {
   name: string;
@@ -78,7 +78,7 @@ const requireRoom = async (tx: Tx, { owner }: NewClient): Promise<void> => {
   throw new Problem(409, { code: 'limit_reached', message });
 };
 
-const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promise<string> => {
+const add = async (tx: Tx, client: NewClient, secret: CreatedToken | null): Promise<string> => {
   const { clientId = newClientId(), caller, origin = null, now } = client;
   const isPublic = secret === null;
   await requireRoom(tx, client);
@@ -105,7 +105,7 @@ const add = async (tx: Tx, client: NewClient, secret: MintedToken | null): Promi
 };
 
 /** In the caller's transaction where there is one, else in one of its own: no client without its line in the audit. */
-const make = (sql: Sql | Tx, client: NewClient, secret: MintedToken | null): Promise<string> => {
+const make = (sql: Sql | Tx, client: NewClient, secret: CreatedToken | null): Promise<string> => {
   const faults = newClientFaults(client, secret === null);
   if (faults.length > 0) throw invalid(...faults);
   return 'begin' in sql ? transaction(sql, (tx) => add(tx, client, secret)) : add(sql, client, secret);
@@ -120,7 +120,7 @@ export const createClient = async (
   sql: Sql | Tx,
   client: NewClient,
 ): Promise<{ client_id: string; client_secret: string }> => {
-  const secret = mintToken('clientSecret');
+  const secret = createToken('clientSecret');
   return { client_id: await make(sql, client, secret), client_secret: secret.value };
 };
 

@@ -1,7 +1,7 @@
 /** Registration tokens (the initial access token of RFC 7591 §1.2): whoever has one may register clients for so long. */
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { hashToken, looksLike, mintToken } from '../tokens.ts';
+import { hashToken, looksLike, createToken } from '../tokens.ts';
 import { deleteRegistrationToken, insertRegistrationToken, isRegistrationToken } from './registration-sql.ts';
 
 const DAY_MS = 86_400_000;
@@ -16,7 +16,7 @@ export const idOfInvitation = (token: string): string => markOf(hashToken(token)
 /** The token; it is in this answer and nowhere else. */
 export const createRegistrationToken = (sql: Sql, { days, now }: { days: number; now: Date }): Promise<string> =>
   transaction(sql, async (tx) => {
-    const { value, hash } = mintToken('registrationToken');
+    const { value, hash } = createToken('registrationToken');
     await insertRegistrationToken(tx, { hash, now, expires: new Date(now.getTime() + days * DAY_MS) });
     const detail = { registration_token: markOf(hash), days };
     await recordAuditEntry(tx, { action: 'registration_token_created', userId: null, origin: null, detail, now });

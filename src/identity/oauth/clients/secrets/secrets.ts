@@ -6,7 +6,7 @@
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { notFound, Problem } from '#core/problem.ts';
 import { recordClientEntry, type Doer } from '../action.ts';
-import { mintToken } from '../../tokens.ts';
+import { createToken } from '../../tokens.ts';
 import { endRetired, insertSecret, listSecrets, lockConfidential, retireSecrets } from './secrets-sql.ts';
 
 const HOUR_MS = 3_600_000;
@@ -50,7 +50,7 @@ const TOO_MANY = `At most ${SECRETS_MAX} secrets count at a time; end the older 
  */
 export const rotateSecret = async (sql: Sql, rotation: Rotation, doer: Doer): Promise<string> => {
   const { now } = doer;
-  const secret = mintToken('clientSecret');
+  const secret = createToken('clientSecret');
   const until = new Date(now.getTime() + rotation.overlapHours * HOUR_MS);
   await transaction(sql, async (tx) => {
     const client = await lockConfidential(tx, rotation.clientId, now);
