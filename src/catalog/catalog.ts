@@ -36,10 +36,10 @@ export const isResourceId = (id: string): boolean =>
   /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
 
 /** Halcyon alone makes these, and mints their ids. Of a `subscription_event` each store says who makes it. */
-export const isNative = (type: ResourceType): boolean => type === 'changelog' || type === 'subscription_mrr_snapshot';
+export const isInternal = (type: ResourceType): boolean => type === 'changelog' || type === 'subscription_mrr_snapshot';
 
 /** What a platform may publish. */
-export const publishableEvents: readonly string[] = resourceTypes.filter((type) => !isNative(type)).flatMap(eventsOf);
+export const publishableEvents: readonly string[] = resourceTypes.filter((type) => !isInternal(type)).flatMap(eventsOf);
 
 /** A resource or a relation in words: `subscription MRR snapshot`. */
 export const wordsOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');

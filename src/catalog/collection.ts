@@ -8,7 +8,7 @@ import { invalid, notFound } from '#core/problem.ts';
 import { collectionKeyOf } from './access.ts';
 import { collectionOf, relationsOf, typeOfCollection, wordsOf } from './catalog.ts';
 import { resourceDocument } from './document.ts';
-import { nativeProperties } from './internal-types.ts';
+import { internalProperties } from './internal-types.ts';
 import { listResources } from './catalog-sql.ts';
 import { revenueCharts } from './revenue/curve.ts';
 
@@ -36,7 +36,7 @@ export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation
     isOpen: true,
     closedAt: ({ collection = '' }) => {
       const type = typeOfCollection(collection);
-      return type && nativeProperties(type);
+      return type && internalProperties(type);
     },
     relations: ({ params }) => {
       const type = typeOfCollection(params['collection'] ?? '');

@@ -19,4 +19,4 @@ const properties: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
 };
 
 /** Undefined where a publisher decides what there is: also of a `subscription_event`, which platforms may publish. */
-export const nativeProperties = (type: ResourceType): Comparisons | undefined => properties[type];
+export const internalProperties = (type: ResourceType): Comparisons | undefined => properties[type];

@@ -3,7 +3,7 @@
  * anybody in (keys, values of extra headers) is never in it; that it changed, is.
  */
 import type { Queryable } from '#db/pool.ts';
-import type { Fact, NativeWriter } from '#events/publish/internal-event.ts';
+import type { Fact, InternalEventWriter } from '#events/publish/internal-event.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Principal } from '#core/principal.ts';
@@ -88,7 +88,7 @@ export type Changelog = {
   record: (tx: Queryable, changes: readonly Change[], now: Date) => Promise<void>;
 };
 
-export const createChangelog = (write: NativeWriter): Changelog => ({
+export const createChangelog = (write: InternalEventWriter): Changelog => ({
   record: async (tx, changes, now) => {
     const facts = changes
       .map((change) => ({ ...change, ...narrowed(change) }))

@@ -7,12 +7,12 @@ import { transaction } from '#db/pool.ts';
 import { openStore } from '#stores/audit.ts';
 import { readConfig } from '#config/config.ts';
 import { emptyDatabase } from '../../test/setup/database.ts';
-import { openNative } from '#server/publishing.ts';
+import { openInternalEvents } from '#server/publishing.ts';
 
 test('a command writes its entries where no Halcyon has ever run', async (t) => {
   const { sql } = await emptyDatabase(t);
   await migrate(sql, join(import.meta.dirname, '../../migrations'));
-  const by = { changelog: openNative(readConfig({}, '/')).changelog, actor: OPERATOR, now: new Date() };
+  const by = { changelog: openInternalEvents(readConfig({}, '/')).changelog, actor: OPERATOR, now: new Date() };
   const shop = { name: 'First', domain: 'first.example.com', email: 'first@example.com', timeZone: 'UTC' };
   const { id } = await transaction(sql, (tx) => openStore(tx, shop, by));
   const entries = await sql`select store_id as "storeId" from event where resource_type = 'changelog'`;

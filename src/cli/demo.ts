@@ -18,7 +18,7 @@ import { findStore } from '#stores/stores-sql.ts';
 import { letIn, openStore } from '#stores/audit.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
-import { openNative } from '#server/publishing.ts';
+import { openInternalEvents } from '#server/publishing.ts';
 import { completeFile } from './demo-api.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver/start.ts';
 import type { Installation } from './installation.ts';
@@ -117,7 +117,7 @@ const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> =
 
 /** The file is written before the commit and gets its name after it: a crash at any moment leaves both or neither. */
 const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
-  const { changelog } = openNative(config);
+  const { changelog } = openInternalEvents(config);
   const file = await transaction(sql, async (tx) => {
     const made = await make(tx, config, changelog, receiver);
     await write(`${path}.new`, made);

@@ -34,7 +34,7 @@ import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivery.ts';
 import { startRetention } from './retention.ts';
 import { openObserving } from './telemetry.ts';
-import { announceChanges, holdersOf, openNative, openPublishing, type Publishing } from './publishing.ts';
+import { announceChanges, holdersOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
 
@@ -153,7 +153,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   ] as const;
   const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
   if (deps.roles.includes('serve')) {
-    running.push(within(othersMs, keepRetention(deps, registry, worker, openNative(config, allocateIds))));
+    running.push(within(othersMs, keepRetention(deps, registry, worker, openInternalEvents(config, allocateIds))));
     const { secretKeys } = deps;
     const bearer = createBearer({ sql });
     const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, allocateIds);

@@ -23,7 +23,7 @@ import type { SendSample } from '#webhooks/test-delivery.ts';
 import type { AppDeps } from './app.ts';
 import type { Config } from '#config/config.ts';
 import { VERSION } from './version.ts';
-import { openNative } from './publishing.ts';
+import { openInternalEvents } from './publishing.ts';
 
 /** Where deliveries may go. A process that only delivers keeps them from the API too: it may be served beside it. */
 export const openGuard = ({
@@ -71,7 +71,7 @@ export const createWorker = (
     sealer,
     guard,
     metrics,
-    switchOff: createSwitchOff(openNative(config, allocateIds).changelog),
+    switchOff: createSwitchOff(openInternalEvents(config, allocateIds).changelog),
     tell: (notice) => notices?.tell(notice),
     settings: {
       ...config.delivery,
@@ -157,7 +157,7 @@ export const tellOfDays = (
   worker: Worker,
   allocateIds: IdAllocator,
 ): Running => {
-  const { writeFacts } = openNative(config, allocateIds);
+  const { writeFacts } = openInternalEvents(config, allocateIds);
   return startSnapshots({
     sql,
     clock,

@@ -7,7 +7,7 @@ import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocato
 import type { Committed } from '#events/publish/rows.ts';
 import type { Holders } from '#events/erase/chain.ts';
 import type { PublishMetrics } from '#events/metrics.ts';
-import { createNativeWriter, type NativeDeps } from '#events/publish/internal-event.ts';
+import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
 import { createPublisher } from '#events/publish/publish.ts';
 import type { Log } from '#core/log.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
@@ -23,7 +23,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
 /** Of what is held no worker is told: a listener fetches it. */
 const isSent = ({ isHeld }: Committed): boolean => !isHeld;
 
-const announceSent: NativeDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
+const announceSent: InternalEventDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
 
 /** Webhooks that change, told to all who send when the transaction commits. */
 export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
@@ -33,8 +33,11 @@ export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
   );
 
 /** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
-export const openNative = ({ baseUrl }: Pick<Config, 'baseUrl'>, allocateIds: IdAllocator = createIdAllocator()) => {
-  const writeFacts = createNativeWriter({ allocateIds, baseUrl, announce: announceSent });
+export const openInternalEvents = (
+  { baseUrl }: Pick<Config, 'baseUrl'>,
+  allocateIds: IdAllocator = createIdAllocator(),
+) => {
+  const writeFacts = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
   const changelog = createChangelog(writeFacts);
   return { writeFacts, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
 };
@@ -91,7 +94,7 @@ export const openPublishing = (deps: {
     publish,
     resent,
     refeeding: { allocateIds, baseUrl, metrics, onCommitted },
-    ...openNative(config, allocateIds),
+    ...openInternalEvents(config, allocateIds),
   };
 };
 

@@ -70,11 +70,11 @@ test('what is new was answered with its address, and what was answered is there'
   );
   const names = difference.added.map((row) => row.split('/'));
   // What Halcyon tells of a change, or derives, has no address in the answer to it.
-  const isNative = ([table, type]: string[]) =>
+  const isInternal = ([table, type]: string[]) =>
     table === 'event' && (type === 'changelog' || type === 'subscription_event');
   const top = names
     .filter(([table = '']) => ['users', 'store', 'client', 'webhook', 'event'].includes(table))
-    .filter((row) => !isNative(row));
+    .filter((row) => !isInternal(row));
   const unanswered = top.filter((row) => !row.some((name) => made.has(name)));
   // A webhook that is tested is sent a sample, and what came back is answered: not where the sample is.
   const samples = successes.filter(({ target }) => target.split('?', 1)[0]?.endsWith('/test'));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
-import { openNative } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER } from '../security/oauth-server.ts';
 import { submit } from '../security/page-forms.ts';
 import { grantEndings, type GrantEnding } from '../setup/grant-endings.ts';
@@ -171,7 +171,7 @@ test('no active webhook is left when access ends while the app makes or switches
   const body = { name: 'Late', format: 'json', encryption_key: 'k' };
   const requests = await sql.begin(async (tx) => {
     const which = { userId: owner.userId, actor: OPERATOR, origin: null, now: owners.now() };
-    await revokeGrantsOf(tx, openNative({ baseUrl: ISSUER }), which);
+    await revokeGrantsOf(tx, openInternalEvents({ baseUrl: ISSUER }), which);
     const begun = [
       call('POST', `/stores/${owner.storeId}/webhooks`, { token: access, body }),
       call('PATCH', `/webhooks/${webhook}`, { token: access, body: { is_active: '1' } }),

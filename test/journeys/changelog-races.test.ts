@@ -5,7 +5,7 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction, type Tx } from '#db/pool.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { addMember } from '#stores/store.ts';
-import { openNative } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER } from '../security/oauth-server.ts';
 import { hiddenIn } from '../security/page-forms.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -49,7 +49,7 @@ test('the app of an erased user ends in the stores of others, too', async () => 
 test('a revocation that is rolled back is in no changelog', async () => {
   const [owner, app] = [await newOwner(), await newApp()];
   await letIn(owner, app);
-  const native = openNative({ baseUrl: ISSUER });
+  const native = openInternalEvents({ baseUrl: ISSUER });
   const which = { userId: owner.userId, actor: OPERATOR, origin: null, now: owners.now() };
   const failing = sql.begin(async (tx) => {
     assert.equal(await revokeGrantsOf(tx, native, which), 1);

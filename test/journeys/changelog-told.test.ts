@@ -5,7 +5,7 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction } from '#db/pool.ts';
 import { letIn } from '#stores/audit.ts';
 import { readConfig } from '../../src/config/config.ts';
-import { openNative } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { startTestApp } from '../setup/app.ts';
 import { startReceiver } from '../setup/receiver.ts';
 
@@ -53,7 +53,7 @@ test('it is told of what others change, also by a command beside the service', a
   const had = receiver.got.length;
   const { id } = await watch('/others');
   await receiver.until(had + 1);
-  const { changelog } = openNative(readConfig({ BASE_URL: baseUrl }, process.cwd()));
+  const { changelog } = openInternalEvents(readConfig({ BASE_URL: baseUrl }, process.cwd()));
   const by = { changelog, actor: OPERATOR, now: app.clock.now() };
   const before = receiver.got.length;
   await transaction(sql, (tx) => letIn(tx, { storeId, userId: app.userId, role: 'member' }, by));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startWithPeople } from '../security/people.ts';
 import { itemsOf, type Representation } from '../setup/caller.ts';
-import { nativeProperties } from '#catalog/internal-types.ts';
+import { internalProperties } from '#catalog/internal-types.ts';
 import { runCommand } from '../setup/command.ts';
 
 const people = await startWithPeople();
@@ -258,7 +258,7 @@ test('an app reads the changelog of its store, and of no other', async () => {
 
 test('what an entry has is known, and whatever else is asked for is a mistake', async () => {
   const [{ _links, ...entry } = { _links: {} }] = await listed(alpha);
-  assert.deepEqual(Object.keys(nativeProperties('changelog') ?? {}).toSorted(), Object.keys(entry).toSorted());
+  assert.deepEqual(Object.keys(internalProperties('changelog') ?? {}).toSorted(), Object.keys(entry).toSorted());
   for (const [query, message] of [
     ['nothing=1', /no parameter "nothing".*possible/],
     ['order=before', /before is only shown/],

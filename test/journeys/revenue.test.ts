@@ -1,7 +1,7 @@
 /** Recurring revenue, day by day: what came, what grew, what shrank and what went. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nativeProperties } from '#catalog/internal-types.ts';
+import { internalProperties } from '#catalog/internal-types.ts';
 import { eraseResource } from '#events/erase/erase.ts';
 import { shardOf } from '#core/ids.ts';
 import { euros, snapshotsOf, startRevenue, type Snapshot } from '../setup/revenue.ts';
@@ -40,7 +40,7 @@ test('what a snapshot has is what it can be asked for', async () => {
   await publish(store, '2027-03-01T10:00:00Z', euros('a', 1));
   await round(store, '2027-03-02T00:10:00Z');
   const [snapshot = {}] = await snapshotsOf(revenue, store);
-  assert.deepEqual(Object.keys(snapshot), Object.keys(nativeProperties('subscription_mrr_snapshot') ?? {}));
+  assert.deepEqual(Object.keys(snapshot), Object.keys(internalProperties('subscription_mrr_snapshot') ?? {}));
 });
 
 test('a store without a subscription is not counted', async () => {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { OPERATOR } from '#changelog/changelog.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
-import { openNative } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { createBrowser, ISSUER, REDIRECT, startAuthorizationServer } from './oauth-server.ts';
 import { hiddenIn } from './page-forms.ts';
 
@@ -141,7 +141,7 @@ test("all of a person's grants end together, each in the audit, and nobody else'
   const [{ live } = { live: 0 }] = await sql<{ live: number }[]>`
     select count(*) as live from access_grant where user_id = ${adaId} and date_revoked is null`;
   const [before] = await sql`select count(*) from audit where action = 'grant_revoked'`;
-  const native = openNative({ baseUrl: ISSUER });
+  const native = openInternalEvents({ baseUrl: ISSUER });
   const end = (userId: number) =>
     sql.begin((tx) => revokeGrantsOf(tx, native, { userId, actor: OPERATOR, origin: null, now: server.now() }));
   assert.equal(await end(server.bobId), 0);

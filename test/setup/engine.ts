@@ -15,7 +15,7 @@ import { createSealer, type Sealer } from '#db/seal.ts';
 import { systemClock, type Clock } from '#core/clock.ts';
 import { createLog, type Log } from '#core/log.ts';
 import { idOf, shardOf } from '#core/ids.ts';
-import { openNative } from '#server/publishing.ts';
+import { openInternalEvents } from '#server/publishing.ts';
 import { createStore } from '#stores/store.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createNotices } from '#webhooks/notices/notices.ts';
@@ -192,7 +192,7 @@ export const startEngine = async (
         sealer,
         guard,
         metrics,
-        switchOff: createSwitchOff(openNative({ baseUrl: BASE_URL }).changelog),
+        switchOff: createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog),
         tell: (notice) => notices?.tell(notice),
         ...own,
         settings: all,

@@ -1,6 +1,6 @@
 /** The ways in which the one grant of an owner ends, and the actor that the changelog names. */
 import { removeClient } from '#identity/oauth/clients/change.ts';
-import { openNative } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, PASSWORD } from '../security/oauth-server.ts';
 import { hiddenIn, submit } from '../security/page-forms.ts';
 import type { App, Owner, Owners, Tokens } from './owners.ts';
@@ -79,7 +79,7 @@ export const grantEndings = (owners: Owners): Readonly<Record<string, GrantEndin
     'with its app, which the operator deletes': {
       end: (_owner, { credentials }) => {
         const operator = { userId: null, origin: null, now: owners.now() };
-        return removeClient({ sql, ...openNative({ baseUrl: ISSUER }) }, credentials.client_id, operator);
+        return removeClient({ sql, ...openInternalEvents({ baseUrl: ISSUER }) }, credentials.client_id, operator);
       },
       ended: ['operator', none, none],
     },

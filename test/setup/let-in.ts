@@ -1,7 +1,7 @@
 /** An app that is let into a store without anybody clicking: written down as everything is. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/issue.ts';
-import { openNative } from '../../src/server/publishing.ts';
+import { openInternalEvents } from '../../src/server/publishing.ts';
 
 const LIFETIMES = { accessTokenLifetimeSeconds: 7_200, refreshTokenIdleDays: 365 };
 
@@ -9,4 +9,4 @@ export const letAppIn = (
   { sql, baseUrl }: { sql: Sql; baseUrl: string },
   grant: { clientId: string; userId: number; storeId: number; now: Date },
 ): Promise<TokenAnswer> =>
-  transaction(sql, (tx) => grantStoreAccess(tx, { ...grant, ...openNative({ baseUrl }), ...LIFETIMES }));
+  transaction(sql, (tx) => grantStoreAccess(tx, { ...grant, ...openInternalEvents({ baseUrl }), ...LIFETIMES }));

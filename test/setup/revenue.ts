@@ -8,7 +8,7 @@ import { partitionsOf } from '#db/partitions.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
 import { followZone } from '#events/snapshots/zone.ts';
-import { createNativeWriter } from '#events/publish/internal-event.ts';
+import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher } from '#events/publish/publish.ts';
@@ -85,7 +85,7 @@ export const startRevenue = async () => {
     sql,
     clock,
     log,
-    writeFacts: createNativeWriter({ allocateIds, baseUrl, announce: async () => {} }),
+    writeFacts: createInternalEventWriter({ allocateIds, baseUrl, announce: async () => {} }),
     shards: () => Array.from({ length: SHARDS }, (_, shard) => shard),
     settings,
     ...given,

@@ -13,7 +13,7 @@ import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { createIdAllocator } from '#events/publish/id-allocator.ts';
-import { createNativeWriter } from '#events/publish/internal-event.ts';
+import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createOnce } from '#http/idempotency/once.ts';
 import { createRequestMetrics } from '#http/metrics.ts';
 import { resource } from '#http/route.ts';
@@ -123,7 +123,11 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const changed: { shard: number; id: number }[] = [];
   await maintainPartitions(sql, { now: clock.time, retentionDays: 30, daysAhead: 3 });
   // Nobody delivers here, and nobody sends samples.
-  const write = createNativeWriter({ allocateIds: createIdAllocator(), baseUrl: BASE_URL, announce: async () => {} });
+  const write = createInternalEventWriter({
+    allocateIds: createIdAllocator(),
+    baseUrl: BASE_URL,
+    announce: async () => {},
+  });
   const changelog = createChangelog(write);
   const sealer = createSealer(randomBytes(32));
   const stores = createStoreOperations({

@@ -1,5 +1,5 @@
 /** The bytes of a representation: those that GET answers, however they come about, and those of the other formats. */
-import { isNative, type ResourceType } from '#catalog/catalog.ts';
+import { isInternal, type ResourceType } from '#catalog/catalog.ts';
 import { resourceDocument, resourceHead } from '#catalog/document.ts';
 import type { Shape } from '#catalog/shape.ts';
 import { renderHal } from '#hypermedia/hal.ts';
@@ -36,7 +36,7 @@ export class Representations {
    * written again; 30 members take 2 and 16. Undefined where the text has to be read.
    */
   spliced({ type, storeId, resourceId, baseUrl, body }: EventRow): Uint8Array | undefined {
-    if (isNative(type) || !isAsWritten(body)) return undefined;
+    if (isInternal(type) || !isAsWritten(body)) return undefined;
     const id = encodeURIComponent(resourceId);
     const head = this.#headOf(type, baseUrl).map((pieces) => pieces.join(String(storeId)));
     return Buffer.from(`${head.join(id)},${body.slice(1)}`);

@@ -19,7 +19,7 @@ export type Fact = {
   resource: (given: { id: number; timeZone: string }) => { readonly [name: string]: Value } | string;
 };
 
-export type NativeDeps = {
+export type InternalEventDeps = {
   allocateIds: IdAllocator;
   baseUrl: string;
   /** Told within the transaction of the deliveries that come of it: they are there when it commits. */
@@ -27,10 +27,10 @@ export type NativeDeps = {
 };
 
 /** Writes facts; answers the ids of their resources, in order. A fact about a store that is gone is none: 0. */
-export type NativeWriter = (tx: Queryable, facts: readonly Fact[], now: Date) => Promise<number[]>;
+export type InternalEventWriter = (tx: Queryable, facts: readonly Fact[], now: Date) => Promise<number[]>;
 
-export const createNativeWriter =
-  ({ allocateIds, baseUrl, announce }: NativeDeps): NativeWriter =>
+export const createInternalEventWriter =
+  ({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter =>
   async (tx, facts, now) => {
     if (facts.length === 0) return [];
     const zones = await timeZonesOf(tx, [...new Set(facts.map(({ storeId }) => storeId))]);

@@ -1,6 +1,6 @@
 /** What a publish request says, checked: every fault is named after the member that is wrong, for arrays by its index. */
 import { parseDate } from '#hypermedia/date.ts';
-import { isNative, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
+import { isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { isObject, judgeEmbedded, type JsonObject } from './embedded.ts';
@@ -53,7 +53,7 @@ const members = new Set(['event', 'resource', 'idempotency_key']);
 /** So many of a kind are named: an event that consists of what is wrong is told no more than that. */
 const NAMED_MAX = 10;
 
-const NATIVE = 'native_event';
+const INTERNAL = 'native_event';
 
 /** `at` is the place of the event in an array, with a point: `3.`. */
 const judgeRelations = (resource: JsonObject, at: string, faults: Fault[]): void => {
@@ -81,7 +81,8 @@ const readEvent = (value: unknown, at: string, limits: EventLimits, faults: Faul
   const type = resourceOfEvent(name);
   if (type === undefined)
     fail('event', 'unknown_event', 'event must be one of the catalogue, such as transaction/created');
-  else if (isNative(type)) fail('event', NATIVE, `event: ${name} is written by Halcyon itself and cannot be published`);
+  else if (isInternal(type))
+    fail('event', INTERNAL, `event: ${name} is written by Halcyon itself and cannot be published`);
   if (!isObject(resource)) {
     fail('resource', 'required', 'resource must be the object that the event is about');
     return undefined;
@@ -138,6 +139,6 @@ export const readPublish = (body: unknown, { limits, header, fingerprintKeys }: 
     readKeyOfEvent(isObject(value) ? value['idempotency_key'] : undefined, `${placeOf(index)}idempotency_key`, faults),
   );
   judgeKeys(names, { header, isArray }, faults);
-  if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === NATIVE) ? 409 : 400, faults);
+  if (faults.length > 0) throw new Problem(faults.every(({ code }) => code === INTERNAL) ? 409 : 400, faults);
   return { events, keys: keysOf(events, names, { header, isArray, fingerprintKeys }), isArray };
 };

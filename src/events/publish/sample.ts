@@ -1,5 +1,5 @@
 /** An event that did not happen, for a webhook that is being tested: `<resource>/test`, made up and marked as such. */
-import { isNative, type ResourceType } from '#catalog/catalog.ts';
+import { isInternal, type ResourceType } from '#catalog/catalog.ts';
 import type { FrozenEvent } from '#catalog/document.ts';
 import { sampleResource, testAction } from '#catalog/sample.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -32,7 +32,7 @@ export type Samples = {
 
 /** Halcyon's own share the number of their event. */
 const idOf = (type: ResourceType, eventId: number): number =>
-  isNative(type) || type === 'subscription_event' ? eventId : SAMPLE_ID;
+  isInternal(type) || type === 'subscription_event' ? eventId : SAMPLE_ID;
 
 const keep: Samples['keep'] = async (tx, event) => {
   if (!(await insertSample(tx, event, shardOf(event.storeId)))) throw notFound('store');

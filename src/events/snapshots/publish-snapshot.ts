@@ -6,7 +6,7 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Clock } from '#core/clock.ts';
-import type { NativeWriter } from '../publish/internal-event.ts';
+import type { InternalEventWriter } from '../publish/internal-event.ts';
 import {
   advanceBook,
   closeDay,
@@ -21,7 +21,7 @@ import { added, snapshotText, type Totals } from './snapshot.ts';
 export type TellingDeps = {
   sql: Sql;
   clock: Clock;
-  writeFacts: NativeWriter;
+  writeFacts: InternalEventWriter;
   settings: { termsPerChunk: number; statementMs: number };
 };
 
