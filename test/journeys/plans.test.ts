@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { openPool } from '#db/pool.ts';
 import { maintainPartitions } from '#db/partitions.ts';
 import { publishBatch, type Batch } from '#events/publish/batch-sql.ts';
-import { lockPriors } from '#events/publish/previous-version-sql.ts';
+import { lockPreviousVersions } from '#events/publish/previous-version-sql.ts';
 import { inLockOrder, toColumns } from '#events/publish/columns.ts';
 import { rowOf } from '#events/publish/rows.ts';
 import { findKeys } from '#events/publish/key-sql.ts';
@@ -149,7 +149,7 @@ const publish = (rows: readonly number[]) => {
 const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<readonly unknown[]>>> = {
   'publish, with keys': publish,
   'lock what was there': (rows) =>
-    lockPriors(sql, {
+    lockPreviousVersions(sql, {
       shard: shards(rows),
       storeId: rows.map(ownIdAt),
       type: rows.map(() => 'customer'),

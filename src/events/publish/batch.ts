@@ -11,7 +11,7 @@ import { derive, derivedElsewhere, isAboutSubscriptions, storesThatDerive } from
 import { inLockOrder, toColumns, type Row, type Since } from './columns.ts';
 import { answerOf, claimsOf, shardsOfNew, toDrafts, type Draft } from './draft.ts';
 import type { IdAllocator } from './id-allocator.ts';
-import { dependOnPriors, Overtaken, readPriors } from './previous-version.ts';
+import { dependOnPreviousVersions, Overtaken, readPreviousVersions } from './previous-version.ts';
 import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './batch-sql.ts';
 import { toCommitted, type Committed } from './rows.ts';
 
@@ -68,18 +68,18 @@ const createWrite = ({ sql, allocateIds, baseUrl }: BatchDeps) => {
       const kept = drafts.filter((one) => !refused.has(one));
       const own = rowsOf(kept);
       if (own.length === 0) return { rows: [], answer: [], refused };
-      const priors = await readPriors(tx, own);
-      const derived = await derive(tx, own, { allocateIds, now, priors, deriving });
+      const previousVersions = await readPreviousVersions(tx, own);
+      const derived = await derive(tx, own, { allocateIds, now, previousVersions, deriving });
       const rows = [...own, ...derived.rows];
-      const { since } = priors;
+      const { since } = previousVersions;
       const answer = await writeRows(tx, rows, { claims: claimsOf(kept), terms: derived.terms, now, since });
-      priors.check(answer);
+      previousVersions.check(answer);
       return { rows, answer, refused };
     });
 
   return async (drafts: readonly Draft[], now: Date): Promise<Written> => {
     const rows = rowsOf(drafts);
-    if (rows.some(isAboutSubscriptions) || dependOnPriors(rows)) return writeAfter(drafts, now);
+    if (rows.some(isAboutSubscriptions) || dependOnPreviousVersions(rows)) return writeAfter(drafts, now);
     const also = { claims: claimsOf(drafts), terms: null, now };
     return { rows, answer: rows.length === 0 ? [] : await writeRows(sql, rows, also), refused: new Set() };
   };

@@ -10,8 +10,8 @@ import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, inOrder, type Row } from './columns.ts';
 import type { IdAllocator } from './id-allocator.ts';
-import type { Priors } from './previous-version.ts';
-import type { Prior } from './previous-version-sql.ts';
+import type { PreviousVersions } from './previous-version.ts';
+import type { PreviousVersion } from './previous-version-sql.ts';
 import type { TermColumns } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
 import type { Request } from './publish.ts';
@@ -78,7 +78,7 @@ const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<Rea
 
 type Step = { row: Row; event: (id: number) => NewEvent };
 type NewTerm = { row: Row; day: string; term: Term };
-type Before = { book: Book; derives: boolean; prior: Prior | undefined; term: LastTerm | undefined };
+type Before = { book: Book; derives: boolean; previous: PreviousVersion | undefined; term: LastTerm | undefined };
 
 const isSameTerm = (before: Term, after: Term): boolean =>
   before.currency === after.currency &&
@@ -88,11 +88,11 @@ const isSameTerm = (before: Term, after: Term): boolean =>
   before.endDay === after.endDay;
 
 /** What the new versions of one subscription bring about. */
-const follow = (group: readonly Row[], { book, derives, prior, term: last }: Before, now: Date) => {
+const follow = (group: readonly Row[], { book, derives, previous, term: last }: Before, now: Date) => {
   const steps: Step[] = [];
-  const first = prior === undefined ? undefined : (JSON.parse(prior.body) as Subscription);
+  const first = previous === undefined ? undefined : (JSON.parse(previous.body) as Subscription);
   let latest = first;
-  for (const { row, isStale } of inOrder(group, prior?.datedAt ?? undefined)) {
+  for (const { row, isStale } of inOrder(group, previous?.datedAt ?? undefined)) {
     if (isStale) continue;
     const next = JSON.parse(row.event.body) as Subscription;
     if (derives) {
@@ -138,9 +138,9 @@ export const derive = async (
   {
     allocateIds,
     now,
-    priors,
+    previousVersions,
     deriving,
-  }: { allocateIds: IdAllocator; now: Date; priors: Priors; deriving: ReadonlySet<number> },
+  }: { allocateIds: IdAllocator; now: Date; previousVersions: PreviousVersions; deriving: ReadonlySet<number> },
 ): Promise<Derived> => {
   const subscriptions = rows.filter(({ event }) => event.type === 'subscription');
   const books = await booksOf(tx, subscriptions, now);
@@ -153,7 +153,7 @@ export const derive = async (
     const book = row && books.get(row.storeId);
     if (book === undefined || row === undefined) continue;
     const term = lasts.get(keyOf(row.storeId, row.event.resourceId));
-    const before = { book, derives: deriving.has(row.storeId), prior: priors.of(row), term };
+    const before = { book, derives: deriving.has(row.storeId), previous: previousVersions.of(row), term };
     const found = follow(group, before, now);
     steps.push(...found.steps);
     terms.push(...found.terms);

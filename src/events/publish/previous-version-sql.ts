@@ -2,13 +2,13 @@
 import type { Queryable } from '#db/pool.ts';
 
 /** `datedAt`: the newest date_modified that there was. */
-export type Prior = { storeId: number; type: string; id: string; datedAt: Date | null; body: string };
+export type PreviousVersion = { storeId: number; type: string; id: string; datedAt: Date | null; body: string };
 
 /** The versions that are there, kept from other writers until the transaction ends; asked for in lock order. */
-export const lockPriors = async (
+export const lockPreviousVersions = async (
   sql: Queryable,
   asked: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
-): Promise<Prior[]> => sql<Prior[]>`
+): Promise<PreviousVersion[]> => sql<PreviousVersion[]>`
   select r.store_id as "storeId", r.type, r.id, r.dated_at as "datedAt", r.body
   from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.type}::text[], ${asked.id}::text[])
     with ordinality as a (shard, store_id, type, id, n)

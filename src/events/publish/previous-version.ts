@@ -2,15 +2,15 @@
 import type { Queryable } from '#db/pool.ts';
 import { byResource, inLockOrder, isUnsettled, type Row, type Since } from './columns.ts';
 import type { Published } from './batch-sql.ts';
-import { lockPriors, type Prior } from './previous-version-sql.ts';
+import { lockPreviousVersions, type PreviousVersion } from './previous-version-sql.ts';
 
 /** Another process was the first to publish a resource that was new to this one. */
 export class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }
 
-export type Priors = {
-  of: (row: Row) => Prior | undefined;
+export type PreviousVersions = {
+  of: (row: Row) => PreviousVersion | undefined;
   since: Since;
   /** To be called with what was written: throws `Overtaken` where a version was there that had not been seen. */
   check: (answer: readonly Published[]) => void;
@@ -22,7 +22,7 @@ const dependent = (rows: readonly Row[]): Row[][] =>
   );
 
 /** Whether any but subscriptions depend on what is there: those of which some have dates and some have none. */
-export const dependOnPriors = (rows: readonly Row[]): boolean => {
+export const dependOnPreviousVersions = (rows: readonly Row[]): boolean => {
   const isMixed =
     rows.some(({ event }) => event.modifiedAt === null) && rows.some(({ event }) => event.modifiedAt !== null);
   return isMixed && dependent(rows).length > 0;
@@ -31,16 +31,18 @@ export const dependOnPriors = (rows: readonly Row[]): boolean => {
 const keyOf = (storeId: number, type: string, id: string): string => `${storeId} ${type} ${id}`;
 
 /** Of the rows that depend on them, until the transaction ends. */
-export const readPriors = async (tx: Queryable, rows: readonly Row[]): Promise<Priors> => {
+export const readPreviousVersions = async (tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> => {
   const firsts = dependent(rows).flatMap(([row]) => row ?? []);
-  const found = await lockPriors(tx, {
+  const found = await lockPreviousVersions(tx, {
     shard: firsts.map(({ shard }) => shard),
     storeId: firsts.map(({ storeId }) => storeId),
     type: firsts.map(({ event }) => event.type),
     id: firsts.map(({ event }) => event.resourceId),
   });
-  const priors = new Map(found.map((prior) => [keyOf(prior.storeId, prior.type, prior.id), prior]));
-  const of = ({ storeId, event }: Row) => priors.get(keyOf(storeId, event.type, event.resourceId));
+  const previousVersions = new Map(
+    found.map((previous) => [keyOf(previous.storeId, previous.type, previous.id), previous]),
+  );
+  const of = ({ storeId, event }: Row) => previousVersions.get(keyOf(storeId, event.type, event.resourceId));
   const unseen = new Set(firsts.filter((row) => of(row) === undefined).map(({ eventId }) => eventId));
   return {
     of,
