@@ -12,10 +12,14 @@ import type { ClientClaim } from './oauth-sql.ts';
 import { hashToken } from './tokens.ts';
 
 /** One statement, which answers nothing where the client is not proven, and may do more where it is. */
-export type FindProven<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
+export type FindAuthenticated<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
 
 /** What `find` finds of the client. Throws `invalid_client`: 401, or 429 after many guesses. */
-export type AuthenticateClient = <Found>(request: RawRequest, form: Form, find: FindProven<Found>) => Promise<Found>;
+export type AuthenticateClient = <Found>(
+  request: RawRequest,
+  form: Form,
+  find: FindAuthenticated<Found>,
+) => Promise<Found>;
 
 type Credentials = { clientId: string; secret: string | undefined };
 

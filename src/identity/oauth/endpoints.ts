@@ -60,7 +60,7 @@ const metadata = Type.Object({
 const BY_CLIENT = 'The client, by Basic authentication or in the body';
 const PROTOCOL_ERROR = 'error and error_description say what is wrong (RFC 6749 §5.2)';
 const GUESSES = 'Too many wrong tries';
-const NOT_PROVEN = 'The client did not prove who it is';
+const NOT_AUTHENTICATED = 'The client did not prove who it is';
 
 type Addresses = { baseUrl: string; authUrl: string };
 
@@ -107,7 +107,7 @@ const grantEndpoints = ({ baseUrl, authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 6749 §3.2',
     takes: { in: 'form', schema: exchanged },
-    answers: { '200': 'The tokens', '400': PROTOCOL_ERROR, '401': NOT_PROVEN, '429': GUESSES },
+    answers: { '200': 'The tokens', '400': PROTOCOL_ERROR, '401': NOT_AUTHENTICATED, '429': GUESSES },
     example: {
       access_token: 'hal_at_…',
       refresh_token: 'hal_rt_…',
@@ -128,7 +128,7 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     access: BY_CLIENT,
     specification: 'RFC 7009',
     takes: { in: 'form', schema: given },
-    answers: { '200': 'It is worth nothing now', '400': PROTOCOL_ERROR, '401': NOT_PROVEN, '429': GUESSES },
+    answers: { '200': 'It is worth nothing now', '400': PROTOCOL_ERROR, '401': NOT_AUTHENTICATED, '429': GUESSES },
     example: {},
   },
   {
@@ -142,7 +142,7 @@ const tokenEndpoints = ({ authUrl }: Addresses): Endpoint[] => [
     answers: {
       '200': 'active says whether it counts',
       '400': PROTOCOL_ERROR,
-      '401': NOT_PROVEN,
+      '401': NOT_AUTHENTICATED,
       '403': 'The bearer token has not the scope platform',
       '429': GUESSES,
     },

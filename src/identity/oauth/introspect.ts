@@ -8,7 +8,7 @@ import { stands, type Bearer } from './bearer.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './form.ts';
-import { findIntrospected, findProvenClient, type IntrospectedRow } from './oauth-sql.ts';
+import { findIntrospected, findAuthenticatedClient, type IntrospectedRow } from './oauth-sql.ts';
 import { scopeText } from './scope.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
@@ -25,7 +25,7 @@ const sightOf = async ({ sql, authenticate, bearer }: Deps, request: RawRequest,
     requirePlatform(await bearer(token, request.now));
     return 'all';
   }
-  const client = await authenticate(request, form, (claim) => findProvenClient(sql, claim));
+  const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql, claim));
   if (client.isPublic) throw new TokenRefusal(tokenErrors.invalidClient);
   return client.id;
 };

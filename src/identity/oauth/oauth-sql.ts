@@ -5,7 +5,7 @@ import type { Scope } from '#core/principal.ts';
 /** Who a caller says it is, and what it shows for it. */
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
 
-export type ProvenClient = {
+export type AuthenticatedClient = {
   id: number;
   clientId: string;
   isPublic: boolean;
@@ -14,7 +14,7 @@ export type ProvenClient = {
   impliedRedirectUri: string | null;
 };
 
-/** The columns of `ProvenClient`, of a client `c`. */
+/** The columns of `AuthenticatedClient`, of a client `c`. */
 export const clientColumns = (sql: Queryable) => sql`
   c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
   case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
@@ -25,7 +25,7 @@ export const clientColumns = (sql: Queryable) => sql`
  * it, too. What is compared is found by an index and not in constant time. That may tell a patient guesser about the
  * stored hash, but also who has all of it does not find the 256 random bits that it was made of.
  */
-export const isProven = (sql: Queryable, { clientId, secretHash, now }: ClientClaim) => sql`
+export const isClientAuthenticated = (sql: Queryable, { clientId, secretHash, now }: ClientClaim) => sql`
   c.client_id = ${clientId}
   and c.date_deleted is null
   and case when c.is_public
@@ -39,8 +39,13 @@ export const isProven = (sql: Queryable, { clientId, secretHash, now }: ClientCl
   end`;
 
 /** The client that the caller says it is; undefined where it does not prove it. */
-export const findProvenClient = async (sql: Queryable, claim: ClientClaim): Promise<ProvenClient | undefined> => {
-  const [row] = await sql<ProvenClient[]>`select ${clientColumns(sql)} from client c where ${isProven(sql, claim)}`;
+export const findAuthenticatedClient = async (
+  sql: Queryable,
+  claim: ClientClaim,
+): Promise<AuthenticatedClient | undefined> => {
+  const [row] = await sql<
+    AuthenticatedClient[]
+  >`select ${clientColumns(sql)} from client c where ${isClientAuthenticated(sql, claim)}`;
   return row;
 };
 

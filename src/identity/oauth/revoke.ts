@@ -7,7 +7,7 @@ import type { AuthenticateClient } from './client-auth.ts';
 import type { AfterGrants } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
-import { findProvenClient } from './oauth-sql.ts';
+import { findAuthenticatedClient } from './oauth-sql.ts';
 import { hashToken, looksLike } from './tokens.ts';
 import { endAccessToken, endGrant } from './end-grant.ts';
 import { grantOfRefreshToken } from './revoke-sql.ts';
@@ -20,7 +20,7 @@ export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: Authe
   const { sql, authenticate } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
-    const client = await authenticate(request, form, (claim) => findProvenClient(sql, claim));
+    const client = await authenticate(request, form, (claim) => findAuthenticatedClient(sql, claim));
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
     const hash = hashToken(token);

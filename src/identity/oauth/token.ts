@@ -12,7 +12,7 @@ import { grantPlatform } from './grants/client-credentials.ts';
 import type { Exchange, Grant, Rotation } from './grants/exchange.ts';
 import { refreshAccess } from './grants/refresh-token.ts';
 import type { Lifetimes } from './issue.ts';
-import { findProvenClient } from './oauth-sql.ts';
+import { findAuthenticatedClient } from './oauth-sql.ts';
 
 const grants: ReadonlyMap<string, Grant> = new Map([
   ['authorization_code', exchangeCode],
@@ -37,7 +37,7 @@ export const createTokenEndpoint = (
       form,
       authenticate: (find) => authenticate(request, form, find),
       refuse: async (fault) => {
-        await authenticate(request, form, (claim) => findProvenClient(rest.sql, claim));
+        await authenticate(request, form, (claim) => findAuthenticatedClient(rest.sql, claim));
         throw new TokenRefusal(fault);
       },
       origin: originOf(request),

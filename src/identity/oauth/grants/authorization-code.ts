@@ -6,14 +6,14 @@ import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal, type TokenFault } from '../errors.ts';
 import { issueAccessToken, issueRefreshToken, tokenAnswer } from '../issue.ts';
 import { verifierFits } from '../pkce.ts';
-import type { ProvenClient } from '../oauth-sql.ts';
+import type { AuthenticatedClient } from '../oauth-sql.ts';
 import { endGrant } from '../end-grant.ts';
 import { hashToken, looksLike } from '../tokens.ts';
 import type { Exchange, Grant } from './exchange.ts';
 import { findClientWithCode, redeemCode, type CodeRow } from './grants-sql.ts';
 
 /** What comes with the code, and from whom. */
-type Presented = Pick<Exchange, 'form' | 'now'> & { client: ProvenClient };
+type Presented = Pick<Exchange, 'form' | 'now'> & { client: AuthenticatedClient };
 type Step = (code: CodeRow, presented: Presented) => TokenFault | undefined;
 
 const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);

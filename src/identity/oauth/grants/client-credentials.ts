@@ -1,14 +1,14 @@
 /** grant_type=client_credentials (RFC 6749 §4.4): the platform's own access, for clients that the operator trusts. */
 import { tokenErrors, TokenRefusal } from '../errors.ts';
 import { issueAccessToken } from '../issue.ts';
-import { findProvenClient } from '../oauth-sql.ts';
+import { findAuthenticatedClient } from '../oauth-sql.ts';
 import type { Grant } from './exchange.ts';
 import { insertPlatformToken } from './grants-sql.ts';
 
 const SCOPE = 'platform';
 
 export const grantPlatform: Grant = async ({ sql, authenticate, form, lifetimes, now }) => {
-  const client = await authenticate((claim) => findProvenClient(sql, claim));
+  const client = await authenticate((claim) => findAuthenticatedClient(sql, claim));
   if (!client.isTrusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
   if (form.scope !== undefined && form.scope !== SCOPE) throw new TokenRefusal(tokenErrors.invalidScope);
   const { value, stored } = issueAccessToken(now, lifetimes);

@@ -3,7 +3,7 @@ import type { Origin } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
 import type { AfterGrants } from '../grant-changes.ts';
-import type { FindProven } from '../client-auth.ts';
+import type { FindAuthenticated } from '../client-auth.ts';
 import type { TokenFault } from '../errors.ts';
 import type { Form } from '../form.ts';
 import type { Lifetimes, TokenAnswer } from '../issue.ts';
@@ -15,7 +15,7 @@ export type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
 export type Exchange = AfterGrants & {
   sql: Sql;
   /** Authenticates the client by the first statement of the grant, whatever else it does; throws `invalid_client`. */
-  authenticate: <Found>(find: FindProven<Found>) => Promise<Found>;
+  authenticate: <Found>(find: FindAuthenticated<Found>) => Promise<Found>;
   /** Refuses what is wrong with the form: before that the client is authenticated, as for anything else. */
   refuse: (fault: TokenFault) => Promise<never>;
   form: Form;

@@ -4,7 +4,7 @@
  */
 import type { Queryable } from '#db/pool.ts';
 import type { Scope } from '#core/principal.ts';
-import { clientColumns, isProven, type ClientClaim, type ProvenClient } from '../oauth-sql.ts';
+import { clientColumns, isClientAuthenticated, type ClientClaim, type AuthenticatedClient } from '../oauth-sql.ts';
 
 /** What is stored of a token. */
 export type StoredToken = { hash: Buffer; expires: Date };
@@ -31,15 +31,15 @@ export const findClientWithCode = async (
   sql: Queryable,
   claim: ClientClaim,
   hash: Buffer,
-): Promise<{ client: ProvenClient; code: CodeRow | undefined } | undefined> => {
-  const [row] = await sql<(ProvenClient & (CodeRow | { grantId: null }))[]>`
+): Promise<{ client: AuthenticatedClient; code: CodeRow | undefined } | undefined> => {
+  const [row] = await sql<(AuthenticatedClient & (CodeRow | { grantId: null }))[]>`
     select ${clientColumns(sql)}, g.client, g.id as "grantId", g.scope, g.store_id as "storeId",
       a.redirect_uri as "redirectUri", a.code_challenge as "codeChallenge", a.date_expires as expires,
       a.used_at is not null as used, g.date_revoked is not null as revoked, u.date_disabled is not null as disabled
     from client c left join (
       authorization_code a join access_grant g on g.id = a.grant_id join users u on u.id = g.user_id
     ) on a.hash = ${hash}
-    where ${isProven(sql, claim)}
+    where ${isClientAuthenticated(sql, claim)}
   `;
   return row && { client: row, code: row.grantId === null ? undefined : row };
 };
@@ -103,7 +103,7 @@ export const refreshGrant = async (
   const [row] = await sql<Refreshed[]>`
     with caller as (
       select c.id, c.rotates_refresh_tokens as rotates from client c
-      where ${isProven(sql, claim)}
+      where ${isClientAuthenticated(sql, claim)}
     ), found as (
       select g.id, g.scope, g.store_id, caller.rotates or r.rotated_at is not null as rotates, case
         when r.rotated_at <= ${refresh.reusedSince} then 'reused'
