@@ -1,0 +1,64 @@
+/**
+ * Words that a reader from outside does not know in the meaning that Halcyon gave them; the glossary of ARCHITECTURE.md and the
+ * field's terms stand in their place. Identifiers count by the words that they consist of, names with an underscore (columns, JSON
+ * members, codes) do not count. `node test/architecture/vocabulary.ts src/http docs` lists what it finds there.
+ */
+import { glob, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** The words, and what to write instead. */
+export const REPLACED: Readonly<Record<string, string>> = {
+  'whoever whomever nobody somebody': 'the noun itself: the worker, the client, no process',
+  'tell tells told telling': 'notify, log, report, return, describe',
+  'heard hears news': 'received, notification, change',
+  'room rooms house houses': 'module, installation, capacity',
+  'door doors': 'raw endpoint',
+  'deed deeds': 'action, audit entry',
+  'wish wishes weigh weighs weighed': 'input, parse, validate',
+  'judge judges judged judgement judging': 'check, validate, decide',
+  'proven unproven': 'fast and new endpoints, an authenticated client',
+  'suspect suspects suspected': 'quarantine',
+  'death deaths': 'crash, crash count',
+  'forsaken condemned condemn': 'unattended, pending disable',
+  'overlooked overlook': 'reconcile',
+  'tally tallies tallied survey': 'hourly statistics, gauge sample',
+  'tempo woken parked': 'latency statistics, wake, blocked',
+  'mint mints minted hunt': 'allocate, create, search',
+  'sabotage sabotages': 'mutation test',
+  'ours anew sight': 'owned by this worker, again, access',
+};
+
+/** Where a word has another meaning. */
+const ALLOWED: readonly (readonly [word: RegExp, path: RegExp])[] = [
+  // A column of shard_lease.
+  [/^deaths$/, /-sql\.ts$/],
+  [/^judge/, /^src\/delivery\/policy\//],
+];
+
+const BANNED = new Map(
+  Object.entries(REPLACED).flatMap(([words, instead]) => words.split(' ').map((word) => [word, instead] as const)),
+);
+
+/** Returns each use of a replaced word as `path:line word → instead`. */
+export const findReplaced = (path: string, text: string): string[] =>
+  text.split('\n').flatMap((line, index) =>
+    (line.match(/[\w$]+/g) ?? [])
+      .filter((token) => !token.includes('_'))
+      .flatMap((token) => token.replaceAll(/([a-z])([A-Z])/g, '$1 $2').toLowerCase().split(' '))
+      .filter((word) => BANNED.has(word) && !ALLOWED.some(([allowed, where]) => allowed.test(word) && where.test(path)))
+      .map((word) => `${path}:${index + 1} ${word} → ${BANNED.get(word)}`),
+  );
+
+/** Returns the uses in all files of code and prose below the folders, those of tests left out. */
+export const replacedIn = async (root: string, folders: readonly string[]): Promise<string[]> => {
+  const found: string[] = [];
+  for await (const path of glob(
+    folders.map((folder) => (/\.\w+$/.test(folder) ? folder : `${folder}/**/*.{ts,md}`)),
+    { cwd: root },
+  ))
+    if (!path.endsWith('.test.ts')) found.push(...findReplaced(path, await readFile(join(root, path), 'utf8')));
+  return found.toSorted();
+};
+
+if (import.meta.main)
+  for (const line of await replacedIn(process.cwd(), process.argv.slice(2))) process.stdout.write(`${line}\n`);
