@@ -19,7 +19,7 @@ const printError = (error: unknown): void => {
 };
 
 const endInTime = (limitMs: number): void => {
-  // Every part has a time-out of its own that is shorter; the embedded PostgreSQL is ended by its watchdog.
+  // Each part has a shorter time limit of its own; the watchdog ends the embedded PostgreSQL.
   setTimeout(() => {
     terminal.warn('halcyon: something did not stop in time; ending all the same');
     process.exit(1);
@@ -32,7 +32,7 @@ const untilToldToStop = (limitMs = 9_500): Promise<string> =>
       resolve(signal);
       endInTime(limitMs);
     };
-    // Listened to for ever: a second ctrl-C must not kill what the first one is ending.
+    // The listener stays: a second Ctrl-C must not interrupt the shutdown that the first one began.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   });
 
@@ -48,12 +48,12 @@ const untilUncaught = (limitMs: number): Promise<never> => {
   return promise;
 };
 
-/** `\r` and the erasure of the line (ECMA-48 EL) instead of a line end: the next one stands in its place. */
+/** `\r` and erase-line (ECMA-48 EL) instead of a line end, so that the next line replaces this one. */
 const showProgress = (line: string): void => {
   process.stderr.write(`\r\x1b[K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
 };
 
-/** EPERM: it runs, as somebody else. */
+/** EPERM: the process exists and belongs to another user. */
 const isRunning = (processId: number): boolean => {
   try {
     return process.kill(processId, 0);
@@ -80,7 +80,7 @@ const terminal: Terminal = {
   untilUncaught,
 };
 
-/** Whoever read it has gone, as `head` does: it ends as by a signal, which closes what is open, and tells nobody of it. */
+/** The reader closed the pipe, as `head` does: exits as after a signal, without an error message. */
 const onClosed = (error: NodeJS.ErrnoException): void => {
   if (error.code !== 'EPIPE') throw error;
   process.kill(process.pid, 'SIGTERM');
@@ -94,5 +94,5 @@ try {
   printError(error);
   process.exitCode = exitCodeOf(error);
 }
-// What is left open now is an idle socket at most; nobody should wait for it.
+// At most an idle socket is open now; exiting must not wait for it.
 process.exit();

@@ -4,14 +4,14 @@ import { ConfigError, mailServer, secretKeys, type Env } from './env.ts';
 import { deliverySettings, stoppingSettings } from './delivery.ts';
 import { readSettings, type Settings } from './settings/settings.ts';
 
-/** How long what has run out is kept, and how gently it is purged. */
+/** Retention of expired rows, and the pace of their deletion. */
 const housekeeping = Object.freeze({
   everyMs: 60_000,
   batchRows: 100,
   pauseMs: 25,
-  /** How long a code is kept after it ran out, so that its reuse is noticed. */
+  /** Keeps used codes after their expiry, so that reuse is detected. */
   codeKeptMinutes: 30,
-  /** How long an expired access token is told apart from one that never was. */
+  /** Until then an expired access token is reported as expired, later as unknown. */
   accessTokenKeptHours: 24,
   rotatedTokenKeptDays: 30,
   revokedGrantKeptDays: 30,
@@ -19,19 +19,20 @@ const housekeeping = Object.freeze({
   webhookHoursKeptDays: 7,
 });
 
-/** The daily snapshots: how often it is looked for what is due, and how gently it is counted. */
+/** Daily snapshots: interval of the search for due books, and limits of the count. */
 const snapshotSettings = (set: Settings) =>
   Object.freeze({
     everyMs: set.SNAPSHOT_CHECK_MS,
     storesPerBatch: 100,
     termsPerChunk: 10_000,
-    /** How long one store may keep the others waiting. */
+    /** Longest statement for one store; other stores wait behind it. */
     statementMs: 2_000,
   });
 
 /**
- * Recoveries: how often it is looked for them, and how they yield to live deliveries. With 32 due at most a webhook is brought 300
- * events a second, and p95 of 500 live events a second stays (× 1.02); with 64 it was 590 and × 1.6, with 300 2,140 and × 2.5.
+ * Recoveries: interval of the search for work, and how much they yield to live deliveries. With at most 32 due, a webhook
+ * recovers 300 events a second and the p95 of 500 live events a second stays (× 1.02); with 64 it was 590 and × 1.6, with 300
+ * 2,140 and × 2.5.
  */
 const recoverySettings = Object.freeze({
   everyMs: 1_000,
@@ -42,21 +43,21 @@ const recoverySettings = Object.freeze({
   pageDeliveriesMin: 16,
 });
 
-/** Listeners of held webhooks, and how much each may have at once. A stream costs two statements a second while nothing happens. */
+/** Listeners of pull webhooks and their limits. An idle stream costs two statements a second. */
 const heldSettings = Object.freeze({
   streamsMax: 200,
   streamsPerStoreMax: 20,
   unansweredMax: 100,
-  /** What a listener has not read; one message more. */
+  /** Unread bytes per listener; one message more is allowed. */
   bufferBytes: 64 * 1024,
   pollMs: 500,
   commentMs: 15_000,
   recheckMs: 3_000,
-  /** When a listener is to come again whose stream broke off. */
+  /** Delay that a listener waits before it reconnects. */
   retryMs: 1_000,
-  /** How long one that does not read is waited for at the end. */
+  /** Time that a stopping server waits for a listener that does not read. */
   goodbyeMs: 1_000,
-  /** A webhook to which nobody has listened for so long is deleted. */
+  /** A pull webhook without a listener for this long is deleted. */
   unheardHours: 24,
 });
 
@@ -64,7 +65,7 @@ const webhookSettings = (set: Settings) =>
   Object.freeze({
     versions: ['2', ...set.WEBHOOK_VERSIONS],
     webhooksPerStore: 100,
-    /** For how long a key that is rotated counts beside the new one. */
+    /** Both keys of a rotation are valid for this long. */
     keyOverlapHours: 24,
   });
 
@@ -72,11 +73,11 @@ export type Config = ReturnType<typeof readConfig>;
 
 const statementSettings = ({ SEARCH_LIMIT_MS: searchLimitMs, DATABASE_CONNECTIONS: connections }: Settings) => {
   return {
-    /** How long a store may be searched for one page of a collection. */
+    /** Longest search for one page of a collection. */
     searchLimitMs,
-    /** How long a connection may be silent while a statement waits there: some leases, and longer than any search. */
+    /** A connection with a waiting statement is closed after this silence: several leases, and longer than any search. */
     silenceMs: Math.max(30_000, 2 * searchLimitMs),
-    /** Each holds a connection as long as it runs: two thirds stay free for everything else. */
+    /** A search occupies a connection; two thirds stay free for everything else. */
     searchesAtOnce: Math.max(1, Math.floor(connections / 3)),
     searchesWaiting: 10,
   };
@@ -95,12 +96,12 @@ export const readConfig = (env: Env, cwd: string) => {
     baseUrl,
     authUrl: set.AUTH_URL ?? baseUrl,
     dataDir: resolve(cwd, set.HALCYON_DATA),
-    /** On a laptop the terminal is for the person, so the log is quieter there. */
+    /** With the embedded database the terminal is read by a person, so only warnings are logged. */
     logLevel: set.LOG_LEVEL ?? (url === undefined ? 'warn' : 'info'),
     secretKeys: secretKeys(set.HALCYON_SECRET_KEY, set.HALCYON_SECRET_KEY_OTHER, url === undefined),
     database: Object.freeze({
       url,
-      /** PostgreSQL itself, where `url` leads to PgBouncer: for what a session has to outlive a transaction for. */
+      /** Direct connection to PostgreSQL where `url` leads to PgBouncer: session locks and LISTEN need it. */
       directUrl: set.DATABASE_DIRECT_URL,
       connections: set.DATABASE_CONNECTIONS,
       retentionDays: set.RETENTION_DAYS,
@@ -118,10 +119,10 @@ export const readConfig = (env: Env, cwd: string) => {
       requestTimeoutMs: 60_000,
       trustedProxies: set.TRUSTED_PROXIES,
     }),
-    /** For each grant; 0: no limit. */
+    /** Per grant; 0 disables the limit. */
     rate: Object.freeze({ requestsPerSecond, burstRequests: 2 * requestsPerSecond }),
     mail: mailServer(set.SMTP_URL, set.MAIL_FROM),
-    /** 0: no metrics are served. */
+    /** 0 disables the metrics listener. */
     metricsPort: set.METRICS_PORT,
     oauth: Object.freeze({
       codeLifetimeSeconds: 30,
@@ -129,7 +130,7 @@ export const readConfig = (env: Env, cwd: string) => {
       refreshTokenIdleDays: 365,
       clientSecretOverlapHours: 24,
       clientsPerUser: 50,
-      /** Whether anybody may register a client through the protocol, without a session or a token. */
+      /** Whether a client may be registered through the protocol without a session or a token. */
       openRegistration: set.OPEN_REGISTRATION,
     }),
     accounts: Object.freeze({
@@ -147,7 +148,7 @@ export const readConfig = (env: Env, cwd: string) => {
       eventDepth: 8,
       batchRows: 500,
       batchBytes: 4 * 1024 * 1024,
-      /** Others need connections too. */
+      /** Leaves connections to the other statements. */
       batchesAtOnce: Math.max(2, Math.floor(set.DATABASE_CONNECTIONS / 2)),
       waitingBytes: 64 * 1024 * 1024,
     }),

@@ -1,35 +1,35 @@
-/** The settings of what delivers. Every limit has its unit in its name. */
+/** The settings of delivery. Every limit has its unit in its name. */
 import { randomBytes } from 'node:crypto';
 import type { Settings } from './settings/settings.ts';
 
-/** A positive safe integer nobody else has: what this process is called in `worker` and `shard_lease`. */
+/** Returns a random positive safe integer that identifies this process in `worker` and `shard_lease`. */
 const processId = (): number => randomBytes(6).readUIntBE(0, 6) + 1;
 
 /**
- * How the time that a stop may take is shared out, ten seconds by itself: one part stops after the other, and none waits longer
- * than its share, be the database away or a receiver silent. What is not done by then is done after the next start.
+ * Time limits of a graceful stop, ten seconds by default: the parts stop one after the other, each within its limit, even if
+ * the database or a receiver does not respond. The rest is done after the next start.
  */
 export const stoppingSettings = (set: Settings) => ({
   requestsMs: 1_500,
-  /** Then what is on the wire is broken off, and sent again by the next owner. */
+  /** Running requests are aborted after this time, and the next owner sends them again. */
   exchangesMs: set.DELIVERY_DRAIN_MS,
-  /** Until the last outcomes are written. */
+  /** For writing the last results. */
   recordsMs: 1_000,
   handBackMs: 500,
   mailsMs: 2_000,
-  /** Each of the others. */
+  /** For each other part. */
   othersMs: 250,
   databaseMs: 1_000,
-  /** The process ends then, whatever still hangs: nothing that was accepted is lost by it. */
+  /** The process exits after this time; nothing accepted is lost. */
   allMs: 7_000 + set.DELIVERY_DRAIN_MS,
 });
 
-/** How many deliveries are under way at once, and who may have how many of them. A connection that waits costs some 20 KB. */
+/** Slots: how many attempts run at once, in total and per class. A waiting connection costs some 20 KB. */
 const slotSettings = (set: Settings) => {
   const slots = set.DELIVERY_SLOTS;
   return {
     slots,
-    /** More than `slots`, for those that began quick and hang: a fifth of 20,000 endpoints may begin to at once. */
+    /** Beyond `slots`, for attempts that began fast and hang: a fifth of 20,000 endpoints may do so at once. */
     overdraftSlots: 4 * slots,
     slowAfterMs: 1_000,
     slowSlotsPercent: 25,
@@ -43,10 +43,10 @@ const slotSettings = (set: Settings) => {
   };
 };
 
-/** When a webhook that fails is switched off: after so many failures in a row, and so long after the first of them. */
+/** Disables a webhook after this many consecutive failures that span at least the time below. */
 const deactivationSettings = (set: Settings) => ({
   deactivateAfterFailures: set.DEACTIVATE_AFTER_FAILURES,
-  /** By retry profile: what one delivery is tried for, without the chance in its gaps. */
+  /** By retry profile: the span of its retries without jitter. */
   deactivateAfterSeconds: Object.freeze({
     hour: set.DEACTIVATE_HOUR_AFTER_SECONDS,
     long: set.DEACTIVATE_LONG_AFTER_SECONDS,
@@ -70,10 +70,10 @@ export const deliverySettings = (set: Settings) => {
     unrecordedLimit: 2_000,
     tallyEveryMs: 2_000,
     tallyRows: 50_000,
-    /** What no listener of a held webhook has answered by then ends. */
+    /** Deliveries of pull webhooks that no listener has acknowledged end after this time. */
     unfetchedDays: set.RETENTION_DAYS,
     exchangeTimeoutMs: set.DELIVERY_TIMEOUT_MS,
-    /** Tests of webhooks, beside the slots. */
+    /** Concurrent test deliveries, in addition to the slots. */
     trialsAtOnce: 8,
     answerReadBytes: 64 * 1024,
     answerKeptBytes: 16 * 1024,

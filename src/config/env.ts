@@ -1,4 +1,4 @@
-/** Single values of the environment. What cannot be used is a `ConfigError` that says what to change. */
+/** Readers of single environment variables. An invalid value throws a `ConfigError` that says what to change. */
 import { isIP } from 'node:net';
 
 export class ConfigError extends Error {}
@@ -19,7 +19,7 @@ export const token = (env: Env, name: string, fallback: string): string => {
   throw new ConfigError(`${name} is "${text}": set it to letters, digits and hyphens, at most 41, a letter first`);
 };
 
-/** Undefined where it is not set; the empty text sets nothing. */
+/** Returns undefined if the variable is unset or empty. */
 export const text = (env: Env, name: string): string | undefined => env[name] || undefined;
 
 export const origin = (env: Env, name: string, fallback: string): string => {
@@ -50,7 +50,7 @@ export const smtpUrl = (env: Env, name: string): string | undefined => {
   throw new ConfigError(`${name} is not an address such as smtps://user:password@mail.example.com`);
 };
 
-/** Where mail is handed in, and whom it comes from; undefined where the operator has set up none. */
+/** Returns the mail server and sender; undefined if no mail is configured. */
 export const mailServer = (url: string | undefined, from = ''): { url: string; from: string } | undefined => {
   if (url === undefined) return undefined;
   if (/^[^\s@]+@[^\s@]+$/.test(from)) return { url, from };
@@ -65,7 +65,7 @@ export const oneOf = (env: Env, name: string, choices: readonly string[]): strin
 
 const MAKE_KEY = 'make one with "openssl rand -hex 32"';
 
-/** 32 bytes as 64 hex digits or base64; undefined where it is not set. */
+/** Returns 32 bytes, given as 64 hex digits or base64; undefined if unset. */
 export const key = (env: Env, name: string): Buffer | undefined => {
   const value = text(env, name);
   if (value === undefined) return undefined;
@@ -75,8 +75,8 @@ export const key = (env: Env, name: string): Buffer | undefined => {
 };
 
 /**
- * The key that seals, and the others that open beside it. Undefined where none is set, which only the embedded database
- * allows: there one is generated.
+ * Returns the sealing key and the other keys that only open. Undefined if none is set, which only the embedded database
+ * allows: it generates one.
  */
 export const secretKeys = (
   secret: Buffer | undefined,

@@ -1,4 +1,4 @@
-/** What runs in a process, in the order of starting and stopping. Which room gets what from which stands in handlers.ts. */
+/** Starts and stops the parts of a process. compose.ts wires the request handlers. */
 import type { FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
@@ -43,9 +43,9 @@ export type Role = 'serve' | 'deliver';
 export type AppDeps = {
   config: Config;
   sql: Sql;
-  /** To PostgreSQL itself, for what needs a session: locks that outlive a transaction, words from other processes. */
+  /** Direct connection to PostgreSQL for session features: locks that outlive a transaction, LISTEN. */
   direct: Sql;
-  /** 32 bytes each: what secrets at rest are sealed with, and what other keys are derived from. */
+  /** 32 bytes each: they seal secrets at rest and derive other keys. */
   secretKeys: Keys;
   clock: Clock;
   random: () => number;
@@ -69,7 +69,7 @@ const keepRetention = (
       ...createOAuthPurges({ sql, kept: config.housekeeping }),
       createIdempotencyPurge({ sql }),
       ...createErasurePurges({ sql, log, holders: holdersOf(worker), blankAnswers }),
-      // What erased stores have left, and last their names.
+      // Remains of erased stores; their names last.
       ...createEventPurges({ sql }),
       ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),
       ...createWebhookPurges({ sql }),
@@ -81,7 +81,7 @@ const keepRetention = (
     ],
   });
 
-/** Answers requests from here on. */
+/** Starts the server and returns once it accepts requests. */
 const openServer = async (
   { config, clock, log }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
@@ -108,7 +108,7 @@ const openServer = async (
   return server;
 };
 
-/** Lets requests that are under way finish, but not for longer than the time-out. */
+/** Waits for running requests, at most for the time limit. */
 const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<void> => {
   const late = setTimeout(() => server.server.closeAllConnections(), timeoutMs);
   await server.close();
@@ -116,8 +116,8 @@ const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<
 };
 
 /**
- * Starts the roles over a migrated database: delivery first, so that nothing accepted waits for it. `stop` ends them in
- * the opposite order: take nothing new, finish or hand back what is under way.
+ * Starts the roles over a migrated database: delivery first, so that accepted events do not wait. `stop` stops them in
+ * reverse order: it accepts nothing new, then finishes or hands back running work.
  */
 export const startApp = async (deps: AppDeps): Promise<Running> => {
   const { config, sql, direct, clock, log } = deps;
@@ -125,7 +125,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const sealer = createSealer(...deps.secretKeys);
   const guard = openGuard(deps);
   const announcer = createAnnouncer({ sql, log });
-  // One for all that this process makes: ids rise in the order in which things happen here.
+  // One allocator per process: ids rise in the order of events in this process.
   const allocateIds = createIdAllocator(() => clock.monotonicMs());
   const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
   const observing = await openObserving(deps);
@@ -176,7 +176,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     });
     const server = await openServer(deps, handlers, { bearer, pages, once, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, stopping.requestsMs) });
-    // Before the server waits for who waits for them.
+    // Streams must end before the server waits for their connections.
     running.push(within(othersMs, trials), within(othersMs, held));
   }
   health.started();

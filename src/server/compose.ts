@@ -1,4 +1,4 @@
-/** The composition root of what answers requests: which room gets what from which. */
+/** The composition root of the request handlers: passes each module the parts that it needs. */
 import { createAccounts } from '#identity/accounts/accounts.ts';
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
@@ -54,11 +54,11 @@ import { routesOf, type Handlers } from './routes.ts';
 export type ComposeDeps = {
   config: Config;
   sql: Sql;
-  /** 32 bytes each: other keys are derived from them, one for each purpose. */
+  /** 32 bytes each: other keys are derived from them, one per purpose. */
   secretKeys: Keys;
   log: Log;
   health: Health;
-  /** Undefined where the operator has set up no mail. */
+  /** Undefined if the operator has configured no mail. */
   mailer: Mailer | undefined;
   sealer: Sealer;
   guard: Guard;
@@ -81,7 +81,7 @@ const openEvents = (deps: ComposeDeps, { search, fingerprintKeys }: { search: Se
     search,
   });
 
-/** Stores know nothing of what hangs on them: how it follows them is said here. */
+/** Wires the changes that follow a change or erasure of a store; stores do not import webhooks or OAuth. */
 const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; throttle: Throttle }) => {
   const { config, sql, sealer, guard, worker, held, publishing } = deps;
   const { baseUrl, naming, webhooks } = config;
@@ -100,7 +100,7 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
       onMoved: webhooksOfStore.renew,
       followZone,
       eraseTheirs: [
-        // Grants before webhooks, as the end of a grant locks them.
+        // Grants before webhooks: the end of a grant takes its locks in this order.
         async (tx, { storeId }, request) => {
           await revokeGrantsForStore(tx, { storeId, origin: originOf(request), now: request.now });
           return undefined;
@@ -128,7 +128,7 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
   };
 };
 
-/** What answers requests, and what the machinery before it needs of the handlers. */
+/** Creates the handlers of all routes, and what the HTTP layer needs of them. */
 export const compose = (
   deps: ComposeDeps,
 ): { handlers: Handlers; pages: Pages; once: ReturnType<typeof createOnce> } => {

@@ -1,4 +1,4 @@
-/** What delivers in a process, and what is shared out by the shards that its worker has. */
+/** Creates the delivery worker of a process and the jobs that follow its shards. */
 import { serversOf, transaction } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { announceWork } from '#delivery/announce.ts';
@@ -25,7 +25,10 @@ import type { Config } from '#config/config.ts';
 import { VERSION } from './version.ts';
 import { openInternalEvents } from './publishing.ts';
 
-/** Where deliveries may go. A process that only delivers keeps them from the API too: it may be served beside it. */
+/**
+ * The destinations that deliveries may reach. A process that only delivers also protects the API's own ports: it may run
+ * beside it.
+ */
 export const openGuard = ({
   config,
   sql,
@@ -38,7 +41,7 @@ export const openGuard = ({
   return createGuard({ allowed: config.delivery.allowedNetworks, own }, resolve);
 };
 
-/** Who tells stores of their webhooks; nobody where the operator has set up no mail. */
+/** Creates the mail notices about webhooks; undefined if the operator has configured no mail. */
 export const openNotices = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   mailer: Mailer | undefined,
@@ -52,7 +55,7 @@ const sendingOf = ({ webhookHeaderPrefix: headerPrefix, relationPrefix }: Config
   return { headerPrefix, relationPrefix, userAgent: `Halcyon/${VERSION}` };
 };
 
-/** The worker with the settings of the process; not started. */
+/** Creates the worker with the settings of the process without starting it. */
 export const createWorker = (
   { config, sql, direct, clock, random, log }: Pick<AppDeps, 'config' | 'sql' | 'direct' | 'clock' | 'random' | 'log'>,
   sealer: Sealer,
@@ -79,7 +82,7 @@ export const createWorker = (
     },
   });
 
-/** What shows requests as they are sent, where requests are answered. */
+/** Shows requests as they will be sent; used by processes that serve the API. */
 const openPreview = (
   { config, sql, log }: Pick<AppDeps, 'config' | 'sql' | 'log'>,
   sealer: Sealer,
@@ -90,7 +93,7 @@ const openPreview = (
 
 type Trying = Running & { sendSample: SendSample };
 
-/** The streams of listeners, where requests are answered; no worker is needed for them. */
+/** Serves the streams of pull webhooks in processes that serve the API; needs no worker. */
 const openHeld = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
@@ -100,7 +103,7 @@ const openHeld = (
   return new HeldStreams({ sql, sealer, clock, log, baseUrl, settings });
 };
 
-/** What tests webhooks, where requests are answered; no worker is needed for it. */
+/** Sends test deliveries in processes that serve the API; needs no worker. */
 const openTrials = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
@@ -134,7 +137,7 @@ const openTrials = (
   };
 };
 
-/** What is sent, fetched and looked at because somebody asks for it, where requests are answered. */
+/** Creates what sends, streams and previews on request of an API caller. */
 export const openByHand = (
   deps: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
@@ -151,7 +154,7 @@ export const openByHand = (
   return { held, onHeld, trials, sending };
 };
 
-/** Where deliveries are made, for the same shards: so it goes on while no API is served. */
+/** Publishes revenue snapshots of the worker's shards, so that they continue while no API is served. */
 export const tellOfDays = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,
@@ -168,7 +171,7 @@ export const tellOfDays = (
   });
 };
 
-/** Also where deliveries are made: what is recovered is sent by the same worker. */
+/** Runs recoveries of the worker's shards; the same worker sends their deliveries. */
 export const recoverEvents = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,

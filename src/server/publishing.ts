@@ -1,4 +1,4 @@
-/** What publishes in a process, and who is told of the deliveries that come of it. */
+/** Publishing in a process, and the notification of those that send or stream the deliveries. */
 import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
@@ -20,19 +20,19 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
   event: { ...event, storeId },
 });
 
-/** Of what is held no worker is told: a listener fetches it. */
+/** Workers do not send deliveries of pull webhooks; a listener fetches them. */
 const isSent = ({ isHeld }: Committed): boolean => !isHeld;
 
 const announceSent: InternalEventDeps['announce'] = (tx, deliveries) => announceWork(tx, deliveries.filter(isSent));
 
-/** Webhooks that change, told to all who send when the transaction commits. */
+/** Notifies all workers of changed webhooks when the transaction commits. */
 export const announceChanges: WebhookDeps['announce'] = (tx, shard, ids) =>
   announceChanged(
     tx,
     ids.map((webhookId) => ({ shard, webhookId })),
   );
 
-/** What Halcyon tells of itself. A command needs no more: it has no worker, and the owners hear of its deliveries. */
+/** Creates the writer of internal events. Commands have no worker; the shard owners are notified of the deliveries. */
 export const openInternalEvents = (
   { baseUrl }: Pick<Config, 'baseUrl'>,
   allocateIds: IdAllocator = createIdAllocator(),
@@ -42,7 +42,7 @@ export const openInternalEvents = (
   return { writeFacts, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
 };
 
-/** Who holds events in memory, and has to hear what was erased: the worker of this process at once, all others by word. */
+/** Notifies caches of erased events: the worker of this process at once, all others by NOTIFY. */
 export const holdersOf = (worker: Worker | undefined): Holders => ({
   announce: announceErased,
   forget: ({ ids }) => worker?.eventsErased(ids),
@@ -54,10 +54,10 @@ export const openPublishing = (deps: {
   log: Log;
   worker: Worker | undefined;
   announcer: Announcer;
-  /** The process' one. */
+  /** The allocator of the process. */
   allocateIds: IdAllocator;
   metrics: PublishMetrics;
-  /** Told of the webhooks for whose listeners something was held, after its commit. */
+  /** Called after the commit with the pull webhooks that have new deliveries. */
   onHeld: (webhookIds: readonly number[]) => void;
 }) => {
   const { config, sql, log, worker, announcer, allocateIds, onHeld } = deps;
@@ -80,7 +80,7 @@ export const openPublishing = (deps: {
     batchesAtOnce: config.events.batchesAtOnce,
     waitingBytes: config.events.waitingBytes,
     onCommitted,
-    // Whether the batch was committed is unknown: what it left, if anything, is found in the table.
+    // It is unknown whether the batch was committed; its deliveries, if any, are found by polling.
     onUnknown: (error) => {
       log.warn({ err: error }, 'the result of a commit is unknown');
       worker?.rediscover();

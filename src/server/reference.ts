@@ -1,4 +1,4 @@
-/** What the handlers tell of their relations, in the order in which the reference shows it. */
+/** Collects the relations of all modules in the order of the reference. */
 import { userChapter } from '#identity/accounts/api/relations.ts';
 import { collections } from '#catalog/catalog.ts';
 import { commerceChapter } from '#catalog/relations.ts';
@@ -27,7 +27,7 @@ export const chaptersOf = ({ baseUrl, authUrl }: Pick<Settings, 'baseUrl' | 'aut
   oauthChapter({ baseUrl, authUrl }),
 ];
 
-/** `routes` is called when the reference is first asked: the table holds the reference itself, too. */
+/** `routes` is called lazily: the route table contains the reference itself. */
 export const openReference = (settings: Settings, routes: () => readonly Route[]): Reference => {
   const { baseUrl, authUrl, rate } = settings;
   const { relationPrefix, ...naming } = settings.naming;

@@ -1,6 +1,6 @@
 /**
- * Deletes what has had its time, in small batches with pauses between them, so that nobody who works beside it waits.
- * Of many processes one does it at a time. What is deleted, and by which index, each room says itself.
+ * Deletes expired rows in small batches with pauses, so that concurrent statements do not wait. One process at a time does
+ * it. Each module lists its own purges and their indexes.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Histogram, type Registry } from 'prom-client';
@@ -30,7 +30,7 @@ const createMetrics = (registry: Registry, purges: readonly Purge[]) => {
     labelNames: ['what'],
     registers: [registry],
   });
-  // A counter that is missing looks like a purge that does not run.
+  // Counters start at 0: a missing counter looks like a purge that does not run.
   for (const { name } of purges) purged.inc({ what: name }, 0);
   const seconds = new Histogram({
     name: 'halcyon_housekeeping_duration_seconds',
@@ -41,10 +41,10 @@ const createMetrics = (registry: Registry, purges: readonly Purge[]) => {
   return { purged, seconds };
 };
 
-/** Fulfils early when the signal is given. */
+/** Resolves early if the signal is aborted. */
 const pause = (ms: number, signal: AbortSignal): Promise<void> => delay(ms, undefined, { signal }).catch(() => {});
 
-/** A round every `everyMs`, the first after that time. `stop` waits for the batch that is under way and for no more. */
+/** Runs a round every `everyMs`, the first after that time. `stop` waits only for the batch that is running. */
 export const startRetention = (deps: Deps): Running => {
   const { direct, clock, log, purges, settings } = deps;
   const { purged, seconds } = createMetrics(deps.registry, purges);
@@ -62,7 +62,7 @@ export const startRetention = (deps: Deps): Running => {
   const round = async (): Promise<void> => {
     const startedMs = clock.monotonicMs();
     for (const purge of purges) {
-      // One that fails must not keep the others from their turn.
+      // A failing purge must not block the others.
       await empty(purge).catch((error: unknown) => log.error({ err: error, what: purge.name }, 'could not be purged'));
     }
     seconds.observe((clock.monotonicMs() - startedMs) / 1_000);

@@ -1,4 +1,4 @@
-/** Every address that the service answers, one line each. */
+/** The route table: every address, one line each. */
 import type { Accounts } from '#identity/accounts/accounts.ts';
 import type { HealthEndpoints } from '#http/health.ts';
 import { showIcon } from '#http/icon.ts';
@@ -49,7 +49,7 @@ export type Handlers = Accounts &
     reference: Reference;
   };
 
-/** What the API says of itself. */
+/** Routes of the documentation. */
 const referenceRoutes = ({ docs, relations, relation, openApi, answerProblem }: Reference, api: string): Route[] => [
   resource(`${api}/docs`, { GET: docs }, { isDocumentation: true }),
   resource(`${api}/rels`, { GET: relations }, { isDocumentation: true }),
@@ -88,7 +88,7 @@ const clientRoutes = (
   page(`${auth}/account/clients/:client_id/delete`, { GET: ownClients.remove.show, POST: ownClients.remove.submit }),
 ];
 
-/** The table. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
+/** Returns all routes. `{base_url}` and `{auth_url}` may each have a path of their own, behind a proxy that keeps it. */
 export const routesOf = (handlers: Handlers, addresses: { baseUrl: string; authUrl: string }): readonly Route[] => {
   const api = rootOf(addresses.baseUrl);
   const auth = rootOf(addresses.authUrl);
@@ -145,7 +145,7 @@ export const routesOf = (handlers: Handlers, addresses: { baseUrl: string; authU
       { cors: true, answerProblem: protocolProblem },
     ),
     ...healthRoutes(handlers, api),
-    // Browsers look for it at the origin, whatever the path of AUTH_URL.
+    // Browsers request it at the origin, regardless of the path of AUTH_URL.
     page('/favicon.ico', { GET: showIcon }),
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),

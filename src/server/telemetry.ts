@@ -1,4 +1,4 @@
-/** What is seen of a process from outside: its metrics and its health. Whoever does the work says what there is to see. */
+/** Metrics and health of a process. The parts that do the work register what there is to observe. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { MIGRATIONS } from '#db/migrate.ts';
 import type { Sql } from '#db/pool.ts';
@@ -17,7 +17,7 @@ import type { AppDeps } from './app.ts';
 export type Observing = Running & {
   registry: Registry;
   health: Health;
-  /** Asked with the database whether the process is ready. */
+  /** Registers a readiness check, evaluated together with the database's. */
   check: (check: Check) => void;
   engine: EngineMetrics;
   publishing: PublishMetrics;
@@ -28,7 +28,7 @@ export type Observing = Running & {
 const databaseOf = ({ sql, clock }: { sql: Sql; clock: Clock }) =>
   createDatabaseCheck({ sql, clock, migrations: MIGRATIONS });
 
-/** Started first and stopped last: a process that is starting or stopping can be seen to do so. */
+/** Starts the metrics listener. It starts first and stops last, so that a starting or stopping process can be observed. */
 export const openObserving = async ({
   config,
   sql,
@@ -45,7 +45,8 @@ export const openObserving = async ({
     recoveries: createRecoveryMetrics(registry),
     requests: createRequestMetrics(registry),
   };
-  // They watch the loop and the collections of garbage for as long as the process lives: for nobody, where nobody asks.
+  // Default metrics observe the event loop and garbage collection for as long as the process lives, so they are collected
+  // only if metrics are served.
   if (port !== 0) collectDefaultMetrics({ register: registry });
   const server = port === 0 ? undefined : await serveMetrics({ registry, health, host, port });
   const stop = async (): Promise<void> => server?.stop();

@@ -1,2 +1,2 @@
-/** Halcyon's own; what deliveries name in `User-Agent`. */
+/** Halcyon's version; deliveries send it in `User-Agent`. */
 export const VERSION = '0.1.0';

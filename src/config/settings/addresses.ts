@@ -1,4 +1,4 @@
-/** Where it listens, and how it is called from outside. */
+/** Addresses that Halcyon listens on, and its public URLs. */
 import { address, anyText, networkList, NONE, whole } from './kind.ts';
 
 export const ADDRESSES = {

@@ -1,4 +1,4 @@
-/** Limits of the API, and the names that existing clients know. */
+/** Limits of the API, and configurable names for existing clients. */
 import { whole, word, words } from './kind.ts';
 
 export const API = {

@@ -1,4 +1,4 @@
-/** What commands read that ask a server, which may be anywhere, and Node by itself. Nothing that serves reads any of it. */
+/** Settings of commands that call a server, which may be remote, and of Node.js. `serve` reads none of them. */
 import { NONE, said } from './kind.ts';
 
 export const COMMANDS = {

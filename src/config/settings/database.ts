@@ -1,4 +1,4 @@
-/** What it keeps its data in, how long, and what seals the secrets there. */
+/** The database, its retention, and the key that seals secrets. */
 import { anyText, database, NONE, secretKey, whole } from './kind.ts';
 
 export const KEEPING = {

@@ -1,4 +1,4 @@
-/** What a delivery may take, where it may go, and when a webhook is switched off. */
+/** Limits of deliveries, allowed destinations, and auto-disable. */
 import { networkList, whole } from './kind.ts';
 
 export const DELIVERY = {

@@ -1,4 +1,4 @@
-/** The kinds of settings: what one may be, what counts where it is not set, and how it is read, each said once. */
+/** The kinds of settings: allowed values, default, and reader of each. */
 import {
   databaseUrl,
   flag,
@@ -15,22 +15,22 @@ import {
 } from '../env.ts';
 
 export type Setting<Value> = {
-  /** What counts where it is not set, in Markdown; `–`: nothing does. */
+  /** The default in Markdown; `–` if there is none. */
   readonly standard: string;
-  /** What it may be, with its unit, in Markdown. */
+  /** The allowed values and their unit, in Markdown. */
   readonly allowed: string;
-  /** What it does: a sentence or two, in Markdown, with links as they stand in docs/operating.md. */
+  /** What the setting does: one or two sentences in Markdown, with links as in docs/operating.md. */
   readonly meaning: string;
-  /** Answers the value; throws a `ConfigError` that says what to change. */
+  /** Returns the value; throws a `ConfigError` that says what to change. */
   readonly read: (env: Env, name: string) => Value;
 };
 
 export const NONE = '–';
 const code = (value: string | number): string => `\`${value}\``;
-/** 1,024 reads better; what is typed has no comma. */
+/** Groups digits for reading; a typed value has no comma. */
 const grouped = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
 
-/** The unit of a number stands in its name, where it has one. */
+/** A whole number within limits; its unit is in its name. */
 export const whole = (standard: number, [min, max]: readonly [min: number, max: number], meaning: string) => ({
   standard: code(standard),
   allowed: `${grouped(min)}–${grouped(max)}`,
@@ -45,7 +45,7 @@ export const onOff = (meaning: string): Setting<boolean> => ({
   read: flag,
 });
 
-/** A name that existing clients know. */
+/** A configurable name that existing clients use. */
 export const word = (standard: string, meaning: string): Setting<string> => ({
   standard: code(standard),
   allowed: 'letters, digits, hyphens',
@@ -67,10 +67,10 @@ export const anyText = (standard: string, allowed: string, meaning: string): Set
   read: (env, name) => text(env, name) ?? standard,
 });
 
-/** `undefined` where it is not set: what counts then depends on other settings, or there is none. */
+/** `undefined` if unset: the default depends on other settings, or there is none. */
 type Optional<Value> = Setting<Value | undefined>;
 
-/** What is judged where it is used. */
+/** A text that is validated where it is used. */
 export const said = (standard: string, allowed: string, meaning: string): Optional<string> => ({
   standard,
   allowed,

@@ -1,4 +1,4 @@
-/** What it says of itself. */
+/** Logging. */
 import { choice } from './kind.ts';
 
 export const LOG = {

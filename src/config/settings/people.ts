@@ -1,4 +1,4 @@
-/** How people are written to, and who may come by themselves. */
+/** Mail, and registration of clients by anyone. */
 import { mailAddress, mailUrl, onOff } from './kind.ts';
 
 export const PEOPLE = {

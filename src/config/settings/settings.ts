@@ -1,6 +1,6 @@
 /**
- * Every setting there is, described once: config.ts reads those of a server, commands their own, and the tables in docs/operating.md are made of them
- * (scripts/settings-table.ts).
+ * All settings, each described once: config.ts reads those of a server, commands read their own, and
+ * scripts/settings-table.ts generates the tables of docs/operating.md.
  */
 import type { Env } from '../env.ts';
 import { ADDRESSES } from './addresses.ts';
@@ -14,7 +14,7 @@ import type { Setting } from './kind.ts';
 
 const SETTINGS = { ...ADDRESSES, ...KEEPING, ...PEOPLE, ...API, ...DELIVERY, ...LOG };
 
-/** As an operator looks for them: by what they are about. */
+/** Groups in the order of the tables. */
 export const SETTING_GROUPS: readonly (readonly [
   title: string,
   settings: Readonly<Record<string, Setting<unknown>>>,
@@ -30,6 +30,6 @@ export const SETTING_GROUPS: readonly (readonly [
 
 export type Settings = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Name]['read']> };
 
-/** Each by itself; what one means beside another, config.ts says. Throws a `ConfigError` for the first that cannot be used. */
+/** Reads each setting by itself; config.ts combines them. Throws a `ConfigError` for the first invalid one. */
 export const readSettings = (env: Env): Settings =>
   Object.fromEntries(Object.entries(SETTINGS).map(([name, { read }]) => [name, read(env, name)])) as Settings;
