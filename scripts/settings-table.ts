@@ -5,7 +5,7 @@ import { SETTING_GROUPS } from '#config/settings/settings.ts';
 
 export const HANDBOOK = join(import.meta.dirname, '../docs/operating.md');
 const MARKS = /(?<=<!-- settings\b[^>]*-->\n).*?(?=<!-- end of settings -->)/s;
-const HEAD = '| variable | unless set | may be | meaning |\n|---|---|---|---|\n';
+const HEAD = '| variable | default | allowed values | meaning |\n|---|---|---|---|\n';
 
 const tables = (): string =>
   SETTING_GROUPS.map(([title, settings]) => {

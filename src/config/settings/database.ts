@@ -1,32 +1,33 @@
-/** The database, its retention, and the key that seals secrets. */
+/** The database, the retention of its data, and the keys that encrypt secrets in it. */
 import { anyText, database, NONE, secretKey, whole } from './kind.ts';
 
 export const KEEPING = {
   DATABASE_URL: database(
     'the embedded one',
-    'a PostgreSQL 15 or newer; without it an embedded one runs under `HALCYON_DATA`, with demo data',
+    'PostgreSQL 15 or newer. Without this setting an embedded PostgreSQL runs under `HALCYON_DATA`, with demo data',
   ),
-  DATABASE_DIRECT_URL: database(
-    'as `DATABASE_URL`',
-    'PostgreSQL itself, where `DATABASE_URL` leads to [PgBouncer](#pgbouncer)',
-  ),
+  DATABASE_DIRECT_URL: database('as `DATABASE_URL`', 'PostgreSQL itself, if `DATABASE_URL` is [PgBouncer](#pgbouncer)'),
   DATABASE_CONNECTIONS: whole(
     10,
     [2, 500],
-    'connections of one process in its pool; up to five more for its heartbeat, for words from others, and for work that is done under a lock',
+    'size of the connection pool of one process. It opens up to five more, for its heartbeat, for LISTEN, and for jobs that hold a session lock',
   ),
   HALCYON_SECRET_KEY: secretKey(
     'generated with the embedded database',
-    'seals secrets at rest. Required beside `DATABASE_URL`; every process needs the same, and one that has another than the database was sealed with does not start',
+    'encrypts secrets at rest. Required with `DATABASE_URL`, and the same in every process; a process with another key than the one the database was encrypted with does not start',
   ),
   HALCYON_SECRET_KEY_OTHER: secretKey(
     NONE,
-    'a second key that opens what it sealed, and seals nothing: while the key is [changed](#change-the-key), the new one before the change and the old one after it',
+    'second key, used only for decryption while the key is [changed](#change-the-key): the new key before the change, the old key after it',
   ),
-  HALCYON_DATA: anyText('./.halcyon', 'a folder', 'embedded database, generated key, demo credentials'),
+  HALCYON_DATA: anyText(
+    './.halcyon',
+    'a folder',
+    'folder of the embedded database, the generated key and the demo credentials',
+  ),
   RETENTION_DAYS: whole(
     30,
     [2, 3_650],
-    'events, finished deliveries and attempts older than this are [dropped by the day](#what-is-kept-and-for-how-long)',
+    'retention of events, finished deliveries and attempts, [dropped per day](#what-is-kept-and-for-how-long)',
   ),
 };

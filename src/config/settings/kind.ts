@@ -1,4 +1,4 @@
-/** The kinds of settings: allowed values, default, and reader of each. */
+/** The kinds of settings: each with its allowed values, its default and its parser. */
 import {
   databaseUrl,
   flag,
@@ -15,11 +15,11 @@ import {
 } from '../env.ts';
 
 export type Setting<Value> = {
-  /** The default in Markdown; `–` if there is none. */
+  /** The default, in Markdown; `–`: none. */
   readonly standard: string;
-  /** The allowed values and their unit, in Markdown. */
+  /** The allowed values, in Markdown. */
   readonly allowed: string;
-  /** What the setting does: one or two sentences in Markdown, with links as in docs/operating.md. */
+  /** One or two sentences in Markdown, with links relative to docs/operating.md. */
   readonly meaning: string;
   /** Returns the value; throws a `ConfigError` that says what to change. */
   readonly read: (env: Env, name: string) => Value;
@@ -27,10 +27,10 @@ export type Setting<Value> = {
 
 export const NONE = '–';
 const code = (value: string | number): string => `\`${value}\``;
-/** Groups digits for reading; a typed value has no comma. */
+/** Formats a limit with commas from 10,000 on; defaults have none, because operators copy them. */
 const grouped = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
 
-/** A whole number within limits; its unit is in its name. */
+/** An integer; its unit is in the name of the setting. */
 export const whole = (standard: number, [min, max]: readonly [min: number, max: number], meaning: string) => ({
   standard: code(standard),
   allowed: `${grouped(min)}–${grouped(max)}`,
@@ -45,7 +45,7 @@ export const onOff = (meaning: string): Setting<boolean> => ({
   read: flag,
 });
 
-/** A configurable name that existing clients use. */
+/** A name that existing clients expect. */
 export const word = (standard: string, meaning: string): Setting<string> => ({
   standard: code(standard),
   allowed: 'letters, digits, hyphens',
@@ -55,7 +55,7 @@ export const word = (standard: string, meaning: string): Setting<string> => ({
 
 export const words = (meaning: string): Setting<string[]> => ({
   standard: NONE,
-  allowed: 'words, parted by commas',
+  allowed: 'words, separated by commas',
   meaning,
   read: list,
 });
@@ -67,10 +67,10 @@ export const anyText = (standard: string, allowed: string, meaning: string): Set
   read: (env, name) => text(env, name) ?? standard,
 });
 
-/** `undefined` if unset: the default depends on other settings, or there is none. */
+/** `undefined` if it is not set: the default then depends on other settings, or there is none. */
 type Optional<Value> = Setting<Value | undefined>;
 
-/** A text that is validated where it is used. */
+/** A text, validated by the code that uses it. */
 export const said = (standard: string, allowed: string, meaning: string): Optional<string> => ({
   standard,
   allowed,
@@ -87,7 +87,7 @@ export const choice = (standard: string, choices: readonly string[], meaning: st
 
 export const address = (standard: string, meaning: string): Optional<string> => ({
   standard,
-  allowed: 'an address',
+  allowed: 'a URL',
   meaning,
   read: (env, name) => (text(env, name) === undefined ? undefined : origin(env, name, '')),
 });
@@ -117,7 +117,7 @@ export const mailAddress = (meaning: string): Optional<string> => said(NONE, 'an
 
 export const networkList = (standard: string, meaning: string): Setting<string[]> => ({
   standard,
-  allowed: 'CIDRs, parted by commas',
+  allowed: 'CIDRs, separated by commas',
   meaning,
   read: networks,
 });

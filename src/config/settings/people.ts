@@ -1,12 +1,12 @@
-/** Mail, and registration of clients by anyone. */
+/** Mail, and the registration of clients by anyone. */
 import { mailAddress, mailUrl, onOff } from './kind.ts';
 
 export const PEOPLE = {
   SMTP_URL: mailUrl(
-    'a mail server, `smtps://user:password@host` or `smtp://…` (STARTTLS; plain on loopback only). Without it links to a new password come from `user reset-link`, and no store is mailed when nothing arrives at its webhooks. Such notices go after links that somebody asked for; a thousand of each wait in memory, and what is dropped or refused is an error in the log. Every process needs the same',
+    'mail server, `smtps://user:password@host` or `smtp://…` (STARTTLS; plain on loopback only). Without it password links come from `user reset-link`, and stores get no mail about failing webhooks. Password links have priority over these notices; a thousand of each wait in memory, and a dropped or refused mail is an error in the log. The same in every process',
   ),
-  MAIL_FROM: mailAddress('the sender of mails; required beside `SMTP_URL`'),
+  MAIL_FROM: mailAddress('sender of mails; required with `SMTP_URL`'),
   OPEN_REGISTRATION: onOff(
-    'anybody may register clients at `/register`, 20 from one address, then one each 3 minutes; what nobody lets in within 30 days is deleted',
+    'allows anyone to register clients at `/register`: 20 from one address, then one every 3 minutes. A client that has neither a grant nor been verified after 30 days is deleted',
   ),
 };

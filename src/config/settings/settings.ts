@@ -1,6 +1,6 @@
 /**
- * All settings, each described once: config.ts reads those of a server, commands read their own, and
- * scripts/settings-table.ts generates the tables of docs/operating.md.
+ * All settings, each described once. config.ts reads those of a server and the commands read their own; scripts/settings-table.ts
+ * generates the tables in docs/operating.md from them.
  */
 import type { Env } from '../env.ts';
 import { ADDRESSES } from './addresses.ts';
@@ -14,7 +14,7 @@ import type { Setting } from './kind.ts';
 
 const SETTINGS = { ...ADDRESSES, ...KEEPING, ...PEOPLE, ...API, ...DELIVERY, ...LOG };
 
-/** Groups in the order of the tables. */
+/** By subject, in the order of docs/operating.md. */
 export const SETTING_GROUPS: readonly (readonly [
   title: string,
   settings: Readonly<Record<string, Setting<unknown>>>,
@@ -25,7 +25,7 @@ export const SETTING_GROUPS: readonly (readonly [
   ['The API', API],
   ['Deliveries', DELIVERY],
   ['The log', LOG],
-  ['Commands that ask a server', COMMANDS],
+  ['Commands that use a server', COMMANDS],
 ];
 
 export type Settings = { readonly [Name in keyof typeof SETTINGS]: ReturnType<(typeof SETTINGS)[Name]['read']> };
