@@ -528,6 +528,7 @@ create table webhook (
   listened_at timestamp with time zone,
   user_id bigint,
   inactive_reason text,
+  request_secrets bytea,
   constraint webhook_check CHECK (((id > 0) AND ((id % (256)::bigint) = shard))),
   constraint webhook_check1 CHECK (((store_id % (256)::bigint) = shard)),
   constraint webhook_check2 CHECK (((format <> 'json'::text) OR (encryption_key IS NOT NULL))),
@@ -544,6 +545,7 @@ create table webhook (
   constraint webhook_shard_store_id_fkey FOREIGN KEY (shard, store_id) REFERENCES store(shard, id) ON DELETE CASCADE,
   constraint webhook_url_check CHECK (((length(url) >= 1) AND (length(url) <= 1000)))
 );
+CREATE INDEX webhook_clear ON public.webhook USING btree (shard, id) WHERE ((POSITION(('?'::text) IN (url)) > 0) OR jsonb_path_exists(headers, '$.*?(@ != null)'::jsonpath));
 CREATE INDEX webhook_listened ON public.webhook USING btree (listened_at) WHERE is_held;
 CREATE INDEX webhook_maker ON public.webhook USING btree (client, user_id) WHERE (client IS NOT NULL);
 CREATE INDEX webhook_rotation_ends ON public.webhook USING btree (rotation_ends_at) WHERE (rotation_ends_at IS NOT NULL);

@@ -24,6 +24,7 @@ const webhookAt = (n: number): Document =>
       encryptionKey: null,
       nextEncryptionKey: null,
       rotationEndsAt: null,
+      requestSecrets: null,
       eventResource: 'transaction',
       events: ['transaction/created', 'transaction/modified', 'transaction/refunded'],
       isActive: true,

@@ -65,6 +65,7 @@ export const seedStores = async (sql: Sql, urls: readonly string[], secretKey: B
         url,
         query: null,
         encryptionKey: sealer.seal(KEY, `webhook:${id}`),
+        requestSecrets: null,
         eventResource: TYPE,
         events: [`${TYPE}/${ACTION}`],
         isActive: true,

@@ -47,7 +47,7 @@ const endOf = ({ end, signal, late, unopened }: Told): UserError | undefined => 
   if (unopened.length === 0) return undefined;
   return new UserError(
     `${rows(unopened.length, 'secret')} cannot be opened with any key given, and stay as they are. Give these webhooks a ` +
-      'new encryption_key, or bring the key back as HALCYON_SECRET_KEY_OTHER; a kept answer goes after a day',
+      'new encryption_key and their url and headers again, or bring the key back as HALCYON_SECRET_KEY_OTHER; a kept answer goes after a day',
     EXIT.incomplete,
   );
 };

@@ -1,15 +1,15 @@
 /** A value as a form writes it: what stands in a field, and what a form that was not touched sends back. */
 import type { Value } from './document.ts';
 
-const isTexts = (value: Value): value is { readonly [name: string]: string } =>
+const isTexts = (value: Value): value is { readonly [name: string]: string | null } =>
   typeof value === 'object' &&
   value !== null &&
   !Array.isArray(value) &&
-  Object.values(value).every((member) => typeof member === 'string');
+  Object.values(value).every((member) => typeof member === 'string' || member === null);
 
 /**
  * One text for a single field, a list for one that takes several. Booleans are `1` and `0`, nothing is the empty text, an
- * object of texts is lines of `Name: value`, and any other one its JSON.
+ * object of texts and nulls is lines of `Name: value` and `Name:`, and any other one its JSON.
  */
 export const formValue = (value: Value | undefined): string | readonly string[] => {
   if (value === undefined || value === null) return '';
@@ -18,6 +18,6 @@ export const formValue = (value: Value | undefined): string | readonly string[] 
   if (typeof value !== 'object') return String(value);
   if (!isTexts(value)) return JSON.stringify(value);
   return Object.entries(value)
-    .map(([name, text]) => `${name}: ${text}`)
+    .map(([name, text]) => (text === null ? `${name}:` : `${name}: ${text}`))
     .join('\n');
 };

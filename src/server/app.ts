@@ -5,7 +5,7 @@ import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { keepPartitions } from '#db/partition-keeper.ts';
 import type { Sql } from '#db/pool.ts';
 import { whyUnavailable } from '#db/why-unavailable.ts';
-import { createSealer } from '#db/seal.ts';
+import { createSealer, type Sealer } from '#db/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/record/erase-sql.ts';
 import { createStatePurge } from '#delivery/record/purge.ts';
@@ -30,6 +30,7 @@ import { createOAuthPurges } from '#identity/oauth/purges.ts';
 import { createStorePurges } from '#stores/purges.ts';
 import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
 import { createWebhookPurges } from '#webhooks/purges.ts';
+import { createSealing } from '#webhooks/clear.ts';
 import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivery.ts';
 import { startRetention } from './retention.ts';
@@ -56,6 +57,7 @@ export type AppDeps = {
 const keepRetention = (
   { config, sql, direct, clock, log }: AppDeps,
   registry: Registry,
+  sealer: Sealer,
   worker: Worker | undefined,
   { changelog }: Pick<Publishing, 'changelog'>,
 ): Running =>
@@ -73,6 +75,7 @@ const keepRetention = (
       ...createEventPurges({ sql }),
       ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),
       ...createWebhookPurges({ sql }),
+      createSealing({ sql, sealer }),
       createForsakenPurge({ sql, changelog, announce: announceChanges, ...config.held }),
       createStatePurge({ sql }),
       createTallyPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
@@ -153,7 +156,9 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   ] as const;
   const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
   if (deps.roles.includes('serve')) {
-    running.push(within(othersMs, keepRetention(deps, registry, worker, openInternalEvents(config, allocateIds))));
+    running.push(
+      within(othersMs, keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds))),
+    );
     const { secretKeys } = deps;
     const bearer = createBearer({ sql });
     const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, allocateIds);

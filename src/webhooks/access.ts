@@ -8,6 +8,7 @@ import type { ApiRequest } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
+import { namesOf, withHiddenQuery, withoutSecrets, withSecrets, type Addressed } from '#core/request-secrets.ts';
 import type { Principal } from '#core/principal.ts';
 import { addressFault } from './address.ts';
 import { webhookDocument } from './document.ts';
@@ -16,6 +17,7 @@ import type { AnswerDelivery } from './pull/answer.ts';
 import type { Authenticate, OpenStream } from './pull/listen.ts';
 import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
 import { settled } from './rotation/rotation.ts';
+import { URL_LENGTH_MAX } from './schema.ts';
 import type { SendSample } from './test-delivery.ts';
 
 type Held = { open: OpenStream; answer: AnswerDelivery };
@@ -98,12 +100,54 @@ export const opened = (
   { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
 ): string | null => read(sealer, id, encryptionKey);
 
+type Secretive = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
+
+/** Returns the url and the headers as they were given; as the row shows them where their secrets cannot be opened any more. */
+export const openedRequest = (
+  { sealer }: Pick<WebhookDeps, 'sealer'>,
+  { id, url, headers, requestSecrets }: Secretive,
+): Addressed => {
+  try {
+    const secrets = requestSecrets === null ? null : sealer.open(requestSecrets, sealedTo(id));
+    return withSecrets({ url, headers }, secrets);
+  } catch {
+    return { url, headers };
+  }
+};
+
+/** Returns the webhook with its url and its headers opened. */
+export const openedWebhook = (deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow => ({
+  ...row,
+  ...openedRequest(deps, row),
+});
+
+/** Returns the url and the headers as a row has them. */
+export const sealedRequest = (
+  { sealer }: Pick<WebhookDeps, 'sealer'>,
+  id: number,
+  request: Addressed,
+): Omit<Secretive, 'id'> => {
+  const { url, headers, secrets } = withoutSecrets(request);
+  return { url, headers, requestSecrets: secrets === null ? null : sealer.seal(secrets, sealedTo(id)) };
+};
+
+/** Returns the url and the headers as the reader is shown them: without their secrets where the key is hidden too. */
+export const shownRequest = (
+  deps: Pick<WebhookDeps, 'sealer'>,
+  webhook: WebhookRow,
+  principal: Principal,
+): Addressed => {
+  const { url, headers } = openedRequest(deps, webhook);
+  if (seesKey(principal, webhook)) return { url, headers };
+  return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };
+};
+
 export const show = (
   { sealer, baseUrl }: WebhookDeps,
   stored: WebhookRow,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Document => {
-  const webhook = settled(stored, now);
+  const webhook = { ...settled(stored, now), ...shownRequest({ sealer }, stored, principal) };
   const sees = seesKey(principal, webhook);
   const shown = (sealed: Buffer | null): string | null => (sees ? read(sealer, webhook.id, sealed) : null);
   return webhookDocument(webhook, {

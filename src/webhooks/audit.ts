@@ -1,8 +1,8 @@
 /**
  * What the changelog says of a webhook: its settings as the API shows them, and in place of what would let anybody in a
  * word. Such are the key, the values of extra headers, and of the url all but its origin: hooks of chats and of automation
- * services have the credential in the path, others have a token in the query. Whoever reads the store reads the whole url on
- * the webhook itself while it has it, but an entry is sent to every watcher and outlives it.
+ * services have the credential in the path, others have a token in the query. All who reach the store read the path on the
+ * webhook itself while it has it, but an entry is sent to every watcher and outlives it.
  */
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -45,12 +45,16 @@ const urlFact = (url: string | null, before: string | null): string | null => {
   return rest === null ? origin : `${origin}/(${wordOf(rest, splitUrl(before ?? '')[1])})`;
 };
 
+/** Returns the value; the empty text in place of one that was not opened, because no change of it is recorded. */
+const valueIn = (headers: Settings['headers'], name: string): Secret =>
+  Object.hasOwn(headers, name) ? (headers[name] ?? '') : null;
+
 /** In the order of their names, as events are below: the order in which they were sent is no difference. */
 const headerFacts = (headers: Settings['headers'], before: Settings['headers']): Facts =>
   Object.fromEntries(
-    Object.entries(headers)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, value]) => [name, wordOf(value, Object.hasOwn(before, name) ? before[name] : null)]),
+    Object.keys(headers)
+      .toSorted()
+      .map((name) => [name, wordOf(valueIn(headers, name), valueIn(before, name))]),
   );
 
 const hexOf = (key: Buffer | null): string | undefined => key?.toString('hex');

@@ -7,13 +7,14 @@ import { idOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
 import { holdAccess } from './app-access/app-access-sql.ts';
-import { judge, sealedTo, show, type WebhookDeps } from './access.ts';
+import { judge, openedWebhook, sealedRequest, sealedTo, show, type WebhookDeps } from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
 import { createAnswer } from './pull/answer.ts';
 import { createListen } from './pull/listen.ts';
 import { createHistory } from './history/operations.ts';
 import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
+import { valueFaults } from './kept.ts';
 import {
   countWebhooks,
   findWebhook,
@@ -58,18 +59,20 @@ const weigh = async (deps: WebhookDeps, body: WebhookPart) => {
   const wish = readWish(body);
   const forbidden = await judge(deps, wish.url);
   const hasKey = typeof wish.encryptionKey === 'string';
-  return { wish, ...decide(defaults, wish, { hasKey, forbidden, headerPrefix: deps.headerPrefix }) };
+  const { settings, faults } = decide(defaults, wish, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  return { wish, settings, faults: [...faults, ...valueFaults(settings, defaults)] };
 };
 
 /** Writes a new webhook, unless the store has as many as it may: exact, because creators of one store wait in line. */
 const add = async (
   tx: Tx,
-  { sealer, changelog, webhooksPerStore }: WebhookDeps,
+  deps: WebhookDeps,
   request: Pick<ApiRequest, 'principal' | 'now'>,
   store: { shard: number; storeId: number },
   settings: Settings,
   encryptionKey: string | null,
 ) => {
+  const { sealer, changelog, webhooksPerStore } = deps;
   const { clientId: client, userId: user } = request.principal;
   // The token was checked before the transaction; the access may have ended since.
   const access = { userId: user, storeId: store.storeId };
@@ -84,10 +87,11 @@ const add = async (
   }
   const id = idOf(await nextNumber(tx), store.shard);
   const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
-  await insertWebhook(tx, { ...settings, ...store, id, client, user, encryptionKey: sealed, now: request.now });
+  const added = { ...settings, ...sealedRequest(deps, id, settings), ...store, id, client, user };
+  await insertWebhook(tx, { ...added, encryptionKey: sealed, now: request.now });
   const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
   if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
-  await recordWebhook(tx, changelog, { before: null, after: row }, request);
+  await recordWebhook(tx, changelog, { before: null, after: openedWebhook(deps, row) }, request);
   return row;
 };
 

@@ -6,9 +6,21 @@ import { withFields } from '#hypermedia/page.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import { addressOfWebhooks, versionOf, WEBHOOK_PROPERTIES } from './document.ts';
 import { holdAccessOf, userAfter } from './app-access/app-access.ts';
-import { judge, keyOf, opened, sealedTo, seesKey, show, webhookOf, type WebhookDeps } from './access.ts';
+import {
+  judge,
+  keyOf,
+  opened,
+  openedWebhook,
+  sealedRequest,
+  sealedTo,
+  seesKey,
+  show,
+  webhookOf,
+  type WebhookDeps,
+} from './access.ts';
 import { adviceOfWebhook } from './health/advice.ts';
 import { chartsOfWebhook } from './health/operations.ts';
+import { isSameRequest, NEEDS_KEY, redirectFaults, revealsKey, valueFaults, withKept } from './kept.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
 import { keysAfter, settled } from './rotation/rotation.ts';
@@ -43,42 +55,35 @@ const isHeldForGood: Fault = {
   field: 'is_held',
 };
 
-const originOf = (url: string | null): string | undefined => (url === null ? undefined : new URL(url).origin);
-
-/**
- * Whether a change sends the key to where it did not go before: in the format that carries it in a header, to another origin.
- * Who cannot see the key must not learn it so, and brings one of their own (security.md, "Secrets").
- */
-const revealsKey = (before: Pick<Settings, 'format' | 'url'>, after: Pick<Draft, 'format' | 'url'>): boolean =>
-  after.format === 'partner_sitebuilder' &&
-  after.url !== null &&
-  (before.format !== after.format || originOf(before.url) !== originOf(after.url));
-
-const isNotYours: Fault = {
-  code: 'required',
-  message:
-    'encryption_key is required: this change would send the key that is there to another place, and you may not see it. Send the key that your endpoint expects',
-  field: 'encryption_key',
-};
-
-/** What the request makes of a stored webhook, and everything that is wrong with it beyond its schema. */
+/** What the request makes of a stored webhook, whose url and headers are opened, and everything that is wrong with it beyond its schema. */
 const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: WebhookRow, forbidden: string | null) => {
   const { body, principal } = request;
-  const wish = readWish(body);
+  const sent = readWish(body);
   const sees = seesKey(principal, stored);
+  const present = { stored, isShown: sees };
+  const wish = withKept(sent, present);
   const keeps = keepsKey(change, wish, body, sees);
   const hasKey = keeps ? stored.encryptionKey !== null : typeof wish.encryptionKey === 'string';
   const { isHeld } = stored;
-  const present: Draft = change === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
+  const draft: Draft = change === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
   // What is wrong with the rest is said of the webhook as it is.
-  const weighed = decide(present, { ...wish, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  const weighed = decide(draft, { ...wish, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
   const changesHolding = (wish.isHeld ?? isHeld) !== isHeld;
   // A url that is wrong has no origin, and is refused in any case.
   const isSound = weighed.faults.length === 0;
   const reveals = !sees && keeps && hasKey && isSound && revealsKey(stored, weighed.settings);
-  const faults = [...(changesHolding ? [isHeldForGood] : []), ...(reveals ? [isNotYours] : []), ...weighed.faults];
+  const faults = [
+    ...(changesHolding ? [isHeldForGood] : []),
+    ...(reveals ? [NEEDS_KEY] : []),
+    ...(isSound ? redirectFaults(sent, weighed.settings, present) : []),
+    ...valueFaults(weighed.settings, stored),
+    ...weighed.faults,
+  ];
   return { wish, keeps, ...weighed, faults };
 };
+
+/** Stays as it is where nothing of it changes, also where it cannot be opened any more. */
+const rowRequestOf = ({ url, headers, requestSecrets }: WebhookRow) => ({ url, headers, requestSecrets });
 
 /** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
 const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<WebhookRow> => {
@@ -93,13 +98,14 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
     const access = isWanted ? await holdAccessOf(tx, found) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');
-    const stored = settled(row, request.now);
+    const stored = openedWebhook(deps, settled(row, request.now));
     request.unmodified(versionOf(stored));
     const { wish, keeps, settings: draft, faults } = weigh(deps, request, kind, stored, forbidden);
     if (faults.length > 0) throw invalid(...faults);
     const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
     await updateWebhook(tx, {
       ...settings,
+      ...(isSameRequest(settings, stored) ? rowRequestOf(row) : sealedRequest(deps, key.id, settings)),
       ...key,
       storeId: stored.storeId,
       ...keysAfter(stored, settings, keeps ? stored.encryptionKey : sealedKey(deps, stored, wish)),
@@ -110,7 +116,7 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
     });
     const after = await findWebhook(tx, key);
     if (after === undefined) throw new Error(`Webhook ${key.id} is not there after its update`);
-    await recordWebhook(tx, changelog, { before: stored, after }, request);
+    await recordWebhook(tx, changelog, { before: stored, after: openedWebhook(deps, after) }, request);
     await announce(tx, key.shard, [key.id]);
     return after;
   });
@@ -120,7 +126,7 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
 
 /** The faults beyond the schema of a body that the schema has refused already; nothing is locked or written. */
 const review = async (deps: WebhookDeps, request: Asked, kind: Change) => {
-  const stored = await webhookOf(deps.sql, request);
+  const stored = openedWebhook(deps, await webhookOf(deps.sql, request));
   return weigh(deps, request, kind, stored, await judge(deps, request.body.url)).faults;
 };
 
@@ -172,7 +178,7 @@ export const createItem = (
       const { storeId } = await transaction(deps.sql, async (tx) => {
         const row = await lockWebhook(tx, key);
         if (row === undefined) throw notFound('webhook');
-        const stored = settled(row, request.now);
+        const stored = openedWebhook(deps, settled(row, request.now));
         request.unmodified(versionOf(stored));
         await deleteWebhook(tx, key);
         await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);

@@ -24,6 +24,7 @@ const webhook: WebhookRow = {
   encryptionKey: null,
   nextEncryptionKey: null,
   rotationEndsAt: new Date('2026-11-21T09:00:00Z'),
+  requestSecrets: null,
   eventResource: 'transaction',
   events: ['transaction/created', 'transaction/refunded'],
   isActive: true,
@@ -103,7 +104,7 @@ export const webhookChapter: Chapter = {
       rel: 'webhook',
       title: 'A webhook',
       about:
-        'Where events of a store are sent and in which shape. While is_active is "0" it triggers nothing; it is switched off by itself after too many failures in a row. Its encryption_key is shown to the client that made it (of a held one, for the same person alone), and null for all others but the owner of the store in person; so is next_encryption_key, which takes over from it at rotation_ends.',
+        'Where events of a store are sent and in which shape. While is_active is "0" it triggers nothing; it is switched off by itself after too many failures in a row. Its encryption_key is shown to the client that made it (of a held one, for the same person alone), and null for all others but the owner of the store in person; so is next_encryption_key, which takes over from it at rotation_ends. All others also see null in place of the values of headers, and *** in place of each value in the query of url; a change that sends back what they see keeps what is there.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
     },

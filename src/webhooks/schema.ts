@@ -9,6 +9,7 @@ export const RETRY_PROFILES = ['hour', 'long'] as const;
 
 const NAME_LENGTH_MAX = 255;
 const TEXT_LENGTH_MAX = 1_000;
+export const URL_LENGTH_MAX = TEXT_LENGTH_MAX;
 const EVENTS_MAX = 100;
 const EVENT_LENGTH_MAX = 100;
 const HEADERS_MAX = 20;
@@ -48,7 +49,7 @@ const version = (versions: readonly string[], initial: Initial) =>
 
 const optional = (versions: readonly string[], initial: Initial) => ({
   url: clearableText({
-    maxLength: TEXT_LENGTH_MAX,
+    maxLength: URL_LENGTH_MAX,
     kind: 'url',
     description: 'Where it is sent: an http or https address. Without one nothing is sent.',
   }),
@@ -80,9 +81,9 @@ const optional = (versions: readonly string[], initial: Initial) => ({
     description: 'The shape of what is sent, such as zoom=items,customer&fields=id,total_order.',
   }),
   headers: Type.Optional(
-    Type.Unsafe<Record<string, string> | null>({
+    Type.Unsafe<Record<string, string | null> | null>({
       type: ['object', 'null'],
-      patternProperties: { '^': { type: 'string', maxLength: HEADER_VALUE_LENGTH_MAX } },
+      patternProperties: { '^': { type: ['string', 'null'], maxLength: HEADER_VALUE_LENGTH_MAX } },
       maxProperties: HEADERS_MAX,
       isMinor: true,
       description: 'Headers that are sent along: a name and a value each.',

@@ -1,12 +1,14 @@
-/** The statements by which the keys of webhooks are sealed anew. */
+/** The statements by which the secrets of webhooks are sealed anew, or for the first time. */
 import type { Queryable } from '#db/pool.ts';
+import type { WebhookRow } from './webhook-sql.ts';
 
-/** Both columns are sealed to the webhook. */
-export type SealedKeys = { shard: number; id: number; key: Buffer | null; next: Buffer | null };
+/** All columns are sealed to the webhook. */
+export type Sealed = { shard: number; id: number; key: Buffer | null; next: Buffer | null; request: Buffer | null };
 
 /** The id of the key stands behind the first byte of an envelope; null where there is no envelope, which is no difference. */
 const isSealedOtherwise = (sql: Queryable, keyId: Buffer) => sql`
-  (substring(w.encryption_key from 2 for 4) <> ${keyId} or substring(w.next_encryption_key from 2 for 4) <> ${keyId})`;
+  (substring(w.encryption_key from 2 for 4) <> ${keyId} or substring(w.next_encryption_key from 2 for 4) <> ${keyId}
+    or substring(w.request_secrets from 2 for 4) <> ${keyId})`;
 
 export const countSealedOtherwise = async (sql: Queryable, keyId: Buffer): Promise<number> => {
   const [row] = await sql<{ n: number }[]>`select count(*) as n from webhook w where ${isSealedOtherwise(sql, keyId)}`;
@@ -16,35 +18,63 @@ export const countSealedOtherwise = async (sql: Queryable, keyId: Buffer): Promi
 export const listSealedOtherwise = async (
   sql: Queryable,
   asked: { keyId: Buffer; after: { shard: number; id: number }; limitRows: number },
-): Promise<SealedKeys[]> => sql<SealedKeys[]>`
-  select w.shard, w.id, w.encryption_key as key, w.next_encryption_key as next
+): Promise<Sealed[]> => sql<Sealed[]>`
+  select w.shard, w.id, w.encryption_key as key, w.next_encryption_key as next, w.request_secrets as request
   from webhook w
   where (w.shard, w.id) > (${asked.after.shard}::smallint, ${asked.after.id}::bigint)
     and ${isSealedOtherwise(sql, asked.keyId)}
   order by w.shard, w.id limit ${asked.limitRows}`;
 
-type Renewed = SealedKeys & { keyAfter: Buffer | null; nextAfter: Buffer | null };
+type Renewed = Sealed & { keyAfter: Buffer | null; nextAfter: Buffer | null; requestAfter: Buffer | null };
 
 /**
  * Where the row still has the envelopes that were read; one that somebody else holds is passed over instead of waited for.
  * Revision and date stay, because the webhook is the same.
  */
-export const renewKeys = async (sql: Queryable, rows: readonly Renewed[]): Promise<number[]> => {
+export const renewSealed = async (sql: Queryable, rows: readonly Renewed[]): Promise<number[]> => {
   const written = await sql<{ id: number }[]>`
     with free as (
-      select w.shard, w.id, r.key_after, r.next_after
+      select w.shard, w.id, r.key_after, r.next_after, r.request_after
       from unnest(
         ${rows.map(({ shard }) => shard)}::smallint[], ${rows.map(({ id }) => id)}::bigint[],
         ${rows.map(({ key }) => key)}::bytea[], ${rows.map(({ next }) => next)}::bytea[],
-        ${rows.map(({ keyAfter }) => keyAfter)}::bytea[], ${rows.map(({ nextAfter }) => nextAfter)}::bytea[]
-      ) as r (shard, id, key_before, next_before, key_after, next_after)
+        ${rows.map(({ keyAfter }) => keyAfter)}::bytea[], ${rows.map(({ nextAfter }) => nextAfter)}::bytea[],
+        ${rows.map(({ request }) => request)}::bytea[], ${rows.map(({ requestAfter }) => requestAfter)}::bytea[]
+      ) as r (shard, id, key_before, next_before, key_after, next_after, request_before, request_after)
       join webhook w on w.shard = r.shard and w.id = r.id
       where w.encryption_key is not distinct from r.key_before
         and w.next_encryption_key is not distinct from r.next_before
+        and w.request_secrets is not distinct from r.request_before
       for no key update of w skip locked
     )
-    update webhook w set encryption_key = free.key_after, next_encryption_key = free.next_after
+    update webhook w set encryption_key = free.key_after, next_encryption_key = free.next_after,
+      request_secrets = free.request_after
     from free where w.shard = free.shard and w.id = free.id
     returning w.id`;
   return written.map(({ id }) => id);
+};
+
+/** Rows that a version before this one has written. The words are those of the index `webhook_clear`. */
+export type ClearRow = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'> & { shard: number };
+
+export const listClear = async (sql: Queryable, limit: number): Promise<ClearRow[]> => sql<ClearRow[]>`
+  select shard, id, url, headers, request_secrets as "requestSecrets" from webhook
+  where position('?' in url) > 0 or jsonb_path_exists(headers, '$.* ? (@ != null)')
+  order by shard, id limit ${limit}`;
+
+/** Writes `after` where the row still is `before` and is not locked. Revision and date stay, because the webhook is the same. */
+export const sealClear = async (
+  sql: Queryable,
+  before: ClearRow,
+  after: Omit<ClearRow, 'shard' | 'id'>,
+): Promise<number> => {
+  const { count } = await sql`
+    update webhook set url = ${after.url}, headers = ${sql.json(after.headers)}, request_secrets = ${after.requestSecrets}
+    where ctid = any(array(
+      select ctid from webhook
+      where shard = ${before.shard} and id = ${before.id} and url is not distinct from ${before.url}
+        and headers = ${sql.json(before.headers)} and request_secrets is not distinct from ${before.requestSecrets}
+      for no key update skip locked
+    ))`;
+  return count;
 };

@@ -18,6 +18,8 @@ export type WebhookRow = Settings & {
   /** Takes over from the other when the rotation ends; both null where none is under way. */
   nextEncryptionKey: Buffer | null;
   rotationEndsAt: Date | null;
+  /** Sealed: the query of the url and the values of the headers. What a version before has written has them in clear. */
+  requestSecrets: Buffer | null;
   /** Null where it is active, or a request switched it off. */
   inactiveReason: InactiveReason | null;
   epoch: number;
@@ -44,6 +46,7 @@ const selected = (sql: Queryable) => sql`
     w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.events, w.is_active as "isActive",
     w.inactive_reason as "inactiveReason", w.is_held as "isHeld", ${lacking(sql)} as lacks, w.epoch, w.revision, w.headers,
+    w.request_secrets as "requestSecrets",
     w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     w.date_created as "dateCreated", w.date_modified as "dateModified", s.time_zone as "timeZone",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.paused_until as "pausedUntil",
@@ -72,7 +75,8 @@ const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES>
   name: sql`w.name`,
   format: sql`w.format`,
   version: sql`w.version`,
-  url: sql`w.url`,
+  // A filter must not find out what the query is.
+  url: sql`split_part(w.url, '?', 1)`,
   query: sql`w.query`,
   event_resource: sql`w.event_resource`,
   is_active: sql`w.is_active`,
@@ -143,28 +147,23 @@ export type NewWebhook = Settings & {
   client: number | null;
   user: number | null;
   encryptionKey: Buffer | null;
+  requestSecrets: Buffer | null;
   now: Date;
 };
 
 export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promise<void> => {
   await sql`
     insert into webhook (shard, id, store_id, client, user_id, name, format, version, url, query, encryption_key, event_resource,
-      events, is_active, is_held, listened_at, headers, rate_per_second, retry_profile, date_created, date_modified)
+      events, is_active, is_held, listened_at, headers, request_secrets, rate_per_second, retry_profile, date_created,
+      date_modified)
     values (${webhook.shard}, ${webhook.id}, ${webhook.storeId}, ${webhook.client}, ${webhook.user}, ${webhook.name},
       ${webhook.format}, ${webhook.version}, ${webhook.url}, ${webhook.query}, ${webhook.encryptionKey}, ${webhook.eventResource},
-      ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.ratePerSecond},
-      ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
+      ${webhook.events}::text[], ${webhook.isActive}, ${webhook.isHeld}, ${webhook.isHeld ? webhook.now : null}, ${sql.json(webhook.headers)}, ${webhook.requestSecrets},
+      ${webhook.ratePerSecond}, ${webhook.retryProfile}, ${webhook.now}, ${webhook.now})`;
 };
 
-export type ChangedWebhook = Settings &
-  Pick<
-    WebhookRow,
-    'id' | 'storeId' | 'user' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'
-  > & {
-    shard: number;
-    stopsDeliveries: boolean;
-    now: Date;
-  };
+export type ChangedWebhook = Omit<NewWebhook, 'client'> &
+  Pick<WebhookRow, 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'> & { stopsDeliveries: boolean };
 
 /** Writes every setting of a locked webhook, but whether it is held: that it is for good. With a raised epoch, all that is pending is dead: one row says so. */
 export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
@@ -184,6 +183,7 @@ export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Pr
       is_active       = ${webhook.isActive},
       inactive_reason = ${webhook.isActive ? null : webhook.inactiveReason},
       headers         = ${sql.json(webhook.headers)},
+      request_secrets = ${webhook.requestSecrets},
       rate_per_second = ${webhook.ratePerSecond},
       retry_profile   = ${webhook.retryProfile},
       epoch           = epoch + ${webhook.stopsDeliveries ? 1 : 0},

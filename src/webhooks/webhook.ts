@@ -4,6 +4,7 @@ import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#core/blank.ts';
 import { isHeaderValue } from '#core/header.ts';
 import { Problem, type Fault } from '#core/problem.ts';
+import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import { headerFaults } from './headers.ts';
 import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
@@ -18,7 +19,8 @@ export type Settings = Subscription & {
   isActive: boolean;
   /** Its deliveries wait for a listener, and no worker sends them. Never changes. */
   isHeld: boolean;
-  headers: Readonly<Record<string, string>>;
+  /** Null: the value cannot be opened, or a request leaves it as it is. */
+  headers: Headers;
   ratePerSecond: number | null;
   retryProfile: (typeof RETRY_PROFILES)[number];
 };

@@ -148,9 +148,10 @@ test('who saw the key is shown the request as it was sent, byte for byte, and it
   const hidden = shownLines(request).filter((line) => !shownLines(others).includes(line));
   assert.deepEqual(
     hidden.map((line) => line.split(':', 1)[0]),
-    ['service-webhook-signature', 'webhook-signature'],
+    ['x-team', 'service-webhook-signature', 'webhook-signature'],
   );
-  assert.match(String(others['note']), / Its signatures are left out/);
+  assert.ok(shownLines(others).includes('x-team: ***'), String(others['headers']));
+  assert.match(String(others['note']), / Its signatures are left out: .* Values of its headers .* are hidden/);
   assert.equal(others['as_sent'], false);
 
   await ask('PATCH', at, { body: { query: 'fields=id' } });

@@ -1,10 +1,12 @@
 /** The resources of the API as a person sees them who is signed in, and their forms: what a browser sends, without one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createSealer } from '#db/seal.ts';
 import { createBrowser, startAuthorizationServer } from '../security/oauth-server.ts';
 import { createFiller, filled, HTML } from '../setup/filler.ts';
 
-const server = await startAuthorizationServer();
+const SECRET_KEY = Buffer.alloc(32, 9);
+const server = await startAuthorizationServer({}, { secretKeys: [SECRET_KEY] });
 const { browser, alpha } = server;
 const WEBHOOKS = `/stores/${alpha}/webhooks`;
 
@@ -211,6 +213,27 @@ test('a member who is no owner sees no key', async () => {
   const response = await send(members, form);
   const page = await (await show(response.headers.get('location') ?? '')).text();
   assert.ok(!page.includes(form.get('encryption_key') ?? '-'));
+});
+
+test('a form of a member who is no owner changes one header, and neither shows nor loses the values of the others', async () => {
+  const members = `/stores/${server.beta}/webhooks`;
+  const given = { name: 'Of Beta', format: 'json', url: 'https://example.com/?token=of-the-query' };
+  const headers = 'X-Api-Key: of-the-header\nX-Team: ops';
+  const made = await send(members, filled(await formFor(members, 'POST'), { ...given, headers }));
+  const path = (made.headers.get('location') ?? '').split('?', 1)[0] ?? '';
+  const page = await (await show(path)).text();
+  assert.doesNotMatch(page, /of-the-query|of-the-header/);
+  assert.match(page, /https:\/\/example\.com\/\?token=\*\*\*/);
+  const form = await formFor(path, 'PATCH');
+  const shown = form.get('headers') ?? '';
+  assert.deepEqual(shown.trim().split('\r\n').toSorted(), ['X-Api-Key:', 'X-Team:']);
+  const changed = await send(path, filled(form, { headers: shown.replace('X-Team:', 'X-Team: returns') }));
+  assert.equal(changed.status, 303, await changed.text());
+  const [row] = await server.sql<{ id: number; sealed: Buffer }[]>`
+    select id, request_secrets as sealed from webhook where id = ${Number(path.split('/').at(-1))}`;
+  const { open } = createSealer(SECRET_KEY);
+  const secrets = JSON.parse(open(row?.sealed ?? Buffer.alloc(0), `webhook:${row?.id}`)) as object;
+  assert.deepEqual(secrets, { url: given.url, headers: { 'X-Api-Key': 'of-the-header', 'X-Team': 'returns' } });
 });
 
 test('a browser finds the icon that it asks for on its own', async () => {

@@ -12,9 +12,9 @@ import { sealAnew } from '#cli/seal-anew.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
-import { keyOf, nextKeyOf, sealWebhooks } from '../setup/sealed.ts';
+import { keyOf, nextKeyOf, requestOf, sealWebhooks } from '../setup/sealed.ts';
 
-type Row = { id: number; key: Buffer; next: Buffer; revision: number; modified: Date };
+type Row = { id: number; key: Buffer; next: Buffer; request: Buffer; revision: number; modified: Date };
 type Context = { after: (fn: () => Promise<void>) => void };
 
 const SHOP = { name: 'Alpha', domain: 'alpha.example.com', email: 'shop@example.com', timeZone: 'UTC' };
@@ -35,7 +35,7 @@ const openSealed = async (t: Context, count: number) => {
     values (${scope}, ${randomBytes(32)}, ${answer}, now())`;
   const rows = async (): Promise<Row[]> => [
     ...(await sql<Row[]>`
-      select id, encryption_key as key, next_encryption_key as next, revision, date_modified as modified
+      select id, encryption_key as key, next_encryption_key as next, request_secrets as request, revision, date_modified as modified
       from webhook order by shard, id`),
   ];
   const openAnswer = async (key: Buffer): Promise<string> => {
@@ -47,7 +47,9 @@ const openSealed = async (t: Context, count: number) => {
 
 const openAll = (rows: readonly Row[], key: Buffer): string[] => {
   const { open } = createSealer(key);
-  return rows.flatMap(({ id, key: one, next }) => [open(one, `webhook:${id}`), open(next, `webhook:${id}`)]);
+  return rows.flatMap(({ id, key: one, next, request }) =>
+    [one, next, request].map((sealed) => open(sealed, `webhook:${id}`)),
+  );
 };
 
 /** What `halcyon rekey` does, with `between` in place of the pauses. */
@@ -83,7 +85,7 @@ test('the command seals everything with the new key, which is then the one that 
   const after = await rows();
   assert.deepEqual(
     openAll(after, fresh),
-    ids.flatMap((id) => [keyOf(id), nextKeyOf(id)]),
+    ids.flatMap((id) => [keyOf(id), nextKeyOf(id), requestOf(id)]),
   );
   assert.equal(await openAnswer(fresh), '{"status":201}');
   const untouched = ({ id, revision, modified }: Row) => ({ id, revision, modified });
@@ -97,6 +99,17 @@ test('the command seals everything with the new key, which is then the one that 
   assert.deepEqual(await rows(), after);
   const [key] = await sql<{ id: Buffer }[]>`select key_id as id from sealing_key`;
   assert.deepEqual(key?.id, keyIdOf(fresh));
+});
+
+test('the secrets of the request of a webhook that has no key are sealed anew', async (t) => {
+  const { sql, old, fresh, ids, rows } = await openSealed(t, 1);
+  await sql`update webhook set format = 'partner_automation', encryption_key = null, next_encryption_key = null,
+    rotation_ends_at = null`;
+  const done = await renew(sql, [fresh, old]);
+  assert.deepEqual([done.end, done.counts.get('webhooks')], ['done', 1]);
+  const [row] = await rows();
+  const [id = 0] = ids;
+  assert.equal(createSealer(fresh).open(row?.request ?? Buffer.alloc(0), `webhook:${id}`), requestOf(id));
 });
 
 test('what changes under its hands stays as it was changed', async (t) => {
@@ -132,7 +145,7 @@ test('a row that somebody holds is waited for by nobody, and the key of the data
 
   const rest = await renew(sql, [fresh, old]);
   assert.deepEqual([rest.end, rest.isAdopted, rest.counts.get('webhooks')], ['done', true, 1]);
-  assert.equal(openAll(await rows(), fresh).length, 10);
+  assert.equal(openAll(await rows(), fresh).length, 15);
   assert.equal(await startsWith(sql, fresh), true);
   await assert.rejects(startsWith(sql, old), REFUSED);
 });

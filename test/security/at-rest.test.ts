@@ -175,11 +175,14 @@ const rotation = async (hook: object, access: string): Promise<void> => {
 
 const delivery = async (access: string): Promise<void> => {
   const key = keep('the key of the webhook', `whsec_${Buffer.from('a key that only both know of').toString('base64')}`);
+  const inQuery = keep('the token in the url', 'a token of the endpoint, in its url'.replaceAll(/[ ,]+/g, '-'));
+  const inHeader = keep('the token in a header', 'a token of the endpoint, in a header');
   const hook = {
     name: 'Hook',
     format: 'json',
-    url: receiver.url,
+    url: `${receiver.url}/hook?token=${inQuery}`,
     encryption_key: key,
+    headers: { 'X-Token': inHeader },
     events: ['transaction/created'],
   };
   assert.equal((await postJson(`/stores/${alpha}/webhooks`, hook, bearer(access))).status, 201);
@@ -190,6 +193,7 @@ const delivery = async (access: string): Promise<void> => {
   assert.equal((await postJson(`/stores/${alpha}/events`, event, trusted)).status, 201);
   await receiver.until(1);
   const headers = receiver.got[0]?.headers ?? {};
+  assert.deepEqual([receiver.got[0]?.path, headers['x-token']], [`/hook?token=${inQuery}`, inHeader]);
   keep('the signature', headers['service-webhook-signature']);
   keep('the standard signature', String(headers['webhook-signature']).slice('v1,'.length));
   await until(

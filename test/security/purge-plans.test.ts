@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { openPool } from '#db/pool.ts';
+import { createSealer } from '#db/seal.ts';
 import { createTallyPurge } from '#delivery/stats/purge.ts';
 import { createOAuthPurges } from '#identity/oauth/purges.ts';
+import { createSealing } from '#webhooks/clear.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 
@@ -37,6 +39,7 @@ const TABLES = [
   'registration_token',
   'session',
   'throttle',
+  'webhook',
   'webhook_hour',
 ];
 
@@ -86,6 +89,24 @@ const wholeReads = async (): Promise<Record<string, number>> => {
     select relname::text as name, seq_scan as reads from pg_stat_user_tables where relname = any(${TABLES})`;
   return Object.fromEntries(rows.map(({ name, reads }) => [name, reads]));
 };
+
+test('webhooks that are not sealed yet are found and sealed by an index', async () => {
+  await sql`insert into store (shard, id, name, domain, email, time_zone, date_created, date_modified)
+    values (0, 256, 'S', 's.example.com', 's@example.com', 'UTC', ${NOW}, ${NOW})`;
+  await sql`
+    insert into webhook (shard, id, store_id, name, format, version, url, events, is_active, headers, retry_profile,
+      date_created, date_modified)
+    select 0, n * 256, 256, 'W', 'partner_automation', '2',
+      case when n <= 1000 then 'https://a.example/?token=' || n else 'https://a.example/' end, '{}', true,
+      '{"X-Token":null}', 'hour', ${NOW}, ${NOW} from generate_series(1, ${ROWS}::int) as n`;
+  await sql`analyze webhook`;
+  const { purge } = createSealing({ sql, sealer: createSealer(Buffer.alloc(32)) });
+  const before = await wholeReads();
+  for (let execution = 0; execution < EXECUTIONS; execution += 1) assert.equal(await purge(100, NOW), 100);
+  for (let execution = 0; execution < EXECUTIONS; execution += 1) await purge(100, NOW);
+  assert.equal(await purge(100, NOW), 0);
+  assert.deepEqual(await wholeReads(), before);
+});
 
 test('every batch of every purge goes by an index', async () => {
   await fill();

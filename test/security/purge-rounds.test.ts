@@ -104,7 +104,7 @@ test('/metrics stands on its own port and nothing else does', async () => {
   assert.equal(response.status, 200);
   assert.match(response.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
   const text = await response.text();
-  for (const what of ['authorization_codes', 'access_tokens', 'sessions', 'audit_entries'])
+  for (const what of ['authorization_codes', 'access_tokens', 'sessions', 'audit_entries', 'clear_requests'])
     assert.match(text, new RegExp(`halcyon_purged_rows_total\\{what="${what}"\\} 0\\n`));
   assert.match(text, /halcyon_housekeeping_duration_seconds_count 0\n/);
   for (const path of ['/', '/token', '/metrics/x'])

@@ -1,6 +1,7 @@
 /**
- * Nobody gets a key that they may not see by having it sent to where they like: all roles, all ways to change where and how a
- * webhook sends. In the format partner_sitebuilder the key goes out in a header; in the others nothing but its signatures.
+ * No role has a secret that it may not see sent to an address of its choosing: all roles, all ways to change where and how a
+ * webhook sends. In the format partner_sitebuilder the key goes out in a header, in the others nothing but its signatures; the
+ * values of `headers` and the query of `url` go out in all of them.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +18,7 @@ const ELSEWHERE = 'https://collector.example.net/';
 const ROLES = ['a', 'owner', 'a-other', 'user', 'member', 'platform'] as const satisfies readonly Token[];
 const sees = (role: Token): boolean => role === 'a' || role === 'owner';
 
-type Webhook = { format: string; url: string | null };
+type Webhook = { format: string; url: string | null; headers?: Record<string, string> };
 
 const create = async (webhook: Webhook): Promise<string> => {
   const body = { name: 'Orders', encryption_key: KEY, ...webhook };
@@ -29,7 +30,8 @@ const create = async (webhook: Webhook): Promise<string> => {
 /** As who made it sees it. */
 const read = async (at: string) => {
   const { body } = await call('GET', at);
-  return { format: String(body['format']), url: body['url'] as string | null, key: body['encryption_key'] };
+  const { format, url, headers, encryption_key: key } = body;
+  return { format: String(format), url: url as string | null, headers: headers as Record<string, string>, key };
 };
 const remove = (at: string) => call('DELETE', at);
 
@@ -124,5 +126,134 @@ test('however many changes they make one after the other', async () => {
         [{ format: 'json', url: HOME }, [{ role: 'user', method: 'PATCH', body: { format: 'partner_sitebuilder' } }]],
       ],
     },
+  );
+});
+
+const VALUE = 'the token of the endpoint';
+const QUERY = 'token=the-token-in-the-url';
+const SECRET_HOME = `${HOME}?${QUERY}`;
+const SHOWN_HOME = `${HOME}?token=***`;
+const HEADERS = { 'X-Api-Key': VALUE, 'X-Team': 'ops' };
+const NAMES = { 'X-Api-Key': null, 'X-Team': null };
+const THEIRS = { 'X-Api-Key': 'theirs', 'X-Team': 'theirs' };
+const FORMATS = ['json', 'partner_sitebuilder'] as const;
+
+/** Where the secrets of the request go: each to an origin, or nowhere. */
+const goTo = ({ url, headers }: Awaited<ReturnType<typeof read>>) => ({
+  value: Object.values(headers).includes(VALUE) ? originOf(url) : undefined,
+  query: url?.includes(QUERY) === true ? originOf(url) : undefined,
+});
+const isHomeOrNowhere = (origin: string | undefined): boolean => origin === undefined || origin === originOf(HOME);
+
+/** `faults`: of the roles that do not see the values. */
+const MOVES: readonly (readonly [what: string, change: Change, faults: readonly string[]])[] = [
+  ['the origin', patch({ url: ELSEWHERE }), ['headers required']],
+  ['the scheme', patch({ url: HOME.replace('https', 'http'), format: 'json' }), ['headers required']],
+  ['the port', patch({ url: HOME.replace('.com', '.com:8443') }), ['headers required']],
+  ['the origin, values null', patch({ url: ELSEWHERE, headers: NAMES }), ['headers required']],
+  [
+    'the origin, one value null',
+    patch({ url: ELSEWHERE, headers: { ...THEIRS, 'X-Team': null } }),
+    ['headers required'],
+  ],
+  ['the origin, a name alone', patch({ url: ELSEWHERE, headers: { 'x-API-key': null } }), ['headers required']],
+  ['the origin, values empty', patch({ url: ELSEWHERE, headers: { 'X-Api-Key': '' } }), ['headers required']],
+  ['the origin, values of theirs', patch({ url: ELSEWHERE, headers: THEIRS }), []],
+  ['the origin, headers removed', patch({ url: ELSEWHERE, headers: {} }), []],
+  ['the origin, headers null', patch({ url: ELSEWHERE, headers: null }), []],
+  ['the origin and the hidden query', patch({ url: `${ELSEWHERE}?token=***`, headers: {} }), ['url invalid_value']],
+  ['the path and the hidden query', patch({ url: SHOWN_HOME.replace('items', 'other') }), ['url invalid_value']],
+  ['the path', patch({ url: HOME }), []],
+  ['nothing', patch({ url: SHOWN_HOME, headers: NAMES }), []],
+  ['no url', patch({ url: null }), []],
+  ['all, values null', put({ url: ELSEWHERE, headers: NAMES, encryption_key: 'theirs' }), ['headers required']],
+  ['all, without headers', put({ url: ELSEWHERE, encryption_key: 'theirs' }), []],
+  ['all as shown', put({ url: SHOWN_HOME, headers: NAMES, encryption_key: null }), []],
+];
+
+for (const role of ROLES.filter((one) => !sees(one))) {
+  test(`${role}: values of headers and the query go where they went before, or nowhere`, async (t) => {
+    const rows: string[] = [];
+    for (const [what, { method, body }, faults] of MOVES) {
+      for (const format of FORMATS) {
+        const at = await create({ format, url: SECRET_HOME, headers: HEADERS });
+        // The key has its own rule, above.
+        const own = { format, ...('url' in body && body['url'] !== SHOWN_HOME ? { encryption_key: 'theirs' } : {}) };
+        const answer = await call(method, at, { token: role, body: { ...body, ...own } });
+        const after = goTo(await read(at));
+        const row = `${format} | ${what} | ${answer.status} ${answer.status === 200 ? '' : faultsIn(answer).join(', ')}`;
+        rows.push(`${row} | value to ${after.value ?? '-'}, query to ${after.query ?? '-'}`);
+        assert.ok(isHomeOrNowhere(after.value) && isHomeOrNowhere(after.query), rows.at(-1) ?? row);
+        if (what === 'the scheme' && format === 'partner_sitebuilder') assert.equal(answer.status, 400, row);
+        else assert.deepEqual(answer.status === 200 ? [] : faultsIn(answer), faults, row);
+        await remove(at);
+      }
+    }
+    for (const row of rows) t.diagnostic(row);
+  });
+}
+
+test('roles that are shown the values may send them anywhere', async () => {
+  for (const role of ['a', 'owner'] as const) {
+    const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
+    const { status } = await call('PATCH', at, { token: role, body: { url: `${ELSEWHERE}?${QUERY}`, headers: NAMES } });
+    assert.equal(status, 200);
+    const to = originOf(ELSEWHERE);
+    assert.deepEqual(goTo(await read(at)), { value: to, query: to }, role);
+  }
+});
+
+const headersInput = fc.constantFrom(
+  NAMES,
+  THEIRS,
+  {},
+  null,
+  { 'x-api-key': null },
+  { 'X-Api-Key': '' },
+  { 'X-Team': null, 'X-New': 'x' },
+);
+const urlInput = fc.constantFrom(
+  HOME,
+  SHOWN_HOME,
+  ELSEWHERE,
+  `${ELSEWHERE}?token=***`,
+  `${HOME}/other?token=***`,
+  null,
+);
+const move = fc.record(
+  {
+    role: fc.constantFrom(...ROLES.filter((role) => !sees(role))),
+    method: fc.constantFrom('PATCH' as const, 'PUT' as const),
+    body: fc.record(
+      {
+        url: urlInput,
+        headers: headersInput,
+        format: fc.constantFrom(...FORMATS),
+        encryption_key: fc.constantFrom(null, 'theirs'),
+      },
+      { requiredKeys: [] },
+    ),
+  },
+  { noNullPrototype: true },
+);
+
+test('values of headers and the query stay at their origin however many changes they make one after the other', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...FORMATS),
+      fc.array(move, { minLength: 2, maxLength: 5 }),
+      async (format, moves) => {
+        const at = await create({ format, url: SECRET_HOME, headers: HEADERS });
+        for (const { role, method, body } of moves) {
+          const whole = method === 'PUT' ? { name: 'Orders', format, ...body } : body;
+          await call(method, at, { token: role, body: whole });
+          const after = goTo(await read(at));
+          assert.ok(isHomeOrNowhere(after.value), `${role} has a value sent to ${String(after.value)}`);
+          assert.ok(isHomeOrNowhere(after.query), `${role} has the query sent to ${String(after.query)}`);
+        }
+        await remove(at);
+      },
+    ),
+    { numRuns: 60 },
   );
 });

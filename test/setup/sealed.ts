@@ -1,4 +1,4 @@
-/** Webhooks as they stand in the table, with keys that a test has sealed itself. */
+/** Webhooks as they stand in the table, with keys and secrets of requests that a test has sealed itself. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { idOf, shardOf } from '#core/ids.ts';
@@ -6,6 +6,9 @@ import { idOf, shardOf } from '#core/ids.ts';
 /** What the key of a webhook is, and the one that takes over from it. */
 export const keyOf = (id: number): string => `the key of ${id}`;
 export const nextKeyOf = (id: number): string => `the next key of ${id}`;
+/** What is sealed of its url and its headers. */
+export const requestOf = (id: number): string =>
+  JSON.stringify({ url: null, headers: { 'X-Token': `token of ${id}` } });
 
 /** Switched off, in the middle of a rotation; numbered from `first`. Answers their ids. */
 export const sealWebhooks = async (
@@ -18,12 +21,13 @@ export const sealWebhooks = async (
   const now = new Date();
   await sql`
     insert into webhook (shard, id, store_id, name, format, version, encryption_key, next_encryption_key, rotation_ends_at,
-      events, is_active, headers, retry_profile, date_created, date_modified)
+      events, is_active, headers, request_secrets, retry_profile, date_created, date_modified)
     select ${shard}, id, ${storeId}, 'hook', 'json', '2', key, next, ${now}::timestamptz + interval '1 day', '{}', false,
-      '{}', 'long', ${now}, ${now}
+      '{"X-Token":null}', request, 'long', ${now}, ${now}
     from unnest(
       ${ids}::bigint[], ${ids.map((id) => sealer.seal(keyOf(id), `webhook:${id}`))}::bytea[],
-      ${ids.map((id) => sealer.seal(nextKeyOf(id), `webhook:${id}`))}::bytea[]
-    ) as w (id, key, next)`;
+      ${ids.map((id) => sealer.seal(nextKeyOf(id), `webhook:${id}`))}::bytea[],
+      ${ids.map((id) => sealer.seal(requestOf(id), `webhook:${id}`))}::bytea[]
+    ) as w (id, key, next, request)`;
   return ids;
 };

@@ -223,7 +223,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   await app.listen({ port: 0, host: '127.0.0.1' });
   const { port } = app.server.address() as AddressInfo;
   closers.push(() => app.close());
-  return { call: createCaller(`http://127.0.0.1:${port}`), sql, a, b, clock, changed };
+  return { call: createCaller(`http://127.0.0.1:${port}`), sql, a, b, clock, changed, sealer };
 };
 
 export type WebhookApi = Awaited<ReturnType<typeof startWebhookApi>>;

@@ -23,7 +23,7 @@ type PreviewDeps = {
   settings: MessageSettings & { bodyCacheBytes: number; relationPrefix: string };
 };
 
-/** `now`: when it went out, or would. `seesKey`: whoever looks may see what is made with the key. */
+/** `now`: when it went out, or would. `seesKey`: the reader may see the secrets of the request and what is made with the key. */
 type Asked = {
   shard: number;
   webhookId: number;
@@ -42,8 +42,10 @@ type Made = {
   body: Uint8Array;
   /** `body` is what is inside of what travels. */
   isEncrypted: boolean;
-  /** Nothing was left out or masked. */
+  /** Nothing of the key was left out or masked. */
   isWhole: boolean;
+  /** Values of headers or of the query of the url are hidden. */
+  isHidden: boolean;
 };
 
 type Previewed =
@@ -65,6 +67,13 @@ const withoutKeys = (target: ActiveTarget): ActiveTarget => ({
   rotationEndsAt: null,
 });
 
+const HIDDEN = '***';
+
+const withoutValues = (target: ActiveTarget): ActiveTarget => ({
+  ...target,
+  headers: Object.fromEntries(Object.keys(target.headers).map((name) => [name, HIDDEN])),
+});
+
 /** What is encrypted anew for each attempt never has the same bytes twice, nor signatures that could be shown for it. */
 const withType = (headers: readonly string[], contentType: string): string[] =>
   headers.map((text, at) => (headers[at - 1] === 'content-type' ? contentType : text));
@@ -75,7 +84,7 @@ const made = (
   target: ActiveTarget,
   event: EventRow,
   { bodies, settings }: { bodies: Bodies; settings: MessageSettings },
-): Pick<Made, 'headers' | 'body' | 'isEncrypted' | 'isWhole'> => {
+): Omit<Made, 'kind' | 'revision' | 'isHidden'> => {
   const hasKey = keysAt(target, now).current !== null;
   const isToken = hasKey && formats[target.format].key === 'opens';
   const isEncrypted = hasKey && target.isEncrypted;
@@ -93,16 +102,16 @@ export const createPreview = ({ sql, sealer, log, baseUrl, settings }: PreviewDe
   return async (asked) => {
     const { shard, webhookId, eventId } = asked;
     const [row] = await loadTargets(sql, shard, [webhookId]);
-    // What is held is fetched where the API is.
-    const url = row?.isHeld === true ? baseUrl : (row?.url ?? null);
-    if (row === undefined || url === null) return { kind: 'nowhere' };
+    if (row === undefined || (row.url === null && !row.isHeld)) return { kind: 'nowhere' };
     const [kept] = await loadEvents(sql, shard, [eventId]);
     if (kept === undefined) return { kind: 'gone' };
     const event = { ...kept, action: sentAction(kept.action) };
     try {
-      // Also what is off has a request that went out.
-      const target = activeTarget(row, new URL(url), sealer);
-      return { kind: 'made', revision: row.revision, ...made(asked, target, event, { bodies, settings }) };
+      // Also what is off has a request that went out; what is held is fetched where the API is.
+      const target = activeTarget(row, sealer, baseUrl);
+      const isHidden = !asked.seesKey && (Object.keys(target.headers).length > 0 || target.url.search !== '');
+      const shown = isHidden ? withoutValues(target) : target;
+      return { kind: 'made', revision: row.revision, isHidden, ...made(asked, shown, event, { bodies, settings }) };
     } catch (error) {
       log.warn({ err: error, webhook: webhookId, event: eventId }, 'a request cannot be shown');
       return { kind: 'unusable' };

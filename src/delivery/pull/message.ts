@@ -48,7 +48,7 @@ export class Messages {
   async target({ shard, webhookId }: HeldWebhook): Promise<ActiveTarget | undefined> {
     const { sql, sealer, baseUrl } = this.#deps;
     const [row] = await loadTargets(sql, shard, [webhookId]);
-    return row === undefined ? undefined : activeTarget(row, new URL(baseUrl), sealer);
+    return row === undefined ? undefined : activeTarget(row, sealer, baseUrl);
   }
 
   /** Undefined where what it carried was erased or dropped; `why` where it cannot be made. */

@@ -83,6 +83,7 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
   select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
     w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
     w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
+    w.request_secrets as "requestSecrets",
     w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
     coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",

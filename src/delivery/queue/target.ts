@@ -2,6 +2,7 @@
 import type { ResourceType } from '#catalog/catalog.ts';
 import { readShape, type Shape } from '#catalog/shape.ts';
 import type { Sealer } from '#db/seal.ts';
+import { withSecrets, type Headers } from '#core/request-secrets.ts';
 import type { Rotating } from '#core/rotation.ts';
 import { isReadable } from '../attempt/encrypt.ts';
 import { formats, type FormatName } from '../attempt/formats/formats.ts';
@@ -21,7 +22,8 @@ export type TargetRow = Rotating<Buffer> & {
   isHeld: boolean;
   query: string | null;
   eventResource: ResourceType | null;
-  headers: Readonly<Record<string, string>>;
+  headers: Headers;
+  requestSecrets: Buffer | null;
   ratePerSecond: number | null;
   retryProfile: RetryProfile;
   consecutiveFailures: number;
@@ -69,12 +71,14 @@ export const UNUSABLE: Target = { isActive: false, epoch: Number.NEGATIVE_INFINI
 export const targetOf = (row: TargetRow | undefined, sealer: Sealer): Target => {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };
   if (!row.isActive || row.url === null) return { isActive: false, epoch: row.epoch };
-  return activeTarget(row, new URL(row.url), sealer);
+  return activeTarget(row, sealer);
 };
 
-/** `url`: where it goes to. Throws where a key does not open. */
-export const activeTarget = (row: TargetRow, url: URL, sealer: Sealer): ActiveTarget => {
+/** `baseUrl`: where a held one goes to. Throws where the key or the secrets of the request do not open. */
+export const activeTarget = (row: TargetRow, sealer: Sealer, baseUrl = ''): ActiveTarget => {
   const open = (sealed: Buffer | null) => (sealed === null ? null : sealer.open(sealed, `webhook:${row.id}`));
+  const request = withSecrets(row, open(row.requestSecrets));
+  const url = new URL(row.isHeld ? baseUrl : (request.url ?? ''));
   return {
     isActive: true,
     epoch: row.epoch,
@@ -89,7 +93,7 @@ export const activeTarget = (row: TargetRow, url: URL, sealer: Sealer): ActiveTa
     nextEncryptionKey: open(row.nextEncryptionKey),
     rotationEndsAt: row.rotationEndsAt,
     isEncrypted: formats[row.format].isEncrypted && isReadable(url),
-    headers: row.headers,
+    headers: request.headers,
     ratePerSecond: row.ratePerSecond,
     retryProfile: row.retryProfile,
   };

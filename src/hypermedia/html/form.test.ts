@@ -79,6 +79,11 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
     { kind: 'json', value: { 'X-A': 'b', 'X-C': 'd' } },
     /<textarea [^>]*> X-A: b X-C: d<\/textarea>/,
   ],
+  [
+    'names with hidden values',
+    { kind: 'json', value: { 'X-A': null, 'X-C': 'd' } },
+    /<textarea [^>]*> X-A: X-C: d<\/textarea>/,
+  ],
   ['a structure', { kind: 'json', value: { a: [1] } }, /<textarea [^>]*> \{&quot;a&quot;:\[1\]\}<\/textarea>/],
   [
     'what is required',

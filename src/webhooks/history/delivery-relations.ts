@@ -20,6 +20,7 @@ const previewed = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Previewe
   body: Buffer.from('{"id":70012,"total_order":58.9}'),
   isEncrypted: false,
   isWhole: true,
+  isHidden: false,
 });
 
 export const deliveryRelations = ({ webhook, delivery, attempt, now }: Given): Relation[] => {

@@ -14,6 +14,7 @@ export type Previewed =
       body: Uint8Array;
       isEncrypted: boolean;
       isWhole: boolean;
+      isHidden: boolean;
     }
   | { kind: 'gone' | 'nowhere' | 'unusable' };
 
@@ -95,7 +96,7 @@ const missing = (kind: 'gone' | 'nowhere' | 'unusable', { type }: Pick<DeliveryR
     case 'nowhere':
       return 'The webhook has no url to send to.';
     case 'unusable':
-      return 'The request cannot be made: give the webhook a new encryption_key, and if that does not help, ask who runs this service.';
+      return 'The request cannot be made: give the webhook a new encryption_key and its url and headers again, and if that does not help, ask who runs this service.';
   }
 };
 
@@ -108,6 +109,10 @@ const leftOut = ({ isEncrypted, isWhole, headers }: Extract<Previewed, { kind: '
   return 'Its signatures are left out: the app that made the webhook and the owner of the store in person see them.';
 };
 
+const HIDDEN =
+  'Values of its headers and of the query of its url are hidden: the app that made the webhook and the owner of the store in person see them.';
+
+/** `webhook`: with the url that the reader is shown. */
 type Shown = {
   delivery: Pick<DeliveryRow, 'eventId' | 'type'>;
   webhook: Pick<WebhookRow, 'storeId' | 'url' | 'revision'>;
@@ -126,6 +131,7 @@ export const requestDocument = ({ delivery, webhook, previewed, difference: know
     ? [
         difference ?? SAME,
         leftOut(previewed),
+        previewed.isHidden ? HIDDEN : null,
         isCut ? `Of the body the first ${SHOWN_BODY_BYTES} bytes are shown.` : null,
       ]
     : [missing(previewed.kind, delivery)];
@@ -137,7 +143,7 @@ export const requestDocument = ({ delivery, webhook, previewed, difference: know
     embedded: [],
     properties: [
       text('note', notes.filter((sentence) => sentence !== null).join(' ')),
-      boolean('as_sent', isMade && difference === null && previewed.isWhole),
+      boolean('as_sent', isMade && difference === null && previewed.isWhole && !previewed.isHidden),
       text('method', 'POST'),
       url('url', webhook.url),
       code('headers', isMade ? linesOf(previewed.headers) : null),

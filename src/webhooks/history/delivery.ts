@@ -5,7 +5,7 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { text, type Document, type Link } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { seesKey, webhookOf, type WebhookDeps } from '../access.ts';
+import { seesKey, shownRequest, webhookOf, type WebhookDeps } from '../access.ts';
 import { addressOfWebhook, linksAbove } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
@@ -107,7 +107,7 @@ export const wholeDelivery = ({ row, webhook, attempts, request, previewed, base
 
 /** The delivery with everything; reads what `sql` sees. */
 const showDelivery = async (
-  { sql, preview, baseUrl }: Pick<WebhookDeps, 'sql' | 'preview' | 'baseUrl'>,
+  { sql, sealer, preview, baseUrl }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'baseUrl'>,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
   webhook: WebhookRow,
   row: DeliveryRow,
@@ -127,7 +127,8 @@ const showDelivery = async (
     now: difference === null && last !== null ? last.dateStarted : unsentAt(row, webhook, now),
     seesKey: seesKey(principal, webhook),
   });
-  const request = requestDocument({ delivery: row, webhook, previewed, difference, baseUrl });
+  const shown = { ...webhook, ...shownRequest({ sealer }, webhook, principal) };
+  const request = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
   return wholeDelivery({ row, webhook, attempts, request, previewed, baseUrl, now });
 };
 

@@ -54,7 +54,7 @@ export const checkKey = async (place: Place): Promise<Finding[]> => {
   }
   if (its !== undefined && !keys.some((key) => keyIdOf(key).equals(its))) {
     const advice =
-      'Bring that key back; without it every webhook needs a new encryption_key ("Change the key" in docs/operating.md)';
+      'Bring that key back; without it every webhook needs a new encryption_key and its url and headers again ("Change the key" in docs/operating.md)';
     return [...findings, fail('key', `${from} is another key than this database is sealed with`, advice)];
   }
   const { looked, names } = await unopened(place, keys);

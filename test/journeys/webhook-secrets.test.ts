@@ -1,0 +1,218 @@
+/** The values of headers and the query of the url: sealed at rest, shown to the roles that see the key, kept by all others. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { createSealer } from '#db/seal.ts';
+import { createSealing } from '#webhooks/clear.ts';
+import { listClear, sealClear } from '#webhooks/vault-sql.ts';
+import { faultsIn, minimal, startWebhookApi, type Token } from '../setup/webhook-api.ts';
+
+const { call, sql, a, sealer } = await startWebhookApi();
+const path = `/stores/${a}/webhooks`;
+const URL = 'https://example.com/hook?token=a-secret-of-the-query&region=north';
+const SHOWN = 'https://example.com/hook?token=***&region=***';
+const HEADERS = { 'X-Api-Key': 'a-secret-of-the-header', 'X-Team': 'ops' };
+const NAMES = { 'X-Api-Key': null, 'X-Team': null };
+const OTHERS = ['a-other', 'user', 'platform', 'member'] as const satisfies readonly Token[];
+
+const create = async (body: object = {}): Promise<string> => {
+  const made = await call('POST', path, { body: { ...minimal, url: URL, headers: HEADERS, ...body } });
+  assert.equal(made.status, 201, made.text);
+  return `/webhooks/${String(made.body['id'])}`;
+};
+const idOf = (at: string): number => Number(at.slice('/webhooks/'.length));
+const seenBy = async (token: Token, at: string) => {
+  const { body } = await call('GET', at, { token });
+  return { url: body['url'], headers: body['headers'] };
+};
+/** The whole row, whose bytes are in it as hex. */
+const rowOf = async (at: string): Promise<string> => {
+  const [row] = await sql<{ text: string }[]>`select w::text as text from webhook w where id = ${idOf(at)}`;
+  return row?.text ?? '';
+};
+const isClear = (row: string): boolean =>
+  ['a-secret-of-the-query', 'a-secret-of-the-header'].some(
+    (secret) => row.includes(secret) || row.includes(Buffer.from(secret).toString('hex')),
+  );
+
+test('neither a value of a header nor the query of the url is in the row', async () => {
+  const at = await create();
+  assert.match(await rowOf(at), /https:\/\/example\.com\/hook,/);
+  assert.ok(!isClear(await rowOf(at)));
+  assert.equal((await call('PATCH', at, { body: { headers: { ...HEADERS, 'X-More': 'x' } } })).status, 200);
+  assert.ok(!isClear(await rowOf(at)));
+});
+
+test('the client that made the webhook and the owner are shown the values, and no other role, also in lists', async () => {
+  const at = await create();
+  for (const token of ['a', 'owner'] as const)
+    assert.deepEqual(await seenBy(token, at), { url: URL, headers: HEADERS });
+  for (const token of OTHERS) {
+    assert.deepEqual(await seenBy(token, at), { url: SHOWN, headers: NAMES }, token);
+    for (const accept of ['application/hal+json', 'application/hal+xml', 'application/vnd.siren+json']) {
+      for (const address of [at, path]) {
+        const { status, text } = await call('GET', address, { token, headers: { Accept: accept } });
+        assert.deepEqual([status, /a-secret-of/.test(text), text.includes('X-Api-Key')], [200, false, true], accept);
+      }
+    }
+  }
+});
+
+test('no filter finds out what the query is', async () => {
+  const at = await create({ name: 'Filtered' });
+  const found = async (filter: string) => {
+    const { status, body } = await call('GET', `${path}?name=Filtered&${filter}`, { token: 'a-other' });
+    assert.equal(status, 200);
+    return body['total_items'];
+  };
+  assert.equal(await found('url=*hook*'), '1');
+  assert.equal(await found('url=*a-secret*'), '0');
+  await sql`update webhook set url = ${URL}, headers = ${sql.json(HEADERS)}, request_secrets = null where id = ${idOf(at)}`;
+  assert.equal(await found('url=*a-secret*'), '0', 'nor before it is sealed');
+});
+
+const KEEPING: readonly (readonly [what: string, body: (shown: Record<string, unknown>) => object])[] = [
+  ['both left out', () => ({ name: 'By another' })],
+  ['both as shown', ({ url, headers }) => ({ url, headers })],
+  ['null for each header', () => ({ headers: { 'x-api-key': null, 'X-TEAM': null } })],
+  ['an empty text, as a form and XML have it', () => ({ headers: { 'X-Api-Key': '', 'X-Team': '' } })],
+];
+for (const [what, body] of KEEPING) {
+  test(`a role that is not shown the values keeps them: ${what}`, async () => {
+    const at = await create();
+    const { body: shown } = await call('GET', at, { token: 'a-other' });
+    const changed = await call('PATCH', at, { token: 'a-other', body: body(shown) });
+    assert.equal(changed.status, 200, changed.text);
+    const { url, headers } = await seenBy('a', at);
+    const lower = (of: object) =>
+      Object.fromEntries(Object.entries(of).map(([name, value]) => [name.toLowerCase(), value]));
+    assert.deepEqual([url, lower(headers as object)], [URL, lower(HEADERS)]);
+  });
+}
+
+for (const token of ['a', ...OTHERS] as const) {
+  test(`${token}: what was shown changes nothing when it is sent back, in JSON and in XML`, async () => {
+    const at = await create();
+    const row = await sql`select url, headers, request_secrets from webhook where id = ${idOf(at)}`;
+    const { body } = await call('GET', at, { token });
+    const put = await call('PUT', at, { token, body });
+    assert.equal(put.status, 200, put.text);
+    const xml = (await call('GET', at, { token, headers: { Accept: 'application/xml' } })).text;
+    // XML has no null, and an empty key is none.
+    const withoutKey = xml.replace(/<encryption_key>.*?<\/encryption_key>/, '');
+    const type = { 'Content-Type': 'application/xml' };
+    const again = await call('PATCH', at, { token, body: withoutKey, headers: type });
+    assert.equal(again.status, 200, again.text);
+    assert.deepEqual(await seenBy('a', at), { url: URL, headers: HEADERS });
+    const after = await sql`select url, headers, request_secrets from webhook where id = ${idOf(at)}`;
+    assert.deepEqual(after, row, 'the sealed bytes stay');
+  });
+}
+
+test('a form that was not touched changes nothing, and one value can be changed alone', async () => {
+  const at = await create();
+  const form = new URLSearchParams({ url: SHOWN, headers: 'X-Api-Key:\nX-Team: returns' });
+  const type = { 'Content-Type': 'application/x-www-form-urlencoded' };
+  const { status, text } = await call('PATCH', at, { token: 'a-other', body: form, headers: type });
+  assert.equal(status, 200, text);
+  assert.deepEqual(await seenBy('a', at), { url: URL, headers: { ...HEADERS, 'X-Team': 'returns' } });
+});
+
+test('null for a header that is not there is a 400 that names it', async () => {
+  const at = await create();
+  const headers = { 'X-Team': null, 'X-New': null };
+  for (const token of ['a', 'a-other'] as const)
+    assert.deepEqual(faultsIn(await call('PATCH', at, { token, body: { headers } })), ['headers.X-New required']);
+  const made = await call('POST', path, { body: { ...minimal, headers } });
+  assert.deepEqual([made.status, ...faultsIn(made)], [400, 'headers.X-Team required', 'headers.X-New required']);
+});
+
+test('a role that is shown the values keeps one by null, and an empty value is a value', async () => {
+  const at = await create();
+  const { status } = await call('PATCH', at, { body: { headers: { 'X-Api-Key': null, 'X-Team': '' } } });
+  assert.equal(status, 200);
+  assert.deepEqual((await seenBy('a', at)).headers, { 'X-Api-Key': HEADERS['X-Api-Key'], 'X-Team': '' });
+});
+
+test('a url with a hidden value that is not the one shown is refused', async () => {
+  const at = await create();
+  for (const url of [`${SHOWN}&more=1`, SHOWN.replace('/hook', '/other'), 'https://example.com/?token=***']) {
+    assert.deepEqual(
+      faultsIn(await call('PATCH', at, { token: 'a-other', body: { url } })),
+      ['url invalid_value'],
+      url,
+    );
+  }
+  const replaced = await call('PATCH', at, {
+    token: 'a-other',
+    body: { url: 'https://example.com/other?token=theirs' },
+  });
+  assert.deepEqual([replaced.status, replaced.body['url']], [200, 'https://example.com/other?token=***']);
+});
+
+test('rows that were written before are sealed in batches, and are shown and sent as they were', async () => {
+  const before = await Promise.all([create(), create(), create({ url: null }), create({ headers: {} })]);
+  const seen = await Promise.all(before.map((at) => seenBy('a', at)));
+  for (const [index, at] of before.entries()) {
+    const { url, headers } = seen[index] ?? {};
+    await sql`update webhook set url = ${url as string}, headers = ${sql.json(headers as Record<string, string>)}, request_secrets = null
+      where id = ${idOf(at)}`;
+  }
+  const shownTo = async (token: Token) => (await call('GET', before[0] ?? '', { token })).text;
+  const shown = await Promise.all([shownTo('a'), shownTo('a-other')]);
+  const { purge } = createSealing({ sql, sealer });
+  const held = before[1] ?? '';
+  let sealed = 0;
+  await sql.begin(async (tx) => {
+    await tx`select from webhook where id = ${idOf(held)} for update`;
+    for (let round = 0; round < 10; round += 1) sealed += await purge(2, new Date());
+  });
+  assert.ok(sealed >= before.length - 1, String(sealed));
+  assert.ok(isClear(await rowOf(held)), 'a locked row is left to the next round');
+  assert.equal(await purge(10, new Date()), 1);
+  for (const at of before) assert.ok(!isClear(await rowOf(at)), at);
+  assert.deepEqual(await Promise.all(before.map((at) => seenBy('a', at))), seen);
+  assert.deepEqual(await Promise.all([shownTo('a'), shownTo('a-other')]), shown, 'no webhook is another than it was');
+  assert.equal(await purge(10, new Date()), 0);
+});
+
+test('a row that is changed while it is sealed stays as it was changed', async () => {
+  const at = await create();
+  const inClear = () => sql`
+    update webhook set url = ${URL}, headers = ${sql.json(HEADERS)}, request_secrets = null where id = ${idOf(at)}`;
+  const changes = [
+    { url: 'https://example.com/changed' },
+    { headers: { 'X-Changed': 'x' } },
+    { headers: {}, url: URL },
+  ];
+  const steps = [
+    ...changes.map((body) => async () => assert.equal((await call('PATCH', at, { body })).status, 200)),
+    // As a process of the version before changes it.
+    async () => void (await sql`update webhook set headers = '{"X-Changed":"x"}' where id = ${idOf(at)}`),
+  ];
+  for (const change of steps) {
+    await inClear();
+    const [before] = await listClear(sql, 10);
+    assert.equal(before?.id, idOf(at));
+    await change();
+    const seen = await seenBy('a', at);
+    assert.equal(await sealClear(sql, before, { url: null, headers: {}, requestSecrets: null }), 0);
+    assert.deepEqual(await seenBy('a', at), seen);
+  }
+});
+
+test('secrets that cannot be opened any more stay until they are replaced', async () => {
+  const at = await create();
+  const lost = createSealer(randomBytes(32)).seal('{}', `webhook:${idOf(at)}`);
+  await sql`update webhook set request_secrets = ${lost} where id = ${idOf(at)}`;
+  assert.deepEqual(await seenBy('a', at), { url: 'https://example.com/hook', headers: NAMES });
+  const { body: read } = await call('GET', at);
+  const put = await call('PUT', at, { body: { ...read, name: 'Renamed' } });
+  assert.deepEqual([put.status, put.body['name']], [200, 'Renamed'], put.text);
+  const [row] = await sql<{ sealed: Buffer }[]>`select request_secrets as sealed from webhook where id = ${idOf(at)}`;
+  assert.deepEqual(row?.sealed, lost);
+  const moved = await call('PATCH', at, { body: { url: URL } });
+  assert.deepEqual(faultsIn(moved).toSorted(), ['headers.X-Api-Key required', 'headers.X-Team required']);
+  assert.equal((await call('PATCH', at, { body: { url: URL, headers: HEADERS } })).status, 200);
+  assert.deepEqual(await seenBy('a', at), { url: URL, headers: HEADERS });
+});
