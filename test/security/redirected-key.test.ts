@@ -193,6 +193,13 @@ for (const role of ROLES.filter((one) => !sees(one))) {
   });
 }
 
+test('values of headers go nowhere else when the url was removed first', async () => {
+  const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
+  assert.equal((await call('PATCH', at, { token: 'member', body: { url: null } })).status, 200);
+  const moved = await call('PATCH', at, { token: 'member', body: { url: ELSEWHERE } });
+  assert.deepEqual([moved.status, ...faultsIn(moved)], [400, 'headers required']);
+});
+
 test('roles that are shown the values may send them anywhere', async () => {
   for (const role of ['a', 'owner'] as const) {
     const at = await create({ format: 'json', url: SECRET_HOME, headers: HEADERS });
