@@ -12,7 +12,7 @@ import { Discovery } from './queue/discovery.ts';
 import { Fetcher } from './queue/fetcher.ts';
 import type { Lane } from './queue/lane.ts';
 import { Lanes, type LanesLimits } from './queue/lanes.ts';
-import { Timetable } from './queue/schedule.ts';
+import { Schedule } from './queue/schedule.ts';
 import { Bodies } from './attempt/bodies.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
 import type { Tell } from './record/notice.ts';
@@ -59,7 +59,7 @@ export class Engine {
   readonly arrivals: Arrivals;
   readonly unfetched: Unfetched;
   readonly discovery: Discovery;
-  readonly timetable: Timetable;
+  readonly schedule: Schedule;
   /** Fires whenever a delivery ended or went back to the table. */
   readonly settling = new Signal();
   readonly #metrics: EngineMetrics;
@@ -67,7 +67,7 @@ export class Engine {
   constructor(deps: EngineDeps) {
     const { sql, clock, log, settings, metrics } = deps;
     this.#metrics = metrics;
-    const want = (lane: Lane, isUrgent?: true) => this.fetcher.want(lane, isUrgent);
+    const requestFetch = (lane: Lane, isUrgent?: true) => this.fetcher.request(lane, isUrgent);
     const send = (lane: Lane) => this.send([lane]);
     const owns = (shard: number) => this.ownership.owns(shard);
     const renew = (lane: Lane) => this.renew(lane);
@@ -91,7 +91,7 @@ export class Engine {
       onReady: (shards) => {
         // What came in before that could not be sent, and the table tells of nothing that is in memory already.
         this.send(this.lanes.ofShards(shards));
-        this.discovery.shards(shards);
+        this.discovery.scanShards(shards);
       },
       onReturned: send,
       onSwitchedOff: renew,
@@ -103,39 +103,39 @@ export class Engine {
       bodies: this.bodies,
       connections: this.connections,
       recorder,
-      suspects,
+      quarantine: suspects,
       mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && suspects.isReady(shard),
       mayBegin: (shard) => this.ownership.fenceOf(shard) !== undefined && this.ownership.mayAct(),
       fenceOf: (shard) => this.ownership.fenceOf(shard),
       mayAct: () => this.ownership.mayAct(),
-      onSettled: (lane) => this.#settled(lane),
-      onPaced: (lane) => this.timetable.look(lane),
+      onCompleted: (lane) => this.#settled(lane),
+      onRateLimited: (lane) => this.schedule.update(lane),
     });
-    this.timetable = new Timetable({ clock, want, onDue: send });
-    const onGivenUp = () => {
-      this.timetable.forgetClosed();
-      this.dispatcher.forgetClosed();
+    this.schedule = new Schedule({ clock, requestFetch, onDue: send });
+    const onEvicted = () => {
+      this.schedule.removeClosed();
+      this.dispatcher.removeClosed();
     };
     this.unfetched = new Unfetched({ sql, clock, log, owns, settings });
     const endUnfetched = (shard: number, webhookId: number) => this.unfetched.end(shard, webhookId);
-    const looking = { lanes: this.lanes, owns, look: send, renew, endUnfetched, onGivenUp };
+    const looking = { lanes: this.lanes, owns, activate: send, reload: renew, endUnfetched, onEvicted };
     this.discovery = new Discovery({ sql, clock, log, ...looking });
-    const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
+    const onPendingDisable = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
     const { sealer } = deps;
     const fenced = { workerId: settings.workerId, fenceOf: (shard: number) => this.ownership.fenceOf(shard) };
-    const filling = { sealer, bodies: this.bodies, onFilled: send, onCondemned };
+    const filling = { sealer, bodies: this.bodies, onFilled: send, onPendingDisable };
     this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...filling });
     const { lanes, bodies } = this;
     const onArrived = (arrived: Iterable<Lane>) => this.send(arrived);
-    this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, want, onArrived });
+    this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, requestFetch, onArrived });
     metrics.watch({ clock, settings, engine: this });
   }
 
   /** Starts what the lanes can send, and looks after what they need. */
   send(lanes: Iterable<Lane>): void {
     for (const lane of lanes) {
-      this.timetable.look(lane);
-      this.dispatcher.list(lane);
+      this.schedule.update(lane);
+      this.dispatcher.enqueue(lane);
     }
     this.dispatcher.pump();
   }
@@ -143,7 +143,7 @@ export class Engine {
   /** The webhook of the lane changed, or may have: nothing is sent to it before its row was read again. */
   renew(lane: Lane): void {
     lane.forgetTarget();
-    this.fetcher.want(lane);
+    this.fetcher.request(lane);
   }
 
   /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
@@ -162,20 +162,22 @@ export class Engine {
   /** Words of them were not heeded while they were on their way back. */
   #keep(shards: readonly number[]): void {
     for (const lane of this.lanes.ofShards(shards)) this.renew(lane);
-    this.discovery.shards(shards);
+    this.discovery.scanShards(shards);
   }
 
   async #drain(shards: readonly number[]): Promise<number[]> {
     this.underFence.suspects.release(({ shard }) => shards.includes(shard));
     for (;;) {
-      const empty = shards.filter((shard) => [...this.lanes.ofShards([shard])].every((lane) => lane.holding.isSettled));
+      const empty = shards.filter((shard) =>
+        [...this.lanes.ofShards([shard])].every((lane) => lane.deliveries.isFullyRecorded),
+      );
       if (empty.length > 0) return empty;
       await this.settling.next();
     }
   }
 
   #settled(lane: Lane): void {
-    this.timetable.look(lane);
+    this.schedule.update(lane);
     this.settling.fire();
   }
 }

@@ -31,23 +31,23 @@ export class Worker implements Running {
   }
 
   async start(): Promise<void> {
-    const { ownership, timetable, discovery, arrivals, bodies, lanes, underFence } = this.#engine;
+    const { ownership, schedule, discovery, arrivals, bodies, lanes, underFence } = this.#engine;
     this.#news = await listenForNews(
       this.#deps.direct,
       {
-        onWork: (work) => arrivals.heard(work),
+        onWork: (work) => arrivals.receive(work),
         onWebhook: (lane) => this.webhookChanged(lane),
         onEvents: this.eventsErased,
         onMissed: () => {
           for (const lane of lanes.all()) this.#engine.renew(lane);
           bodies.forgetAll();
-          discovery.everything();
+          discovery.scanAll();
         },
       },
       this.#deps.settings.leaseMs,
     );
     ownership.start();
-    timetable.start();
+    schedule.start();
     discovery.start();
     underFence.tally.start();
   }
@@ -63,8 +63,8 @@ export class Worker implements Running {
         continue;
       }
       const lane = lanes.get(shard, delivery.webhookId);
-      if (lane.holding.takesOffers) bodies.put(event);
-      lane.holding.offer(delivery);
+      if (lane.deliveries.acceptsOffers) bodies.put(event);
+      lane.deliveries.offer(delivery);
       touched.add(lane);
     }
     this.#engine.send(touched);
@@ -88,7 +88,7 @@ export class Worker implements Running {
 
   /** Looks for work in the table: after a COMMIT whose result is unknown. */
   rediscover(): void {
-    this.#engine.discovery.everything();
+    this.#engine.discovery.scanAll();
   }
 
   /** Stops taking, finishes what is in flight within the time-out, records it, hands the shards back. */
@@ -100,14 +100,14 @@ export class Worker implements Running {
   async #stop(): Promise<void> {
     const { clock, log } = this.#deps;
     const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
-    const { discovery, unfetched, timetable, arrivals, fetcher, dispatcher, connections, ownership, underFence } =
+    const { discovery, unfetched, schedule, arrivals, fetcher, dispatcher, connections, ownership, underFence } =
       this.#engine;
     const startedMs = clock.monotonicMs();
     ownership.takeNoMore();
     discovery.stop();
     unfetched.stop();
     arrivals.stop();
-    timetable.stop();
+    schedule.stop();
     fetcher.stop();
     dispatcher.stop();
     let aborted = 0;

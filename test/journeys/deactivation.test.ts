@@ -4,8 +4,8 @@ import { systemClock } from '#core/clock.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import type { Outcome } from '#delivery/attempt/http/outcome.ts';
-import { FREE } from '#delivery/policy/backoff.ts';
-import { judge } from '#delivery/policy/judge.ts';
+import { NO_BACKOFF } from '#delivery/policy/backoff.ts';
+import { decide } from '#delivery/policy/decide.ts';
 import { HEALTHY } from '#delivery/policy/policy.ts';
 import { createRecorder } from '#delivery/record/record.ts';
 import type { Worker } from '#delivery/worker.ts';
@@ -126,8 +126,8 @@ test('ten thousand failures within five minutes do not switch off, and a success
   const startMs = Date.now();
   let state = {
     health: HEALTHY,
-    hold: FREE,
-    isCondemned: false,
+    backoff: NO_BACKOFF,
+    isPendingDisable: false,
   };
   const attempt = (n: number, outcome: Outcome, atMs: number): Promise<boolean> => {
     const now = new Date(startMs + atMs);
@@ -142,7 +142,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
       faults: 0,
       dueAt: now,
     };
-    const judged = judge({
+    const judged = decide({
       ...state,
       shard,
       fence: 1,
@@ -158,12 +158,12 @@ test('ten thousand failures within five minutes do not switch off, and a success
     return new Promise<boolean>((resolve) => recorder.record(judged.entry, resolve));
   };
   const stateOf = () => engine.sql`
-    select consecutive_failures as failures, is_condemned as "isCondemned" from webhook_state where webhook_id = ${webhookId}`;
+    select consecutive_failures as failures, is_condemned as "isPendingDisable" from webhook_state where webhook_id = ${webhookId}`;
   const refused: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
   await Promise.all(range(10_000, 0).map((n) => attempt(n + 1, refused, n * 30)));
-  assert.deepEqual([...(await stateOf())], [{ failures: 10_000, isCondemned: false }]);
+  assert.deepEqual([...(await stateOf())], [{ failures: 10_000, isPendingDisable: false }]);
   await attempt(10_001, { kind: 'delivered', reply: { ...reply, code: 204 } }, 2 * HOUR_MS);
-  assert.deepEqual([...(await stateOf())], [{ failures: 0, isCondemned: false }]);
+  assert.deepEqual([...(await stateOf())], [{ failures: 0, isPendingDisable: false }]);
 });
 
 test('410 switches off at once: the rest fails unsent', async () => {

@@ -13,7 +13,7 @@ import { inLockOrder, toColumns } from '#events/publish/columns.ts';
 import { rowOf } from '#events/publish/rows.ts';
 import { findKeys } from '#events/publish/key-sql.ts';
 import { derivingStores } from '#events/publish/subscription-sql.ts';
-import { endDead } from '#delivery/queue/disabled-epochs-sql.ts';
+import { endOldEpochs } from '#delivery/queue/disabled-epochs-sql.ts';
 import { discoverLanes, fetchLanes, listChanged, loadArrivals, loadTargets } from '#delivery/queue/queue-sql.ts';
 import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
@@ -116,7 +116,7 @@ const record = (rows: readonly number[], state: string | null) => {
     firstFailureAt: of(null),
     pausedUntil: of(null),
     probeAt: of(null),
-    isCondemned: of(false),
+    isPendingDisable: of(false),
     isWarned: of(false),
   };
   return recordBatch(sql, WORKER, fences, columns, states, { shard: shards(rows), deliveryId: rows.map(idAt) }, NOW);
@@ -176,7 +176,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
       sql,
       SHARD,
       rows.map(ownIdAt),
-      rows.map(() => ({ asked: 2, fromMs: NOW.getTime() - 1_000, beganMs: 0 })),
+      rows.map(() => ({ limit: 2, fromMs: NOW.getTime() - 1_000, startedMs: 0 })),
     ),
   'note before sending': async (rows) => {
     const notes = rows.map((n) => ({ shard: SHARD, deliveryId: idAt(n) }));
@@ -194,7 +194,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
   [SWEEP]: async (rows) => {
     for (const n of rows) {
       const dead = { webhookId: ownIdAt(n), epoch: 1, from: new Date(NOW.getTime() - 1_000), limit: 10 };
-      await endDead(sql, WORKER, { shard: SHARD, fence: 1 }, dead, NOW);
+      await endOldEpochs(sql, WORKER, { shard: SHARD, fence: 1 }, dead, NOW);
     }
     return rows;
   },

@@ -3,7 +3,7 @@
  * the origin and no path or query, of the answer its status and its size: what was answered stands in the attempt's row,
  * which those who may see the webhook can read.
  */
-import { isOurs, labelOf } from '../attempt/http/outcome.ts';
+import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 
 export type Recorded = { isWritten: boolean; durationMs: number };
@@ -13,7 +13,7 @@ const whole = (ms: number | null | undefined): number | undefined => (ms == null
 const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
   outcome: labelOf(outcome),
   // Of a fault of our own alone: what an endpoint says of itself is not for the log.
-  why: isOurs(outcome) && 'why' in outcome ? outcome.why : undefined,
+  why: isInternalError(outcome) && 'why' in outcome ? outcome.why : undefined,
   blockedAddress: outcome.kind === 'blocked' ? outcome.address : undefined,
   status: outcome.reply?.code,
   origin: wire?.origin,

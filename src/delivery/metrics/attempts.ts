@@ -3,7 +3,7 @@
  * the 50 to 135 that a delivery takes.
  */
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { isOurs, labelOf } from '../attempt/http/outcome.ts';
+import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Entry } from '../record/entry.ts';
 import type { Recorded } from './attempt-line.ts';
 import { childOf } from './child.ts';
@@ -98,7 +98,7 @@ export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
     },
     recorded: ({ attempt, next }, { isWritten, durationMs }) => {
       if (isWritten && 'state' in next) {
-        const isPutAside = attempt !== null && isOurs(attempt.outcome);
+        const isPutAside = attempt !== null && isInternalError(attempt.outcome);
         endings.get(isPutAside ? 'put_aside' : next.state)?.inc();
       }
       if (attempt === null) return;

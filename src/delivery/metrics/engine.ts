@@ -4,7 +4,7 @@ import type { Clock } from '#core/clock.ts';
 import type { Slots } from '../queue/slots.ts';
 import type { Sockets } from '../attempt/http/connections.ts';
 import type { Lane } from '../queue/lane.ts';
-import { HOLDERS, LANE_STATES } from '../queue/lane-state.ts';
+import { BLOCKERS, LANE_STATES } from '../queue/lane-state.ts';
 import { momentOf } from '../policy/backoff.ts';
 import { surveyOf, SHARD_GROUPS } from './gauge-sample.ts';
 
@@ -88,9 +88,13 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
   const gauge = createGauges(registry);
   gauge('halcyon_delivery_in_flight', 'Attempts under way', () => dispatcher.slots.inFlight);
   gauge('halcyon_delivery_slots', 'Attempts that may be under way at once', () => settings.slots);
-  gauge('halcyon_delivery_slow', 'Attempts that are slow or of slow endpoints', () => dispatcher.slots.slow);
+  gauge('halcyon_delivery_slow', 'Attempts that are slow or of slow endpoints', () => dispatcher.slots.slowInFlight);
   gauge('halcyon_delivery_slow_limit', 'Slots that the slow ones may have', () => dispatcher.slots.slowLimit);
-  gauge('halcyon_delivery_unproven', 'Attempts at endpoints that never answered fast', () => dispatcher.slots.unproven);
+  gauge(
+    'halcyon_delivery_unproven',
+    'Attempts at endpoints that never answered fast',
+    () => dispatcher.slots.newInFlight,
+  );
   gauge('halcyon_delivery_unrecorded', 'Attempts that ended and are not recorded yet', () =>
     underFence.recorder.unrecorded(),
   );
@@ -111,10 +115,10 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
         queued.set(survey.queued);
         ages.reset();
         const groups = new Set(ownership.owned().map((shard) => Math.floor(shard / SHARD_GROUPS)));
-        for (const holder of HOLDERS) {
+        for (const blocker of BLOCKERS) {
           for (const group of groups) {
-            const dueAtMs = survey.oldestDueAtMs[holder].get(group) ?? nowMs;
-            ages.set({ held_by: holder, shard_group: group }, Math.max(0, nowMs - dueAtMs) / MS);
+            const dueAtMs = survey.oldestDueAtMs[blocker].get(group) ?? nowMs;
+            ages.set({ held_by: blocker, shard_group: group }, Math.max(0, nowMs - dueAtMs) / MS);
           }
         }
       },

@@ -1,6 +1,6 @@
 /** The lanes in a few numbers. Pure: one walk, 20 ms for 100,000 lanes, and only when somebody asks. */
 import type { Lane } from '../queue/lane.ts';
-import { heldBy, stateOf, type Holder, type LaneState } from '../queue/lane-state.ts';
+import { blockerOf, stateOf, type Blocker, type LaneState } from '../queue/lane-state.ts';
 import type { Moment } from '../policy/backoff.ts';
 
 /** Shards in a group: sixteen groups are few enough for a series each. */
@@ -11,7 +11,7 @@ export type Survey = {
   /** Due deliveries in memory that wait for their turn. */
   queued: number;
   /** By whom it waits for and by group of shards: what one slow or paced webhook leaves undone is no backlog of ours. */
-  oldestDueAtMs: Record<Holder, Map<number, number>>;
+  oldestDueAtMs: Record<Blocker, Map<number, number>>;
 };
 
 export const surveyOf = (lanes: Iterable<Lane>, moment: Moment): Survey => {
@@ -24,10 +24,10 @@ export const surveyOf = (lanes: Iterable<Lane>, moment: Moment): Survey => {
   for (const lane of lanes) {
     const state = stateOf(lane, moment.nowMs);
     survey.lanes[state] += 1;
-    survey.queued += lane.holding.queued;
+    survey.queued += lane.deliveries.queued;
     // What a webhook that is off still holds is ended, and not sent.
     if (lane.first === undefined || state === 'inactive') continue;
-    const oldest = survey.oldestDueAtMs[heldBy(lane, moment.nowMs)];
+    const oldest = survey.oldestDueAtMs[blockerOf(lane, moment.nowMs)];
     const group = Math.floor(lane.shard / SHARD_GROUPS);
     oldest.set(group, Math.min(lane.first.dueAt.getTime(), oldest.get(group) ?? nowMs));
   }

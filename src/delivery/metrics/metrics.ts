@@ -1,18 +1,18 @@
 /** Everything that the engine shows of itself. One that nobody asks counts all the same, into a registry of its own. */
 import { Counter, type Registry } from 'prom-client';
-import type { Why } from '../policy/deactivation.ts';
+import type { DisableReason } from '../policy/deactivation.ts';
 import { createAttemptMetrics, type AttemptMetrics } from './attempts.ts';
 import { childOf } from './child.ts';
 import { observeEngine, type EngineView } from './engine.ts';
 import { createShardMetrics, type ShardMetrics } from './shards.ts';
 
-const WHYS = ['failures', 'gone'] as const satisfies readonly Why[];
+const WHYS = ['failures', 'gone'] as const satisfies readonly DisableReason[];
 
 export type EngineMetrics = {
   attempts: AttemptMetrics;
   shards: ShardMetrics;
   /** A webhook was switched off by ourselves. */
-  deactivated: (why: Why) => void;
+  deactivated: (why: DisableReason) => void;
   /** The worker, whose state is looked at when somebody asks. */
   watch: (view: EngineView) => void;
 };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { breakerAfter, breakerOf, type Breaker } from './breaker.ts';
+import { breakerAfter, restoreBreaker, type Breaker } from './breaker.ts';
 
 const failure = { effect: 'failure' as const, failures: 5, isProbe: false, nowMs: 1_000, random: 0 };
 const open: Breaker = { failedProbes: 0, probeAtMs: 11_000 };
@@ -47,11 +47,11 @@ test('a probe that ends so counts as none: the next one comes as soon as a first
 });
 
 test('an owner goes on where the one before stopped', () => {
-  assert.deepEqual(breakerOf({ failures: 7, waitMs: 30_000 }, 500), { failedProbes: 2, probeAtMs: 30_500 });
-  assert.deepEqual(breakerOf({ failures: 7, waitMs: -30_000 }, 500), { failedProbes: 2, probeAtMs: 500 });
-  assert.equal(breakerOf({ failures: 4, waitMs: 30_000 }, 500), null);
+  assert.deepEqual(restoreBreaker({ failures: 7, waitMs: 30_000 }, 500), { failedProbes: 2, probeAtMs: 30_500 });
+  assert.deepEqual(restoreBreaker({ failures: 7, waitMs: -30_000 }, 500), { failedProbes: 2, probeAtMs: 500 });
+  assert.equal(restoreBreaker({ failures: 4, waitMs: 30_000 }, 500), null);
 });
 
 test('what the table says is never longer than the longest gap', () => {
-  assert.equal(breakerOf({ failures: 9, waitMs: 3_600_000 }, 500)?.probeAtMs, 500 + 360_000);
+  assert.equal(restoreBreaker({ failures: 9, waitMs: 3_600_000 }, 500)?.probeAtMs, 500 + 360_000);
 });

@@ -42,7 +42,7 @@ export const breakerAfter = (
  * row tell it well enough: those that were under way when it opened are counted too, so the gap is too long rather than too
  * short. `waitMs` until the next probe.
  */
-export const breakerOf = (stored: { failures: number; waitMs: number }, nowMs: number): Breaker | null => {
+export const restoreBreaker = (stored: { failures: number; waitMs: number }, nowMs: number): Breaker | null => {
   const { failures, waitMs } = stored;
   if (failures < OPENS_AT_FAILURES) return null;
   const longestMs = lengthened(PROBE_MAX_MS, 1);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { deactivates, whyCondemned } from './deactivation.ts';
-import { FREE } from './backoff.ts';
-import { judge } from './judge.ts';
+import { requiresDisable, disableReason } from './deactivation.ts';
+import { NO_BACKOFF } from './backoff.ts';
+import { decide } from './decide.ts';
 import { HEALTHY, healthAfter, type Health, type RetryProfile } from './policy.ts';
 
 const SECOND = 1_000;
@@ -27,7 +27,7 @@ const endOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour'): nu
   for (const { atMs, outcome } of attempts) {
     const now = new Date(Date.UTC(2026, 10, 21) + atMs);
     health = healthAfter(health, outcome, now);
-    if (deactivates(health, outcome, now, profile, settings)) return atMs;
+    if (requiresDisable(health, outcome, now, profile, settings)) return atMs;
   }
   return undefined;
 };
@@ -74,7 +74,7 @@ for (const [name, attempts, at, profile] of cases) {
 test('whoever meets the rule was condemned by its failures, whoever does not by a 410', () => {
   const firstFailureAt = new Date(0);
   const why = (consecutiveFailures: number, atMs: number) =>
-    whyCondemned({ ...HEALTHY, consecutiveFailures, firstFailureAt }, new Date(atMs), 'hour', settings);
+    disableReason({ ...HEALTHY, consecutiveFailures, firstFailureAt }, new Date(atMs), 'hour', settings);
   assert.deepEqual(
     [why(12, HOUR), why(11, HOUR), why(12, HOUR - SECOND), why(1, 0)],
     ['failures', 'gone', 'gone', 'gone'],
@@ -84,27 +84,32 @@ test('whoever meets the rule was condemned by its failures, whoever does not by 
 /** When (in ms) somebody is warned, and when the webhook is to be switched off first. */
 const lifeOf = (attempts: readonly Attempt[], profile: RetryProfile = 'hour') => {
   const warnedAtMs: number[] = [];
-  let [health, hold, isCondemned, condemnedAtMs] = [HEALTHY, FREE, false, undefined as number | undefined];
+  let [health, backoff, isPendingDisable, condemnedAtMs] = [
+    HEALTHY,
+    NO_BACKOFF,
+    false,
+    undefined as number | undefined,
+  ];
   for (const { atMs, outcome } of attempts) {
     const now = new Date(Date.UTC(2026, 10, 21) + atMs);
     const delivery = { id: 1, storeId: 1, webhookId: 1, epoch: 0, eventId: 1, attempts: 0, faults: 0, dueAt: now };
-    const judged = judge({
+    const judged = decide({
       shard: 1,
       fence: 1,
       delivery,
       attempt: { startedAt: now, durationMs: 1, outcome },
       profile,
       health,
-      hold,
+      backoff,
       isProbe: false,
-      isCondemned,
+      isPendingDisable,
       deactivation: settings,
       moment: { now, nowMs: atMs },
       random: 0,
     });
-    ({ health, hold, isCondemned } = judged);
+    ({ health, backoff, isPendingDisable } = judged);
     if (judged.entry.isWarning) warnedAtMs.push(atMs);
-    if (isCondemned) condemnedAtMs ??= atMs;
+    if (isPendingDisable) condemnedAtMs ??= atMs;
   }
   return { warnedAtMs, condemnedAtMs };
 };

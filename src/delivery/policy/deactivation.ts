@@ -25,7 +25,7 @@ const progressOf = (health: Health, now: Date, profile: RetryProfile, settings: 
  * Whether the attempt that ended at `now` with this outcome switches its webhook off. `health` is as it left it
  * (`healthAfter`). Only an attempt that failed does: time alone, a pause and a fault of our own switch nothing off.
  */
-export const deactivates = (
+export const requiresDisable = (
   health: Health,
   outcome: Outcome,
   now: Date,
@@ -37,20 +37,24 @@ export const deactivates = (
 };
 
 /** `failures`: so many in a row and for so long. `gone`: the endpoint answered 410. */
-export type Why = 'failures' | 'gone';
+export type DisableReason = 'failures' | 'gone';
 
 /**
  * Why a condemned webhook is, from its health alone: what had not failed for long enough was condemned by a 410. It is not
  * written down beside `is_condemned`, since whoever comes later finds the same in what is there.
  */
-export const whyCondemned = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): Why =>
-  progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone';
+export const disableReason = (
+  health: Health,
+  now: Date,
+  profile: RetryProfile,
+  settings: DeactivationSettings,
+): DisableReason => (progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone');
 
 /**
  * Whether the attempt that ended at `now` with this outcome takes its webhook half the way there, so that somebody is warned:
  * once in a row of failures. `health` is as it left it.
  */
-export const warns = (
+export const requiresWarning = (
   health: Health,
   outcome: Outcome,
   now: Date,

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { deactivates } from './deactivation.ts';
+import { requiresDisable } from './deactivation.ts';
 import { effectOf } from './effect.ts';
-import { FREE, holdAfter, type Hold } from './backoff.ts';
-import { HEALTHY, healthAfter, pauseMsOf, verdictOn, type Health, type RetryProfile } from './policy.ts';
+import { NO_BACKOFF, backoffAfter, type Backoff } from './backoff.ts';
+import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter, type Health, type RetryProfile } from './policy.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -32,27 +32,27 @@ const live = ({ arrivals, profile = 'hour', random = 0, untilMs, outcomeAt = () 
   const requests: number[] = [];
   let ended = 0;
   let health: Health = HEALTHY;
-  let hold: Hold = FREE;
+  let backoff: Backoff = NO_BACKOFF;
   let nowMs = 0;
   while (waiting.length > 0) {
     waiting.sort((a, b) => a.dueAtMs - b.dueAtMs);
     const [next] = waiting;
     if (next === undefined) break;
-    nowMs = Math.max(nowMs, next.dueAtMs, hold.pausedUntilMs, hold.breaker?.probeAtMs ?? 0);
+    nowMs = Math.max(nowMs, next.dueAtMs, backoff.pausedUntilMs, backoff.breaker?.probeAtMs ?? 0);
     if (nowMs >= untilMs) break;
     requests.push(nowMs);
     const outcome = outcomeAt(nowMs);
     nowMs += 100;
     const now = new Date(START + nowMs);
     next.attempts += 1;
-    const verdict = verdictOn(outcome, { attempt: next.attempts, faults: 0, profile, random });
-    if (verdict.kind === 'retry') next.dueAtMs = nowMs + verdict.afterMs;
+    const nextStep = nextStepAfter(outcome, { attempt: next.attempts, faults: 0, profile, random });
+    if (nextStep.kind === 'retry') next.dueAtMs = nowMs + nextStep.afterMs;
     else ended += waiting.splice(0, 1).length;
     health = healthAfter(health, outcome, now);
-    const isProbe = hold.breaker !== null;
+    const isProbe = backoff.breaker !== null;
     const [effect, pauseMs] = [effectOf(outcome), pauseMsOf(outcome)];
-    hold = holdAfter(hold, { effect, pauseMs, failures: health.consecutiveFailures, isProbe, nowMs, random });
-    if (deactivates(health, outcome, now, profile, settings)) return { requests, ended, deactivatedAtMs: nowMs };
+    backoff = backoffAfter(backoff, { effect, pauseMs, failures: health.consecutiveFailures, isProbe, nowMs, random });
+    if (requiresDisable(health, outcome, now, profile, settings)) return { requests, ended, deactivatedAtMs: nowMs };
   }
   return { requests, ended, deactivatedAtMs: null };
 };

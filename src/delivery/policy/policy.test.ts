@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { outcomeOfReply, retryAfterMs, type Outcome } from '../attempt/http/outcome.ts';
-import { faultsAfter } from './own-faults.ts';
-import { HEALTHY, healthAfter, pauseMsOf, verdictOn } from './policy.ts';
+import { faultsAfter } from './internal-faults.ts';
+import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter } from './policy.ts';
 
 const MINUTE = 60_000;
 const now = new Date('2026-11-21T12:00:00Z');
@@ -14,17 +14,17 @@ const ours: Outcome = { kind: 'ours', why: 'EAI_AGAIN', reply: null };
 
 test('the profile hour makes 12 attempts with the gaps of the contract', () => {
   const gaps = Array.from({ length: 11 }, (_, index) => {
-    const verdict = verdictOn(refused, { ...given, attempt: index + 1, profile: 'hour', random: 0 });
-    return verdict.kind === 'retry' ? verdict.afterMs / MINUTE : verdict.kind;
+    const nextStep = nextStepAfter(refused, { ...given, attempt: index + 1, profile: 'hour', random: 0 });
+    return nextStep.kind === 'retry' ? nextStep.afterMs / MINUTE : nextStep.kind;
   });
   assert.deepEqual(gaps, [1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13]);
-  assert.deepEqual(verdictOn(refused, { ...given, attempt: 12, profile: 'hour', random: 0 }), { kind: 'failed' });
+  assert.deepEqual(nextStepAfter(refused, { ...given, attempt: 12, profile: 'hour', random: 0 }), { kind: 'failed' });
 });
 
 test('the profile long makes 10 attempts with the gaps of the contract', () => {
   const gaps = Array.from({ length: 10 }, (_, index) => {
-    const verdict = verdictOn(refused, { ...given, attempt: index + 1, profile: 'long' });
-    return verdict.kind === 'retry' ? verdict.afterMs / 1_000 : verdict.kind;
+    const nextStep = nextStepAfter(refused, { ...given, attempt: index + 1, profile: 'long' });
+    return nextStep.kind === 'retry' ? nextStep.afterMs / 1_000 : nextStep.kind;
   });
   const HOUR_S = 3_600;
   const hours = [2, 5, 10, 14, 20, 24].map((count) => count * HOUR_S);
@@ -32,20 +32,20 @@ test('the profile long makes 10 attempts with the gaps of the contract', () => {
 });
 
 test('a gap is lengthened by up to 20 % and never shortened', () => {
-  const atMost = verdictOn(refused, { ...given, attempt: 3, profile: 'hour', random: 0.999_999 });
+  const atMost = nextStepAfter(refused, { ...given, attempt: 3, profile: 'hour', random: 0.999_999 });
   assert.ok(atMost.kind === 'retry' && atMost.afterMs > 2.39 * MINUTE && atMost.afterMs <= 2.4 * MINUTE);
 });
 
 test('Retry-After pauses the webhook, for an hour at most', () => {
   const asked = (seconds: number): Outcome => ({ kind: 'refused', reply, retryAfterMs: seconds * 1000 });
   assert.deepEqual([300, 999_999].map(asked).map(pauseMsOf), [300_000, 3_600_000]);
-  assert.deepEqual(verdictOn(asked(300), given), { kind: 'retry', afterMs: 300_000 });
-  assert.deepEqual(verdictOn(asked(999_999), given), { kind: 'retry', afterMs: 3_600_000 });
-  assert.deepEqual(verdictOn(asked(1), given), { kind: 'retry', afterMs: MINUTE }, 'never sooner than the gap');
+  assert.deepEqual(nextStepAfter(asked(300), given), { kind: 'retry', afterMs: 300_000 });
+  assert.deepEqual(nextStepAfter(asked(999_999), given), { kind: 'retry', afterMs: 3_600_000 });
+  assert.deepEqual(nextStepAfter(asked(1), given), { kind: 'retry', afterMs: MINUTE }, 'never sooner than the gap');
 });
 
 test('410 ends a delivery at once', () => {
-  assert.deepEqual(verdictOn({ kind: 'gone', reply }, { ...given, attempt: 1, profile: 'hour', random: 0 }), {
+  assert.deepEqual(nextStepAfter({ kind: 'gone', reply }, { ...given, attempt: 1, profile: 'hour', random: 0 }), {
     kind: 'failed',
   });
 });
@@ -55,9 +55,9 @@ const enduredMs = (outcome: Outcome): number => {
   let faults = 0;
   for (let ms = 0; ;) {
     faults = faultsAfter(faults, outcome);
-    const verdict = verdictOn(outcome, { ...given, attempt: 40, faults });
-    if (verdict.kind !== 'retry') return ms;
-    ms += verdict.afterMs;
+    const nextStep = nextStepAfter(outcome, { ...given, attempt: 40, faults });
+    if (nextStep.kind !== 'retry') return ms;
+    ms += nextStep.afterMs;
   }
 };
 
@@ -70,8 +70,8 @@ test('the gaps between faults in what surrounds us double, from 30 s to 5 minute
   let faults = 0;
   while (gaps.length < 7) {
     faults = faultsAfter(faults, ours);
-    const verdict = verdictOn(ours, { ...given, faults });
-    gaps.push(verdict.kind === 'retry' ? verdict.afterMs / 1_000 : 0);
+    const nextStep = nextStepAfter(ours, { ...given, faults });
+    gaps.push(nextStep.kind === 'retry' ? nextStep.afterMs / 1_000 : 0);
   }
   assert.deepEqual(gaps, [30, 60, 120, 240, 300, 300, 300]);
 });
@@ -86,9 +86,9 @@ test('our own faults are counted in a row: an answer ends it', () => {
 
 test('failures count up, a success resets, a pause and our own faults leave the count alone', () => {
   const one = healthAfter(HEALTHY, refused, now);
-  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now, isWarned: false, isProven: false });
+  assert.deepEqual(one, { consecutiveFailures: 1, firstFailureAt: now, isWarned: false, hasSucceeded: false });
   const two = healthAfter(one, { kind: 'timed_out', phase: 'answer', reply: null }, new Date('2026-11-21T12:05:00Z'));
-  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now, isWarned: false, isProven: false });
+  assert.deepEqual(two, { consecutiveFailures: 2, firstFailureAt: now, isWarned: false, hasSucceeded: false });
   assert.deepEqual(healthAfter(two, ours, now), two);
   assert.deepEqual(healthAfter(two, { kind: 'refused', reply, retryAfterMs: 1_000 }, now), two);
   assert.deepEqual(healthAfter(two, delivered, now), HEALTHY);

@@ -1,8 +1,8 @@
 /** What follows from an outcome: pure, with time and chance given. */
-import { isOurs, type Outcome } from '../attempt/http/outcome.ts';
+import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import { lengthened } from './jitter.ts';
-import { gapAfterFaultMs, OWN_FAULTS_MAX } from './own-faults.ts';
+import { gapAfterFaultMs, INTERNAL_FAULTS_MAX } from './internal-faults.ts';
 
 export type RetryProfile = 'hour' | 'long';
 
@@ -19,7 +19,7 @@ const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {
 /** The longest that `Retry-After` may hold a webhook. */
 export const PAUSE_MAX_MS = HOUR;
 
-export type Verdict = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number };
+export type NextStep = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number };
 
 /** For how long the outcome pauses the whole webhook, in ms: also when it was the delivery's last attempt. */
 export const pauseMsOf = (outcome: Outcome): number =>
@@ -29,14 +29,14 @@ export const pauseMsOf = (outcome: Outcome): number =>
  * The verdict on attempt number `attempt` (from 1). `random` is in [0, 1).
  * `faults` counts our own, this one included (`faultsAfter`). Such a fault is never charged: the same attempt is made again.
  */
-export const verdictOn = (
+export const nextStepAfter = (
   outcome: Outcome,
   { attempt, faults, profile, random }: { attempt: number; faults: number; profile: RetryProfile; random: number },
-): Verdict => {
+): NextStep => {
   if (outcome.kind === 'delivered') return { kind: 'successful' };
   if (outcome.kind === 'gone') return { kind: 'failed' };
-  if (isOurs(outcome)) {
-    if (faults >= OWN_FAULTS_MAX) return { kind: 'failed' };
+  if (isInternalError(outcome)) {
+    if (faults >= INTERNAL_FAULTS_MAX) return { kind: 'failed' };
     return { kind: 'retry', afterMs: lengthened(gapAfterFaultMs(faults, outcome), random) };
   }
   const gapMs = gapsMs[profile][attempt - 1];
@@ -48,12 +48,12 @@ export const verdictOn = (
 export type Failures = { consecutiveFailures: number; firstFailureAt: Date | null; isWarned: boolean };
 
 /** `isProven`: it answers, and the table tells the next owner so: it has a row, without failures. */
-export type Health = Failures & { isProven: boolean };
+export type Health = Failures & { hasSucceeded: boolean };
 
 /** Nothing is recorded of it. */
-export const UNKNOWN: Health = { consecutiveFailures: 0, firstFailureAt: null, isWarned: false, isProven: false };
+export const UNKNOWN: Health = { consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: false };
 
-export const HEALTHY: Health = { ...UNKNOWN, isProven: true };
+export const HEALTHY: Health = { ...UNKNOWN, hasSucceeded: true };
 
 /** How an outcome moves a webhook's count of consecutive failures. A pause and our own faults leave it as it is. */
 export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health => {
@@ -67,7 +67,7 @@ export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health
         consecutiveFailures: health.consecutiveFailures + 1,
         firstFailureAt: health.firstFailureAt ?? now,
         isWarned: health.isWarned,
-        isProven: false,
+        hasSucceeded: false,
       };
   }
 };

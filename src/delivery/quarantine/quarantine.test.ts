@@ -128,7 +128,7 @@ test('what was in flight once is sent sixteen at once, and the next when one of 
   const ids = Array.from({ length: 20 }, (_, index) => 101 + index);
   const shard = await shardWith(Object.fromEntries(ids.map((id) => [id, 1])), SELF);
   const { suspects, lane, sendAll } = await suspectsOf(shard);
-  for (const id of [...ids, 999]) lane.holding.offer(pending(id));
+  for (const id of [...ids, 999]) lane.deliveries.offer(pending(id));
   assert.deepEqual(sendAll(), [...ids.slice(0, 16), 999], 'whoever is not suspected goes past');
   assert.equal(suspects.waiting, 4);
   suspects.left(101);

@@ -86,7 +86,7 @@ export class Suspects {
     if (deaths === 0) return true;
     if (deaths >= PUT_ASIDE_AT_DEATHS) return undefined;
     if (this.#cell.enter(delivery.id, deaths)) return true;
-    lane.landed();
+    lane.attemptEnded();
     this.#waiting.push({ lane, delivery });
     return false;
   }

@@ -33,7 +33,10 @@ const commit = async (shard: number, given: { webhooks?: number[]; body?: string
     insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, attempts, due_at)
     select ${shard}, d.id, ${shard}, d.webhook_id, 0, ${eventId}, ${attempts}, ${now}
     from unnest(${ids}::bigint[], ${webhooks}::bigint[]) as d (id, webhook_id)`;
-  return { eventId, words: ids.map((deliveryId, index) => ({ shard, webhookId: webhooks[index] ?? 0, deliveryId })) };
+  return {
+    eventId,
+    announcements: ids.map((deliveryId, index) => ({ shard, webhookId: webhooks[index] ?? 0, deliveryId })),
+  };
 };
 
 /** Where words arrive; `handed` answers the lanes that the next read gave something, or sent to the table. */
@@ -53,12 +56,20 @@ const arrivalsOf = ({
   const bodies = new Bodies({ sql, bodyCacheBytes: 8 * 1024 * 1024, relationPrefix: 'svc' });
   const read = new Signal();
   const onArrived = (arrived: Iterable<Lane>) => [...arrived].length > 0 && read.fire();
-  const want = () => {};
+  const requestFetch = () => {};
   const log = createLog('silent');
-  const arrivals = new Arrivals({ sql: pool, log, lanes, bodies, owns, want, onArrived: (all) => void onArrived(all) });
-  const hear = async (words: readonly Heard[]): Promise<void> => {
+  const arrivals = new Arrivals({
+    sql: pool,
+    log,
+    lanes,
+    bodies,
+    owns,
+    requestFetch,
+    onArrived: (all) => void onArrived(all),
+  });
+  const hear = async (announcements: readonly Heard[]): Promise<void> => {
     const done = read.next();
-    arrivals.heard(words);
+    arrivals.receive(announcements);
     await done;
   };
   return { arrivals, lanes, bodies, hear, read };
@@ -68,9 +79,9 @@ test('what was told of is queued in the order in which it was told, with what it
   const first = await commit(1);
   const second = await commit(1);
   const { lanes, bodies, hear } = arrivalsOf();
-  await hear([...second.words, ...first.words]);
-  const { holding } = lanes.get(1, WEBHOOK);
-  assert.deepEqual([holding.take()?.eventId, holding.take()?.eventId], [second.eventId, first.eventId]);
+  await hear([...second.announcements, ...first.announcements]);
+  const { deliveries } = lanes.get(1, WEBHOOK);
+  assert.deepEqual([deliveries.take()?.eventId, deliveries.take()?.eventId], [second.eventId, first.eventId]);
   assert.equal(bodies.peek(first.eventId)?.event.body, '{}');
 });
 
@@ -81,95 +92,95 @@ test('what came during a read takes one read, in however many shards', async (t)
   t.after(() => pool.end());
   const all = await Promise.all(Array.from({ length: 40 }, (_, index) => commit(10 + index)));
   const { arrivals, lanes } = arrivalsOf({ pool });
-  for (const { words } of all) arrivals.heard(words);
-  const queued = async () => [...lanes.all()].filter(({ holding }) => holding.queued === 1).length;
+  for (const { announcements } of all) arrivals.receive(announcements);
+  const queued = async () => [...lanes.all()].filter(({ deliveries }) => deliveries.queued === 1).length;
   await until(queued, (count) => count === all.length);
   assert.equal(reads, 2);
 });
 
 test('what a fetch found meanwhile is not taken from a read that began before', async () => {
-  const { words, eventId } = await commit(2);
+  const { announcements, eventId } = await commit(2);
   const { lanes, hear } = arrivalsOf();
   const lane = lanes.get(2, WEBHOOK);
-  const heard = hear(words);
-  const fetch = lane.holding.beginFetch(now.getTime());
-  const [{ deliveryId } = { deliveryId: 0 }] = words;
+  const heard = hear(announcements);
+  const fetch = lane.deliveries.beginFetch(now.getTime());
+  const [{ deliveryId } = { deliveryId: 0 }] = announcements;
   const row = { id: deliveryId, storeId: 2, webhookId: WEBHOOK, epoch: 0, eventId, attempts: 0, faults: 0, dueAt: now };
-  lane.holding.endFetch([row], fetch, now.getTime());
+  lane.deliveries.endFetch([row], fetch, now.getTime());
   lane.take();
-  lane.landed();
-  lane.holding.settle(deliveryId, null);
+  lane.attemptEnded();
+  lane.deliveries.complete(deliveryId, null);
   await heard;
-  assert.equal(lane.holding.queued, 0);
-  assert.ok(lane.wantsFetch, 'the table tells what is still there');
+  assert.equal(lane.deliveries.queued, 0);
+  assert.ok(lane.needsFetch, 'the table tells what is still there');
 });
 
 test('what was erased while it was read is not kept', async () => {
-  const { words, eventId } = await commit(3);
+  const { announcements, eventId } = await commit(3);
   const { lanes, bodies, hear } = arrivalsOf();
-  const heard = hear(words);
+  const heard = hear(announcements);
   bodies.forgetAll();
   await heard;
-  assert.equal(lanes.get(3, WEBHOOK).holding.queued, 1);
+  assert.equal(lanes.get(3, WEBHOOK).deliveries.queued, 1);
   assert.equal(bodies.peek(eventId), undefined);
 });
 
 test('a text that is long is read when it is sent', async () => {
-  const { words, eventId } = await commit(4, { body: JSON.stringify({ note: 'x'.repeat(40_000) }) });
+  const { announcements, eventId } = await commit(4, { body: JSON.stringify({ note: 'x'.repeat(40_000) }) });
   const { lanes, bodies, hear } = arrivalsOf();
-  await hear(words);
-  assert.equal(lanes.get(4, WEBHOOK).holding.queued, 1);
+  await hear(announcements);
+  assert.equal(lanes.get(4, WEBHOOK).deliveries.queued, 1);
   assert.equal(bodies.peek(eventId), undefined);
 });
 
 test('what was tried before has its time', async () => {
-  const { words } = await commit(5, { attempts: 1 });
+  const { announcements } = await commit(5, { attempts: 1 });
   const { lanes, hear } = arrivalsOf();
-  await hear(words);
+  await hear(announcements);
   const lane = lanes.get(5, WEBHOOK);
-  assert.deepEqual([lane.holding.queued, lane.wantsFetch], [0, true]);
+  assert.deepEqual([lane.deliveries.queued, lane.needsFetch], [0, true]);
 });
 
 test('where no delivery is named the lane looks into the table', async () => {
   const { lanes, hear } = arrivalsOf();
   await hear([{ shard: 6, webhookId: WEBHOOK, deliveryId: undefined }]);
-  assert.ok(lanes.get(6, WEBHOOK).wantsFetch);
+  assert.ok(lanes.get(6, WEBHOOK).needsFetch);
 });
 
 test('a lane with a backlog reads nothing that came later', async () => {
-  const { words } = await commit(7);
+  const { announcements } = await commit(7);
   const { lanes, hear } = arrivalsOf();
   const lane = lanes.get(7, WEBHOOK);
-  lane.holding.lookAgain();
-  await hear(words);
-  assert.equal(lane.holding.queued, 0);
+  lane.deliveries.markIncomplete();
+  await hear(announcements);
+  assert.equal(lane.deliveries.queued, 0);
 });
 
 test('of a shard that was lost while it was read nothing is taken', async () => {
-  const { words } = await commit(8);
+  const { announcements } = await commit(8);
   const other = await commit(9);
   let lost = -1;
   const { arrivals, lanes, hear } = arrivalsOf({ owns: (shard) => shard !== lost });
-  arrivals.heard(words);
+  arrivals.receive(announcements);
   lost = 8;
   lanes.close(8);
-  await hear(other.words);
+  await hear(other.announcements);
   assert.equal(lanes.find(8, WEBHOOK), undefined);
 });
 
 test('what was read for a lane that is gone is looked for by the one in its place', async () => {
-  const { words } = await commit(60);
+  const { announcements } = await commit(60);
   const { lanes, hear } = arrivalsOf();
-  const heard = hear(words);
+  const heard = hear(announcements);
   lanes.close(60);
   await heard;
   const lane = lanes.get(60, WEBHOOK);
-  assert.deepEqual([lane.holding.queued, lane.wantsFetch], [0, true]);
+  assert.deepEqual([lane.deliveries.queued, lane.needsFetch], [0, true]);
 });
 
 test('a text that goes to several webhooks comes once', async () => {
-  const { words } = await commit(61, { webhooks: [1, 2, 3] });
-  const ids = words.map(({ deliveryId }) => deliveryId);
+  const { announcements } = await commit(61, { webhooks: [1, 2, 3] });
+  const ids = announcements.map(({ deliveryId }) => deliveryId);
   const rows = await loadArrivals(sql, [61, 61, 61], ids, 100);
   assert.equal(rows.length, 3);
   assert.equal(rows.filter(({ body }) => body !== null).length, 1);

@@ -20,18 +20,18 @@ type Deps = {
   bodies: Bodies;
   owns: (shard: number) => boolean;
   /** The lane needs its settings, and is about to have something to send. */
-  want: (lane: Lane, isUrgent: true) => void;
+  requestFetch: (lane: Lane, isUrgent: true) => void;
   /** These may have something to send, or have to look into the table. */
   onArrived: (lanes: Iterable<Lane>) => void;
 };
 
-const DELIVERIES_AT_ONCE = 500;
+const BATCH_DELIVERIES = 500;
 /** More than that is found in the table: words that are not read in time must not fill the memory. */
 const WAITING_MAX = 5_000;
 /** Longer texts are read when they are sent: 500 of a megabyte would be half a gigabyte. */
 const BODY_MAX_BYTES = 32 * 1024;
 
-type Word = { readonly lane: Lane; readonly id: number };
+type Announcement = { readonly lane: Lane; readonly id: number };
 
 /** Without the event: its lane keeps it. */
 const deliveryOf = ({ id, storeId, webhookId, epoch, eventId, attempts, faults, dueAt }: Arrival): Pending => ({
@@ -47,7 +47,7 @@ const deliveryOf = ({ id, storeId, webhookId, epoch, eventId, attempts, faults, 
 
 export class Arrivals {
   readonly #deps: Deps;
-  #waiting: Word[] = [];
+  #waiting: Announcement[] = [];
   #isReading = false;
   #isStopped = false;
 
@@ -56,23 +56,23 @@ export class Arrivals {
   }
 
   /** What somebody else committed. Of what has no room nothing is read: it stays in the table until its lane fetches. */
-  heard(work: readonly Heard[]): void {
-    const { lanes, owns, want, onArrived } = this.#deps;
-    const behind = new Set<Lane>();
+  receive(work: readonly Heard[]): void {
+    const { lanes, owns, requestFetch, onArrived } = this.#deps;
+    const incomplete = new Set<Lane>();
     for (const { shard, webhookId, deliveryId } of work) {
       if (this.#isStopped || !owns(shard)) continue;
       const lane = lanes.get(shard, webhookId);
-      if (deliveryId !== undefined && lane.holding.takesOffers && this.#waiting.length < WAITING_MAX) {
+      if (deliveryId !== undefined && lane.deliveries.acceptsOffers && this.#waiting.length < WAITING_MAX) {
         this.#waiting.push({ lane, id: deliveryId });
         // Its settings are read meanwhile.
-        if (lane.target === null) want(lane, true);
+        if (lane.target === null) requestFetch(lane, true);
       } else {
-        lane.holding.lookAgain();
-        behind.add(lane);
+        lane.deliveries.markIncomplete();
+        incomplete.add(lane);
       }
     }
-    onArrived(behind);
-    if (!this.#isReading) void this.#readOn();
+    onArrived(incomplete);
+    if (!this.#isReading) void this.#readAll();
   }
 
   stop(): void {
@@ -80,37 +80,37 @@ export class Arrivals {
     this.#waiting = [];
   }
 
-  async #readOn(): Promise<void> {
+  async #readAll(): Promise<void> {
     this.#isReading = true;
     while (this.#waiting.length > 0) {
-      const words = this.#waiting.splice(0, DELIVERIES_AT_ONCE);
-      this.#deps.onArrived(await this.#read(words));
+      const announcements = this.#waiting.splice(0, BATCH_DELIVERIES);
+      this.#deps.onArrived(await this.#read(announcements));
     }
     this.#isReading = false;
   }
 
-  async #read(words: readonly Word[]): Promise<Set<Lane>> {
+  async #read(announcements: readonly Announcement[]): Promise<Set<Lane>> {
     const { sql, bodies, log } = this.#deps;
-    const fetches = words.map(({ lane }) => lane.holding.fetches);
+    const fetches = announcements.map(({ lane }) => lane.deliveries.fetches);
     const readAt = bodies.readAt;
     const touched = new Set<Lane>();
-    const shards = words.map(({ lane }) => lane.shard);
-    const ids = words.map(({ id }) => id);
+    const shards = announcements.map(({ lane }) => lane.shard);
+    const ids = announcements.map(({ id }) => id);
     const rows = await loadArrivals(sql, shards, ids, BODY_MAX_BYTES).catch((error: unknown) => {
       log.warn({ reason: String(error) }, 'deliveries could not be read; their lanes look for them');
       return undefined;
     });
     const byId = new Map(rows?.map((row) => [row.id, row]));
-    for (const row of rows ?? []) this.#keep(row, readAt);
-    for (const [index, { lane, id }] of words.entries()) {
+    for (const row of rows ?? []) this.#cacheBody(row, readAt);
+    for (const [index, { lane, id }] of announcements.entries()) {
       const current = this.#currentOf(lane);
       if (current === undefined) continue;
       touched.add(current);
       // What a fetch found meanwhile may be sent and recorded by now: what was read before that must not be sent again.
-      const isFresh = current === lane && lane.holding.fetches === fetches[index];
+      const isFresh = current === lane && lane.deliveries.fetches === fetches[index];
       const row = byId.get(id);
-      if (rows === undefined || !isFresh) current.holding.lookAgain();
-      else if (row !== undefined) this.#take(current, row);
+      if (rows === undefined || !isFresh) current.deliveries.markIncomplete();
+      else if (row !== undefined) this.#offer(current, row);
     }
     return touched;
   }
@@ -121,7 +121,7 @@ export class Arrivals {
     return owns(shard) && !this.#isStopped ? lanes.get(shard, webhookId) : undefined;
   }
 
-  #keep({ eventId, body, ...row }: Arrival, readAt: number): void {
+  #cacheBody({ eventId, body, ...row }: Arrival, readAt: number): void {
     if (body === null) return;
     const { storeId, type, resourceId, action, version, nonce, baseUrl } = row;
     const event = { id: eventId, storeId, type, resourceId, action, version, nonce, baseUrl, body };
@@ -129,8 +129,8 @@ export class Arrivals {
   }
 
   /** What was tried already has its time. By the clock of whoever published it, a first attempt may be due in a moment. */
-  #take({ holding }: Lane, row: Arrival): void {
-    if (row.attempts > 0 || row.faults > 0) holding.lookAgain();
-    else holding.offer(deliveryOf(row));
+  #offer({ deliveries }: Lane, row: Arrival): void {
+    if (row.attempts > 0 || row.faults > 0) deliveries.markIncomplete();
+    else deliveries.offer(deliveryOf(row));
   }
 }

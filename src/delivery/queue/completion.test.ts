@@ -6,7 +6,7 @@ import { Lane } from './lane.ts';
 import type { ActiveTarget } from './target.ts';
 import { UNKNOWN } from '../policy/policy.ts';
 import { toStates } from '../record/columns.ts';
-import { land } from './completion.ts';
+import { complete } from './completion.ts';
 
 const target = (epoch: number): ActiveTarget => ({
   isActive: true,
@@ -40,9 +40,9 @@ const start = () => {
   const lane = new Lane(0, 512, { laneQueue: 4, slotsPerLane: 4, slotsPerSlowLane: 4 });
   const end = (id: number, epoch: number, outcome: Outcome) => {
     const delivery = { id, storeId: 256, webhookId: 512, epoch, eventId: id, attempts: 0, faults: 0, dueAt };
-    const turn = { lane, target: target(epoch), delivery, fence: 3, alongside: 1 };
+    const scheduled = { lane, target: target(epoch), delivery, fence: 3, inFlight: 1 };
     const attempt = { startedAt: systemClock.now(), durationMs: 5, outcome };
-    return land(turn, attempt, false, { clock: systemClock, random: () => 0, settings });
+    return complete(scheduled, attempt, false, { clock: systemClock, random: () => 0, settings });
   };
   return { lane, end };
 };
@@ -52,13 +52,19 @@ const reply = { code: 500, headers: '', body: '' };
 test('what was under way while the webhook was switched off and on says nothing of the time after', () => {
   const { lane, end } = start();
   const firstFailureAt = new Date(systemClock.now().getTime() - 45 * 60_000);
-  lane.health = { epoch: 1, consecutiveFailures: 6, firstFailureAt, isWarned: false, isProven: false };
+  lane.health = { epoch: 1, consecutiveFailures: 6, firstFailureAt, isWarned: false, hasSucceeded: false };
   const present = end(1, 1, { kind: 'refused', reply, retryAfterMs: 0 });
   const late = end(2, 0, { kind: 'gone', reply: { ...reply, code: 410 } });
-  assert.deepEqual(lane.health, { epoch: 1, consecutiveFailures: 7, firstFailureAt, isWarned: true, isProven: false });
-  assert.deepEqual([lane.condemnedEpoch, present.isWarning, late.isWarning], [null, true, false]);
-  const { epoch, consecutiveFailures, isCondemned, isWarned } = toStates([present, late]);
-  assert.deepEqual([epoch, consecutiveFailures, isCondemned, isWarned], [[1], [7], [false], [true]]);
+  assert.deepEqual(lane.health, {
+    epoch: 1,
+    consecutiveFailures: 7,
+    firstFailureAt,
+    isWarned: true,
+    hasSucceeded: false,
+  });
+  assert.deepEqual([lane.pendingDisableEpoch, present.isWarning, late.isWarning], [null, true, false]);
+  const { epoch, consecutiveFailures, isPendingDisable, isWarned } = toStates([present, late]);
+  assert.deepEqual([epoch, consecutiveFailures, isPendingDisable, isWarned], [[1], [7], [false], [true]]);
 });
 
 test('the first success of a webhook is noted, and none that follows', () => {

@@ -2,51 +2,57 @@
 import type { Clock } from '#core/clock.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { momentOf } from '../policy/backoff.ts';
-import { judge } from '../policy/judge.ts';
+import { decide } from '../policy/decide.ts';
 import { HEALTHY } from '../policy/policy.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
-import type { Turn } from './run-queue.ts';
+import type { ScheduledAttempt } from './run-queue.ts';
 
-export type LandingSettings = DeactivationSettings & {
+export type CompletionSettings = DeactivationSettings & {
   /** An exchange older than this is slow. */
   slowAfterMs: number;
 };
 
 /** `isOurs`: it was our own event loop that took the time. */
-export const land = (
-  { lane, target, delivery, fence, alongside }: Pick<Turn, 'lane' | 'target' | 'delivery' | 'fence' | 'alongside'>,
+export const complete = (
+  {
+    lane,
+    target,
+    delivery,
+    fence,
+    inFlight,
+  }: Pick<ScheduledAttempt, 'lane' | 'target' | 'delivery' | 'fence' | 'inFlight'>,
   attempt: Attempt,
-  isOurs: boolean,
-  { clock, random, settings }: { clock: Clock; random: () => number; settings: LandingSettings },
+  loopIsLagging: boolean,
+  { clock, random, settings }: { clock: Clock; random: () => number; settings: CompletionSettings },
 ): Entry => {
   // What was under way while the webhook was switched off and on again says nothing of the time after.
-  const isLate = lane.health !== null && lane.health.epoch > target.epoch;
-  const { entry, health, hold, isCondemned } = judge({
+  const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
+  const { entry, health, backoff, isPendingDisable } = decide({
     shard: lane.shard,
     fence,
     delivery,
     attempt,
     profile: target.retryProfile,
     health: lane.health?.epoch === target.epoch ? lane.health : HEALTHY,
-    hold: lane.gate.hold,
-    isProbe: lane.gate.isProbing,
-    isCondemned: lane.condemnedEpoch === target.epoch,
+    backoff: lane.startConditions.backoff,
+    isProbe: lane.startConditions.isProbing,
+    isPendingDisable: lane.pendingDisableEpoch === target.epoch,
     deactivation: settings,
     moment: momentOf(clock),
     random: random(),
   });
-  if (!isLate) {
+  if (!isOldEpoch) {
     lane.health = { ...health, epoch: target.epoch };
-    lane.gate.hold = hold;
-    lane.condemnedEpoch = isCondemned ? target.epoch : null;
+    lane.startConditions.backoff = backoff;
+    lane.pendingDisableEpoch = isPendingDisable ? target.epoch : null;
   }
-  lane.landed();
-  lane.tempo.learn(attempt.outcome, {
+  lane.attemptEnded();
+  lane.latency.record(attempt.outcome, {
     durationMs: attempt.durationMs,
     isSlow: attempt.durationMs > settings.slowAfterMs,
-    alongside,
-    isWaiting: lane.first !== undefined,
-    isOurs,
+    inFlight,
+    hasMoreToSend: lane.first !== undefined,
+    loopIsLagging,
   });
   return entry;
 };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Cap } from './concurrency-limit.ts';
+import { ConcurrencyLimit } from './concurrency-limit.ts';
 
 const MAX = 32;
 
@@ -8,16 +8,16 @@ const MAX = 32;
  * An endpoint that is sent `count` deliveries, one every `everyMs`, as many at once as the cap allows; `tookMs` tells how long
  * an exchange takes that begins as the `alongside`-th. Answers what the cap was at most and in the end.
  */
-const simulate = (given: { count: number; everyMs: number; tookMs: (alongside: number) => number }) => {
-  const cap = new Cap(MAX);
-  const ends: { atMs: number; durationMs: number; alongside: number }[] = [];
+const simulate = (given: { count: number; everyMs: number; tookMs: (inFlight: number) => number }) => {
+  const concurrency = new ConcurrencyLimit(MAX);
+  const ends: { atMs: number; durationMs: number; inFlight: number }[] = [];
   let [nowMs, sent, highest] = [0, 0, 1];
   const waiting = () => Math.min(given.count, Math.floor(nowMs / given.everyMs) + 1) - sent;
   while (sent < given.count || ends.length > 0) {
-    while (waiting() > 0 && ends.length < cap.limit) {
-      const alongside = ends.length + 1;
-      const durationMs = given.tookMs(alongside);
-      ends.push({ atMs: nowMs + durationMs, durationMs, alongside });
+    while (waiting() > 0 && ends.length < concurrency.limit) {
+      const inFlight = ends.length + 1;
+      const durationMs = given.tookMs(inFlight);
+      ends.push({ atMs: nowMs + durationMs, durationMs, inFlight });
       sent += 1;
     }
     ends.sort((a, b) => a.atMs - b.atMs);
@@ -29,10 +29,10 @@ const simulate = (given: { count: number; everyMs: number; tookMs: (alongside: n
     }
     nowMs = next.atMs;
     ends.shift();
-    cap.succeeded({ ...next, isWaiting: waiting() > 0, isOurs: false });
-    highest = Math.max(highest, cap.limit);
+    concurrency.recordSuccess({ ...next, hasMoreToSend: waiting() > 0, loopIsLagging: false });
+    highest = Math.max(highest, concurrency.limit);
   }
-  return { highest, last: cap.limit };
+  return { highest, last: concurrency.limit };
 };
 
 test('a lane that one exchange at once is enough for stays at one', () => {
@@ -49,39 +49,46 @@ test('a burst to an endpoint that bears it is sent as wide as allowed', () => {
 });
 
 test('an endpoint that works off one by one is not asked many at once', () => {
-  const { highest } = simulate({ count: 1_000, everyMs: 0.01, tookMs: (alongside) => 20 * alongside });
+  const { highest } = simulate({ count: 1_000, everyMs: 0.01, tookMs: (inFlight) => 20 * inFlight });
   assert.ok(highest <= 3, `it was ${highest}`);
 });
 
 test('an endpoint that grows slower for good is not taken for an overloaded one', () => {
-  const cap = new Cap(MAX);
+  const concurrency = new ConcurrencyLimit(MAX);
   const sendOne = (durationMs: number) =>
-    cap.succeeded({ durationMs, alongside: cap.limit, isWaiting: true, isOurs: false });
-  cap.succeeded({ durationMs: 20, alongside: 1, isWaiting: false, isOurs: false });
+    concurrency.recordSuccess({ durationMs, inFlight: concurrency.limit, hasMoreToSend: true, loopIsLagging: false });
+  concurrency.recordSuccess({ durationMs: 20, inFlight: 1, hasMoreToSend: false, loopIsLagging: false });
   for (let n = 0; n < 1_000; n += 1) sendOne(200);
-  assert.ok(cap.limit > 8, `it was ${cap.limit}`);
+  assert.ok(concurrency.limit > 8, `it was ${concurrency.limit}`);
 });
 
 test('while our own event loop takes the time, nothing grows, and nobody is taken for slower than he was', () => {
-  const cap = new Cap(MAX);
-  cap.succeeded({ durationMs: 10, alongside: 1, isWaiting: true, isOurs: true });
-  cap.succeeded({ durationMs: 40, alongside: 1, isWaiting: true, isOurs: true });
-  assert.equal(cap.limit, 1);
-  assert.equal(cap.bestMs, 10);
+  const concurrency = new ConcurrencyLimit(MAX);
+  concurrency.recordSuccess({ durationMs: 10, inFlight: 1, hasMoreToSend: true, loopIsLagging: true });
+  concurrency.recordSuccess({ durationMs: 40, inFlight: 1, hasMoreToSend: true, loopIsLagging: true });
+  assert.equal(concurrency.limit, 1);
+  assert.equal(concurrency.bestMs, 10);
 });
 
 test('while our own event loop takes the time, fewer at once are better', () => {
-  const cap = new Cap(MAX);
-  for (let n = 1; n <= 10; n += 1) cap.succeeded({ durationMs: 10, alongside: n, isWaiting: true, isOurs: false });
+  const concurrency = new ConcurrencyLimit(MAX);
+  for (let n = 1; n <= 10; n += 1)
+    concurrency.recordSuccess({ durationMs: 10, inFlight: n, hasMoreToSend: true, loopIsLagging: false });
   for (let n = 0; n < 5; n += 1)
-    cap.succeeded({ durationMs: 100, alongside: cap.limit, isWaiting: true, isOurs: true });
-  assert.equal(cap.limit, 6);
+    concurrency.recordSuccess({
+      durationMs: 100,
+      inFlight: concurrency.limit,
+      hasMoreToSend: true,
+      loopIsLagging: true,
+    });
+  assert.equal(concurrency.limit, 6);
 });
 
 test('a time-out brings it to one', () => {
-  const cap = new Cap(MAX);
-  for (let n = 1; n <= 10; n += 1) cap.succeeded({ durationMs: 10, alongside: n, isWaiting: true, isOurs: false });
-  assert.equal(cap.limit, 11);
-  cap.timedOut();
-  assert.equal(cap.limit, 1);
+  const concurrency = new ConcurrencyLimit(MAX);
+  for (let n = 1; n <= 10; n += 1)
+    concurrency.recordSuccess({ durationMs: 10, inFlight: n, hasMoreToSend: true, loopIsLagging: false });
+  assert.equal(concurrency.limit, 11);
+  concurrency.recordTimeout();
+  assert.equal(concurrency.limit, 1);
 });

@@ -10,23 +10,23 @@
  */
 
 /** An answer that is this much slower than the fastest known is slower because of what was under way beside it. */
-const SLOWER = 1.5;
+const TOLERATED_SLOWDOWN = 1.5;
 /** From here on less at once is better. */
-const MUCH_SLOWER = 4;
+const EXCESSIVE_SLOWDOWN = 4;
 /** Below this, times tell of our own event loop more than of the endpoint. */
 const NOISE_MS = 5;
 /** What one answer alone moves the fastest known time upwards: an endpoint that became slower for good is believed in time. */
-const DRIFT = 1 / 8;
+const BEST_TIME_DRIFT = 1 / 8;
 /** After so many answers that let it grow no further it begins at one again: only alone an endpoint shows how fast it is now. */
-const PATIENCE = 32;
+const RESET_AFTER_REJECTIONS = 32;
 
-type Success = { durationMs: number; alongside: number; isWaiting: boolean; isOurs: boolean };
+type Success = { durationMs: number; inFlight: number; hasMoreToSend: boolean; loopIsLagging: boolean };
 
-export class Cap {
+export class ConcurrencyLimit {
   readonly #max: number;
   #limit = 1;
   #bestMs = Number.POSITIVE_INFINITY;
-  #denied = 0;
+  #rejections = 0;
 
   constructor(max: number) {
     this.#max = max;
@@ -46,26 +46,26 @@ export class Cap {
    * A success that took `durationMs`, begun as the `alongside`-th at once; `isWaiting`: the lane has more to send; `isOurs`: it
    * was our own event loop that took so long.
    */
-  succeeded({ durationMs, alongside, isWaiting, isOurs }: Success): void {
+  recordSuccess({ durationMs, inFlight, hasMoreToSend, loopIsLagging }: Success): void {
     if (durationMs < this.#bestMs) this.#bestMs = durationMs;
-    else if (alongside === 1 && !isOurs) this.#bestMs += (durationMs - this.#bestMs) * DRIFT;
-    if (alongside < this.#limit) return;
+    else if (inFlight === 1 && !loopIsLagging) this.#bestMs += (durationMs - this.#bestMs) * BEST_TIME_DRIFT;
+    if (inFlight < this.#limit) return;
     const slowdown = durationMs / Math.max(this.#bestMs, NOISE_MS);
     // The half lets few grow sooner than many: with one at once there is the least to lose, and the most to gain.
-    const isOfUse = (SLOWER * alongside) / slowdown + 0.5 > this.#limit;
-    if (isOfUse && (!isWaiting || isOurs)) return;
-    if (isOfUse) this.#set(Math.min(this.#limit + 1, this.#max));
-    else if (slowdown > MUCH_SLOWER) this.#set(Math.max(1, this.#limit - 1));
-    else if (this.#denied >= PATIENCE) this.#set(1);
-    else this.#denied += 1;
+    const isUseful = (TOLERATED_SLOWDOWN * inFlight) / slowdown + 0.5 > this.#limit;
+    if (isUseful && (!hasMoreToSend || loopIsLagging)) return;
+    if (isUseful) this.#set(Math.min(this.#limit + 1, this.#max));
+    else if (slowdown > EXCESSIVE_SLOWDOWN) this.#set(Math.max(1, this.#limit - 1));
+    else if (this.#rejections >= RESET_AFTER_REJECTIONS) this.#set(1);
+    else this.#rejections += 1;
   }
 
-  timedOut(): void {
+  recordTimeout(): void {
     this.#set(1);
   }
 
   #set(limit: number): void {
     this.#limit = limit;
-    this.#denied = 0;
+    this.#rejections = 0;
   }
 }

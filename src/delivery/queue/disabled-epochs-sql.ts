@@ -2,7 +2,7 @@
 import type { Queryable } from '#db/pool.ts';
 
 /** Of an epoch before this one, due at `from` or later; `limit` at most. */
-export type Dead = { webhookId: number; epoch: number; from: Date; limit: number };
+export type OldEpochs = { webhookId: number; epoch: number; from: Date; limit: number };
 
 /** Larger than any epoch: of a webhook that was deleted everything is dead. */
 const EPOCH_MAX = 2 ** 31 - 1;
@@ -11,37 +11,37 @@ const EPOCH_MAX = 2 ** 31 - 1;
  * Under the shard's fence, as every record is. Answers how many it has ended and how far it has come by their due times: the next
  * one begins there, because rows that ended stay in the index for as long as an old transaction is open.
  */
-export const endDead = async (
+export const endOldEpochs = async (
   sql: Queryable,
   worker: number,
   { shard, fence }: { shard: number; fence: number },
-  { webhookId, epoch, from, limit }: Dead,
+  { webhookId, epoch, from, limit }: OldEpochs,
   now: Date,
 ): Promise<{ ended: number; dueAt: Date | null }> => {
   const [row] = await sql<{ ended: number; dueAt: Date | null }[]>`
-    with held as materialized (
+    with lease as materialized (
       select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share
-    ), dead as materialized (
+    ), stale as materialized (
       select ctid as place, due_at from delivery
       where shard = ${shard} and webhook_id = ${webhookId} and due_at >= ${from} and due_at > '-infinity'
-        and exists (select from held)
+        and exists (select from lease)
         and epoch < ${Math.min(epoch, EPOCH_MAX)}
       order by due_at, id
       limit ${limit} for update
-    ), gone as (
-      delete from delivery d using dead where d.ctid = dead.place
+    ), deleted as (
+      delete from delivery d using stale where d.ctid = stale.place
       returning d.shard, d.id, d.store_id, d.webhook_id, d.event_id, d.attempts
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-      select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from gone
-    ), survived as (
+      select shard, id, store_id, webhook_id, event_id, 'failed', attempts, ${now} from deleted
+    ), removed_notes as (
       delete from delivery_suspect where ctid = any(array(
-        select p.place from gone
+        select p.place from deleted
         cross join lateral (
-          select s.ctid as place from delivery_suspect s where s.shard = gone.shard and s.delivery_id = gone.id limit 1
+          select s.ctid as place from delivery_suspect s where s.shard = deleted.shard and s.delivery_id = deleted.id limit 1
         ) as p
       ))
     )
-    select count(*)::int as ended, max(due_at) as "dueAt" from dead`;
+    select count(*)::int as ended, max(due_at) as "dueAt" from stale`;
   return row ?? { ended: 0, dueAt: null };
 };

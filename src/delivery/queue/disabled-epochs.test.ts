@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
-import { endDead } from './disabled-epochs-sql.ts';
+import { endOldEpochs } from './disabled-epochs-sql.ts';
 
 const FENCE = 5;
 
@@ -18,12 +18,12 @@ test('only the holder of the shard ends them, so many at a time, from where the 
   await engine.publish([4]);
   const dead = { webhookId, epoch: 1, from: new Date(0), limit: 2 };
   const now = new Date();
-  assert.equal((await endDead(sql, 7, { shard, fence: FENCE - 1 }, dead, now)).ended, 0);
-  assert.equal((await endDead(sql, 8, { shard, fence: FENCE }, dead, now)).ended, 0);
-  const first = await endDead(sql, 7, { shard, fence: FENCE }, dead, now);
-  const second = await endDead(sql, 7, { shard, fence: FENCE }, { ...dead, from: first.dueAt ?? now }, now);
+  assert.equal((await endOldEpochs(sql, 7, { shard, fence: FENCE - 1 }, dead, now)).ended, 0);
+  assert.equal((await endOldEpochs(sql, 8, { shard, fence: FENCE }, dead, now)).ended, 0);
+  const first = await endOldEpochs(sql, 7, { shard, fence: FENCE }, dead, now);
+  const second = await endOldEpochs(sql, 7, { shard, fence: FENCE }, { ...dead, from: first.dueAt ?? now }, now);
   assert.deepEqual([first.ended, second.ended], [2, 1]);
-  assert.equal((await endDead(sql, 7, { shard, fence: FENCE }, dead, now)).ended, 0);
+  assert.equal((await endOldEpochs(sql, 7, { shard, fence: FENCE }, dead, now)).ended, 0);
   const left = await sql<{ epoch: number }[]>`select epoch from delivery where webhook_id = ${webhookId}`;
   assert.deepEqual(
     left.map(({ epoch }) => epoch),
@@ -31,5 +31,5 @@ test('only the holder of the shard ends them, so many at a time, from where the 
   );
   // Of a webhook that is gone no epoch lives.
   const gone = { ...dead, epoch: Number.POSITIVE_INFINITY };
-  assert.equal((await endDead(sql, 7, { shard, fence: FENCE }, gone, now)).ended, 1);
+  assert.equal((await endOldEpochs(sql, 7, { shard, fence: FENCE }, gone, now)).ended, 1);
 });

@@ -29,13 +29,13 @@ for (const shard of SHARDS) {
 
 /** The lane gets settings (any will do), and the one row it has, or finds that it is gone. */
 const supply = (lane: Lane, isSent = false): void => {
-  const { shard, webhookId, holding } = lane;
+  const { shard, webhookId, deliveries } = lane;
   lane.target ??= { isActive: false, epoch: 0 };
-  if (!lane.wantsFetch) return;
+  if (!lane.needsFetch) return;
   const id = idOf(dayOf(now) * 2 ** 30, 0) + webhookId;
   const row = { id, storeId: shard, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: now };
-  holding.endFetch(isSent ? [] : [row], holding.beginFetch(0), now.getTime());
-  if (isSent) holding.wakeAtMs = Number.POSITIVE_INFINITY;
+  deliveries.endFetch(isSent ? [] : [row], deliveries.beginFetch(0), now.getTime());
+  if (isSent) deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
 };
 
 /** Three shards with four webhooks each, and places for four; `found` has the lanes that each of them got. */
@@ -52,16 +52,16 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, lo
     log,
     lanes,
     owns: (shard) => SHARDS.includes(shard),
-    look: (lane) => {
+    activate: (lane) => {
       most = Math.max(most, lanes.count);
       const before = found.get(lane.webhookId);
       if (before === undefined) found.set(lane.webhookId, new Set([lane]));
       else before.add(lane);
       supply(lane, isSent);
     },
-    renew: () => assert.fail('nothing is active here'),
+    reload: () => assert.fail('nothing is active here'),
     endUnfetched: (_shard, webhookId) => void held.add(webhookId),
-    onGivenUp: () => void (givenUp += 1),
+    onEvicted: () => void (givenUp += 1),
   });
   t.after(() => discovery.stop());
   return { discovery, lanes, found, held, most: () => most, givenUp: () => givenUp };
@@ -70,7 +70,7 @@ const discoveryOf = (t: { after: (end: () => void) => void }, isSent = false, lo
 test('webhooks that found no place get one from those who did nothing with theirs, again and again', async (t) => {
   const { discovery, found, most } = discoveryOf(t);
   const turns = async () => {
-    discovery.turn();
+    discovery.runRound();
     return found.size < WEBHOOKS ? 0 : Math.min(...[...found.values()].map((lanes) => lanes.size));
   };
   await until(turns, (least) => least >= 3);
@@ -80,7 +80,7 @@ test('webhooks that found no place get one from those who did nothing with their
 test('a portion that is worked off makes room for the next at once', async (t) => {
   const { discovery, found, most, givenUp } = discoveryOf(t, true);
   discovery.start();
-  discovery.everything();
+  discovery.scanAll();
   await until(
     async () => found.size,
     (count) => count === WEBHOOKS,
@@ -92,7 +92,7 @@ test('a portion that is worked off makes room for the next at once', async (t) =
 test('who never had a place has one soon, though others do nothing with theirs', async (t) => {
   const { discovery, found, most } = discoveryOf(t);
   discovery.start();
-  discovery.everything();
+  discovery.scanAll();
   await until(
     async () => found.size,
     (count) => count === WEBHOOKS,
@@ -105,7 +105,7 @@ test('a look that failed is made again soon, for every shard that was asked for'
   const log = createLog('warn', { write: () => void (failures += 1) });
   const { discovery, found } = discoveryOf(t, true, log);
   await sql`alter table delivery rename to away`;
-  discovery.shards(SHARDS);
+  discovery.scanShards(SHARDS);
   await until(
     async () => failures,
     (count) => count >= SHARDS.length,
@@ -130,12 +130,12 @@ test('what waits for a listener takes no place, however much it is, and nobody f
   t.after(() => sql`delete from delivery where due_at = 'infinity'`);
   const { discovery, found, held, most } = discoveryOf(t, true);
   discovery.start();
-  discovery.everything();
+  discovery.scanAll();
   await until(
     async () => found.size,
     (count) => count === WEBHOOKS,
   );
   assert.deepEqual([most(), found.has(webhookId), [...held]], [PLACES, false, [webhookId]]);
-  assert.equal((await fetchLanes(sql, shard, [webhookId], [{ asked: 9, fromMs: 0, beganMs: 0 }])).length, 0);
+  assert.equal((await fetchLanes(sql, shard, [webhookId], [{ limit: 9, fromMs: 0, startedMs: 0 }])).length, 0);
   assert.equal((await loadArrivals(sql, [shard], [first + 256], 1)).length, 0);
 });

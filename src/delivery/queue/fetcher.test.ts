@@ -17,9 +17,18 @@ const fetcherOf = (
   own: { log?: Log; bodies?: Bodies; onFilled: (lane: Lane) => void },
 ): Fetcher => {
   const bodies = new Bodies({ sql, bodyCacheBytes: 1_024, relationPrefix: 'svc' });
-  const onCondemned = () => assert.fail('nothing demands that');
+  const onPendingDisable = () => assert.fail('nothing demands that');
   const nobody = { workerId: 7, fenceOf: () => undefined };
-  const fetcher = new Fetcher({ sql, clock, sealer, bodies, log: createLog('silent'), onCondemned, ...nobody, ...own });
+  const fetcher = new Fetcher({
+    sql,
+    clock,
+    sealer,
+    bodies,
+    log: createLog('silent'),
+    onPendingDisable,
+    ...nobody,
+    ...own,
+  });
   t.after(() => fetcher.stop());
   return fetcher;
 };
@@ -40,7 +49,7 @@ test('a webhook that cannot be used is told of once, however often it is read, a
   const readAgain = async (): Promise<void> => {
     lane.forgetTarget();
     const done = filled.next();
-    fetcher.want(lane);
+    fetcher.request(lane);
     await done;
   };
   const [row] = await sql<{ key: Buffer }[]>`select encryption_key as key from webhook where id = ${id}`;
@@ -71,9 +80,9 @@ test('a webhook that changes during a fetch gets nothing before its time', async
   const locked = await sql.reserve();
   await locked`begin`;
   await locked`lock table delivery in access exclusive mode`;
-  lane.holding.lookAgain();
+  lane.deliveries.markIncomplete();
   const done = filled.next();
-  fetcher.want(lane);
+  fetcher.request(lane);
   await until(
     async () => lane.target,
     (target) => target !== null,
@@ -82,8 +91,8 @@ test('a webhook that changes during a fetch gets nothing before its time', async
   await locked`commit`;
   locked.release();
   await done;
-  assert.equal(lane.holding.queued, 0);
-  assert.equal(lane.holding.isEmpty, false, 'it was found, and waits');
+  assert.equal(lane.deliveries.queued, 0);
+  assert.equal(lane.deliveries.isEmpty, false, 'it was found, and waits');
 });
 
 test('shards that always have more than one batch do not keep others waiting', async (t) => {
@@ -97,12 +106,12 @@ test('shards that always have more than one batch do not keep others waiting', a
       if (!GREEDY.includes(lane.shard)) return serve(true);
       // Far more than a turn of each: whoever was not served by then never is.
       if (fed > 2_000) return serve(false);
-      lane.holding.lookAgain();
-      fetcher.want(lane, false);
+      lane.deliveries.markIncomplete();
+      fetcher.request(lane, false);
     },
   });
   for (const shard of [...GREEDY, 5]) {
-    for (let n = 1; n <= (shard === 5 ? 1 : 60); n += 1) fetcher.want(laneOf(idOf(n, shard)), false);
+    for (let n = 1; n <= (shard === 5 ? 1 : 60); n += 1) fetcher.request(laneOf(idOf(n, shard)), false);
   }
   assert.equal(await served, true);
 });
@@ -118,13 +127,13 @@ test('a fault of our own while lanes are filled leaves their shard to be served 
     if (filled === 1) throw new Error('a fault of our own');
   };
   const fetcher = fetcherOf(t, engine, { log, onFilled });
-  fetcher.want(lane);
+  fetcher.request(lane);
   await until(
     async () => errors.length,
     (count) => count === 1,
   );
   lane.forgetTarget();
-  fetcher.want(lane);
+  fetcher.request(lane);
   await until(
     async () => filled,
     (count) => count === 2,

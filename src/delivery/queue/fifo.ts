@@ -41,9 +41,9 @@ export class Fifo<T> {
   }
 
   /** Lets go of what nobody waits for any more. */
-  prune(isOver: (item: T) => boolean): void {
-    this.#front = this.#front.filter((item) => !isOver(item));
-    this.#items = this.#items.slice(this.#from).filter((item) => !isOver(item));
+  prune(shouldRemove: (item: T) => boolean): void {
+    this.#front = this.#front.filter((item) => !shouldRemove(item));
+    this.#items = this.#items.slice(this.#from).filter((item) => !shouldRemove(item));
     this.#from = 0;
   }
 }

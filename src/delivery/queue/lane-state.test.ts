@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane } from './lane.ts';
-import { heldBy, stateOf } from './lane-state.ts';
+import { blockerOf, stateOf } from './lane-state.ts';
 import { UNUSABLE } from './target.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
@@ -20,12 +20,12 @@ const laneThat = (...does: ('waits' | 'sends' | 'is paused' | 'is probed' | 'is 
     faults: 0,
     dueAt: new Date(0),
   };
-  if (does.includes('waits')) lane.holding.offer(delivery);
+  if (does.includes('waits')) lane.deliveries.offer(delivery);
   if (does.includes('sends')) {
-    lane.holding.offer({ ...delivery, id: 2 });
+    lane.deliveries.offer({ ...delivery, id: 2 });
     lane.take();
   }
-  lane.gate.hold = {
+  lane.startConditions.backoff = {
     pausedUntilMs: does.includes('is paused') ? NOW + 1 : 0,
     breaker: does.includes('is probed') ? breaker : null,
   };
@@ -50,10 +50,10 @@ test('a lane has one state: what holds it back comes before what it does', () =>
 
 test('a lane waits for its endpoint while a pause, a probe, its pace or its own exchanges keep it, else for us', () => {
   const paced = laneThat('waits');
-  paced.gate.paced(10, NOW);
+  paced.startConditions.applyRateLimit(10, NOW);
   const condemned = laneThat('waits');
   condemned.target = { isActive: false, epoch: 0 };
-  condemned.condemnedEpoch = 0;
+  condemned.pendingDisableEpoch = 0;
   const lanes = [
     laneThat('waits'),
     laneThat('waits', 'is paused'),
@@ -63,10 +63,10 @@ test('a lane waits for its endpoint while a pause, a probe, its pace or its own 
     paced,
     condemned,
   ];
-  const holders = lanes.map((lane) => heldBy(lane, NOW));
+  const holders = lanes.map((lane) => blockerOf(lane, NOW));
   assert.deepEqual(holders, ['us', 'endpoint', 'endpoint', 'endpoint', 'endpoint', 'endpoint']);
   // 100 ms for the next one, and as many late.
-  assert.deepEqual([heldBy(paced, NOW + 200), heldBy(paced, NOW + 201)], ['endpoint', 'us']);
+  assert.deepEqual([blockerOf(paced, NOW + 200), blockerOf(paced, NOW + 201)], ['endpoint', 'us']);
 });
 
 test('a pause that is over is no state', () => {

@@ -40,7 +40,7 @@ const active = {
 const laneWith = (...ids: number[]): Lane => {
   const lane = new Lane(0, 512, limits);
   lane.target = active;
-  for (const id of ids) lane.holding.offer(pending(id));
+  for (const id of ids) lane.deliveries.offer(pending(id));
   return lane;
 };
 
@@ -50,9 +50,9 @@ const takeAll = (lane: Lane): number[] => {
   return ids;
 };
 
-const fetch = (lane: Lane, rows: Pending[], asked?: number): void => {
-  const begun = lane.holding.beginFetch(NOW);
-  lane.holding.endFetch(rows, { ...begun, asked: asked ?? begun.asked }, NOW);
+const fetch = (lane: Lane, rows: Pending[], limit?: number): void => {
+  const begun = lane.deliveries.beginFetch(NOW);
+  lane.deliveries.endFetch(rows, { ...begun, limit: limit ?? begun.limit }, NOW);
 };
 
 test('a hand-over is queued, and the same one only once', () => {
@@ -62,15 +62,15 @@ test('a hand-over is queued, and the same one only once', () => {
 test('what does not fit stays in the table, and so do the hand-overs after it', () => {
   const lane = laneWith(1, 2, 3, 4, 5);
   assert.deepEqual(takeAll(lane), [1, 2, 3, 4]);
-  lane.holding.offer(pending(6));
+  lane.deliveries.offer(pending(6));
   assert.deepEqual(takeAll(lane), [], '6 would overtake 5, which is only in the table');
-  assert.equal(lane.wantsFetch, true);
+  assert.equal(lane.needsFetch, true);
 });
 
 test('a fetch leaves out what is in memory: queued, in flight and unrecorded', () => {
   const lane = laneWith(1, 2);
   lane.take();
-  lane.holding.lookAgain();
+  lane.deliveries.markIncomplete();
   fetch(lane, [row(1), row(2), row(3)]);
   assert.deepEqual(takeAll(lane), [2, 3]);
 });
@@ -78,102 +78,102 @@ test('a fetch leaves out what is in memory: queued, in flight and unrecorded', (
 test('a fetch leaves out what left memory after it began', () => {
   const lane = laneWith(1);
   lane.take();
-  lane.holding.lookAgain();
-  const asked = lane.holding.beginFetch(NOW);
+  lane.deliveries.markIncomplete();
+  const begun = lane.deliveries.beginFetch(NOW);
   // Recorded while the fetch, which began before, still saw the row.
-  lane.landed();
-  lane.holding.settle(1, null);
-  lane.holding.endFetch([row(1), row(2)], asked, NOW);
+  lane.attemptEnded();
+  lane.deliveries.complete(1, null);
+  lane.deliveries.endFetch([row(1), row(2)], begun, NOW);
   assert.deepEqual(takeAll(lane), [2]);
 });
 
 test('what departed during one fetch may come with the next', () => {
   const lane = laneWith(1);
   lane.take();
-  lane.holding.lookAgain();
-  const asked = lane.holding.beginFetch(NOW);
-  lane.holding.settle(1, NOW - 1);
-  lane.holding.endFetch([], asked, NOW);
-  lane.holding.lookAgain();
+  lane.deliveries.markIncomplete();
+  const begun = lane.deliveries.beginFetch(NOW);
+  lane.deliveries.complete(1, NOW - 1);
+  lane.deliveries.endFetch([], begun, NOW);
+  lane.deliveries.markIncomplete();
   fetch(lane, [row(1)]);
   assert.deepEqual(takeAll(lane), [1]);
 });
 
 test('a short fetch says that the table has no more', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
+  lane.deliveries.markIncomplete();
   fetch(lane, [row(1)]);
-  assert.equal(lane.wantsFetch, false);
-  lane.holding.offer(pending(2));
+  assert.equal(lane.needsFetch, false);
+  lane.deliveries.offer(pending(2));
   assert.deepEqual(takeAll(lane), [1, 2]);
 });
 
 test('a short fetch during which a hand-over was dropped does not', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
-  const asked = lane.holding.beginFetch(NOW);
-  lane.holding.offer(pending(2));
-  lane.holding.endFetch([row(1)], asked, NOW);
-  assert.equal(lane.wantsFetch, true, '2 was committed after the fetch had read the table');
+  lane.deliveries.markIncomplete();
+  const begun = lane.deliveries.beginFetch(NOW);
+  lane.deliveries.offer(pending(2));
+  lane.deliveries.endFetch([row(1)], begun, NOW);
+  assert.equal(lane.needsFetch, true, '2 was committed after the fetch had read the table');
 });
 
 test('a fetch begins a minute before the first row of the one before, and twice a minute at the beginning', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
-  lane.holding.endFetch([row(1, NOW - 5_000)], lane.holding.beginFetch(NOW), NOW);
-  assert.equal(lane.holding.beginFetch(NOW + 29_999).fromMs, NOW - 65_000);
-  assert.equal(lane.holding.beginFetch(NOW + 30_000).fromMs, 0);
+  lane.deliveries.markIncomplete();
+  lane.deliveries.endFetch([row(1, NOW - 5_000)], lane.deliveries.beginFetch(NOW), NOW);
+  assert.equal(lane.deliveries.beginFetch(NOW + 29_999).fromMs, NOW - 65_000);
+  assert.equal(lane.deliveries.beginFetch(NOW + 30_000).fromMs, 0);
 });
 
 test('a row that is due later does not keep a fetch from what is due now', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
-  lane.holding.endFetch([row(1, NOW + 3_600_000)], lane.holding.beginFetch(NOW), NOW);
-  assert.equal(lane.holding.beginFetch(NOW + 1).fromMs, NOW - 60_000);
+  lane.deliveries.markIncomplete();
+  lane.deliveries.endFetch([row(1, NOW + 3_600_000)], lane.deliveries.beginFetch(NOW), NOW);
+  assert.equal(lane.deliveries.beginFetch(NOW + 1).fromMs, NOW - 60_000);
 });
 
 test('after a fetch that did not begin at the beginning the lane looks again in time', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
-  lane.holding.endFetch([row(1)], lane.holding.beginFetch(NOW), NOW);
-  lane.holding.lookAgain();
-  lane.holding.endFetch([row(1)], lane.holding.beginFetch(NOW + 1), NOW + 1);
-  assert.deepEqual([lane.wantsFetch, lane.holding.wakeAtMs], [false, NOW + 30_000]);
+  lane.deliveries.markIncomplete();
+  lane.deliveries.endFetch([row(1)], lane.deliveries.beginFetch(NOW), NOW);
+  lane.deliveries.markIncomplete();
+  lane.deliveries.endFetch([row(1)], lane.deliveries.beginFetch(NOW + 1), NOW + 1);
+  assert.deepEqual([lane.needsFetch, lane.deliveries.wakeAtMs], [false, NOW + 30_000]);
 });
 
 test('a full fetch says that there may be more', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
+  lane.deliveries.markIncomplete();
   fetch(lane, [row(1)], 1);
   takeAll(lane);
-  assert.equal(lane.wantsFetch, true);
+  assert.equal(lane.needsFetch, true);
 });
 
 test('rows that are not due yet set the time to look again', () => {
   const lane = laneWith();
-  lane.holding.lookAgain();
+  lane.deliveries.markIncomplete();
   fetch(lane, [row(1), row(2, NOW + 5_000), row(3, NOW + 9_000)]);
   assert.deepEqual(takeAll(lane), [1]);
-  assert.equal(lane.holding.wakeAtMs, NOW + 5_000);
-  assert.equal(lane.wantsFetch, false);
+  assert.equal(lane.deliveries.wakeAtMs, NOW + 5_000);
+  assert.equal(lane.needsFetch, false);
 });
 
 test('as many exchanges at once as its tempo allows', () => {
   const lane = laneWith(1, 2, 3);
   lane.take();
   assert.equal(lane.mayStart(NOW), false, 'one at first');
-  lane.landed();
-  lane.tempo.cap.succeeded({ durationMs: 1, alongside: 1, isWaiting: true, isOurs: false });
+  lane.attemptEnded();
+  lane.latency.concurrency.recordSuccess({ durationMs: 1, inFlight: 1, hasMoreToSend: true, loopIsLagging: false });
   lane.take();
   assert.equal(lane.mayStart(NOW), true, 'two at once now');
-  lane.tempo.cap.timedOut();
+  lane.latency.concurrency.recordTimeout();
   assert.equal(lane.mayStart(NOW), false, 'one at once again, and one is under way');
 });
 
 test('nothing is sent while the webhook is unknown, off, paused, or the shard is lost', () => {
   const lane = laneWith(1);
   assert.equal(lane.mayStart(NOW), true);
-  lane.gate.hold = { pausedUntilMs: NOW + 1, breaker: null };
+  lane.startConditions.backoff = { pausedUntilMs: NOW + 1, breaker: null };
   assert.equal(lane.mayStart(NOW), false);
   assert.equal(lane.mayStart(NOW + 1), true);
   lane.forgetTarget();
@@ -187,10 +187,10 @@ test('nothing is sent while the webhook is unknown, off, paused, or the shard is
 
 test('a switch-off takes what is older than its epoch and leaves the rest', () => {
   const lane = laneWith();
-  lane.holding.offer(pending(1, 0));
-  lane.holding.offer(pending(2, 1));
+  lane.deliveries.offer(pending(1, 0));
+  lane.deliveries.offer(pending(2, 1));
   assert.deepEqual(
-    lane.holding.takeOlderThan(1).map(({ id }) => id),
+    lane.deliveries.takeOlderThan(1).map(({ id }) => id),
     [1],
   );
   assert.deepEqual(takeAll(lane), [2]);
@@ -198,11 +198,11 @@ test('a switch-off takes what is older than its epoch and leaves the rest', () =
 
 test('a shard can be handed back when nothing of it is outside the table', () => {
   const lane = laneWith(1, 2);
-  assert.equal(lane.holding.isSettled, true, 'what is queued is in the table as well');
+  assert.equal(lane.deliveries.isFullyRecorded, true, 'what is queued is in the table as well');
   lane.take();
-  assert.equal(lane.holding.isSettled, false);
-  lane.landed();
-  assert.equal(lane.holding.isSettled, false, 'sent and not yet recorded');
-  lane.holding.settle(1, null);
-  assert.equal(lane.holding.isSettled, true);
+  assert.equal(lane.deliveries.isFullyRecorded, false);
+  lane.attemptEnded();
+  assert.equal(lane.deliveries.isFullyRecorded, false, 'sent and not yet recorded');
+  lane.deliveries.complete(1, null);
+  assert.equal(lane.deliveries.isFullyRecorded, true);
 });

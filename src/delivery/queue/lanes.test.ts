@@ -12,12 +12,12 @@ const limits = {
   heldLanes: 20,
 };
 const timedOut: Outcome = { kind: 'timed_out', phase: 'answer', reply: null };
-const slow = { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: false, isOurs: false };
+const slow = { durationMs: 30_000, isSlow: true, inFlight: 1, hasMoreToSend: false, loopIsLagging: false };
 
 test('a lane without work is forgotten, and how fast its endpoint was is not', () => {
   const lanes = new Lanes(limits);
   const lane = lanes.get(0, 512);
-  lane.tempo.learn(timedOut, slow);
+  lane.latency.record(timedOut, slow);
   lanes.sweep();
   assert.equal(lanes.find(0, 512), undefined);
   assert.equal(lanes.get(0, 512).speed, 'slow');
@@ -26,31 +26,40 @@ test('a lane without work is forgotten, and how fast its endpoint was is not', (
 test('of endpoints without work so many are remembered, those that had some last', () => {
   const lanes = new Lanes(limits);
   for (const id of [1, 2, 3]) {
-    lanes.get(0, id).tempo.learn(timedOut, slow);
+    lanes.get(0, id).latency.record(timedOut, slow);
     lanes.sweep();
   }
   assert.deepEqual(
     [1, 2, 3].map((id) => lanes.get(0, id).speed),
-    ['unproven', 'slow', 'slow'],
+    ['new', 'slow', 'slow'],
   );
 });
 
 test('lanes that hold much together hold little each, and a shard that is lost takes no room', () => {
   const lanes = new Lanes({ ...limits, laneQueue: 100 });
   const offer = (shard: number, webhookId: number, count: number): number => {
-    const { holding } = lanes.get(shard, webhookId);
+    const { deliveries } = lanes.get(shard, webhookId);
     for (let n = 1; n <= count; n += 1) {
       const id = webhookId * 1_000 + n;
-      holding.offer({ id, storeId: 1, webhookId, epoch: 0, eventId: id, attempts: 0, faults: 0, dueAt: new Date(0) });
+      deliveries.offer({
+        id,
+        storeId: 1,
+        webhookId,
+        epoch: 0,
+        eventId: id,
+        attempts: 0,
+        faults: 0,
+        dueAt: new Date(0),
+      });
     }
-    return holding.queued;
+    return deliveries.queued;
   };
-  assert.deepEqual([offer(0, 1, 50), offer(1, 2, 50), lanes.held], [10, 4, 14]);
+  assert.deepEqual([offer(0, 1, 50), offer(1, 2, 50), lanes.loadedDeliveries], [10, 4, 14]);
   lanes.close(0);
-  assert.deepEqual([offer(1, 3, 50), lanes.held], [6, 10]);
+  assert.deepEqual([offer(1, 3, 50), lanes.loadedDeliveries], [6, 10]);
 });
 
-const answered = { durationMs: 10, isSlow: false, alongside: 1, isWaiting: true, isOurs: false };
+const answered = { durationMs: 10, isSlow: false, inFlight: 1, hasMoreToSend: true, loopIsLagging: false };
 const delivered: Outcome = { kind: 'delivered', reply: { code: 200, headers: '', body: '' } };
 
 /** Webhooks 1 to 4 with a delivery each that waits: of one nothing is known, one answers fast, one probes, one is sent to. */
@@ -59,7 +68,7 @@ const crowd = (lanes: Lanes): void => {
     const lane = lanes.get(0, id);
     // Any: nothing is missing to it.
     lane.target = { isActive: false, epoch: 0 };
-    lane.holding.offer({
+    lane.deliveries.offer({
       id,
       storeId: 1,
       webhookId: id,
@@ -69,8 +78,8 @@ const crowd = (lanes: Lanes): void => {
       faults: 0,
       dueAt: new Date(0),
     });
-    if (id === 2 || id === 3) lane.tempo.learn(delivered, answered);
-    if (id === 3) lane.gate.hold = { pausedUntilMs: 0, breaker: { failedProbes: 1, probeAtMs: 10_000 } };
+    if (id === 2 || id === 3) lane.latency.record(delivered, answered);
+    if (id === 3) lane.startConditions.backoff = { pausedUntilMs: 0, breaker: { failedProbes: 1, probeAtMs: 10_000 } };
     if (id === 4) lane.take();
   }
 };
@@ -79,17 +88,17 @@ const remaining = (lanes: Lanes): number[] => [...lanes.all()].map(({ webhookId 
 test('who did nothing for a whole turn gives up the place, but who answers fast or is sent to does not', () => {
   const lanes = new Lanes(limits);
   crowd(lanes);
-  assert.equal(lanes.giveUpRested(0, true), 0);
-  assert.equal(lanes.giveUpRested(0, true), 2);
-  assert.deepEqual([remaining(lanes), lanes.count, lanes.held], [[2, 4], 2, 2]);
+  assert.equal(lanes.evictIdle(0, true), 0);
+  assert.equal(lanes.evictIdle(0, true), 2);
+  assert.deepEqual([remaining(lanes), lanes.count, lanes.loadedDeliveries], [[2, 4], 2, 2]);
 });
 
 test('nobody gives up a place that nobody wants, unless there are too many', () => {
   const [lanes, tooMany] = [new Lanes(limits), new Lanes({ ...limits, heldLanes: 3 })];
   for (const all of [lanes, tooMany]) {
     crowd(all);
-    all.giveUpRested(0, false);
-    all.giveUpRested(0, false);
+    all.evictIdle(0, false);
+    all.evictIdle(0, false);
   }
   assert.deepEqual(
     [remaining(lanes), remaining(tooMany)],
@@ -103,11 +112,11 @@ test('nobody gives up a place that nobody wants, unless there are too many', () 
 test('who gave up a place waits until few are taken, unless something is handed over', () => {
   const lanes = new Lanes({ ...limits, heldLanes: 20 });
   crowd(lanes);
-  lanes.giveUpRested(0, true);
-  lanes.giveUpRested(0, true);
-  assert.deepEqual([lanes.placeFor(0, 1, true), lanes.placeFor(0, 9, true)], ['waits', 'lane']);
+  lanes.evictIdle(0, true);
+  lanes.evictIdle(0, true);
+  assert.deepEqual([lanes.placementOf(0, 1, true), lanes.placementOf(0, 9, true)], ['deferred', 'lane']);
   lanes.get(0, 1);
-  assert.equal(lanes.placeFor(0, 1, true), 'lane');
+  assert.equal(lanes.placementOf(0, 1, true), 'lane');
   for (let id = 10; lanes.count < 20; id += 1) lanes.get(0, id);
-  assert.deepEqual([lanes.placeFor(0, 2, true), lanes.placeFor(0, 9, true)], ['lane', 'full']);
+  assert.deepEqual([lanes.placementOf(0, 2, true), lanes.placementOf(0, 9, true)], ['lane', 'full']);
 });

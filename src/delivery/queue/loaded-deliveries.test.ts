@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { array, assert as check, constantFrom, integer, property, record } from 'fast-check';
-import { Holding, type Fetch, type Pending } from './loaded-deliveries.ts';
+import { LoadedDeliveries, type Fetch, type Pending } from './loaded-deliveries.ts';
 
 const LIMIT = 4;
 const SECOND = 1_000;
 
 /** The table, a fetch of it and the records, each in the small steps in which others come between. */
 class Fixture {
-  readonly holding = new Holding(LIMIT);
+  readonly deliveries = new LoadedDeliveries(LIMIT);
   nowMs = 1_000 * SECOND;
   epoch = 0;
   readonly #table = new Map<number, Pending>();
@@ -40,12 +40,12 @@ class Fixture {
   handOver(n: number): void {
     const row = this.#handOvers.splice(n % Math.max(1, this.#handOvers.length), 1)[0];
     if (row === undefined) return;
-    if (n % 3 === 0 || row.dueAt.getTime() > this.nowMs) this.holding.lookAgain();
-    else this.holding.offer(row);
+    if (n % 3 === 0 || row.dueAt.getTime() > this.nowMs) this.deliveries.markIncomplete();
+    else this.deliveries.offer(row);
   }
 
   beginFetch(): void {
-    if (this.holding.isHungry) this.#fetch = this.holding.beginFetch(this.nowMs);
+    if (this.deliveries.needsFetch) this.#fetch = this.deliveries.beginFetch(this.nowMs);
   }
 
   /** What the statement sees is the table of one moment between its begin and its end. */
@@ -54,32 +54,32 @@ class Fixture {
     if (fetch === null || this.#read !== null) return;
     const rows = [...this.#table.values()].filter(({ dueAt }) => dueAt.getTime() >= fetch.fromMs);
     rows.sort((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id);
-    this.#read = rows.slice(0, fetch.asked);
+    this.#read = rows.slice(0, fetch.limit);
   }
 
   endFetch(n: number): void {
     if (this.#fetch === null) return;
-    if (n % 5 === 0) this.holding.abandonFetch();
+    if (n % 5 === 0) this.deliveries.abandonFetch();
     else if (this.#read === null) return;
-    else this.holding.endFetch(this.#read, this.#fetch, this.nowMs);
+    else this.deliveries.endFetch(this.#read, this.#fetch, this.nowMs);
     this.#fetch = null;
     this.#read = null;
   }
 
   take(n: number): void {
-    const delivery = this.holding.take();
+    const delivery = this.deliveries.take();
     if (delivery === undefined) return;
     const row = this.#table.get(delivery.id);
     assert.ok(row !== undefined, 'what ended is not sent again');
     assert.ok(!this.#outstanding.has(delivery.id), 'what is under way is not sent again');
     assert.ok(row.dueAt.getTime() <= this.nowMs, 'what is tried again later is not sent before');
-    if (n % 7 === 0) return this.holding.putBack(delivery);
+    if (n % 7 === 0) return this.deliveries.requeue(delivery);
     this.#leave(delivery);
   }
 
   switchOff(): void {
     this.epoch += 1;
-    for (const delivery of this.holding.takeOlderThan(this.epoch)) this.#leave(delivery);
+    for (const delivery of this.deliveries.takeOlderThan(this.epoch)) this.#leave(delivery);
   }
 
   #leave(delivery: Pending): void {
@@ -107,19 +107,19 @@ class Fixture {
     const one = this.#recorded.shift();
     if (one === undefined) return;
     this.#outstanding.delete(one.id);
-    this.holding.settle(one.id, one.dueAtMs);
+    this.deliveries.complete(one.id, one.dueAtMs);
   }
 
   pass(seconds: number): void {
     this.nowMs += seconds * SECOND;
-    if (this.holding.wakeAtMs > this.nowMs) return;
-    this.holding.wakeAtMs = Number.POSITIVE_INFINITY;
-    this.holding.lookAgain();
+    if (this.deliveries.wakeAtMs > this.nowMs) return;
+    this.deliveries.wakeAtMs = Number.POSITIVE_INFINITY;
+    this.deliveries.markIncomplete();
   }
 
   /** Everything that was begun goes on to its end, and nothing is looked for that the lane does not ask for. */
   finish(): void {
-    for (let round = 0; round < 1_000 && !(this.#table.size === 0 && this.holding.isEmpty); round += 1) {
+    for (let round = 0; round < 1_000 && !(this.#table.size === 0 && this.deliveries.isEmpty); round += 1) {
       this.handOver(1);
       this.read();
       this.endFetch(1);
@@ -127,8 +127,8 @@ class Fixture {
       this.take(1);
       this.record(1);
       this.settle();
-      if (this.holding.wakeAtMs < Number.POSITIVE_INFINITY)
-        this.pass(Math.max(0, this.holding.wakeAtMs - this.nowMs) / SECOND);
+      if (this.deliveries.wakeAtMs < Number.POSITIVE_INFINITY)
+        this.pass(Math.max(0, this.deliveries.wakeAtMs - this.nowMs) / SECOND);
     }
   }
 
@@ -152,7 +152,7 @@ test('however its steps fall together, nothing is lost and nothing is sent twice
       fixture.finish();
       assert.equal(fixture.left, 0, 'nothing is left in the table');
       assert.deepEqual(fixture.attempted, fixture.published);
-      assert.ok(fixture.holding.isEmpty, 'and the lane may be forgotten');
+      assert.ok(fixture.deliveries.isEmpty, 'and the lane may be forgotten');
     }),
     { numRuns: 1_000 },
   );
@@ -164,7 +164,7 @@ test('a lane holds no more than its limit and what was under way', () => {
       const fixture = new Fixture();
       for (const step of given) {
         fixture[step.do](step.n);
-        assert.ok(fixture.holding.queued <= LIMIT + fixture.mostOutstanding);
+        assert.ok(fixture.deliveries.queued <= LIMIT + fixture.mostOutstanding);
       }
     }),
   );

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { OwnLoop } from './loop-lag.ts';
+import { LoopLag } from './loop-lag.ts';
 
-const loopThatWasLate = (...lateMs: number[]): OwnLoop => {
-  const loop = new OwnLoop();
-  for (const ms of lateMs) loop.fired(ms);
+const loopThatWasLate = (...lateMs: number[]): LoopLag => {
+  const loop = new LoopLag();
+  for (const ms of lateMs) loop.recordTimerDelay(ms);
   return loop;
 };
 
 test('a time is ours where the loop had nothing to spare, and the exchange was over within a few turns of it', () => {
   const loop = loopThatWasLate(20);
-  assert.equal(loop.took(40, 0), true);
-  assert.equal(loop.took(40, 10), false, 'a quarter of it the loop waited for something to do');
-  assert.equal(loop.took(300, 0), false, 'nobody waits for ten turns');
+  assert.equal(loop.isLagging(40, 0), true);
+  assert.equal(loop.isLagging(40, 10), false, 'a quarter of it the loop waited for something to do');
+  assert.equal(loop.isLagging(300, 0), false, 'nobody waits for ten turns');
 });
 
 test('of a lag less is left with each tick', () => {
-  assert.equal(loopThatWasLate(20, 0).took(40, 0), true);
-  assert.equal(loopThatWasLate(20, 0, 0, 0, 0, 0, 0, 0, 0).took(40, 0), false);
+  assert.equal(loopThatWasLate(20, 0).isLagging(40, 0), true);
+  assert.equal(loopThatWasLate(20, 0, 0, 0, 0, 0, 0, 0, 0).isLagging(40, 0), false);
 });

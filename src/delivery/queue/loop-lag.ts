@@ -10,17 +10,17 @@ const TURNS = 4;
 /** What is left of a lag with each tick. */
 const FADING = 3 / 4;
 
-export class OwnLoop {
+export class LoopLag {
   /** About how long a turn of the loop takes, where it has always something to do. */
   #lagMs = 0;
 
   /** A timer fired so many ms too late. */
-  fired(lateMs: number): void {
+  recordTimerDelay(lateMs: number): void {
     this.#lagMs = Math.max(lateMs, this.#lagMs * FADING);
   }
 
   /** Whether it was we who took the `durationMs` of an exchange, of which our loop was idle for `idleMs`. */
-  took(durationMs: number, idleMs: number): boolean {
+  isLagging(durationMs: number, idleMs: number): boolean {
     return idleMs < durationMs * SPARE && durationMs < this.#lagMs * TURNS;
   }
 }

@@ -7,7 +7,7 @@ import type { TargetRow } from './target.ts';
  * What a webhook has pending that is due first. `dueAt` null: it waits for a listener, as all of that webhook does. `isProven`: it
  * answered last, as far as is recorded.
  */
-export type Head = { webhookId: number; id: number; dueAt: Date | null; isProven: boolean };
+export type Head = { webhookId: number; id: number; dueAt: Date | null; hasSucceeded: boolean };
 
 /**
  * The first `limit` webhooks of a shard after `after` that have pending deliveries: a skip-scan over the lane index, so its
@@ -33,7 +33,7 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
     exists (
       select from webhook_state t
       where t.shard = ${shard} and t.webhook_id = lane.webhook_id and t.consecutive_failures = 0
-    ) as "isProven"
+    ) as "hasSucceeded"
   from lane limit ${limit}`;
 
 /**
@@ -45,15 +45,15 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
     select d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts, d.faults,
       d.due_at as "dueAt"
     from unnest(
-      ${webhookIds}::bigint[], ${fetches.map(({ asked }) => asked)}::int[],
+      ${webhookIds}::bigint[], ${fetches.map(({ limit }) => limit)}::int[],
       ${fetches.map(({ fromMs }) => new Date(fromMs))}::timestamptz[]
-    ) as lane (webhook_id, asked, due_from)
+    ) as lane (webhook_id, max_rows, due_from)
     cross join lateral (
       select * from delivery
       where shard = ${shard} and webhook_id = lane.webhook_id and due_at >= lane.due_from
         and due_at > '-infinity' and due_at < 'infinity'
       order by due_at, id
-      limit lane.asked
+      limit lane.max_rows
     ) as d
     order by d.due_at, d.id`;
 
@@ -73,9 +73,9 @@ export const loadArrivals = async (sql: Queryable, shards: number[], ids: number
       when octet_length(e.body) between 1 and ${mostBytes}
         and row_number() over (partition by d.shard, d.event_id) = 1 then e.body
     end as body
-  from unnest(${shards}::smallint[], ${ids}::bigint[]) as told (shard, id)
+  from unnest(${shards}::smallint[], ${ids}::bigint[]) as announced (shard, id)
   cross join lateral (
-    select * from delivery d where d.shard = told.shard and d.id = told.id and d.due_at < 'infinity' limit 1
+    select * from delivery d where d.shard = announced.shard and d.id = announced.id and d.due_at < 'infinity' limit 1
   ) as d
   left join lateral (select * from event e where e.shard = d.shard and e.id = d.event_id limit 1) as e on true`;
 
@@ -87,8 +87,8 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
     w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
     coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
     coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
-    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isCondemned",
-    coalesce(t.consecutive_failures = 0, false) as "isProven"
+    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isPendingDisable",
+    coalesce(t.consecutive_failures = 0, false) as "hasSucceeded"
   from unnest(${webhookIds}::bigint[]) as lane (id)
   cross join lateral (select * from webhook w where w.shard = ${shard} and w.id = lane.id limit 1) as w
   cross join lateral (select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1) as s
@@ -100,7 +100,7 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
  * Webhooks of a shard that an outcome demands to switch off, and nobody has. What is left of those that were switched off since
  * has an older epoch.
  */
-export const listCondemned = async (sql: Queryable, shard: number, limit: number) => sql<
+export const listPendingDisables = async (sql: Queryable, shard: number, limit: number) => sql<
   { webhookId: number; epoch: number }[]
 >`
   select t.webhook_id as "webhookId", t.epoch

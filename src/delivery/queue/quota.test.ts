@@ -4,9 +4,9 @@ import { Quota } from './quota.ts';
 
 test('who waits no more is let go, and the others keep their turns', () => {
   const quota = new Quota<string, number>(10);
-  for (const lane of [1, 2, 3, 4]) quota.park('a', 'slow', lane, lane === 4);
-  quota.park('b', 'proven', 5, false);
+  for (const lane of [1, 2, 3, 4]) quota.block('a', 'slow', lane, lane === 4);
+  quota.block('b', 'fast', 5, false);
   quota.prune((lane) => lane === 1 || lane === 4 || lane === 5);
   assert.deepEqual([quota.wake('a', 'slow'), quota.wake('a', 'slow')], [2, 3]);
-  assert.deepEqual([quota.wake('a', 'slow'), quota.wake('b', 'proven')], [undefined, undefined]);
+  assert.deepEqual([quota.wake('a', 'slow'), quota.wake('b', 'fast')], [undefined, undefined]);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventsByTurn } from './read-ahead.ts';
+import { eventsRoundRobin } from './read-ahead.ts';
 
 const row = (webhookId: number, eventId: number) => ({
   id: eventId * 100 + webhookId,
@@ -15,5 +15,5 @@ const row = (webhookId: number, eventId: number) => ({
 
 test('no webhook comes a second time before each had its first', () => {
   const rows = [row(1, 10), row(1, 11), row(1, 12), row(2, 20), row(2, 21), row(3, 30)];
-  assert.deepEqual(eventsByTurn(rows), [10, 20, 30, 11, 21, 12]);
+  assert.deepEqual(eventsRoundRobin(rows), [10, 20, 30, 11, 21, 12]);
 });

@@ -5,7 +5,7 @@ import type { Bodies } from '../attempt/bodies.ts';
 import type { Pending } from './loaded-deliveries.ts';
 
 /** The events of the first delivery of each webhook, then those of the second, and so on: each has something to begin with. */
-export const eventsByTurn = (rows: readonly Pending[]): number[] => {
+export const eventsRoundRobin = (rows: readonly Pending[]): number[] => {
   const turns: number[][] = [];
   const taken = new Map<number, number>();
   for (const { webhookId, eventId } of rows) {
@@ -23,7 +23,7 @@ export const readAhead = async (
   due: readonly Pending[],
 ): Promise<void> => {
   try {
-    await bodies.load(shard, eventsByTurn(due));
+    await bodies.load(shard, eventsRoundRobin(due));
   } catch (error) {
     if (isUnavailable(error)) throw error;
     log.warn({ shard, reason: String(error) }, 'events could not be read together; each is read when it is sent');

@@ -4,7 +4,7 @@ import { shardOf } from '#core/ids.ts';
 import { startEngine } from '../../../test/setup/engine.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
-import { findCondemned, findStale } from './reconcile.ts';
+import { findPendingDisables, findStaleSettings } from './reconcile.ts';
 import { loadTargets } from './queue-sql.ts';
 import { targetOf } from './target.ts';
 
@@ -33,12 +33,12 @@ const start = async () => {
   };
   const stale = async () => {
     const found: Lane[] = [];
-    await findStale({ sql, lanes, owns, renew: (lane) => found.push(lane) }, shard);
+    await findStaleSettings({ sql, lanes, owns, reload: (lane) => found.push(lane) }, shard);
     return found.length;
   };
   const condemned = async () => {
     const found: (number | null)[] = [];
-    await findCondemned({ sql, lanes, owns, look: (lane) => found.push(lane.condemnedEpoch) }, shard);
+    await findPendingDisables({ sql, lanes, owns, activate: (lane) => found.push(lane.pendingDisableEpoch) }, shard);
     return found;
   };
   return { sql, storeId, id, shard, lanes, read, stale, condemned };
@@ -81,7 +81,7 @@ test('who is to be switched off is found as long as nobody has, and nobody has b
   assert.deepEqual(await condemned(), [0]);
   // A success took it back, and is not recorded yet.
   const lane = lanes.get(shard, id);
-  lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, isProven: true };
+  lane.health = { epoch: 0, consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: true };
   assert.deepEqual(await condemned(), []);
   lanes.close(shard);
   assert.deepEqual(await condemned(), [0]);

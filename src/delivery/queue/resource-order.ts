@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 /** Longer than a fast endpoint takes. Of a slow one the next exchange begins so long after the one before. */
 const WAIT_MS = 1_000;
 
-export type Place = {
+export type Position = {
   /** Settles when the exchange may begin; undefined where it may at once. */
   readonly before: Promise<unknown> | undefined;
   /** The exchange has ended, or does not take place. */
@@ -20,7 +20,7 @@ export class ResourceOrder {
   readonly #last = new Map<string, Last>();
 
   /** Takes the next place behind the exchanges with the same key. */
-  join(key: string): Place {
+  join(key: string): Position {
     const previous = this.#last.get(key);
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     const before = previous && this.#follow(previous);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { Lane } from './lane.ts';
-import { Turns, type Turn } from './run-queue.ts';
+import { RunQueue, type ScheduledAttempt } from './run-queue.ts';
 
 const limits = {
   slots: 20,
@@ -24,7 +24,7 @@ let ids = 0;
 const offer = (lane: Lane, storeId: number, attempts = 0): void => {
   ids += 1;
   const dueAt = new Date(0);
-  lane.holding.offer({
+  lane.deliveries.offer({
     id: ids,
     storeId,
     webhookId: lane.webhookId,
@@ -59,26 +59,32 @@ const laneTo = (webhookId: number, origin: string): Lane => {
   return lane;
 };
 
-const hasWork = (lane: Lane): boolean => lane.first !== undefined && lane.inFlight < lane.tempo.atOnce;
+const hasWork = (lane: Lane): boolean => lane.first !== undefined && lane.inFlight < lane.latency.maxInFlight;
 
 /** Starts whatever may start, as the dispatcher does. */
-const pump = (turns: Turns): Turn[] => {
-  const started: Turn[] = [];
-  for (let turn = turns.next(); turn !== undefined; turn = turns.next()) {
-    turns.list(turn.lane);
-    started.push(turn);
+const pump = (queue: RunQueue): ScheduledAttempt[] => {
+  const started: ScheduledAttempt[] = [];
+  for (let attempt = queue.dequeue(); attempt !== undefined; attempt = queue.dequeue()) {
+    queue.enqueue(attempt.lane);
+    started.push(attempt);
   }
   return started;
 };
 
 /** `durationMs` decides whether the lane is fast. */
-const end = (turns: Turns, turn: Turn, outcome: Outcome = answered, durationMs = 10): void => {
-  const { lane, alongside } = turn;
-  lane.landed();
-  const isWaiting = lane.first !== undefined;
-  lane.tempo.learn(outcome, { durationMs, isSlow: durationMs > 1_000, alongside, isWaiting, isOurs: false });
-  turns.end(turn);
-  turns.list(lane);
+const end = (queue: RunQueue, attempt: ScheduledAttempt, outcome: Outcome = answered, durationMs = 10): void => {
+  const { lane, inFlight } = attempt;
+  lane.attemptEnded();
+  const hasMoreToSend = lane.first !== undefined;
+  lane.latency.record(outcome, {
+    durationMs,
+    isSlow: durationMs > 1_000,
+    inFlight,
+    hasMoreToSend,
+    loopIsLagging: false,
+  });
+  queue.release(attempt);
+  queue.enqueue(lane);
 };
 
 const lanesWith = (count: number, attempts = 0): Lane[] =>
@@ -89,64 +95,76 @@ const lanesWith = (count: number, attempts = 0): Lane[] =>
   });
 
 const prove = (lane: Lane): void =>
-  lane.tempo.learn(answered, { durationMs: 10, isSlow: false, alongside: 1, isWaiting: false, isOurs: false });
+  lane.latency.record(answered, {
+    durationMs: 10,
+    isSlow: false,
+    inFlight: 1,
+    hasMoreToSend: false,
+    loopIsLagging: false,
+  });
 
 test('each ready lane gets its turn, however much another has to send', () => {
-  const turns = new Turns({ ...limits, slots: 4 }, hasWork);
+  const queue = new RunQueue({ ...limits, slots: 4 }, hasWork);
   const [busy, ...others] = lanesWith(4);
   assert.ok(busy !== undefined);
   for (let n = 0; n < 20; n += 1) offer(busy, 1);
-  for (const lane of [busy, ...others]) turns.list(lane);
+  for (const lane of [busy, ...others]) queue.enqueue(lane);
   const order: number[] = [];
-  for (let started = pump(turns); order.length < 6; started = pump(turns)) {
-    for (const turn of started) {
-      order.push(turn.lane.webhookId);
-      end(turns, turn);
+  for (let started = pump(queue); order.length < 6; started = pump(queue)) {
+    for (const attempt of started) {
+      order.push(attempt.lane.webhookId);
+      end(queue, attempt);
     }
   }
   assert.deepEqual(order.slice(0, 5), [1, 2, 3, 4, 1]);
 });
 
 test('slow lanes wait for each other, and a quick one for none of them', () => {
-  const turns = new Turns(limits, hasWork);
+  const queue = new RunQueue(limits, hasWork);
   const slow = lanesWith(10);
   for (const lane of slow) {
-    lane.tempo.learn(timedOut, { durationMs: 30_000, isSlow: true, alongside: 1, isWaiting: true, isOurs: false });
-    turns.list(lane);
+    lane.latency.record(timedOut, {
+      durationMs: 30_000,
+      isSlow: true,
+      inFlight: 1,
+      hasMoreToSend: true,
+      loopIsLagging: false,
+    });
+    queue.enqueue(lane);
   }
-  assert.equal(pump(turns).length, 5);
+  assert.equal(pump(queue).length, 5);
   const quick = laneTo(99, 'http://quick.example.com');
   offer(quick, 99);
   prove(quick);
-  turns.list(quick);
+  queue.enqueue(quick);
   assert.deepEqual(
-    pump(turns).map(({ lane }) => lane.webhookId),
+    pump(queue).map(({ lane }) => lane.webhookId),
     [99],
   );
 });
 
 test('lanes that were never answered leave room for those that were', () => {
-  const turns = new Turns(limits, hasWork);
-  for (const lane of lanesWith(40)) turns.list(lane);
-  assert.equal(pump(turns).length, 10);
-  const proven = laneTo(99, 'http://proven.example.com');
-  offer(proven, 99);
-  prove(proven);
-  turns.list(proven);
-  assert.equal(pump(turns).length, 1);
+  const queue = new RunQueue(limits, hasWork);
+  for (const lane of lanesWith(40)) queue.enqueue(lane);
+  assert.equal(pump(queue).length, 10);
+  const fast = laneTo(99, 'http://proven.example.com');
+  offer(fast, 99);
+  prove(fast);
+  queue.enqueue(fast);
+  assert.equal(pump(queue).length, 1);
 });
 
 /** Fills the slots with one kind, then lets others wait too: how many of these start when one slot after the other is free. */
 const startsOf = (waiting: number, flood: number): number => {
-  const turns = new Turns({ ...limits, slots: 40 }, hasWork);
+  const queue = new RunQueue({ ...limits, slots: 40 }, hasWork);
   const lanes = [...lanesWith(60, flood), ...lanesWith(20, waiting)];
   lanes.forEach(prove);
-  for (const lane of lanes.slice(0, 60)) turns.list(lane);
-  const flooding = pump(turns);
-  for (const lane of lanes.slice(60)) turns.list(lane);
-  return flooding.flatMap((turn) => {
-    end(turns, turn);
-    return pump(turns).filter(({ lane }) => lanes.indexOf(lane) >= 60);
+  for (const lane of lanes.slice(0, 60)) queue.enqueue(lane);
+  const flooding = pump(queue);
+  for (const lane of lanes.slice(60)) queue.enqueue(lane);
+  return flooding.flatMap((attempt) => {
+    end(queue, attempt);
+    return pump(queue).filter(({ lane }) => lanes.indexOf(lane) >= 60);
   }).length;
 };
 
@@ -159,43 +177,43 @@ test('a flood of first attempts leaves repeated ones a tenth', () => {
 });
 
 test('a lane that its store holds back is woken when something of the store ends, in its turn', () => {
-  const turns = new Turns(limits, hasWork);
+  const queue = new RunQueue(limits, hasWork);
   const lanes = Array.from({ length: 8 }, (_, n) => laneTo(n + 1, `http://${n}.example.com`));
   for (const lane of lanes) {
     offer(lane, 7);
-    turns.list(lane);
+    queue.enqueue(lane);
   }
-  const started = pump(turns);
+  const started = pump(queue);
   assert.deepEqual(
     started.map(({ lane }) => lane.webhookId),
     [1, 2, 3, 4],
   );
-  for (const turn of started.slice(0, 2)) end(turns, turn);
+  for (const attempt of started.slice(0, 2)) end(queue, attempt);
   assert.deepEqual(
-    pump(turns).map(({ lane }) => lane.webhookId),
+    pump(queue).map(({ lane }) => lane.webhookId),
     [5, 6],
   );
 });
 
 test('a lane that cannot use what it waited for lets in the next one', () => {
-  const turns = new Turns(limits, hasWork);
+  const queue = new RunQueue(limits, hasWork);
   const to = (webhookId: number, origin: string, storeId: number): Lane => {
     const lane = laneTo(webhookId, origin);
     offer(lane, storeId);
-    turns.list(lane);
+    queue.enqueue(lane);
     return lane;
   };
   for (let n = 1; n <= STORE_LIMIT; n += 1) to(n, `http://${n}.example.com`, 7);
-  const [first] = pump(turns);
+  const [first] = pump(queue);
   // The store is full. Of the two that wait for it the first one goes to an origin that is full when its turn comes.
   to(11, 'http://full.example.com', 7);
   to(12, 'http://free.example.com', 7);
   for (let n = 21; n <= 20 + ORIGIN_LIMIT; n += 1) to(n, 'http://full.example.com', n);
-  pump(turns);
+  pump(queue);
   assert.ok(first !== undefined);
-  end(turns, first);
+  end(queue, first);
   assert.deepEqual(
-    pump(turns).map(({ lane }) => lane.webhookId),
+    pump(queue).map(({ lane }) => lane.webhookId),
     [12],
   );
 });
@@ -231,33 +249,33 @@ test('whatever happens, nobody waits who may start, and no store or origin has m
   const property = (steps: Step[]) => {
     const held = new Set<Lane>();
     const mayStart = (lane: Lane) => hasWork(lane) && !held.has(lane);
-    const turns = new Turns(limits, mayStart);
+    const queue = new RunQueue(limits, mayStart);
     const lanes = Array.from({ length: LANES }, (_, n) => laneTo(n + 1, originOf(n)));
-    const open: Turn[] = [];
+    const open: ScheduledAttempt[] = [];
     for (const step of steps) {
       const lane = 'lane' in step ? lanes[step.lane] : undefined;
-      const turn = 'which' in step ? open[step.which % Math.max(1, open.length)] : undefined;
+      const attempt = 'which' in step ? open[step.which % Math.max(1, open.length)] : undefined;
       if (step.what === 'offer' && lane !== undefined) offer(lane, storeOf(step.lane), step.attempts);
       if (step.what === 'hold' && lane !== undefined && !held.delete(lane)) held.add(lane);
-      if (lane !== undefined) turns.list(lane);
-      if (step.what === 'late' && turn?.isLate === false) turns.turnLate(turn);
-      if (step.what === 'end' && turn !== undefined) {
-        open.splice(open.indexOf(turn), 1);
-        end(turns, turn, step.outcome, step.durationMs);
+      if (lane !== undefined) queue.enqueue(lane);
+      if (step.what === 'late' && attempt?.isOverBudget === false) queue.markSlow(attempt);
+      if (step.what === 'end' && attempt !== undefined) {
+        open.splice(open.indexOf(attempt), 1);
+        end(queue, attempt, step.outcome, step.durationMs);
       }
-      open.push(...pump(turns));
+      open.push(...pump(queue));
       const ofStore = (store: number) => open.filter(({ delivery }) => delivery.storeId === store).length;
       const ofOrigin = (origin: string) => open.filter(({ target }) => target.origin === origin).length;
       for (const [n, each] of lanes.entries()) {
         assert.ok(ofStore(storeOf(n)) <= STORE_LIMIT && ofOrigin(originOf(n)) <= ORIGIN_LIMIT);
         const isHeldBack =
-          !turns.slots.mayStart(each.speed) ||
+          !queue.slots.mayStart(each.speed) ||
           ofStore(storeOf(n)) === STORE_LIMIT ||
           ofOrigin(originOf(n)) === ORIGIN_LIMIT;
         assert.ok(!mayStart(each) || isHeldBack, `lane ${each.webhookId} waits for nothing`);
       }
     }
-    for (const turn of open) end(turns, turn);
+    for (const attempt of open) end(queue, attempt);
   };
   fc.assert(fc.property(fc.array(anyStep, { maxLength: 150 }), property), { numRuns: 300 });
 });

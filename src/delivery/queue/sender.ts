@@ -9,13 +9,13 @@ import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/event-cache.ts';
 import { ended, putAside, type Attempt, type Entry } from '../record/entry.ts';
 import type { Suspects } from '../quarantine/quarantine.ts';
-import { land, type LandingSettings } from './completion.ts';
-import { OwnLoop } from './loop-lag.ts';
+import { complete, type CompletionSettings } from './completion.ts';
+import { LoopLag } from './loop-lag.ts';
 import { ResourceOrder } from './resource-order.ts';
 import { exchangeOf, type SendSettings } from './send.ts';
-import type { Turn } from './run-queue.ts';
+import type { ScheduledAttempt } from './run-queue.ts';
 
-export type SenderSettings = SendSettings & LandingSettings;
+export type SenderSettings = SendSettings & CompletionSettings;
 
 export type SenderDeps = {
   clock: Clock;
@@ -26,7 +26,7 @@ export type SenderDeps = {
   settings: SenderSettings;
   bodies: Bodies;
   connections: Connections;
-  suspects: Suspects;
+  quarantine: Suspects;
   /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
   mayStart: (shard: number) => boolean;
   /**
@@ -40,15 +40,15 @@ type Deps = SenderDeps & {
   /** To be written down. */
   write: (lane: Lane, entry: Entry) => void;
   /** Resolves when nothing is under way but what asks. */
-  alone: () => Promise<void>;
+  waitUntilAlone: () => Promise<void>;
   /** The turn is over, and what it has to tell was told. */
-  over: (turn: Turn) => void;
+  release: (scheduled: ScheduledAttempt) => void;
 };
 
 export class Sender {
   readonly #deps: Deps;
   readonly #exchanges = new Map<Exchange, Lane>();
-  readonly ownLoop = new OwnLoop();
+  readonly loopLag = new LoopLag();
   readonly #order = new ResourceOrder();
   #isStopped = false;
 
@@ -69,132 +69,135 @@ export class Sender {
   }
 
   /** Sends at once where nothing has to be waited for, which is nearly always: promises for each step were some 2.7 KB a delivery, by samples. */
-  start(turn: Turn): void {
-    const { lane, target, delivery } = turn;
-    const { bodies, suspects } = this.#deps;
-    if (delivery.epoch !== target.epoch) return this.#renew(turn);
-    const isAdmitted = suspects.admit(lane, delivery);
-    if (isAdmitted === undefined) return this.#putAside(turn);
-    if (!isAdmitted) return this.#deps.over(turn);
+  start(scheduled: ScheduledAttempt): void {
+    const { lane, target, delivery } = scheduled;
+    const { bodies, quarantine } = this.#deps;
+    if (delivery.epoch !== target.epoch) return this.#reloadTarget(scheduled);
+    const isAdmitted = quarantine.admit(lane, delivery);
+    if (isAdmitted === undefined) return this.#deadLetter(scheduled);
+    if (!isAdmitted) return this.#deps.release(scheduled);
     const body = bodies.peek(delivery.eventId);
-    if (body === undefined || suspects.mustNote(lane.shard, delivery.id)) void this.#prepare(turn, body);
-    else this.#send(turn, body);
+    if (body === undefined || quarantine.mustNote(lane.shard, delivery.id)) void this.#prepare(scheduled, body);
+    else this.#send(scheduled, body);
   }
 
-  async #prepare(turn: Turn, present: Body | undefined): Promise<void> {
-    const { lane, delivery } = turn;
-    const { bodies, suspects } = this.#deps;
+  async #prepare(scheduled: ScheduledAttempt, present: Body | undefined): Promise<void> {
+    const { lane, delivery } = scheduled;
+    const { bodies, quarantine } = this.#deps;
     let [body, isNoted, isCurrent] = [present, true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before it is noted: a death while it waits is not its own.
-      if (suspects.alone === delivery.id) await this.#deps.alone();
-      if (suspects.mustNote(lane.shard, delivery.id)) isNoted = await suspects.note(lane.shard, delivery.id);
-      isCurrent = isNoted && this.#isCurrent(turn);
+      if (quarantine.alone === delivery.id) await this.#deps.waitUntilAlone();
+      if (quarantine.mustNote(lane.shard, delivery.id)) isNoted = await quarantine.note(lane.shard, delivery.id);
+      isCurrent = isNoted && this.#isCurrent(scheduled);
     } catch (error) {
       // No fault of this delivery: the database was away.
-      return this.#failed(turn, 'ours', error);
+      return this.#failInternally(scheduled, 'ours', error);
     }
-    if (!isCurrent) return this.#putBack(turn);
-    if (body === undefined) return this.#endUnsent(turn);
-    this.#send(turn, body);
+    if (!isCurrent) return this.#cancel(scheduled);
+    if (body === undefined) return this.#endUnsent(scheduled);
+    this.#send(scheduled, body);
   }
 
   /** Returns whether the turn is still its lane's: in a wait the webhook may have changed, or the shard may have got another owner. */
-  #isCurrent({ lane, target }: Turn): boolean {
+  #isCurrent({ lane, target }: ScheduledAttempt): boolean {
     return lane.target === target && !lane.isClosed && this.#deps.mayStart(lane.shard) && !this.#isStopped;
   }
 
-  #send(turn: Turn, body: Body): void {
+  #send(scheduled: ScheduledAttempt, body: Body): void {
     const { type, resourceId } = body.event;
-    const { before, leave } = this.#order.join(`${turn.lane.webhookId} ${type} ${resourceId}`);
-    if (before === undefined) return this.#exchange(turn, body, leave);
+    const { before, leave } = this.#order.join(`${scheduled.lane.webhookId} ${type} ${resourceId}`);
+    if (before === undefined) return this.#exchange(scheduled, body, leave);
     void before.then(() => {
-      if (this.#isCurrent(turn)) return this.#exchange(turn, body, leave);
+      if (this.#isCurrent(scheduled)) return this.#exchange(scheduled, body, leave);
       leave();
-      this.#putBack(turn);
+      this.#cancel(scheduled);
     });
   }
 
-  #exchange(turn: Turn, body: Body, leave: () => void): void {
+  #exchange(scheduled: ScheduledAttempt, body: Body, leave: () => void): void {
     const { clock, idleMs } = this.#deps;
     const startedAt = clock.now();
     const [startedMs, idleBeforeMs] = [clock.monotonicMs(), idleMs()];
     let exchange: Exchange;
     try {
-      exchange = exchangeOf(turn, body, startedAt, this.#deps);
+      exchange = exchangeOf(scheduled, body, startedAt, this.#deps);
     } catch (error) {
       leave();
-      return this.#failed(turn, 'threw', error);
+      return this.#failInternally(scheduled, 'threw', error);
     }
-    this.#exchanges.set(exchange, turn.lane);
+    this.#exchanges.set(exchange, scheduled.lane);
     void exchange.outcome.then(leave, leave);
     void exchange.outcome.then(
       (outcome) => {
         this.#exchanges.delete(exchange);
         const durationMs = clock.monotonicMs() - startedMs;
-        const isOurs = this.ownLoop.took(durationMs, idleMs() - idleBeforeMs);
-        this.#landed(turn, { startedAt, durationMs, outcome, wire: exchange.wire }, isOurs);
+        const loopIsLagging = this.loopLag.isLagging(durationMs, idleMs() - idleBeforeMs);
+        this.#complete(scheduled, { startedAt, durationMs, outcome, wire: exchange.wire }, loopIsLagging);
       },
       // Aborted: nothing else is rejected.
       () => {
         this.#exchanges.delete(exchange);
-        this.#putBack(turn);
+        this.#cancel(scheduled);
       },
     );
   }
 
-  #landed(turn: Turn, attempt: Attempt, isOurs: boolean): void {
+  #complete(scheduled: ScheduledAttempt, attempt: Attempt, loopIsLagging: boolean): void {
     let entry: Entry;
     try {
-      entry = land(turn, attempt, isOurs, this.#deps);
+      entry = complete(scheduled, attempt, loopIsLagging, this.#deps);
     } catch (error) {
-      return this.#failed(turn, 'threw', error);
+      return this.#failInternally(scheduled, 'threw', error);
     }
-    this.#deps.write(turn.lane, entry);
-    this.#deps.over(turn);
+    this.#deps.write(scheduled.lane, entry);
+    this.#deps.release(scheduled);
   }
 
   /** `threw`: it is this very delivery that cannot be sent. */
-  #failed(turn: Turn, kind: 'ours' | 'threw', error: unknown): void {
+  #failInternally(scheduled: ScheduledAttempt, kind: 'ours' | 'threw', error: unknown): void {
     const { log, clock } = this.#deps;
-    const about = { err: error, delivery: turn.delivery.id, webhook: turn.lane.webhookId };
+    const about = { err: error, delivery: scheduled.delivery.id, webhook: scheduled.lane.webhookId };
     log.error(about, 'an attempt failed on our side');
     const outcome: Outcome = { kind, why: String(error), reply: null };
     try {
-      this.#deps.write(turn.lane, land(turn, { startedAt: clock.now(), durationMs: 0, outcome }, true, this.#deps));
+      this.#deps.write(
+        scheduled.lane,
+        complete(scheduled, { startedAt: clock.now(), durationMs: 0, outcome }, true, this.#deps),
+      );
     } finally {
-      this.#deps.over(turn);
+      this.#deps.release(scheduled);
     }
   }
 
-  #putBack(turn: Turn): void {
-    turn.lane.putBack(turn.delivery);
-    this.#deps.suspects.left(turn.delivery.id);
-    this.#deps.over(turn);
+  #cancel(scheduled: ScheduledAttempt): void {
+    scheduled.lane.cancelAttempt(scheduled.delivery);
+    this.#deps.quarantine.left(scheduled.delivery.id);
+    this.#deps.release(scheduled);
   }
 
   /** Its epoch is newer than our settings, which are read anew; what is older died before it came to its turn. */
-  #renew(turn: Turn): void {
-    turn.lane.putBack(turn.delivery);
-    turn.lane.forgetTarget();
-    this.#deps.over(turn);
+  #reloadTarget(scheduled: ScheduledAttempt): void {
+    scheduled.lane.cancelAttempt(scheduled.delivery);
+    scheduled.lane.forgetTarget();
+    this.#deps.release(scheduled);
   }
 
   /** It killed who sent it, again and again: it is never sent any more. */
-  #putAside(turn: Turn): void {
-    const { lane, delivery, fence } = turn;
+  #deadLetter(scheduled: ScheduledAttempt): void {
+    const { lane, delivery, fence } = scheduled;
     const { log, clock } = this.#deps;
     log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
-    lane.landed();
+    lane.attemptEnded();
     this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
-    this.#deps.over(turn);
+    this.#deps.release(scheduled);
   }
 
-  #endUnsent(turn: Turn): void {
-    const { lane, delivery, fence } = turn;
-    lane.landed();
+  #endUnsent(scheduled: ScheduledAttempt): void {
+    const { lane, delivery, fence } = scheduled;
+    lane.attemptEnded();
     this.#deps.write(lane, ended({ shard: lane.shard, fence }, delivery));
-    this.#deps.over(turn);
+    this.#deps.release(scheduled);
   }
 }

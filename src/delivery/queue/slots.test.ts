@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { shareOf, Slots, type Held } from './slots.ts';
+import { shareOf, Slots, type SlotUse } from './slots.ts';
 
 const limits = {
   slots: 20,
@@ -13,11 +13,11 @@ const limits = {
 };
 
 /** Starts as many as it may, up to 100. */
-const fill = (slots: Slots, share: Held['share'], isRetry = false): Held[] => {
-  const held: Held[] = [];
-  while (held.length < 100 && slots.mayStart(share)) {
-    const one = { share, isRetry };
-    slots.start(one);
+const fill = (slots: Slots, speed: SlotUse['speed'], isRetry = false): SlotUse[] => {
+  const held: SlotUse[] = [];
+  while (held.length < 100 && slots.mayStart(speed)) {
+    const one = { speed, isRetry };
+    slots.acquire(one);
     held.push(one);
   }
   return held;
@@ -25,56 +25,56 @@ const fill = (slots: Slots, share: Held['share'], isRetry = false): Held[] => {
 
 test('slow lanes have a quarter, unproven ones half, proven ones what the slow ones cannot have', () => {
   assert.equal(fill(new Slots(limits), 'slow').length, 5);
-  assert.equal(fill(new Slots(limits), 'unproven').length, 10);
-  assert.equal(fill(new Slots(limits), 'proven').length, 15);
+  assert.equal(fill(new Slots(limits), 'new').length, 10);
+  assert.equal(fill(new Slots(limits), 'fast').length, 15);
 });
 
 test('an exchange that turns slow makes room for a quick one, and takes it from the slow ones', () => {
   const slots = new Slots(limits);
-  const [first] = fill(slots, 'proven');
+  const [first] = fill(slots, 'fast');
   assert.ok(first !== undefined);
-  slots.turnSlow(first);
-  assert.equal(slots.mayStart('proven'), true);
+  slots.markSlow(first);
+  assert.equal(slots.mayStart('fast'), true);
   assert.equal(fill(slots, 'slow').length, 4);
 });
 
 test('those that turn slow are in overdraft, up to its limit', () => {
   const slots = new Slots(limits);
   let turned = 0;
-  for (let held = fill(slots, 'proven'); held.length > 0; held = fill(slots, 'proven')) {
-    held.forEach((one) => slots.turnSlow(one));
+  for (let held = fill(slots, 'fast'); held.length > 0; held = fill(slots, 'fast')) {
+    held.forEach((one) => slots.markSlow(one));
     turned += held.length;
   }
   assert.equal(turned, 30);
-  assert.equal(slots.slow, 30);
+  assert.equal(slots.slowInFlight, 30);
   assert.equal(slots.mayStart('slow'), false);
 });
 
 test('unproven ones that turn slow leave the quick side to proven ones', () => {
   const slots = new Slots({ ...limits, overdraftSlots: 40 });
-  for (let held = fill(slots, 'unproven'); held.length > 0; held = fill(slots, 'unproven')) {
-    held.forEach((one) => slots.turnSlow(one));
+  for (let held = fill(slots, 'new'); held.length > 0; held = fill(slots, 'new')) {
+    held.forEach((one) => slots.markSlow(one));
   }
-  assert.equal(slots.slow, 45);
-  assert.equal(fill(slots, 'proven').length, 15);
+  assert.equal(slots.slowInFlight, 45);
+  assert.equal(fill(slots, 'fast').length, 15);
 });
 
 test('first attempts are owed a quarter of their side, repeated ones a tenth', () => {
   const slots = new Slots({ ...limits, slots: 40 });
   const owed = (isRetry: boolean): number => {
     let count = 0;
-    for (; slots.owes('proven', isRetry); count += 1) slots.start({ share: 'proven', isRetry });
+    for (; slots.isBelowReserve('fast', isRetry); count += 1) slots.acquire({ speed: 'fast', isRetry });
     return count;
   };
   assert.deepEqual([owed(false), owed(true)], [7, 3]);
-  assert.equal(slots.owes('slow', true), true, 'the slow ones are counted apart');
+  assert.equal(slots.isBelowReserve('slow', true), true, 'the slow ones are counted apart');
 });
 
-type Step = { what: 'start' | 'turn' | 'end'; share: Held['share']; isRetry: boolean; which: number };
+type Step = { what: 'start' | 'turn' | 'end'; speed: SlotUse['speed']; isRetry: boolean; which: number };
 
 const anyStep: fc.Arbitrary<Step> = fc.record({
   what: fc.constantFrom('start', 'start', 'turn', 'end'),
-  share: fc.constantFrom('proven', 'unproven', 'slow'),
+  speed: fc.constantFrom('fast', 'new', 'slow'),
   isRetry: fc.boolean(),
   which: fc.nat(1_000),
 });
@@ -84,30 +84,29 @@ test('whatever happens, no share is exceeded and nobody waits while there is roo
     const slots = new Slots({ ...limits, slots: size });
     const slowLimit = shareOf(size, limits.slowSlotsPercent);
     const quickLimit = size - slowLimit;
-    const held: Held[] = [];
-    for (const { what, share, isRetry, which } of steps) {
+    const held: SlotUse[] = [];
+    for (const { what, speed, isRetry, which } of steps) {
       const one = held[which % Math.max(1, held.length)];
-      const count = (wanted: Held['share']) => held.filter((each) => each.share === wanted).length;
-      const quick = count('proven') + count('unproven');
+      const count = (wanted: SlotUse['speed']) => held.filter((each) => each.speed === wanted).length;
+      const quick = count('fast') + count('new');
       if (what === 'start') {
         const room = {
           slow: count('slow') < slowLimit,
-          proven: quick < quickLimit && held.length < size + limits.overdraftSlots,
-          unproven:
-            quick < quickLimit && count('unproven') < size / 2 && held.length < slowLimit + limits.overdraftSlots,
+          fast: quick < quickLimit && held.length < size + limits.overdraftSlots,
+          new: quick < quickLimit && count('new') < size / 2 && held.length < slowLimit + limits.overdraftSlots,
         };
-        assert.equal(slots.mayStart(share), room[share]);
-        if (!room[share]) continue;
-        const next = { share, isRetry };
-        slots.start(next);
+        assert.equal(slots.mayStart(speed), room[speed]);
+        if (!room[speed]) continue;
+        const next = { speed, isRetry };
+        slots.acquire(next);
         held.push(next);
-      } else if (one !== undefined && what === 'turn') slots.turnSlow(one);
-      else if (one !== undefined) slots.end(...(held.splice(held.indexOf(one), 1) as [Held]));
+      } else if (one !== undefined && what === 'turn') slots.markSlow(one);
+      else if (one !== undefined) slots.release(...(held.splice(held.indexOf(one), 1) as [SlotUse]));
       assert.equal(slots.inFlight, held.length);
       assert.ok(held.length <= size + limits.overdraftSlots);
     }
-    for (const one of held) slots.end(one);
-    assert.deepEqual([slots.inFlight, slots.slow, slots.unproven], [0, 0, 0]);
+    for (const one of held) slots.release(one);
+    assert.deepEqual([slots.inFlight, slots.slowInFlight, slots.newInFlight], [0, 0, 0]);
   };
   const sizes = fc.constantFrom(4, 8, 20);
   fc.assert(fc.property(sizes, fc.array(anyStep, { maxLength: 200 }), property));

@@ -1,30 +1,30 @@
 /** Whether a lane may start an exchange now: pause, breaker and pace in one. All times are monotonic, in ms. */
-import { FREE, type Hold } from '../policy/backoff.ts';
-import { CATCH_UP_MS, paceAfter } from '../policy/pace.ts';
+import { NO_BACKOFF, type Backoff } from '../policy/backoff.ts';
+import { CATCH_UP_MS, nextStartAfter } from '../policy/rate-limit.ts';
 
-export class Gate {
-  hold: Hold = FREE;
-  #paceAtMs = Number.NEGATIVE_INFINITY;
+export class StartConditions {
+  backoff: Backoff = NO_BACKOFF;
+  #rateLimitedUntilMs = Number.NEGATIVE_INFINITY;
   #isProbing = false;
 
   /** From when on the next exchange may start, as far as the gate is asked. */
-  get opensAtMs(): number {
-    const { pausedUntilMs, breaker } = this.hold;
-    return Math.max(pausedUntilMs, breaker?.probeAtMs ?? pausedUntilMs, this.#paceAtMs);
+  get earliestStartMs(): number {
+    const { pausedUntilMs, breaker } = this.backoff;
+    return Math.max(pausedUntilMs, breaker?.probeAtMs ?? pausedUntilMs, this.#rateLimitedUntilMs);
   }
 
   isPaused(nowMs: number): boolean {
-    return this.hold.pausedUntilMs > nowMs;
+    return this.backoff.pausedUntilMs > nowMs;
   }
 
   /** Its breaker is open: what it starts is a probe. */
-  get isOpen(): boolean {
-    return this.hold.breaker !== null;
+  get isBreakerOpen(): boolean {
+    return this.backoff.breaker !== null;
   }
 
   /** Its endpoint keeps the lane waiting. While a late start can be made up for, the pace is kept, and nobody else does. */
-  holdsBack(nowMs: number): boolean {
-    return this.isOpen || this.isPaused(nowMs) || nowMs <= this.#paceAtMs + CATCH_UP_MS;
+  isBlocked(nowMs: number): boolean {
+    return this.isBreakerOpen || this.isPaused(nowMs) || nowMs <= this.#rateLimitedUntilMs + CATCH_UP_MS;
   }
 
   /** The exchange under way is a probe. It is the only one then. */
@@ -33,20 +33,20 @@ export class Gate {
   }
 
   /** While the breaker is open an exchange starts when there is no other: what was under way when it opened may yet close it. */
-  admits(inFlight: number, nowMs: number): boolean {
-    return nowMs >= this.opensAtMs && (!this.isOpen || inFlight === 0);
+  canStart(inFlight: number, nowMs: number): boolean {
+    return nowMs >= this.earliestStartMs && (!this.isBreakerOpen || inFlight === 0);
   }
 
-  started(): void {
-    this.#isProbing = this.isOpen;
+  attemptStarted(): void {
+    this.#isProbing = this.isBreakerOpen;
   }
 
   /** One of so many a second started now. */
-  paced(ratePerSecond: number, nowMs: number): void {
-    this.#paceAtMs = paceAfter(this.#paceAtMs, ratePerSecond, nowMs);
+  applyRateLimit(ratePerSecond: number, nowMs: number): void {
+    this.#rateLimitedUntilMs = nextStartAfter(this.#rateLimitedUntilMs, ratePerSecond, nowMs);
   }
 
-  ended(): void {
+  attemptEnded(): void {
     this.#isProbing = false;
   }
 }

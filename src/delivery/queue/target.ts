@@ -31,11 +31,11 @@ export type TargetRow = Rotating<Buffer> & {
   /** The store was told that it fails. */
   isWarned: boolean;
   /** It has a `webhook_state`, and does not fail. */
-  isProven: boolean;
+  hasSucceeded: boolean;
   pausedUntil: Date | null;
   probeAt: Date | null;
   /** An outcome demands that it is switched off, and nobody has done it yet. */
-  isCondemned: boolean;
+  isPendingDisable: boolean;
 };
 
 /** A webhook that is switched off, deleted or without url: what is pending for it with an older epoch is dead. */

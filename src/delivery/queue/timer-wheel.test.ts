@@ -1,32 +1,32 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { array, assert as check, integer, property, tuple } from 'fast-check';
-import { Wheel } from './timer-wheel.ts';
+import { TimerWheel } from './timer-wheel.ts';
 
-const wheelAt = (nowMs: number): Wheel<string> => new Wheel({ slotMs: 20, slots: 50, nowMs });
+const wheelAt = (nowMs: number): TimerWheel<string> => new TimerWheel({ slotMs: 20, slots: 50, nowMs });
 
 test('an item is due once, within a slot of its time and never before it', () => {
   const wheel = wheelAt(10_000);
   wheel.add('a', 10_210);
   wheel.add('b', 10_300);
-  assert.deepEqual(wheel.due(10_219), []);
-  assert.deepEqual(wheel.due(10_220), ['a']);
-  assert.deepEqual(wheel.due(10_299), []);
-  assert.deepEqual(wheel.due(10_300), ['b']);
-  assert.deepEqual(wheel.due(99_000), []);
+  assert.deepEqual(wheel.takeDue(10_219), []);
+  assert.deepEqual(wheel.takeDue(10_220), ['a']);
+  assert.deepEqual(wheel.takeDue(10_299), []);
+  assert.deepEqual(wheel.takeDue(10_300), ['b']);
+  assert.deepEqual(wheel.takeDue(99_000), []);
 });
 
 test('what is further away than a turn waits for as many turns', () => {
   const wheel = wheelAt(0);
   wheel.add('later', 3_600_000);
-  for (let nowMs = 0; nowMs < 3_600_000; nowMs += 20) assert.deepEqual(wheel.due(nowMs), []);
-  assert.deepEqual(wheel.due(3_600_000), ['later']);
+  for (let nowMs = 0; nowMs < 3_600_000; nowMs += 20) assert.deepEqual(wheel.takeDue(nowMs), []);
+  assert.deepEqual(wheel.takeDue(3_600_000), ['later']);
 });
 
 test('what is due already comes with the next slot', () => {
   const wheel = wheelAt(10_000);
   wheel.add('late', 1_000);
-  assert.deepEqual(wheel.due(10_020), ['late']);
+  assert.deepEqual(wheel.takeDue(10_020), ['late']);
 });
 
 test('a clock that jumps ahead makes due what it jumped over', () => {
@@ -34,19 +34,19 @@ test('a clock that jumps ahead makes due what it jumped over', () => {
   wheel.add('a', 500);
   wheel.add('b', 250_000);
   wheel.add('c', 400_000);
-  assert.deepEqual(wheel.due(300_000), ['a', 'b']);
-  assert.deepEqual(wheel.due(400_000), ['c']);
+  assert.deepEqual(wheel.takeDue(300_000), ['a', 'b']);
+  assert.deepEqual(wheel.takeDue(400_000), ['c']);
 });
 
 test('a clock that jumps back makes nothing due that is not, and nothing later than it says', () => {
   const wheel = wheelAt(300_000);
   wheel.add('a', 300_100);
   wheel.add('b', 10_000);
-  assert.deepEqual(wheel.due(1_000), []);
+  assert.deepEqual(wheel.takeDue(1_000), []);
   wheel.add('c', 1_100);
-  assert.deepEqual(wheel.due(1_100), ['c']);
-  assert.deepEqual(wheel.due(10_000), ['b']);
-  assert.deepEqual(wheel.due(300_100), ['a']);
+  assert.deepEqual(wheel.takeDue(1_100), ['c']);
+  assert.deepEqual(wheel.takeDue(10_000), ['b']);
+  assert.deepEqual(wheel.takeDue(300_100), ['a']);
 });
 
 test('what is pruned is not due any more', () => {
@@ -54,16 +54,16 @@ test('what is pruned is not due any more', () => {
   wheel.add('stays', 100);
   wheel.add('goes', 100);
   wheel.prune((item) => item === 'goes');
-  assert.deepEqual(wheel.due(100), ['stays']);
+  assert.deepEqual(wheel.takeDue(100), ['stays']);
 });
 
 test('it tells the slot that comes next, if there is one near', () => {
   const wheel = wheelAt(0);
-  assert.equal(wheel.soonestMs(10), Number.POSITIVE_INFINITY);
+  assert.equal(wheel.nextDueMs(10), Number.POSITIVE_INFINITY);
   wheel.add('far', 900);
-  assert.equal(wheel.soonestMs(10), Number.POSITIVE_INFINITY);
+  assert.equal(wheel.nextDueMs(10), Number.POSITIVE_INFINITY);
   wheel.add('near', 110);
-  assert.equal(wheel.soonestMs(10), 120);
+  assert.equal(wheel.nextDueMs(10), 120);
 });
 
 test('whatever is added, and however time goes on, each item is due in the first look at or after its slot', () => {
@@ -72,7 +72,7 @@ test('whatever is added, and however time goes on, each item is due in the first
   });
   check(
     property(steps, (given) => {
-      const wheel = new Wheel<number>({ slotMs: 20, slots: 50, nowMs: 0 });
+      const wheel = new TimerWheel<number>({ slotMs: 20, slots: 50, nowMs: 0 });
       const waiting = new Map<number, number>();
       let nowMs = 0;
       given.forEach(([inMs, passMs], item) => {
@@ -82,7 +82,7 @@ test('whatever is added, and however time goes on, each item is due in the first
         nowMs += passMs;
         const expected = [...waiting].filter(([, slot]) => slot <= Math.floor(nowMs / 20)).map(([one]) => one);
         for (const one of expected) waiting.delete(one);
-        assert.deepEqual(new Set(wheel.due(nowMs)), new Set(expected));
+        assert.deepEqual(new Set(wheel.takeDue(nowMs)), new Set(expected));
       });
     }),
   );

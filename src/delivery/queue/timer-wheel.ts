@@ -3,17 +3,17 @@
  * stays in its slot for as many turns. So to add costs the same however many wait, and to look costs the slots that passed.
  * Buckets in a map, as they were first, were all walked whenever one was due: 180,000 for an hour of 20 ms.
  */
-export class Wheel<T> {
+export class TimerWheel<T> {
   readonly #slotMs: number;
   /** In each the items with the slot they are due in, counted from the beginning of time. */
   #slots: (Map<T, number> | undefined)[];
   /** The slot that was looked at last. */
-  #at: number;
+  #currentSlot: number;
 
   constructor({ slotMs, slots, nowMs }: { slotMs: number; slots: number; nowMs: number }) {
     this.#slotMs = slotMs;
     this.#slots = Array.from({ length: slots });
-    this.#at = Math.floor(nowMs / slotMs);
+    this.#currentSlot = Math.floor(nowMs / slotMs);
   }
 
   /** Due with the first slot that begins at `atMs` or after it: never before. Added twice, it is due at the earlier time. */
@@ -22,31 +22,32 @@ export class Wheel<T> {
   }
 
   /** Takes out everything that is due. A clock that jumped ahead is followed, one that jumped back is waited for. */
-  due(nowMs: number): T[] {
+  takeDue(nowMs: number): T[] {
     const now = Math.floor(nowMs / this.#slotMs);
-    if (now < this.#at) this.#turnBack(now);
-    const passed = Math.min(now - this.#at, this.#slots.length);
+    if (now < this.#currentSlot) this.#rewind(now);
+    const passed = Math.min(now - this.#currentSlot, this.#slots.length);
     const items: T[] = [];
     for (let slot = now - passed + 1; slot <= now; slot += 1) this.#takeFrom(slot % this.#slots.length, now, items);
-    this.#at = now;
+    this.#currentSlot = now;
     return items;
   }
 
   /** Lets go of what nobody waits for any more. */
-  prune(isOver: (item: T) => boolean): void {
-    for (const items of this.#slots) for (const item of items?.keys() ?? []) if (isOver(item)) items?.delete(item);
+  prune(shouldRemove: (item: T) => boolean): void {
+    for (const items of this.#slots)
+      for (const item of items?.keys() ?? []) if (shouldRemove(item)) items?.delete(item);
   }
 
   /** When something may be due within the next so many slots; infinite where nothing is. */
-  soonestMs(slots: number): number {
-    for (let slot = this.#at + 1; slot <= this.#at + slots; slot += 1) {
+  nextDueMs(slots: number): number {
+    for (let slot = this.#currentSlot + 1; slot <= this.#currentSlot + slots; slot += 1) {
       if (this.#slots[slot % this.#slots.length] !== undefined) return slot * this.#slotMs;
     }
     return Number.POSITIVE_INFINITY;
   }
 
   #put(item: T, slot: number): void {
-    const index = Math.max(slot, this.#at + 1) % this.#slots.length;
+    const index = Math.max(slot, this.#currentSlot + 1) % this.#slots.length;
     const items = (this.#slots[index] ??= new Map<T, number>());
     items.set(item, Math.min(items.get(item) ?? slot, slot));
   }
@@ -63,10 +64,10 @@ export class Wheel<T> {
   }
 
   /** What stands a turn too far on from here is put where it belongs. */
-  #turnBack(now: number): void {
+  #rewind(now: number): void {
     const before = this.#slots;
     this.#slots = Array.from({ length: before.length });
-    this.#at = now;
+    this.#currentSlot = now;
     for (const items of before) for (const [item, slot] of items ?? []) this.#put(item, slot);
   }
 }

@@ -1,5 +1,5 @@
 /** Entries as the columns of the record statement. */
-import { isOurs, labelOf } from '../attempt/http/outcome.ts';
+import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Pending } from '../queue/loaded-deliveries.ts';
 import type { Entry } from './entry.ts';
 import type { RecordColumns, StateColumns } from './record-sql.ts';
@@ -9,7 +9,7 @@ import type { RecordColumns, StateColumns } from './record-sql.ts';
  * next attempt has this one's. The last of them is the end of the delivery, which is shown.
  */
 export const numberOf = ({ attempt, attempts, next }: Entry): number =>
-  attempt === null || (isOurs(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
+  attempt === null || (isInternalError(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
 
 /** `keepsAnswers`: false where what others have sent cannot be stored. */
 export const toColumns = (entries: readonly Entry[], now: Date, keepsAnswers: boolean): RecordColumns => {
@@ -54,7 +54,7 @@ export const toStates = (entries: readonly Entry[]): StateColumns => {
     firstFailureAt: rows.map(({ state }) => state.firstFailureAt),
     pausedUntil: rows.map(({ state }) => state.pausedUntil),
     probeAt: rows.map(({ state }) => state.probeAt),
-    isCondemned: rows.map(({ state }) => state.isCondemned),
+    isPendingDisable: rows.map(({ state }) => state.isPendingDisable),
     isWarned: rows.map(({ state }) => state.isWarned),
   };
 };

@@ -2,7 +2,7 @@
 import type { Wire } from '../attempt/http/exchange.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import type { Pending } from '../queue/loaded-deliveries.ts';
-import type { StoredHold } from '../policy/backoff.ts';
+import type { StoredBackoff } from '../policy/backoff.ts';
 import type { Failures } from '../policy/policy.ts';
 
 /** Without `wire` where nothing was put on it. */
@@ -21,7 +21,7 @@ export type Entry = Fenced & {
   faults: number;
   next: { state: 'successful' | 'failed' } | { dueAt: Date };
   /** The webhook's state after this one; null where it did not change. */
-  webhook: (Failures & StoredHold & { isCondemned: boolean }) | null;
+  webhook: (Failures & StoredBackoff & { isPendingDisable: boolean }) | null;
   /** It is this one that takes the webhook half the way to being switched off: the store is told once it is recorded. */
   isWarning: boolean;
 };

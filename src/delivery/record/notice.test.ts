@@ -33,7 +33,7 @@ const start = async (fence: number) => {
     attempts: 1,
     faults: 0,
     next: { state: 'failed' },
-    webhook: { ...health, pausedUntil: null, probeAt: null, isCondemned: false },
+    webhook: { ...health, pausedUntil: null, probeAt: null, isPendingDisable: false },
     isWarning: true,
   };
   let current: number | undefined = fence;

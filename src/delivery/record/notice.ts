@@ -1,10 +1,10 @@
 /** What the people of a store are told of a webhook at which nothing arrives, once what it says is committed. */
 import type { Log } from '#core/log.ts';
-import type { Why } from '../policy/deactivation.ts';
+import type { DisableReason } from '../policy/deactivation.ts';
 import type { Recorder } from './record.ts';
 
 /** `warning`: it is half the way to being switched off; else it was, and why. `epoch`: in which it failed. */
-export type Notice = { shard: number; webhookId: number; epoch: number; about: 'warning' | Why };
+export type Notice = { shard: number; webhookId: number; epoch: number; about: 'warning' | DisableReason };
 
 /** Given by whoever knows webhooks and their stores. In the background: it neither throws nor keeps anybody waiting. */
 export type Tell = (notice: Notice) => void;

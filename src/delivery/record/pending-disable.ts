@@ -5,14 +5,14 @@ import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { Lane } from '../queue/lane.ts';
-import { whyCondemned, type DeactivationSettings, type Why } from '../policy/deactivation.ts';
+import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/deactivation.ts';
 import type { Tell } from './notice.ts';
 import { holdShard } from './record-sql.ts';
 
 /** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
 export type SwitchOff = (
   tx: Tx,
-  failed: { shard: number; webhookId: number; epoch: number; why: Why },
+  failed: { shard: number; webhookId: number; epoch: number; why: DisableReason },
   now: Date,
 ) => Promise<boolean>;
 
@@ -20,7 +20,7 @@ type Deps = {
   sql: Sql;
   clock: Clock;
   log: Log;
-  metrics: { deactivated: (why: Why) => void };
+  metrics: { deactivated: (why: DisableReason) => void };
   settings: DeactivationSettings & { leaseMs: number };
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
@@ -37,7 +37,7 @@ const RETRY_MS = 5_000;
 const TOLD = {
   failures: 'a webhook was switched off: nothing arrives there',
   gone: 'a webhook was switched off: its endpoint answered 410',
-} as const satisfies Record<Why, string>;
+} as const satisfies Record<DisableReason, string>;
 
 export class SwitchOffs {
   readonly #deps: Deps;
@@ -58,14 +58,14 @@ export class SwitchOffs {
   }
 
   /** Settings and health were read before anybody could demand it; without them it is told of as of any other. */
-  #whyOf({ health, target }: Lane): Why {
+  #whyOf({ health, target }: Lane): DisableReason {
     const { clock, settings } = this.#deps;
     if (health === null || target?.isActive !== true) return 'failures';
-    return whyCondemned(health, clock.now(), target.retryProfile, settings);
+    return disableReason(health, clock.now(), target.retryProfile, settings);
   }
 
   /** Other processes need no word of it: who owns the shard is who sends. */
-  async #do(lane: Lane, epoch: number, why: Why): Promise<void> {
+  async #do(lane: Lane, epoch: number, why: DisableReason): Promise<void> {
     const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, switchOff, tell } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);

@@ -32,7 +32,7 @@ export type StateColumns = {
   firstFailureAt: (Date | null)[];
   pausedUntil: (Date | null)[];
   probeAt: (Date | null)[];
-  isCondemned: boolean[];
+  isPendingDisable: boolean[];
   isWarned: boolean[];
 };
 
@@ -51,7 +51,7 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
     ${states.shard}::smallint[], ${states.webhookId}::bigint[], ${states.epoch}::int[],
     ${states.consecutiveFailures}::int[],
     ${states.firstFailureAt}::timestamptz[], ${states.pausedUntil}::timestamptz[],
-    ${states.probeAt}::timestamptz[], ${states.isCondemned}::boolean[],
+    ${states.probeAt}::timestamptz[], ${states.isPendingDisable}::boolean[],
     ${states.isWarned}::boolean[]
   ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until, probe_at, is_condemned, is_warned)
   join held on held.shard = s.shard

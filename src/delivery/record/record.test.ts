@@ -78,7 +78,7 @@ const failing = {
   isWarned: false,
   pausedUntil: null,
   probeAt: null,
-  isCondemned: false,
+  isPendingDisable: false,
 };
 
 const traceOf = async (id: number) => {
@@ -272,7 +272,7 @@ test('an attempt that fails to be written, for whatever reason, is left out of t
 });
 
 test('however little of an outcome can be written, the state of its webhook is', async () => {
-  const webhook = { ...failing, consecutiveFailures: 12, isCondemned: true };
+  const webhook = { ...failing, consecutiveFailures: 12, isPendingDisable: true };
   const [aside, far] = [await pendingRow(), await farRow()];
   const attempt = { ...entryOf(aside).attempt, durationMs: 666 } as Entry['attempt'];
   const entries = [entryOf(aside, { attempt, webhook }), entryOf(far, { webhook })];

@@ -31,7 +31,7 @@ export type Outcome =
   | { kind: 'threw'; why: string; reply: null };
 
 /** Whether the fault is our own side's, and no attempt is charged. */
-export const isOurs = ({ kind }: Outcome): boolean => kind === 'ours' || kind === 'threw';
+export const isInternalError = ({ kind }: Outcome): boolean => kind === 'ours' || kind === 'threw';
 
 /** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …; `internal`: our own fault. */
 export const labelOf = (outcome: Outcome): OutcomeLabel => {

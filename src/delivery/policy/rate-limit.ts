@@ -8,5 +8,5 @@ export const CATCH_UP_MS = 100;
  * spaced, and exact on average: a start that came late brings the next one no later. A bucket of a second's worth, as it is
  * mostly done, would be 1,000 requests in one moment, and 2,000 in a second, to an endpoint that is to get a steady thousand.
  */
-export const paceAfter = (paceAtMs: number, ratePerSecond: number, nowMs: number): number =>
-  (nowMs - paceAtMs <= CATCH_UP_MS ? paceAtMs : nowMs) + 1_000 / ratePerSecond;
+export const nextStartAfter = (nextStartMs: number, ratePerSecond: number, nowMs: number): number =>
+  (nowMs - nextStartMs <= CATCH_UP_MS ? nextStartMs : nowMs) + 1_000 / ratePerSecond;

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { paceAfter } from './pace.ts';
+import { nextStartAfter } from './rate-limit.ts';
 
 /** When deliveries of a lane that has many start, if it is looked at every `everyMs`. */
 const startsOf = (ratePerSecond: number, everyMs: number, forMs: number): number[] => {
   const starts: number[] = [];
-  let paceAtMs = Number.NEGATIVE_INFINITY;
+  let nextStartMs = Number.NEGATIVE_INFINITY;
   for (let nowMs = 0; nowMs < forMs; nowMs += everyMs) {
-    while (paceAtMs <= nowMs) {
+    while (nextStartMs <= nowMs) {
       starts.push(nowMs);
-      paceAtMs = paceAfter(paceAtMs, ratePerSecond, nowMs);
+      nextStartMs = nextStartAfter(nextStartMs, ratePerSecond, nowMs);
     }
   }
   return starts;
@@ -29,17 +29,17 @@ test('deliveries are spaced evenly', () => {
 });
 
 test('what was not used is not saved up', () => {
-  assert.equal(paceAfter(0, 10, 60_000), 60_100);
-  assert.equal(paceAfter(Number.NEGATIVE_INFINITY, 1_000, 60_000), 60_001);
+  assert.equal(nextStartAfter(0, 10, 60_000), 60_100);
+  assert.equal(nextStartAfter(Number.NEGATIVE_INFINITY, 1_000, 60_000), 60_001);
 });
 
 test('a start that was late brings the next one no later, up to a tenth of a second', () => {
-  assert.equal(paceAfter(1_000, 10, 1_090), 1_100);
-  assert.equal(paceAfter(1_000, 10, 1_101), 1_201);
+  assert.equal(nextStartAfter(1_000, 10, 1_090), 1_100);
+  assert.equal(nextStartAfter(1_000, 10, 1_101), 1_201);
 });
 
 test('a new rate counts from the next start on', () => {
-  const slow = paceAfter(0, 1, 0);
+  const slow = nextStartAfter(0, 1, 0);
   assert.equal(slow, 1_000);
-  assert.equal(paceAfter(slow, 1_000, 1_000), 1_001);
+  assert.equal(nextStartAfter(slow, 1_000, 1_000), 1_001);
 });
