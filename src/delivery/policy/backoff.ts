@@ -1,6 +1,7 @@
 /**
- * What holds a webhook back: a pause that its endpoint asked for, and the breaker. In memory on the monotonic clock, so that
- * a clock that is set neither freezes nor floods it; in the table as times of day, for whoever owns the shard next.
+ * The backoff of a webhook: the pause that its endpoint requested, and the circuit breaker. In memory both use the
+ * monotonic clock, so that setting the clock neither blocks a webhook nor causes a burst; `webhook_state` stores them
+ * as times of day for the next owner of the shard.
  */
 import type { Clock } from '#core/clock.ts';
 import { breakerAfter, restoreBreaker, type Breaker } from './breaker.ts';
@@ -10,14 +11,17 @@ import { PAUSE_MAX_MS } from './policy.ts';
 export type Backoff = { readonly pausedUntilMs: number; readonly breaker: Breaker | null };
 export type StoredBackoff = { pausedUntil: Date | null; probeAt: Date | null };
 
-/** The same moment on both clocks. */
+/** One instant, on the wall clock and on the monotonic clock. */
 export type Moment = { now: Date; nowMs: number };
 
 export const momentOf = (clock: Clock): Moment => ({ now: clock.now(), nowMs: clock.monotonicMs() });
 
 export const NO_BACKOFF: Backoff = { pausedUntilMs: Number.NEGATIVE_INFINITY, breaker: null };
 
-/** The same hold where nothing changed. `pauseMs` is what the outcome asks for: a shorter pause than there is changes nothing. */
+/**
+ * Returns the backoff after an attempt, and the same object if nothing changed. `pauseMs` is the pause that the outcome
+ * requests; a pause never shortens a longer one.
+ */
 export const backoffAfter = (
   backoff: Backoff,
   exchange: { effect: Effect; pauseMs: number; failures: number; isProbe: boolean; nowMs: number; random: number },
@@ -33,7 +37,10 @@ export const toStored = ({ pausedUntilMs, breaker }: Backoff, { now, nowMs }: Mo
   probeAt: breaker === null ? null : new Date(now.getTime() + breaker.probeAtMs - nowMs),
 });
 
-/** No clock of another machine, and none that jumped, makes it longer than the longest pause and gap there are. */
+/**
+ * Restores a stored backoff. Waits are limited to the longest pause and the longest probe interval, whatever the clock
+ * of another machine wrote.
+ */
 export const fromStored = (
   { pausedUntil, probeAt }: StoredBackoff,
   failures: number,

@@ -1,24 +1,25 @@
 /**
- * The breaker of a webhook: after five failures in a row it is tried by one exchange at a time, ever more rarely, until one
- * succeeds. What waits keeps its due time and is charged nothing. Pure: time and chance are given; times are monotonic.
+ * The circuit breaker of a webhook: after five consecutive failures it allows one attempt at a time, at growing
+ * intervals, until one succeeds. Waiting deliveries keep their due times and are not charged an attempt. Pure: time and
+ * randomness are parameters; times are monotonic.
  */
 import type { Effect } from './effect.ts';
 import { lengthened } from './jitter.ts';
 
-/** An open breaker; a closed one is null. `failedProbes` counts what was tried in vain since it opened. */
+/** An open breaker; a closed one is null. `failedProbes` counts the probes that failed since it opened. */
 export type Breaker = { failedProbes: number; probeAtMs: number };
 
 const OPENS_AT_FAILURES = 5;
 const PROBE_FIRST_MS = 10_000;
 const PROBE_MAX_MS = 300_000;
 
-/** Milliseconds from one probe to the next: doubled by each that failed. */
+/** Returns the milliseconds from one probe to the next, which double with each failed probe. */
 const gapMs = (failedProbes: number): number => Math.min(PROBE_FIRST_MS * 2 ** failedProbes, PROBE_MAX_MS);
 
 /**
- * The breaker after an exchange ended at `nowMs` and left `failures` in a row. `isProbe`: it began while the breaker was open.
- * What began before and fails later says nothing that opened it not: 32 exchanges that one restart of an endpoint cut off
- * would otherwise make its first probe wait for 5 minutes.
+ * Returns the breaker after an attempt that ended at `nowMs` with `failures` consecutive failures. `isProbe`: the
+ * attempt started while the breaker was open. A failure of an older attempt does not lengthen the interval: 32 attempts
+ * cut off by one restart of an endpoint would delay the first probe by 5 minutes.
  */
 export const breakerAfter = (
   breaker: Breaker | null,
@@ -31,16 +32,16 @@ export const breakerAfter = (
     return { failedProbes: 0, probeAtMs: nowMs + lengthened(gapMs(0), random) };
   }
   if (!isProbe) return breaker;
-  // A pause or a fault of our own says nothing of the endpoint: soon another probe, no sooner than any first one.
+  // A requested pause or an internal error says nothing about the endpoint: probe again after the first interval.
   if (effect === 'nothing') return { ...breaker, probeAtMs: nowMs + lengthened(gapMs(0), random) };
   const failedProbes = breaker.failedProbes + 1;
   return { failedProbes, probeAtMs: nowMs + lengthened(gapMs(failedProbes), random) };
 };
 
 /**
- * The breaker as the table has it: what an owner before us learnt. How many probes failed is not kept, for the failures in a
- * row tell it well enough: those that were under way when it opened are counted too, so the gap is too long rather than too
- * short. `waitMs` until the next probe.
+ * Restores the breaker from the stored state. `waitMs` is the time until the next probe. The number of failed probes is
+ * not stored but derived from the consecutive failures; these include attempts that were in flight when the breaker
+ * opened, so the interval may be too long but never too short.
  */
 export const restoreBreaker = (stored: { failures: number; waitMs: number }, nowMs: number): Breaker | null => {
   const { failures, waitMs } = stored;

@@ -1,17 +1,23 @@
-/** When a webhook has failed for so long that it is switched off: pure. */
+/** Auto-disable: decides when a webhook has failed often and long enough to be disabled or warned about. Pure. */
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import type { Health, RetryProfile } from './policy.ts';
 
 export type DeactivationSettings = {
   deactivateAfterFailures: number;
-  /** How long it must have failed, since the first failure in the row: what a delivery of the profile is tried for. */
+  /**
+   * Minimum time since the first consecutive failure, per retry profile: as long as one delivery of that profile is
+   * retried.
+   */
   deactivateAfterSeconds: Readonly<Record<RetryProfile, number>>;
 };
 
 const WARNED_AT = 0.5;
 
-/** How far a webhook is on the way to being switched off, from 0 to 1 and beyond. Both must be reached, so the lesser counts. */
+/**
+ * Returns the progress towards auto-disable, 1 when it is due. Both conditions are required, so the smaller ratio
+ * counts.
+ */
 const progressOf = (health: Health, now: Date, profile: RetryProfile, settings: DeactivationSettings): number => {
   if (health.firstFailureAt === null) return 0;
   const failingMs = now.getTime() - health.firstFailureAt.getTime();
@@ -22,8 +28,9 @@ const progressOf = (health: Health, now: Date, profile: RetryProfile, settings: 
 };
 
 /**
- * Whether the attempt that ended at `now` with this outcome switches its webhook off. `health` is as it left it
- * (`healthAfter`). Only an attempt that failed does: time alone, a pause and a fault of our own switch nothing off.
+ * Returns whether the attempt that ended at `now` with this outcome requires that its webhook is disabled. `health`
+ * already includes the attempt (`healthAfter`). Only a failed attempt can require it: not time alone, a requested pause
+ * or an internal error.
  */
 export const requiresDisable = (
   health: Health,
@@ -36,12 +43,12 @@ export const requiresDisable = (
   return effectOf(outcome) === 'failure' && progressOf(health, now, profile, settings) >= 1;
 };
 
-/** `failures`: so many in a row and for so long. `gone`: the endpoint answered 410. */
+/** `failures`: enough consecutive failures over enough time. `gone`: the endpoint responded with 410. */
 export type DisableReason = 'failures' | 'gone';
 
 /**
- * Why a condemned webhook is, from its health alone: what had not failed for long enough was condemned by a 410. It is not
- * written down beside `is_condemned`, since whoever comes later finds the same in what is there.
+ * Returns why a webhook with a pending disable is disabled. The reason is derived from its health instead of being
+ * stored beside `is_condemned`: below the failure threshold, only a 410 can be the cause.
  */
 export const disableReason = (
   health: Health,
@@ -51,8 +58,8 @@ export const disableReason = (
 ): DisableReason => (progressOf(health, now, profile, settings) >= 1 ? 'failures' : 'gone');
 
 /**
- * Whether the attempt that ended at `now` with this outcome takes its webhook half the way there, so that somebody is warned:
- * once in a row of failures. `health` is as it left it.
+ * Returns whether the attempt that ended at `now` with this outcome reaches half of the auto-disable threshold, so that
+ * the store is warned once per series of failures. `health` already includes the attempt.
  */
 export const requiresWarning = (
   health: Health,

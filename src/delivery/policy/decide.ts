@@ -1,4 +1,4 @@
-/** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
+/** Decides what follows from an attempt for its delivery and its webhook, as an entry ready to be recorded. Pure. */
 import type { Pending } from '../queue/loaded-deliveries.ts';
 import { isInternalError } from '../attempt/http/outcome.ts';
 import { requiresDisable, requiresWarning, type DeactivationSettings } from './deactivation.ts';
@@ -10,49 +10,49 @@ import type { Entry } from '../record/entry.ts';
 
 export type Decision = { entry: Entry; health: Health; backoff: Backoff; isPendingDisable: boolean };
 
-export const decide = (given: {
+export const decide = (input: {
   shard: number;
-  /** Under which the attempt began. */
+  /** The fencing token of the shard when the attempt started. */
   fence: number | undefined;
   delivery: Pending;
   attempt: NonNullable<Entry['attempt']>;
   profile: RetryProfile;
   health: Health;
   backoff: Backoff;
-  /** The attempt began while the breaker was open. */
+  /** The attempt started while the breaker was open. */
   isProbe: boolean;
-  /** An outcome before this one demands that the webhook is switched off. */
+  /** An earlier outcome requires that the webhook is disabled. */
   isPendingDisable: boolean;
   deactivation: DeactivationSettings;
   moment: Moment;
   random: number;
 }): Decision => {
-  const { shard, fence, delivery, attempt, moment } = given;
+  const { shard, fence, delivery, attempt, moment } = input;
   const { now } = moment;
   const number = delivery.attempts + 1;
   const faults = faultsAfter(delivery.faults, attempt.outcome);
-  const { profile, random } = given;
+  const { profile, random } = input;
   const nextStep = nextStepAfter(attempt.outcome, { attempt: number, faults, profile, random });
-  const counted = healthAfter(given.health, attempt.outcome, now);
+  const counted = healthAfter(input.health, attempt.outcome, now);
   const { consecutiveFailures } = counted;
-  // Until it is done a success takes it back: it arrives there after all.
+  // A success cancels a pending disable that is not committed yet.
   const isPendingDisable =
     consecutiveFailures > 0 &&
-    (given.isPendingDisable || requiresDisable(counted, attempt.outcome, now, profile, given.deactivation));
-  // Of what is switched off nobody is warned any more.
-  const isWarning = !isPendingDisable && requiresWarning(counted, attempt.outcome, now, profile, given.deactivation);
+    (input.isPendingDisable || requiresDisable(counted, attempt.outcome, now, profile, input.deactivation));
+  // A webhook that is about to be disabled needs no warning.
+  const isWarning = !isPendingDisable && requiresWarning(counted, attempt.outcome, now, profile, input.deactivation);
   const health = isWarning ? { ...counted, isWarned: true } : counted;
-  const backoff = backoffAfter(given.backoff, {
+  const backoff = backoffAfter(input.backoff, {
     effect: effectOf(attempt.outcome),
     pauseMs: pauseMsOf(attempt.outcome),
     failures: consecutiveFailures,
-    isProbe: given.isProbe,
+    isProbe: input.isProbe,
     nowMs: moment.nowMs,
     random,
   });
-  // The first success is noted, and none after it: the next owner has to know whom it may trust with a slot.
-  const isFirst = health.hasSucceeded !== given.health.hasSucceeded;
-  const hasChanged = isFirst || backoff !== given.backoff || consecutiveFailures !== given.health.consecutiveFailures;
+  // Only the first success is recorded: it lets the next owner classify the endpoint as fast.
+  const isFirst = health.hasSucceeded !== input.health.hasSucceeded;
+  const hasChanged = isFirst || backoff !== input.backoff || consecutiveFailures !== input.health.consecutiveFailures;
   return {
     health,
     backoff,
@@ -62,7 +62,8 @@ export const decide = (given: {
       fence,
       delivery,
       attempt,
-      // What our own faults end shows one attempt more than was charged: the one that says so.
+      // A delivery that ends because of internal errors shows one attempt more than was charged: the one that explains
+      // its end.
       attempts: isInternalError(attempt.outcome) && nextStep.kind === 'retry' ? delivery.attempts : number,
       faults,
       next:

@@ -1,6 +1,9 @@
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 
-/** What an outcome says of the endpoint: it works, it does not, or nothing, because it asked for a pause or the fault is ours. */
+/**
+ * What an outcome says about the endpoint: it works, it fails, or nothing, after a requested pause or an internal
+ * error.
+ */
 export type Effect = 'success' | 'failure' | 'nothing';
 
 export const effectOf = (outcome: Outcome): Effect => {

@@ -1,29 +1,41 @@
-/** How many faults of our own a delivery outlives: it is not charged for them, and yet it must end. Pure. */
+/**
+ * Limits how many internal errors in a row a delivery survives: they are not charged as attempts, so the retry profile
+ * does not end it. Pure.
+ */
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** How long to wait after a fault of our own; after the next ones twice as long each, and at last as long as a breaker does. */
+/**
+ * Delay after the first internal error. It doubles with each further one, up to the longest probe interval of the
+ * breaker.
+ */
 const INTERNAL_FAULT_GAP_MS = 30_000;
 const LONGEST_GAPS = (5 * MINUTE_MS) / INTERNAL_FAULT_GAP_MS;
 /**
- * So many gaps in a row end a delivery: 72 hours of them. Counted, and not taken from the delivery's age: one that has waited
- * for days behind a slow endpoint would be given up at the first hiccup of our resolver.
+ * A delivery ends after this many delay units in a row, which is 72 hours. The units are counted instead of the
+ * delivery's age: a delivery that waited for days behind a slow endpoint would otherwise end with the first resolver
+ * error.
  */
 export const INTERNAL_FAULTS_MAX = (72 * HOUR_MS) / INTERNAL_FAULT_GAP_MS;
-/** What throws is the delivery's own doing most likely, and will throw again: it weighs so much that the twelfth ends it. */
+/**
+ * An error that is thrown is most likely caused by the delivery itself and will repeat: the twelfth ends the delivery.
+ */
 const THROW_WEIGHT = INTERNAL_FAULTS_MAX / 12;
 
 /**
- * The count after this outcome: a fault weighs as many gaps as are waited after it, one more than all before it. Whatever the
- * endpoint's side made of an attempt ends the row.
+ * Returns the fault count after this outcome: an internal error adds as many delay units as the wait that follows it,
+ * an outcome of the endpoint resets the count to 0.
  */
 export const faultsAfter = (faults: number, outcome: Outcome): number => {
   if (!isInternalError(outcome)) return 0;
   return faults + (outcome.kind === 'threw' ? THROW_WEIGHT : Math.min(faults + 1, LONGEST_GAPS));
 };
 
-/** How long to wait after a fault that made the count this; what throws is waited for as after the first. */
+/**
+ * Returns the delay after an internal error that raised the count to `faults`; after a thrown error always the first
+ * delay.
+ */
 export const gapAfterFaultMs = (faults: number, outcome: Outcome): number =>
   INTERNAL_FAULT_GAP_MS * (outcome.kind === 'threw' ? 1 : Math.min(Math.ceil(faults / 2), LONGEST_GAPS));

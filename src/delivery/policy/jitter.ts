@@ -1,5 +1,8 @@
-/** Every wait is lengthened by 0–20 % and never shortened, so that what failed together does not come back as one wave. */
+/**
+ * Every delay is lengthened by 0–20 %, never shortened, so that deliveries that failed together are not retried
+ * together.
+ */
 const JITTER = 0.2;
 
-/** `random` is in [0, 1). */
+/** Returns the delay with jitter. `random` is in [0, 1). */
 export const lengthened = (ms: number, random: number): number => ms * (1 + JITTER * random);

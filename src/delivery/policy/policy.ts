@@ -1,4 +1,7 @@
-/** What follows from an outcome: pure, with time and chance given. */
+/**
+ * Retry policy and webhook health: what follows from the outcome of an attempt. Pure: time and randomness are
+ * parameters.
+ */
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import { lengthened } from './jitter.ts';
@@ -10,24 +13,24 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-/** The gaps between attempts in milliseconds: one attempt more than there are gaps. */
+/** Delays between attempts in milliseconds. There is one attempt more than there are delays. */
 const gapsMs: Readonly<Record<RetryProfile, readonly number[]>> = {
   hour: [1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13].map((minutes) => minutes * MINUTE),
   long: [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR],
 };
 
-/** The longest that `Retry-After` may hold a webhook. */
+/** The longest pause that `Retry-After` can request. */
 export const PAUSE_MAX_MS = HOUR;
 
 export type NextStep = { kind: 'successful' } | { kind: 'failed' } | { kind: 'retry'; afterMs: number };
 
-/** For how long the outcome pauses the whole webhook, in ms: also when it was the delivery's last attempt. */
+/** Returns how long the outcome pauses the whole webhook, in ms; also after the last attempt of a delivery. */
 export const pauseMsOf = (outcome: Outcome): number =>
   outcome.kind === 'refused' ? Math.min(outcome.retryAfterMs, PAUSE_MAX_MS) : 0;
 
 /**
- * The verdict on attempt number `attempt` (from 1). `random` is in [0, 1).
- * `faults` counts our own, this one included (`faultsAfter`). Such a fault is never charged: the same attempt is made again.
+ * Returns what follows attempt number `attempt` (from 1). `random` is in [0, 1). `faults` counts the internal errors,
+ * this one included (`faultsAfter`); an internal error is not charged, so the same attempt number is used again.
  */
 export const nextStepAfter = (
   outcome: Outcome,
@@ -44,18 +47,21 @@ export const nextStepAfter = (
   return { kind: 'retry', afterMs: Math.max(lengthened(gapMs, random), pauseMsOf(outcome)) };
 };
 
-/** `isWarned`: the store was told, in this row of failures, that the webhook is half the way to being switched off. */
+/** `isWarned`: the store was warned, in this series of failures, that half of the auto-disable threshold is reached. */
 export type Failures = { consecutiveFailures: number; firstFailureAt: Date | null; isWarned: boolean };
 
-/** `isProven`: it answers, and the table tells the next owner so: it has a row, without failures. */
+/**
+ * `hasSucceeded`: `webhook_state` has a row without failures, from which the next owner knows that the endpoint
+ * responds.
+ */
 export type Health = Failures & { hasSucceeded: boolean };
 
-/** Nothing is recorded of it. */
+/** The health of a webhook without a `webhook_state` row. */
 export const UNKNOWN: Health = { consecutiveFailures: 0, firstFailureAt: null, isWarned: false, hasSucceeded: false };
 
 export const HEALTHY: Health = { ...UNKNOWN, hasSucceeded: true };
 
-/** How an outcome moves a webhook's count of consecutive failures. A pause and our own faults leave it as it is. */
+/** Returns the health after an outcome. A requested pause and an internal error leave it unchanged. */
 export const healthAfter = (health: Health, outcome: Outcome, now: Date): Health => {
   switch (effectOf(outcome)) {
     case 'success':

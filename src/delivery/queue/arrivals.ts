@@ -1,12 +1,11 @@
 /**
- * Deliveries that another process committed, and told of: read by their ids and taken as if they had been published here. One
- * read at a time, for whatever came meanwhile and whatever their shards: so they keep their order, and a thousand events a
- * second in as many lanes take 200 statements. By lanes, as it was first, each took two or three, and the latency was that of
- * a queue before them: p95 609 ms.
+ * Loads deliveries that other processes announced by NOTIFY, by id, and offers them to their lanes. One statement at a
+ * time loads all announcements that arrived meanwhile, which keeps their order: 1,000 events per second in as many
+ * lanes take 200 statements. One statement per lane took two or three each, with a p95 latency of 609 ms.
  */
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
-import type { Heard } from '../announce.ts';
+import type { LaneName } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Pending } from './loaded-deliveries.ts';
 import type { Lane } from './lane.ts';
@@ -19,21 +18,21 @@ type Deps = {
   lanes: Lanes;
   bodies: Bodies;
   owns: (shard: number) => boolean;
-  /** The lane needs its settings, and is about to have something to send. */
+  /** Requests the settings of a lane that is about to have a delivery to send. */
   requestFetch: (lane: Lane, isUrgent: true) => void;
-  /** These may have something to send, or have to look into the table. */
+  /** Called with lanes that may have something to send or need a fetch. */
   onArrived: (lanes: Iterable<Lane>) => void;
 };
 
 const BATCH_DELIVERIES = 500;
-/** More than that is found in the table: words that are not read in time must not fill the memory. */
+/** Further announcements only mark their lane as incomplete, so that a slow database cannot fill the memory. */
 const WAITING_MAX = 5_000;
-/** Longer texts are read when they are sent: 500 of a megabyte would be half a gigabyte. */
+/** Longer bodies are loaded when they are sent: 500 bodies of 1 MB would be 500 MB. */
 const BODY_MAX_BYTES = 32 * 1024;
 
 type Announcement = { readonly lane: Lane; readonly id: number };
 
-/** Without the event: its lane keeps it. */
+/** Returns the delivery without the columns of its event. */
 const deliveryOf = ({ id, storeId, webhookId, epoch, eventId, attempts, faults, dueAt }: Arrival): Pending => ({
   id,
   storeId,
@@ -55,8 +54,11 @@ export class Arrivals {
     this.#deps = deps;
   }
 
-  /** What somebody else committed. Of what has no room nothing is read: it stays in the table until its lane fetches. */
-  receive(work: readonly Heard[]): void {
+  /**
+   * Queues announced deliveries for loading. A lane that does not accept offers is marked as incomplete instead: its
+   * deliveries stay in the table until it fetches them.
+   */
+  receive(work: readonly (LaneName & { deliveryId: number | undefined })[]): void {
     const { lanes, owns, requestFetch, onArrived } = this.#deps;
     const incomplete = new Set<Lane>();
     for (const { shard, webhookId, deliveryId } of work) {
@@ -64,7 +66,7 @@ export class Arrivals {
       const lane = lanes.get(shard, webhookId);
       if (deliveryId !== undefined && lane.deliveries.acceptsOffers && this.#waiting.length < WAITING_MAX) {
         this.#waiting.push({ lane, id: deliveryId });
-        // Its settings are read meanwhile.
+        // Its settings are loaded at the same time.
         if (lane.target === null) requestFetch(lane, true);
       } else {
         lane.deliveries.markIncomplete();
@@ -97,7 +99,7 @@ export class Arrivals {
     const shards = announcements.map(({ lane }) => lane.shard);
     const ids = announcements.map(({ id }) => id);
     const rows = await loadArrivals(sql, shards, ids, BODY_MAX_BYTES).catch((error: unknown) => {
-      log.warn({ reason: String(error) }, 'deliveries could not be read; their lanes look for them');
+      log.warn({ reason: String(error) }, 'announced deliveries could not be loaded; their lanes fetch them');
       return undefined;
     });
     const byId = new Map(rows?.map((row) => [row.id, row]));
@@ -106,7 +108,7 @@ export class Arrivals {
       const current = this.#currentOf(lane);
       if (current === undefined) continue;
       touched.add(current);
-      // What a fetch found meanwhile may be sent and recorded by now: what was read before that must not be sent again.
+      // A fetch that ended meanwhile may have loaded the delivery, and it may already be sent and recorded.
       const isFresh = current === lane && lane.deliveries.fetches === fetches[index];
       const row = byId.get(id);
       if (rows === undefined || !isFresh) current.deliveries.markIncomplete();
@@ -115,7 +117,7 @@ export class Arrivals {
     return touched;
   }
 
-  /** The lane as it is now: the shard may have been lost, and the lane forgotten. */
+  /** Returns the current lane of the webhook: the shard may have been lost, or the lane removed and created again. */
   #currentOf({ shard, webhookId }: Lane): Lane | undefined {
     const { owns, lanes } = this.#deps;
     return owns(shard) && !this.#isStopped ? lanes.get(shard, webhookId) : undefined;
@@ -128,7 +130,10 @@ export class Arrivals {
     this.#deps.bodies.put(event, readAt);
   }
 
-  /** What was tried already has its time. By the clock of whoever published it, a first attempt may be due in a moment. */
+  /**
+   * Offers a first attempt as due: the publisher's clock may be slightly ahead. A retry keeps its due time, so the lane
+   * fetches it.
+   */
   #offer({ deliveries }: Lane, row: Arrival): void {
     if (row.attempts > 0 || row.faults > 0) deliveries.markIncomplete();
     else deliveries.offer(deliveryOf(row));

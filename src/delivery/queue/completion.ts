@@ -1,4 +1,4 @@
-/** An attempt is over: what its lane learns from it, and what is recorded. */
+/** Completes an attempt: updates the state of its lane and returns the entry to record. */
 import type { Clock } from '#core/clock.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { momentOf } from '../policy/backoff.ts';
@@ -8,11 +8,11 @@ import type { Attempt, Entry } from '../record/entry.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
 
 export type CompletionSettings = DeactivationSettings & {
-  /** An exchange older than this is slow. */
+  /** An attempt that takes longer counts as slow. */
   slowAfterMs: number;
 };
 
-/** `isOurs`: it was our own event loop that took the time. */
+/** Applies an outcome to the lane. `loopIsLagging`: our own event loop accounts for the duration of the attempt. */
 export const complete = (
   {
     lane,
@@ -25,7 +25,7 @@ export const complete = (
   loopIsLagging: boolean,
   { clock, random, settings }: { clock: Clock; random: () => number; settings: CompletionSettings },
 ): Entry => {
-  // What was under way while the webhook was switched off and on again says nothing of the time after.
+  // Ignores results of attempts from an older epoch.
   const isOldEpoch = lane.health !== null && lane.health.epoch > target.epoch;
   const { entry, health, backoff, isPendingDisable } = decide({
     shard: lane.shard,

@@ -1,23 +1,28 @@
 /**
- * How many exchanges a lane may have at once: about what its rate times its latency needs. Pure.
+ * Adapts how many attempts a lane may have in flight to what its rate and latency need. Pure.
  *
- * By Little's law k exchanges at once are of use while answers take no longer than one alone does. So the cap grows where
- * it held something back and the answer was about as fast as the fastest known, and shrinks where more at once only made
- * answers slower: the endpoint works them off one by one, or we do. Growing by one on every fast success, as it was first,
- * brought each of 500 lanes to 32 in a burst: 13,000 sockets for what 500 do. When it grew while our own event loop was behind,
- * where every answer seems as slow as every other, a round of 30,000 deliveries opened 3,500 connections, and a worker spent
- * 9 % of its time on opening and closing them.
+ * By Little's law, concurrency helps as long as responses are no slower than alone. The limit grows when it held
+ * deliveries back and the response was about as fast as the best known one; it shrinks when concurrency only made
+ * responses slower. Growing on every fast success brought each of 500 lanes to 32 in a burst: 13,000 sockets instead of
+ * 500. Growing while our own event loop lagged opened 3,500 connections in a round of 30,000 deliveries and cost a
+ * worker 9 % of its time.
  */
 
-/** An answer that is this much slower than the fastest known is slower because of what was under way beside it. */
+/** A response slower than the best by more than this factor is slower because of the concurrent attempts. */
 const TOLERATED_SLOWDOWN = 1.5;
-/** From here on less at once is better. */
+/** From this factor on, the limit is reduced. */
 const EXCESSIVE_SLOWDOWN = 4;
-/** Below this, times tell of our own event loop more than of the endpoint. */
+/** Shorter durations say more about our own event loop than about the endpoint. */
 const NOISE_MS = 5;
-/** What one answer alone moves the fastest known time upwards: an endpoint that became slower for good is believed in time. */
+/**
+ * Share by which a slower response, measured alone, raises the best time, so that an endpoint that became slower is not
+ * treated as overloaded for ever.
+ */
 const BEST_TIME_DRIFT = 1 / 8;
-/** After so many answers that let it grow no further it begins at one again: only alone an endpoint shows how fast it is now. */
+/**
+ * After this many rejected increases the limit starts at 1 again: only a single attempt shows the current speed of the
+ * endpoint.
+ */
 const RESET_AFTER_REJECTIONS = 32;
 
 type Success = { durationMs: number; inFlight: number; hasMoreToSend: boolean; loopIsLagging: boolean };
@@ -32,26 +37,27 @@ export class ConcurrencyLimit {
     this.#max = max;
   }
 
-  /** From 1 to `max`. */
+  /** The number of attempts allowed at once, from 1 to `max`. */
   get limit(): number {
     return this.#limit;
   }
 
-  /** The fastest answer known, in ms; infinite before the first. */
+  /** The fastest response, in ms; infinite before the first. */
   get bestMs(): number {
     return this.#bestMs;
   }
 
   /**
-   * A success that took `durationMs`, begun as the `alongside`-th at once; `isWaiting`: the lane has more to send; `isOurs`: it
-   * was our own event loop that took so long.
+   * Records a success that took `durationMs` and started with `inFlight` attempts in flight, itself included.
+   * `hasMoreToSend`: the lane has queued deliveries. `loopIsLagging`: our own event loop accounts for the duration.
    */
   recordSuccess({ durationMs, inFlight, hasMoreToSend, loopIsLagging }: Success): void {
     if (durationMs < this.#bestMs) this.#bestMs = durationMs;
     else if (inFlight === 1 && !loopIsLagging) this.#bestMs += (durationMs - this.#bestMs) * BEST_TIME_DRIFT;
     if (inFlight < this.#limit) return;
     const slowdown = durationMs / Math.max(this.#bestMs, NOISE_MS);
-    // The half lets few grow sooner than many: with one at once there is the least to lose, and the most to gain.
+    // Adding 0.5 lets low limits grow sooner: with one attempt at a time there is the least to lose and the most to
+    // gain.
     const isUseful = (TOLERATED_SLOWDOWN * inFlight) / slowdown + 0.5 > this.#limit;
     if (isUseful && (!hasMoreToSend || loopIsLagging)) return;
     if (isUseful) this.#set(Math.min(this.#limit + 1, this.#max));

@@ -1,15 +1,15 @@
-/** The statement that ends what died with a switch-off, by the thousand. */
+/** The statement that ends pending deliveries of older epochs in batches. */
 import type { Queryable } from '#db/pool.ts';
 
-/** Of an epoch before this one, due at `from` or later; `limit` at most. */
+/** Selects deliveries of epochs before `epoch` that are due at `from` or later, `limit` at most. */
 export type OldEpochs = { webhookId: number; epoch: number; from: Date; limit: number };
 
-/** Larger than any epoch: of a webhook that was deleted everything is dead. */
+/** Larger than any epoch. All deliveries of a deleted webhook are of an older epoch. */
 const EPOCH_MAX = 2 ** 31 - 1;
 
 /**
- * Under the shard's fence, as every record is. Answers how many it has ended and how far it has come by their due times: the next
- * one begins there, because rows that ended stay in the index for as long as an old transaction is open.
+ * Ends a batch under the fencing token of the shard. Returns how many deliveries it ended and the last due time, from
+ * which the next batch continues: index entries of deleted rows remain as long as an old transaction is open.
  */
 export const endOldEpochs = async (
   sql: Queryable,

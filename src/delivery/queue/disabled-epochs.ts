@@ -1,6 +1,6 @@
 /**
- * Where much died with a switch-off it is ended in the database, by the thousand: through memory, two hundred at a time, a
- * million took six minutes on a busy machine, in which all that came after a switch-on waited behind them.
+ * Ends large numbers of pending deliveries of older epochs in the database. Through memory, 200 at a time, a million
+ * took six minutes on a busy machine and delayed all deliveries published after the webhook was enabled again.
  */
 import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -19,18 +19,21 @@ export type OldEpochDeps = {
   fenceOf: (shard: number) => number | undefined;
 };
 
-/** A statement takes some 50 ms: others of the shard wait for no more than one. */
+/** Such a statement takes about 50 ms; other lanes of the shard wait for at most one. */
 const BATCH_ROWS = 2_000;
 const BEGINNING = new Date(0);
 
-/** To be called with what a fetch has brought: whether there is more than that, and its end is dead. */
+/** Marks the lane if a full fetch ended with a delivery of an older epoch: more of them may follow in the table. */
 export const noteOldEpochs = (lane: Lane, rows: readonly Pending[], { limit }: Fetch): void => {
   const last = rows.at(-1);
   const isOldEpoch = last !== undefined && lane.target !== null && last.epoch < lane.target.epoch;
   if (isOldEpoch && rows.length >= limit && lane.oldEpochsFrom === null) lane.oldEpochsFrom = BEGINNING;
 };
 
-/** Answers whether more may be left. Nothing of the lane is under way, whose outcome would be lost with its row. */
+/**
+ * Ends one batch of the lane and returns whether more may remain. Runs only while no attempt is in flight or
+ * unrecorded, because its outcome would be lost with its row.
+ */
 const endOldEpochBatch = async ({ sql, clock, log, workerId, fenceOf }: OldEpochDeps, lane: Lane): Promise<boolean> => {
   const { shard, webhookId, target, oldEpochsFrom: from } = lane;
   const fence = fenceOf(shard);
@@ -40,22 +43,22 @@ const endOldEpochBatch = async ({ sql, clock, log, workerId, fenceOf }: OldEpoch
     const oldEpochs = { webhookId, epoch: target.epoch, from, limit: BATCH_ROWS };
     const { ended, dueAt } = await endOldEpochs(sql, workerId, { shard, fence }, oldEpochs, clock.now());
     const isAtEnd = ended < BATCH_ROWS;
-    // What a clock that was set wrote further back is found from the beginning.
+    // One more pass from the beginning finds rows with earlier due times, written while a clock was wrong.
     lane.oldEpochsFrom = isAtEnd ? (from > BEGINNING ? BEGINNING : null) : dueAt;
     return lane.oldEpochsFrom !== null;
   } catch (error) {
     if (isUnavailable(error)) throw error;
-    // A day that was dropped, say: one by one each of them ends as well as it can.
+    // For example, a partition was dropped. The deliveries are then ended one by one.
     log.warn(
       { err: error, webhook: webhookId, shard },
-      'what is pending for a webhook that was off is ended one by one',
+      'old epochs could not be ended in a batch; ending deliveries one by one',
     );
     lane.oldEpochsFrom = 'one-by-one';
     return false;
   }
 };
 
-/** Ends some of each; answers the lanes that have none left, or not so many. */
+/** Ends one batch of each lane and returns the lanes without a remaining backlog of older epochs. */
 export const endOldEpochBatches = async (deps: OldEpochDeps, lanes: readonly Lane[]): Promise<Lane[]> => {
   const rest: Lane[] = [];
   for (const lane of lanes) if (!(await endOldEpochBatch(deps, lane)) && !lane.isClosed) rest.push(lane);

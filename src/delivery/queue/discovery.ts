@@ -1,6 +1,7 @@
 /**
- * Which lanes have work: looked up in the table on a take-over, after words may have been missed, and from time to time. Of more
- * webhooks than there are places some wait in the table, and each look goes on where the places of the one before ended.
+ * Finds lanes with work by polling the table: after a take-over, after notifications may have been missed, and
+ * periodically. If more webhooks have work than lanes are allowed, the rest stay in the table, and each scan resumes
+ * where the previous one ran out of places.
  */
 import { setImmediate as yieldToOthers, setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
@@ -19,37 +20,45 @@ type Deps = {
   log: Log;
   lanes: Lanes;
   owns: (shard: number) => boolean;
-  /** The lane may need something: settings, rows, or a look later. */
+  /** Schedules the lane and enqueues it if it can send. */
   activate: (lane: Lane) => void;
-  /** The settings of the lane are not as they were read. */
+  /** Loads changed settings of the lane again. */
   reload: (lane: Lane) => void;
-  /** What the webhook has waits for a listener: ends what none will ever fetch, beside the looking. */
+  /** Ends expired deliveries of a pull webhook, in the background. */
   endUnfetched: (shard: number, webhookId: number) => void;
-  /** Lanes were closed to make room. */
+  /** Lanes were evicted. */
   onEvicted: () => void;
 };
 
 const ROUND_MS = 30_000;
 /**
- * A turn while there are some who never had a place. With half a minute, as it was first, somebody who was well came after
- * 180 s where 100,000 others hung.
+ * Interval of short rounds, while some webhooks never had a place. With 30 s, a responsive webhook waited 180 s behind
+ * 100,000 endpoints that hang.
  */
 const SHORT_ROUND_MS = 1_000;
-/** And so often those make room who are done. Each portion of places stood idle for 2 s when they had a turn, too. */
+/**
+ * Interval at which lanes without work free their places during short rounds. At the interval of a round, places were
+ * idle for 2 s.
+ */
 const SWEEP_MS = 200;
-/** What is due later than this is found again before: a lane in memory for each of 100,000 deferred deliveries is not needed. */
+/**
+ * Deliveries that are due later are found by a later scan, so that 100,000 deferred deliveries do not need a lane each.
+ */
 const HORIZON_MS = 2 * ROUND_MS;
-/** Lanes that one statement answers: some 10 ms of the database's time, and less of ours. */
+/** Lanes per statement: about 10 ms of database time. */
 const BATCH_LANES = 1_000;
 const RETRY_MS = 500;
 
 export class Discovery {
   readonly #deps: Deps;
-  /** In the order in which they were asked for; one after the other, so that live traffic has all other connections. */
+  /** Shards to scan, in order of request; one at a time, so that the other connections stay free for deliveries. */
   readonly #requested = new Set<number>();
-  /** After which webhook of a shard somebody found no place; from there on it is looked next. Who waits longest stands first. */
+  /**
+   * Per shard, the webhook id after which a webhook found no place and the next scan resumes. The shard that has waited
+   * longest comes first.
+   */
   readonly #resumeAfter = new Map<number, number>();
-  /** Among them are such as never had a place. */
+  /** At least one webhook without a lane has not had one yet. */
   #hasUnplaced = false;
   #isShortRound = false;
   #isRunning = false;
@@ -75,7 +84,7 @@ export class Discovery {
     this.#requested.clear();
   }
 
-  /** Looks for work in the table. A shard that is asked for again while it waits is looked at once. */
+  /** Requests a scan of the shards and ends a short round. */
   scanShards(shards: Iterable<number>): void {
     this.#isShortRound = false;
     this.#request(shards);
@@ -84,12 +93,12 @@ export class Discovery {
   scanAll(): void {
     const { lanes } = this.#deps;
     lanes.sweep();
-    // Settings that say "off" are read again: a word that went missing must not hold a webhook back for ever.
+    // Reads the settings of inactive webhooks again: a missed notification must not block a webhook for ever.
     for (const lane of lanes.all()) if (lane.target?.isActive === false) lane.forgetTarget();
     this.scanShards(this.#shardsInOrder());
   }
 
-  /** Every half a minute: everything is looked for, and those who did nothing meanwhile give their places to others. */
+  /** Runs every 30 s: evicts idle lanes and scans all owned shards. */
   runRound(): void {
     this.#evictIdle();
     this.scanAll();
@@ -100,7 +109,7 @@ export class Discovery {
     if (lanes.evictIdle(clock.monotonicMs(), this.#resumeAfter.size > 0) > 0) onEvicted();
   }
 
-  /** More often, as long as there are some who never had a place: so everybody soon has one, and most are done with it. */
+  /** Frees places and scans again while some webhooks never had a place, so that each gets one soon. */
   #shortRound(freePlaces: () => void): void {
     if (!this.#hasUnplaced || this.#isRunning) return;
     freePlaces();
@@ -109,7 +118,7 @@ export class Discovery {
     this.#request(this.#shardsInOrder());
   }
 
-  /** All shards, beginning where somebody found no place. */
+  /** Returns all shards, beginning with the one that has waited longest for a place. */
   #shardsInOrder(): number[] {
     const [from = 0] = this.#resumeAfter.keys();
     this.#hasUnplaced = false;
@@ -127,21 +136,21 @@ export class Discovery {
       this.#requested.delete(shard);
       if (this.#deps.owns(shard)) await this.#tryShard(shard);
       else this.#resumeAfter.delete(shard);
-      // The others are looked at when there is room again, and every half a minute anyway.
+      // The remaining shards are scanned when places are free, and in each regular round.
       if (this.#isShortRound && this.#hasUnplaced) this.#requested.clear();
     }
     this.#isRunning = false;
   }
 
-  /** One that fails is asked for again soon, and keeps no other from being looked at. */
+  /** Scans a shard. After an error it is requested again, without delaying other shards. */
   async #tryShard(shard: number): Promise<void> {
     try {
       await this.#discover(shard);
     } catch (error) {
-      this.#deps.log.warn({ shard, reason: String(error) }, 'looking for work failed; it is tried again');
+      this.#deps.log.warn({ shard, reason: String(error) }, 'discovery failed; retrying');
       const again = setTimeout(() => !this.#isStopped && this.#request([shard]), RETRY_MS);
       again.unref();
-      // Nobody else's turn is any better now.
+      // The database is unavailable, so the other shards would fail too.
       if (isUnavailable(error)) await wait(RETRY_MS, undefined, { ref: false });
     }
   }
@@ -154,13 +163,13 @@ export class Discovery {
     if (!this.#isShortRound) await reconcile(this.#deps, shard);
   }
 
-  /** Those after the one webhook, up to the other. */
+  /** Scans the webhooks with ids after `from`, up to `to`. */
   async #scan(shard: number, from: number, to: number): Promise<void> {
     let heads: Head[];
     let after = from;
     do {
       heads = await discoverLanes(this.#deps.sql, shard, after, BATCH_LANES);
-      // It may have been lost while the table was read.
+      // The shard may have been lost during the read.
       if (!this.#deps.owns(shard)) return;
       for (const head of heads) {
         const { webhookId, dueAt } = head;
@@ -172,12 +181,14 @@ export class Discovery {
     } while (heads.length === BATCH_LANES && after < to);
   }
 
-  /** Somebody after that one found no place. */
+  /** Remembers that a webhook after this id found no place. */
   #resumeLater(shard: number, after: number): void {
     if (!this.#resumeAfter.has(shard)) this.#resumeAfter.set(shard, after);
   }
 
-  /** `head` is what a webhook has that is due first. Answers whether there was a place for it, if it needs one. */
+  /**
+   * Gives a lane to the webhook of `head`, its earliest delivery. Returns false if it needs a place and none is free.
+   */
   #place(shard: number, head: Head & { dueAt: Date }): boolean {
     const { clock, lanes, activate } = this.#deps;
     const dueAtMs = head.dueAt.getTime();
@@ -188,7 +199,7 @@ export class Discovery {
     if (place !== 'lane') return false;
     const lane = lanes.get(shard, head.webhookId);
     if (waitMs > 0) lane.deliveries.wakeAtMs = Math.min(lane.deliveries.wakeAtMs, dueAtMs);
-    // A lane that has it in hand has nothing to fetch: what is missing behind it comes to the front in its turn.
+    // A lane that has its earliest delivery in memory needs no fetch; missing later ones are fetched in turn.
     else if (!lane.deliveries.has(head.id)) lane.deliveries.markIncomplete();
     activate(lane);
     return true;

@@ -1,4 +1,4 @@
-/** Attempts begun as the slots and the turns of the lanes allow, and what became of them recorded. */
+/** Starts attempts as slots and the run queue allow, and records their outcomes. */
 import type { Lane } from './lane.ts';
 import { ended, type Entry } from '../record/entry.ts';
 import type { Recorder } from '../record/record.ts';
@@ -12,15 +12,15 @@ type Deps = SenderDeps & {
   settings: DispatchSettings;
   recorder: Recorder;
   fenceOf: (shard: number) => number | undefined;
-  /** Whether any may: our lease is sure. Where it is not for a moment, lanes stay in the ring. */
+  /** Returns whether the lease of this worker is confirmed. While it is not, lanes stay in the run queue. */
   mayAct: () => boolean;
-  /** Something of the lane was settled: it may want a fetch, or have to be looked at later. */
+  /** A delivery of the lane was completed: the lane may need a fetch or a later wake-up. */
   onCompleted: (lane: Lane) => void;
-  /** The lane has to wait before it may start the next one. */
+  /** The rate limit of the lane delays its next attempt. */
   onRateLimited: (lane: Lane) => void;
 };
 
-/** How often the ages of all exchanges are looked at, with one timer. */
+/** Interval at which one timer checks the age of all attempts. */
 const TICK_MS = 50;
 
 export class Dispatcher {
@@ -30,7 +30,7 @@ export class Dispatcher {
   readonly #sender: Sender;
   readonly #ticking: NodeJS.Timeout;
   #tickedMs: number;
-  /** Who waits until nothing else is under way is told. */
+  /** Resolves the promise of `#waitUntilAlone`. */
   #onAlone = (): void => {};
   #isPumping = false;
   #isStopped = false;
@@ -52,12 +52,15 @@ export class Dispatcher {
     this.#ticking = setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** How many are in flight, and how much of that the slow ones have. */
+  /** The slots in use and their limits. */
   get slots(): RunQueue['slots'] {
     return this.#runQueue.slots;
   }
 
-  /** Puts the lane into the ring if it can send; `pump` starts what there is room for. */
+  /**
+   * Adds the lane to the run queue if it can send; `pump` starts the attempts. Ends its loaded deliveries of older
+   * epochs.
+   */
   enqueue(lane: Lane): void {
     const old = lane.takeOldEpochs();
     if (old.length > 0) {
@@ -68,13 +71,14 @@ export class Dispatcher {
   }
 
   pump(): void {
-    // What ends at once asks for the next one in the middle of this: the loop goes on to it anyway, and as deep as it came.
+    // An attempt that ends at once calls `pump` from inside this loop, which continues anyway; recursion could become
+    // deep.
     if (this.#isPumping) return;
     this.#isPumping = true;
     const { recorder, settings, quarantine, mayAct, fenceOf } = this.#deps;
-    const hasRoom = () => recorder.unrecorded() < settings.unrecordedLimit;
+    const hasCapacity = () => recorder.unrecorded() < settings.unrecordedLimit;
     try {
-      while (!this.#isStopped && mayAct() && quarantine.alone === undefined && hasRoom()) {
+      while (!this.#isStopped && mayAct() && quarantine.alone === undefined && hasCapacity()) {
         const attempt = this.#runQueue.dequeue();
         if (attempt === undefined) return;
         attempt.fence = fenceOf(attempt.lane.shard);
@@ -88,19 +92,21 @@ export class Dispatcher {
     }
   }
 
-  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
+  /**
+   * Aborts all exchanges of the lanes that `belongs` selects and returns their number. Nothing is recorded for them.
+   */
   abort(belongs: (lane: Lane) => boolean): number {
     return this.#sender.abort(belongs);
   }
 
-  /** Starts nothing more. */
+  /** Stops starting attempts. */
   stop(): void {
     this.#isStopped = true;
     this.#sender.stop();
     clearInterval(this.#ticking);
   }
 
-  /** Lets go of lanes that were closed: they might wait here for as long as their origin has no room. */
+  /** Removes closed lanes, which could otherwise wait here as long as the quota of their origin is used up. */
   removeClosed(): void {
     this.#runQueue.removeClosed();
   }
@@ -111,7 +117,7 @@ export class Dispatcher {
     this.#deps.onRateLimited(lane);
   }
 
-  /** What became slow makes room for those who are not. */
+  /** Marks attempts that exceed their time budget as slow, which frees slots for fast lanes. */
   #tick(): void {
     const nowMs = this.#deps.clock.monotonicMs();
     this.#sender.loopLag.recordTimerDelay(nowMs - this.#tickedMs - TICK_MS);
@@ -120,7 +126,10 @@ export class Dispatcher {
     this.pump();
   }
 
-  /** At once, or when all others are over: nothing starts meanwhile, so that is within the time-out of an exchange. */
+  /**
+   * Resolves when the calling attempt is the only one in flight. No attempt starts meanwhile, so this takes at most one
+   * time-out.
+   */
   #waitUntilAlone(): Promise<void> {
     if (this.slots.inFlight === 1) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -128,7 +137,7 @@ export class Dispatcher {
     return promise;
   }
 
-  /** What it held is free, and its lane may go on. */
+  /** Releases the slot and the quotas of the attempt and lets its lane continue. */
   #release(attempt: ScheduledAttempt): void {
     attempt.ageBucket?.delete(attempt);
     this.#runQueue.release(attempt);
@@ -153,7 +162,7 @@ export class Dispatcher {
   #persisted(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
     this.#deps.quarantine.settled(shard, delivery.id);
     lane.deliveries.complete(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
-    // Whoever reads its settings next finds in the table that the webhook is to be switched off.
+    // Reading the settings again finds the pending disable, which is then executed.
     if (webhook?.isPendingDisable === true) lane.forgetTarget();
   }
 }

@@ -14,20 +14,23 @@ import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
 type Deps = OldEpochDeps & {
   sealer: Sealer;
   bodies: Bodies;
-  /** The state of the webhook, as the table has it, demands that it is switched off. */
+  /** The stored state of the webhook requires that it is disabled. */
   onPendingDisable: (lane: Lane, epoch: number) => void;
   /** The lane may have something to send now. */
   onFilled: (lane: Lane) => void;
 };
 
-/** Shards that are fetched for at once; further ones wait. */
+/** Shards that are fetched for at once; the others wait. */
 const MAX_SHARDS = 4;
-/** And so many beside them for lanes that have something to send: their settings do not wait for 100,000 with a backlog. */
+/**
+ * Additional shards for lanes that have deliveries to send, so that their settings do not wait behind 100,000 lanes
+ * with a backlog.
+ */
 const MAX_URGENT_SHARDS = 2;
 const BATCH_LANES = 50;
 const RETRY_MS = 500;
 
-/** Lanes that wait, by shard, and how many shards are served. */
+/** Waiting lanes by shard, and how many shards are being served. */
 type FillQueue = { readonly lanes: Map<number, Set<Lane>>; readonly maxShards: number; activeShards: number };
 
 const isOpen = (lane: Lane): boolean => !lane.isClosed;
@@ -37,7 +40,7 @@ export class Fetcher {
   readonly #normal: FillQueue = { lanes: new Map(), maxShards: MAX_SHARDS, activeShards: 0 };
   readonly #urgent: FillQueue = { lanes: new Map(), maxShards: MAX_URGENT_SHARDS, activeShards: 0 };
   readonly #activeShards = new Set<number>();
-  /** Told of in the log, each once: they are read again every half a minute. */
+  /** Lanes whose webhook row is unusable and logged. They are read again every 30 s. */
   readonly #unusable = new WeakSet<Lane>();
   #isStopped = false;
 
@@ -46,8 +49,8 @@ export class Fetcher {
   }
 
   /**
-   * The lane needs its settings, or rows. Lanes of one shard that ask together are served by one statement. Those go first
-   * that have something to send, or are about to.
+   * Requests settings or rows for the lane. Requests of one shard share a statement; urgent ones, of lanes with
+   * deliveries to send, are served first.
    */
   request(lane: Lane, isUrgent = lane.target === null && lane.deliveries.queued > 0): void {
     if (lane.isClosed || this.#isStopped) return;
@@ -76,7 +79,7 @@ export class Fetcher {
   async #serveShard(queue: FillQueue, shard: number, lanes: Set<Lane>): Promise<void> {
     const batch = [...lanes].slice(0, BATCH_LANES);
     for (const lane of batch) lanes.delete(lane);
-    // Behind the others: four shards with ever more than one batch would be served alone.
+    // Moves the shard to the end: four shards with permanently full batches would otherwise block all others.
     queue.lanes.delete(shard);
     if (lanes.size > 0) queue.lanes.set(shard, lanes);
     this.#activeShards.add(shard);
@@ -85,7 +88,7 @@ export class Fetcher {
     try {
       await this.#fill(shard, open);
     } catch (error) {
-      // What reads the database is tried again where it failed: this is a fault of our own, and the next look asks again.
+      // Database errors are retried in `#fill`, so this is an internal error; the next scan requests the lanes again.
       this.#deps.log.error({ err: error, shard }, 'lanes could not be filled');
     } finally {
       this.#activeShards.delete(shard);
@@ -108,7 +111,10 @@ export class Fetcher {
     }
   }
 
-  /** Where it is not the database that is away it may be one lane that fails: the others are fed without it. */
+  /**
+   * Retries after the database was unavailable. After another error, one lane may be the cause, so the batch is split
+   * in halves.
+   */
   async #retryFill(shard: number, lanes: Lane[], error: unknown): Promise<void> {
     const isDatabaseDown = isUnavailable(error);
     if (!isDatabaseDown && lanes.length > 1) {
@@ -117,7 +123,7 @@ export class Fetcher {
       return this.#fill(shard, lanes.slice(middle).filter(isOpen));
     }
     const about = { shard, lanes: lanes.length, reason: String(error) };
-    this.#deps.log.warn(about, 'deliveries could not be fetched; trying again');
+    this.#deps.log.warn(about, 'deliveries could not be fetched; retrying');
     const again = wait(RETRY_MS, undefined, { ref: false }).then(() => lanes.forEach((lane) => this.request(lane)));
     if (isDatabaseDown) await again;
   }
@@ -130,20 +136,23 @@ export class Fetcher {
     const ids = missing.map((lane) => lane.webhookId);
     const rows = await loadTargets(sql, shard, ids);
     for (const lane of missing) {
-      // Changed while it was being read: what was read may be the old row.
+      // The webhook changed during the read, so the row may be outdated.
       if (lane.changes !== changes.get(lane)) continue;
       const row = rows.find(({ id }) => id === lane.webhookId);
       lane.target = this.#targetOf(lane, row);
-      // A webhook that is off ends all it has, also what is not due yet.
+      // Deliveries of an inactive webhook are ended, also those that are not due yet.
       if (!lane.target.isActive) lane.deliveries.markIncomplete();
       if (lane.health?.epoch !== lane.target.epoch) this.#restoreState(lane, lane.target.epoch, row);
-      // Written down, and not done yet: by a predecessor who died in between, or by ourselves just now.
+      // The pending disable is stored but not executed: by a previous owner that crashed, or by this worker a moment
+      // ago.
       if (row?.isPendingDisable === true && lane.pendingDisableEpoch === row.epoch)
         this.#deps.onPendingDisable(lane, row.epoch);
     }
   }
 
-  /** What the table knows of the webhook; of an epoch that we count ourselves we know better. */
+  /**
+   * Restores health and backoff from the table; for an epoch that this worker already counts, its own state is newer.
+   */
   #restoreState(lane: Lane, epoch: number, row: TargetRow | undefined): void {
     const { consecutiveFailures, firstFailureAt, isWarned, hasSucceeded } = row ?? UNKNOWN;
     lane.health = { epoch, consecutiveFailures, firstFailureAt, isWarned, hasSucceeded };
@@ -152,7 +161,10 @@ export class Fetcher {
     lane.pendingDisableEpoch = row?.isPendingDisable === true ? epoch : null;
   }
 
-  /** A row that cannot be used holds back its own webhook and no other; it is looked at again with everything else. */
+  /**
+   * Returns the target, or `UNUSABLE` if the row cannot be used, which blocks only its own webhook. It is read again
+   * every 30 s.
+   */
   #targetOf(lane: Lane, row: TargetRow | undefined): Target {
     try {
       const target = targetOf(row, this.#deps.sealer);
@@ -160,7 +172,7 @@ export class Fetcher {
       return target;
     } catch (error) {
       const about = { err: error, webhook: lane.webhookId };
-      if (!this.#unusable.has(lane)) this.#deps.log.error(about, 'the webhook cannot be used: what it has waits');
+      if (!this.#unusable.has(lane)) this.#deps.log.error(about, 'webhook unusable; its deliveries wait');
       this.#unusable.add(lane);
       return UNUSABLE;
     }
@@ -185,7 +197,7 @@ export class Fetcher {
       const due = rows.filter((row) => row.dueAt.getTime() <= nowMs && sending.has(row.webhookId));
       await readAhead(this.#deps, shard, due);
       for (const [index, lane] of fetching.entries()) {
-        // What is not due yet is taken from a webhook only that is over, to end it: one that changes meanwhile may go on.
+        // Deliveries that are not due are taken only to end them; a webhook that changes meanwhile may continue.
         const isInactive = lane.target?.isActive === false && lane.target !== UNUSABLE;
         const until = isInactive ? Number.POSITIVE_INFINITY : nowMs;
         const fetch = fetches[index];

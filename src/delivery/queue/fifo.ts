@@ -1,14 +1,14 @@
 /**
- * A queue of any length whose ends cost the same. An array's `shift` moves everything once it has some 50,000 items, and the
- * first of a Set is behind all that were taken out of it.
+ * A FIFO queue of any length with O(1) operations at both ends. `Array.shift` moves all items above about 50,000, and
+ * the first item of a Set lies behind all deleted ones.
  */
 const COMPACT_AFTER = 1_024;
 
 export class Fifo<T> {
-  /** Put in front, the next one last. */
+  /** Items put in front, the next one last. */
   #front: T[] = [];
   #items: T[] = [];
-  /** Where the rest of `#items` begins. */
+  /** Index of the first remaining item of `#items`. */
   #from = 0;
 
   get size(): number {
@@ -23,7 +23,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Puts it in front of all others. */
+  /** Inserts the item before all others. */
   unshift(item: T): void {
     this.#front.push(item);
   }
@@ -40,7 +40,7 @@ export class Fifo<T> {
     return item;
   }
 
-  /** Lets go of what nobody waits for any more. */
+  /** Removes items that need not wait any more. */
   prune(shouldRemove: (item: T) => boolean): void {
     this.#front = this.#front.filter((item) => !shouldRemove(item));
     this.#items = this.#items.slice(this.#from).filter((item) => !shouldRemove(item));

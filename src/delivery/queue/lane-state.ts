@@ -9,8 +9,8 @@ export const BLOCKERS = ['endpoint', 'us'] as const;
 export type Blocker = (typeof BLOCKERS)[number];
 
 /**
- * Whom a lane waits for that has something to send. For its endpoint: a pause, the breaker, the pace, or as many exchanges as it
- * bears are under way. For us: a slot, its settings, the lease. Who waits for the one may wait for the other next.
+ * Returns what a lane with queued deliveries waits for: its endpoint (pause, breaker, rate limit, concurrency limit,
+ * pending disable) or this process (a slot, its settings, the lease).
  */
 export const blockerOf = (lane: Lane, monotonicMs: number): Blocker => {
   const isPendingDisable = lane.pendingDisableEpoch !== null && lane.pendingDisableEpoch === lane.target?.epoch;
@@ -18,7 +18,7 @@ export const blockerOf = (lane: Lane, monotonicMs: number): Blocker => {
   return isPendingDisable || isFull || lane.startConditions.isBlocked(monotonicMs) ? 'endpoint' : 'us';
 };
 
-/** What holds it back says more than what it does meanwhile: a lane that was paused goes on with what is under way. */
+/** Returns the state. What blocks a lane takes precedence over its attempts in flight: a paused lane finishes them. */
 export const stateOf = (lane: Lane, monotonicMs: number): LaneState => {
   if (lane.target === UNUSABLE) return 'unusable';
   if (lane.target?.isActive === false) return 'inactive';

@@ -1,4 +1,7 @@
-/** One webhook with work, in the memory of its shard's owner (docs/delivery-states.md has the diagram). Pure bookkeeping. */
+/**
+ * A lane: the in-memory queue of one webhook that has work, in the process that owns its shard (docs/delivery-states.md
+ * has the diagram). Does no I/O.
+ */
 import type { BlockedOn } from './run-queue.ts';
 import type { Health } from '../policy/policy.ts';
 import { LoadedDeliveries, type Pending } from './loaded-deliveries.ts';
@@ -9,7 +12,7 @@ import { LatencyStats, type Speed } from './latency-stats.ts';
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
 
-/** What the table tells a new owner: who failed last is not to be waited for, who answered need not prove himself again. */
+/** Returns the initial speed class from stored health: last attempt failed → slow, succeeded → fast. */
 const speedBy = (health: Health | null): Speed => {
   if (health === null) return 'new';
   if (health.consecutiveFailures > 0) return 'slow';
@@ -19,35 +22,38 @@ const speedBy = (health: Health | null): Speed => {
 export class Lane {
   readonly shard: number;
   readonly webhookId: number;
-  /** What it has of the table. */
+  /** The part of its pending deliveries that is in memory. */
   readonly deliveries: LoadedDeliveries;
   #inFlight = 0;
-  /** It was made, or sent something, since `hasRested` was asked last. */
+  /** The lane was created or started an attempt since the last call of `wasIdle`. */
   #wasActive = true;
-  /** How fast its endpoint is, and how many exchanges at once that makes. */
+  /** The measured speed of its endpoint, and the concurrency that follows from it. */
   readonly latency: LatencyStats;
-  /** The settings to send by; null until loaded, and after the webhook changed. */
+  /** The settings of the webhook; null until loaded and after the webhook changed. */
   target: Target | null = null;
-  /** Counts the changes of the webhook we were told of, so that a load that began before one is not believed. */
+  /** Counts notified changes of the webhook, so that settings read before a change are discarded. */
   changes = 0;
-  /** Counted here alone while the shard is ours, epoch by epoch: the table's row is behind by what is not recorded. */
+  /** The health in its epoch. While this worker owns the shard it is ahead of the table by unrecorded outcomes. */
   health: (Health & { epoch: number }) | null = null;
-  /** Whether it is paused, probed or paced. */
+  /** Pause, circuit breaker and rate limit. */
   readonly startConditions = new StartConditions();
-  /** The epoch in which an outcome demanded the switch-off: nothing more is sent in it. */
+  /** The epoch in which an outcome required that the webhook is disabled. Nothing more is sent in it. */
   pendingDisableEpoch: number | null = null;
-  /** Stands in the ring of ready lanes, since `ticket`, or is parked until its store or its origin has room. */
+  /** The lane waits in the run queue, since `sequence`, or is blocked on a quota of its store or origin. */
   isQueued = false;
   sequence = 0;
   blockedOn: BlockedOn | null = null;
-  /** What it had first died with a switch-off, though it is on again. */
+  /** The webhook is enabled, but its first loaded delivery is of an older epoch. */
   #isEndingOldEpochs = false;
-  /** Due from when on there is much that is dead; null where that is not known, `refused` where it has to end one by one. */
+  /**
+   * Due time from which a backlog of older epochs is ended in the database; null if there is none, `one-by-one` if the
+   * batch statement failed.
+   */
   oldEpochsFrom: Date | 'one-by-one' | null = null;
-  /** The shard was lost: nothing more may start here. */
+  /** The shard was lost or the lane evicted: nothing may start any more. */
   isClosed = false;
 
-  /** With what is known of its endpoint, and the room that it shares with all other lanes. */
+  /** Takes the known latency of the endpoint and the memory limit that all lanes share. */
   constructor(
     shard: number,
     webhookId: number,
@@ -76,31 +82,31 @@ export class Lane {
     return this.#inFlight;
   }
 
-  /** What is sent next. */
+  /** The delivery that is sent next. */
   get first(): Pending | undefined {
     return this.deliveries.first;
   }
 
-  /** The webhook's row changed: nothing is sent before it was read again. */
+  /** Discards the settings after a change. Nothing is sent until they are loaded again. */
   forgetTarget(): void {
     this.changes += 1;
     this.target = null;
   }
 
-  /** There is something to send, and nothing is known of where to; or it is to be switched off, by whoever reads that. */
+  /** Whether settings must be loaded: there are deliveries to send, or a pending disable that reading them executes. */
   get needsTarget(): boolean {
     return this.target === null && (this.deliveries.hasWork || this.pendingDisableEpoch !== null);
   }
 
   get needsFetch(): boolean {
     if (!this.deliveries.needsFetch) return false;
-    // What is dead ends batch by batch: a large backlog must not crowd out what is sent.
+    // Older epochs end batch by batch, so that a large backlog does not crowd out new deliveries.
     return (this.target?.isActive !== false && !this.#isEndingOldEpochs) || this.deliveries.isFullyRecorded;
   }
 
   /**
-   * What it holds that died with a switch-off, no longer queued. Of a webhook that is on again it is looked for where it comes
-   * first: as turns a million of them would take a million of the webhook's slots, and of what its pace allows.
+   * Removes and returns loaded deliveries of older epochs, for an enabled webhook only when one is first. They take no
+   * slot and no rate limit: a million of them would use up a million turns of the webhook.
    */
   takeOldEpochs(): Pending[] {
     const { target, first } = this;
@@ -110,8 +116,8 @@ export class Lane {
   }
 
   /**
-   * Whether it could have done something since this was asked last and did not, and nothing is lost with it: all it has and
-   * is stands in the table.
+   * Returns whether the lane could have started an attempt since the last call and did not, and can be evicted without
+   * loss because the table has all of its state. Starts a new observation period.
    */
   wasIdle(): boolean {
     const isSupplied = !this.needsTarget && (this.deliveries.queued > 0 || !this.needsFetch);
@@ -120,12 +126,12 @@ export class Lane {
     return wasIdle;
   }
 
-  /** Its endpoint answers fast, and nothing holds it back. */
+  /** Whether the endpoint is fast and neither paused nor probed. */
   isMakingProgress(monotonicMs: number): boolean {
     return this.speed === 'fast' && !this.startConditions.isBreakerOpen && !this.startConditions.isPaused(monotonicMs);
   }
 
-  /** `monotonicMs` as the gate has it. */
+  /** Returns whether an attempt may start now. `monotonicMs` is on the clock of `startConditions`. */
   mayStart(monotonicMs: number): boolean {
     const { target } = this;
     if (this.isClosed || target?.isActive !== true || this.pendingDisableEpoch === target.epoch) return false;
@@ -133,7 +139,7 @@ export class Lane {
     return this.startConditions.canStart(this.#inFlight, monotonicMs);
   }
 
-  /** The next delivery, now in flight. */
+  /** Removes and returns the next delivery, which is in flight from now on. */
   take(): Pending | undefined {
     const delivery = this.deliveries.take();
     if (delivery === undefined) return undefined;
@@ -143,18 +149,18 @@ export class Lane {
     return delivery;
   }
 
-  /** A delivery that was taken and could not be sent after all: first in the queue again. */
+  /** Ends an attempt that was not sent and puts its delivery back in front. */
   cancelAttempt(delivery: Pending): void {
     this.attemptEnded();
     this.requeue(delivery);
   }
 
-  /** One that has landed without an outcome. */
+  /** Puts a delivery in front whose attempt already ended without an outcome. */
   requeue(delivery: Pending): void {
     this.deliveries.requeue(delivery);
   }
 
-  /** The exchange is over; the delivery stays known until its record is committed. */
+  /** Ends an attempt. The delivery stays known until its record is committed. */
   attemptEnded(): void {
     this.#inFlight -= 1;
     this.startConditions.attemptEnded();

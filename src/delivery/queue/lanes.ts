@@ -1,6 +1,6 @@
 /**
- * The lanes of the shards we own. A lane costs some 1.6 KB beside what it has queued; those without work are forgotten, but for how
- * fast their endpoints were.
+ * The lanes of the owned shards. A lane takes about 1.6 KB plus its queued deliveries; lanes without work are removed,
+ * but the latency statistics of their endpoints are kept.
  */
 import { LRUCache } from 'lru-cache';
 import { Lane, type LaneLimits } from './lane.ts';
@@ -8,35 +8,44 @@ import { MemoryLimit, type EventRetainer } from './memory-limit.ts';
 import type { LatencyStats } from './latency-stats.ts';
 
 export type LanesLimits = LaneLimits & {
-  /** Of how many endpoints without work it is remembered how fast they were. */
+  /** For how many endpoints without work latency statistics are kept. */
   endpointsKept: number;
-  /** Deliveries in memory; beyond it each lane holds only a few. */
+  /** Deliveries in memory. Above it each lane loads only a few. */
   heldDeliveries: number;
-  /** Lanes in memory; webhooks that are found in the table beyond that wait there for one. */
+  /** Lanes in memory. Above it, webhooks found in the table wait there. */
   heldLanes: number;
 };
 
-/** What a webhook that is found in the table gets: its lane; none now, because all are taken, or because it had its turn. */
+/**
+ * The placement of a webhook found in the table: a lane; none because all places are taken; none because its lane was
+ * evicted.
+ */
 export type Placement = 'lane' | 'full' | 'deferred';
 
-/** What those have of the lanes, together, that had one and did nothing with it. */
+/** Share of the places that evicted webhooks may use together. */
 const READMITTED_SHARE = 0.1;
-/** What is left to those that answered last: 10,000 that hang, and were found first, kept the others waiting for some turns. */
+/**
+ * Share of the places reserved for webhooks whose last attempt succeeded. Without it, 10,000 endpoints that hang kept
+ * the others waiting for several rounds.
+ */
 const SUCCEEDED_SHARE = 0.25;
-/** Places beyond all others, for those that are to be switched off: they are done at once, and must not wait for who hangs. */
+/** Additional places for pending disables, which take only a moment and must not wait for endpoints that hang. */
 const PENDING_DISABLE_SHARE = 0.1;
 
 export class Lanes {
   readonly #limits: LanesLimits;
   readonly #shards = new Map<number, Map<number, Lane>>();
-  /** Of lanes that were forgotten. Without it an endpoint that hangs once a minute would be unproven each time, not slow. */
+  /**
+   * The statistics of removed lanes. Without them an endpoint that hangs once a minute would be new each time instead
+   * of slow.
+   */
   readonly #latencies: LRUCache<number, LatencyStats>;
   readonly #memoryLimit: MemoryLimit;
-  /** Webhooks whose lanes were given up, so many as endpoints are kept; the latest last. */
+  /** Webhooks whose lanes were evicted, limited to `endpointsKept`; the latest last. */
   readonly #evicted = new Set<number>();
   #count = 0;
 
-  /** `events`: who keeps the events of what they hold. */
+  /** `events` retains the events of the loaded deliveries. */
   constructor(limits: LanesLimits, events?: EventRetainer) {
     this.#limits = limits;
     this.#latencies = new LRUCache({ max: limits.endpointsKept });
@@ -48,14 +57,14 @@ export class Lanes {
     return this.#memoryLimit.loaded;
   }
 
-  /** How many there are, with work or without. */
+  /** Number of lanes, with or without work. */
   get count(): number {
     return this.#count;
   }
 
   /**
-   * Whether a webhook that is found in the table has a lane, or gets one. What is handed over always does. `isProven`: it
-   * answered last.
+   * Returns whether a webhook found in the table has or gets a lane. An offered delivery always gets one.
+   * `hasSucceeded`: its last attempt succeeded.
    */
   placementOf(shard: number, webhookId: number, hasSucceeded: boolean): Placement {
     if (this.find(shard, webhookId) !== undefined) return 'lane';
@@ -64,19 +73,19 @@ export class Lanes {
     return this.#evicted.has(webhookId) && this.#count >= heldLanes * READMITTED_SHARE ? 'deferred' : 'lane';
   }
 
-  /** Whether a webhook that is to be switched off has a lane, or may have one. */
+  /** Returns whether a webhook with a pending disable has or gets a lane. */
   hasCapacityToDisable(shard: number, webhookId: number): boolean {
     return (
       this.find(shard, webhookId) !== undefined || this.#count < this.#limits.heldLanes * (1 + PENDING_DISABLE_SHARE)
     );
   }
 
-  /** At most half of the places are taken: who found none is to be looked for again. */
+  /** At most half of the places are taken, so webhooks without a place are worth another scan. */
   get isHalfEmpty(): boolean {
     return this.#count * 2 <= this.#limits.heldLanes;
   }
 
-  /** The lane of a webhook, made on first use. */
+  /** Returns the lane of a webhook and creates it on first use. */
   get(shard: number, webhookId: number): Lane {
     let lanes = this.#shards.get(shard);
     if (lanes === undefined) this.#shards.set(shard, (lanes = new Map()));
@@ -97,7 +106,7 @@ export class Lanes {
     return this.ofShards([...this.#shards.keys()]);
   }
 
-  /** The shard is not ours any more: its lanes are closed and forgotten. */
+  /** Closes and removes the lanes of a shard that is no longer owned. */
   close(shard: number): void {
     const lanes = this.#shards.get(shard);
     this.#count -= lanes?.size ?? 0;
@@ -105,7 +114,7 @@ export class Lanes {
     this.#shards.delete(shard);
   }
 
-  /** Forgets lanes that have nothing to do; what they knew of their webhook is read again when there is work. */
+  /** Removes lanes without work. Their state is read again when there is work. */
   sweep(): void {
     for (const lane of this.all()) {
       if (lane.deliveries.isEmpty && !lane.isQueued && lane.pendingDisableEpoch === null) this.#forget(lane);
@@ -113,8 +122,8 @@ export class Lanes {
   }
 
   /**
-   * Gives up the lanes that did nothing since this was called last, if others want their place, or there are too many; answers
-   * how many. They are closed: wherever they still stand they are passed over.
+   * Evicts lanes that were idle since the last call, if other webhooks need a place or there are too many lanes.
+   * Returns how many. Evicted lanes are closed, so other queues that still contain them skip them.
    */
   evictIdle(monotonicMs: number, isWanted: boolean): number {
     const before = this.#count;
@@ -141,7 +150,7 @@ export class Lanes {
 
   #make(shard: number, webhookId: number): Lane {
     this.#count += 1;
-    // What goes on is none of those who rested.
+    // A webhook with a lane is not evicted any more.
     this.#evicted.delete(webhookId);
     const latency = this.#latencies.get(webhookId);
     return new Lane(shard, webhookId, this.#limits, { latency, memoryLimit: this.#memoryLimit });

@@ -1,22 +1,25 @@
-/** What is known of how fast an endpoint answers: outlives its lane, so that nobody has to prove himself twice. Pure. */
+/**
+ * Latency statistics of an endpoint. They outlive its lane, so that the endpoint is not classified as new again. Pure.
+ */
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { ConcurrencyLimit } from './concurrency-limit.ts';
 
 /**
- * `slow`: its last exchange was, or one under way is, or it fails and nothing good is known of it. `proven`: it answered fast
- * before, with whatever status, or an owner before us noted that it answered. `unproven`: nothing is known.
+ * `slow`: the last attempt was slow, one in flight exceeds its time budget, or stored health has failures and no
+ * attempt was fast. `fast`: an attempt was answered fast, with any status, or stored health has a success. `new`:
+ * nothing is known.
  */
 export type Speed = 'fast' | 'new' | 'slow';
 
-/** An exchange is late before it is slow where the endpoint mostly takes an eighth of that time or less. */
+/** The time budget of an attempt is this multiple of the best response time. */
 const BUDGET_FACTOR = 8;
-/** A pause of our own or of the endpoint's (a collection of garbage, a repeated packet) is not late. */
+/** Minimum time budget: a garbage collection or a retransmitted packet must not exceed it. */
 const BUDGET_MIN_MS = 150;
 
 export class LatencyStats {
   readonly concurrency: ConcurrencyLimit;
   readonly #slowMaxInFlight: number;
-  /** Exchanges under way that take longer than they should. */
+  /** Attempts in flight that exceed their time budget. */
   #overBudget = 0;
   #wasSlow = false;
   #wasFast = false;
@@ -26,25 +29,25 @@ export class LatencyStats {
     this.#slowMaxInFlight = limits.slotsPerSlowLane;
   }
 
-  /** Something is known that a new one would have to learn. */
+  /** There are measurements worth keeping. */
   get hasData(): boolean {
     return this.#wasFast || this.#wasSlow;
   }
 
-  /** `recorded`: by what is written down of it, which counts until an exchange of our own has told more. */
+  /** Returns the speed class. `recorded` is the class from stored health; it counts until an attempt was measured. */
   speed(recorded: Speed): Speed {
     if (this.#overBudget > 0 || this.#wasSlow) return 'slow';
     return this.#wasFast ? 'fast' : recorded;
   }
 
-  /** How many exchanges it may have at once. */
+  /** The number of attempts allowed in flight at once. */
   get maxInFlight(): number {
     return this.#overBudget > 0 || this.#wasSlow
       ? Math.min(this.concurrency.limit, this.#slowMaxInFlight)
       : this.concurrency.limit;
   }
 
-  /** After how many ms an exchange no longer counts as quick; `slowAfterMs` at most. */
+  /** Returns the time budget of an attempt in ms, at most `slowAfterMs`; exceeding it makes the attempt slow. */
   timeBudgetMs(slowAfterMs: number): number {
     if (!this.#wasFast) return slowAfterMs;
     return Math.min(slowAfterMs, Math.max(BUDGET_MIN_MS, this.concurrency.bestMs * BUDGET_FACTOR));
@@ -54,12 +57,12 @@ export class LatencyStats {
     this.#overBudget += 1;
   }
 
-  /** An exchange is over, however it ended. */
+  /** Ends an attempt, whatever its outcome. */
   attemptEnded(wasOverBudget: boolean): void {
     if (wasOverBudget) this.#overBudget -= 1;
   }
 
-  /** What an outcome tells of the endpoint; the cap says what of an exchange it goes by. */
+  /** Records the outcome of an attempt. */
   record(outcome: Outcome, exchange: Parameters<ConcurrencyLimit['recordSuccess']>[0] & { isSlow: boolean }): void {
     if (outcome.kind === 'timed_out') {
       this.#wasSlow = true;

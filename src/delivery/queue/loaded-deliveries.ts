@@ -1,6 +1,6 @@
 /**
- * What a lane holds of its part of the table, and whether there is more (docs/delivery-states.md has the two rules that keep
- * a fetch from sending twice and from losing). Pure bookkeeping; whoever owns the lane does the input and output.
+ * The pending deliveries that a lane has in memory, and whether the table has more (docs/delivery-states.md has the two
+ * rules that keep a fetch from sending twice and from losing deliveries). Does no I/O.
  */
 
 import { MemoryLimit } from './memory-limit.ts';
@@ -13,44 +13,48 @@ export type Pending = {
   epoch: number;
   eventId: number;
   attempts: number;
-  /** Of our own, in a row (delivery/policy/internal-faults.ts). */
+  /** Consecutive internal errors (delivery/policy/internal-faults.ts). */
   faults: number;
-  /** When the next attempt was due: the first one when it was published. By the clock of whoever wrote it. */
+  /**
+   * When the next attempt is due, by the clock of the process that wrote it; of a first attempt, the time of
+   * publication.
+   */
   dueAt: Date;
 };
 
-/** At most so many rows, due at `fromMs` or later; begun at `beganMs`, by the wall clock. */
+/** At most `limit` rows, due at `fromMs` or later; started at `startedMs` by the wall clock. */
 export type Fetch = { limit: number; fromMs: number; startedMs: number };
 
 /**
- * A fetch begins this long before the first row of the one before. Rows that ended stay in the index while an old transaction
- * is open, and to walk over 300,000 of them took 180 ms a fetch. Ids and due times commit out of order, but by far less.
+ * A fetch begins this long before the first row of the previous one. Index entries of ended rows remain while an old
+ * transaction is open: skipping 300,000 of them took 180 ms per fetch. Ids and due times commit out of order, but by
+ * far less.
  */
 const OVERLAP_MS = 60_000;
-/** And so often it begins at the beginning, for what a clock that was set wrote further back. */
+/** Interval at which a fetch begins at the first row again, to find rows written earlier by a clock that was wrong. */
 const FULL_SCAN_EVERY_MS = 30_000;
 
 export class LoadedDeliveries {
   readonly #maxQueued: number;
   readonly #memoryLimit: MemoryLimit;
   #queue: Pending[] = [];
-  /** Queued, in flight, or sent and not yet recorded: of which event each is. */
+  /** Queued, in flight or unrecorded deliveries, each with the id of its event. */
   readonly #known = new Map<number, number>();
-  /** What left memory while a fetch was under way, which may have read those rows before they ended. */
+  /** Deliveries removed during the current fetch, which may have read their rows before. */
   #removedDuringFetch: Set<number> | null = null;
-  /** A hand-over was dropped since the last fetch began. */
+  /** An offered delivery was dropped since the last fetch began. */
   #offerDropped = false;
   #hasMoreInTable = false;
   /** How many fetches have ended. */
   fetches = 0;
   #isReleased = false;
-  /** Where the next fetch begins, and when one began at the beginning. */
+  /** Due time at which the next fetch begins, and when the last full scan began. */
   #fromMs = 0;
   #fullScanAtMs = Number.NEGATIVE_INFINITY;
-  /** When the earliest delivery that is not due yet becomes due, by the wall clock. */
+  /** The earliest due time that is still in the future, by the wall clock. */
   wakeAtMs = Number.POSITIVE_INFINITY;
 
-  /** `most`: how many it queues, where there is room. */
+  /** `maxQueued` limits the queue while the memory limit is not reached. */
   constructor(maxQueued: number, memoryLimit = new MemoryLimit(Number.POSITIVE_INFINITY)) {
     this.#maxQueued = maxQueued;
     this.#memoryLimit = memoryLimit;
@@ -60,7 +64,7 @@ export class LoadedDeliveries {
     return Math.min(this.#maxQueued, this.#memoryLimit.perLane);
   }
 
-  /** What is sent next. */
+  /** The delivery that is sent next. */
   get first(): Pending | undefined {
     return this.#queue[0];
   }
@@ -69,13 +73,16 @@ export class LoadedDeliveries {
     return this.#queue.length;
   }
 
-  /** A delivery straight from its commit. What does not fit stays in the table, and then so do all that follow. */
+  /**
+   * Queues a delivery right after its commit. If it does not fit, it and all later ones stay in the table until a
+   * fetch.
+   */
   offer(delivery: Pending): void {
     if (!this.acceptsOffers) this.markIncomplete();
     else if (!this.#known.has(delivery.id)) this.#enqueue(delivery);
   }
 
-  /** Whether it would queue one that it is offered now. */
+  /** Whether an offered delivery would be queued. */
   get acceptsOffers(): boolean {
     return !this.#hasMoreInTable && this.#queue.length < this.#limit;
   }
@@ -84,13 +91,13 @@ export class LoadedDeliveries {
     return this.#known.has(id);
   }
 
-  /** Something may be in the table that is not here. */
+  /** Marks that the table may have deliveries that are not in memory. */
   markIncomplete(): void {
     this.#hasMoreInTable = true;
     this.#offerDropped = true;
   }
 
-  /** Its lane is closed: what it holds takes no room any more. */
+  /** Frees the memory of a closed lane's deliveries. */
   release(): void {
     if (!this.#isReleased) for (const eventId of this.#known.values()) this.#memoryLimit.remove(eventId);
     this.#isReleased = true;
@@ -100,7 +107,7 @@ export class LoadedDeliveries {
     return this.#hasMoreInTable || this.#queue.length > 0;
   }
 
-  /** A fetch would be of use: there is more, there is room for it, and none is under way. */
+  /** Whether to fetch: the table has more, the queue is at most a quarter full, and no fetch is running. */
   get needsFetch(): boolean {
     return this.#hasMoreInTable && this.#removedDuringFetch === null && this.#queue.length <= this.#limit / 4;
   }
@@ -109,17 +116,17 @@ export class LoadedDeliveries {
     return !this.hasWork && this.#known.size === 0 && this.#removedDuringFetch === null && this.wakeAtMs === Infinity;
   }
 
-  /** Nothing is in flight, and nothing unrecorded: what is queued is in the table as well. */
+  /** No delivery is in flight or unrecorded, so the table has everything. */
   get isFullyRecorded(): boolean {
     return this.#known.size === this.#queue.length;
   }
 
-  /** And no fetch is under way: it may be forgotten, and found again in the table. */
+  /** No fetch is running either: the lane can be removed and found again in the table. */
   get isEvictable(): boolean {
     return this.isFullyRecorded && this.#removedDuringFetch === null;
   }
 
-  /** Begins a fetch: of how many rows, those that are known among them, and due from when on. */
+  /** Starts a fetch and returns its limit, which includes the known deliveries, and its first due time. */
   beginFetch(nowMs: number): Fetch {
     this.#removedDuringFetch = new Set();
     this.#offerDropped = false;
@@ -134,7 +141,7 @@ export class LoadedDeliveries {
     };
   }
 
-  /** Takes the rows of a fetch, which come in order of `dueAt`. They leave out what is known and what departed. */
+  /** Adds the rows of a fetch, sorted by `dueAt`, except those that are known or were removed during the fetch. */
   endFetch(rows: readonly Pending[], { limit, fromMs, startedMs }: Fetch, nowMs: number): void {
     const removed = this.#removedDuringFetch ?? new Set();
     this.#removedDuringFetch = null;
@@ -152,34 +159,34 @@ export class LoadedDeliveries {
     if (rows[0] !== undefined) this.#fromMs = Math.max(0, Math.min(rows[0].dueAt.getTime(), startedMs) - OVERLAP_MS);
     if (!isExhausted || this.#offerDropped) return;
     this.#hasMoreInTable = false;
-    // What may be due before is looked for in its time.
+    // Rows due before `fromMs` are found by the next full scan.
     if (fromMs > 0) this.#wakeNoLaterThan(this.#fullScanAtMs + FULL_SCAN_EVERY_MS);
   }
 
-  /** The fetch failed: everything is as before it began. */
+  /** Ends a failed fetch without changes. */
   abandonFetch(): void {
     this.#removedDuringFetch = null;
     this.#hasMoreInTable = true;
   }
 
-  /** The next delivery, no longer queued. */
+  /** Removes and returns the next queued delivery. */
   take(): Pending | undefined {
     return this.#queue.shift();
   }
 
-  /** One that was taken without being settled: first in the queue again. */
+  /** Puts a delivery that was not sent back in front. */
   requeue(delivery: Pending): void {
     this.#queue.unshift(delivery);
   }
 
-  /** What is queued with an epoch before this one: dead since the switch-off. They stay known until settled. */
+  /** Removes and returns the queued deliveries of older epochs. They stay known until their end is recorded. */
   takeOlderThan(epoch: number): Pending[] {
     const older = this.#queue.filter((delivery) => delivery.epoch < epoch);
     if (older.length > 0) this.#queue = this.#queue.filter((delivery) => delivery.epoch >= epoch);
     return older;
   }
 
-  /** The record is committed: the delivery ended, or is due again at `dueAtMs`. */
+  /** Removes a delivery whose record is committed: it ended, or is due again at `dueAtMs`. */
   complete(id: number, dueAtMs: number | null): void {
     const eventId = this.#known.get(id);
     this.#known.delete(id);

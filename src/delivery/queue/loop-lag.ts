@@ -1,25 +1,29 @@
 /**
- * How far our own event loop keeps up. Where it does not, an answer lies there unread, and a time tells of us and not of the
- * endpoint. Pure.
+ * Measures how far our own event loop lags. A response that waits in a busy loop says nothing about the endpoint. Pure.
  */
 
-/** With less than this part of the time to spare the loop is busy. */
+/** The loop is busy if it was idle for less than this share of the time. */
 const SPARE = 1 / 10;
-/** A request waits for most of a turn of the loop and its answer for most of another: what takes longer, the endpoint takes. */
+/**
+ * The request waits for up to one iteration of the loop, the response for another, with a margin of two. A longer
+ * duration is the endpoint's.
+ */
 const TURNS = 4;
-/** What is left of a lag with each tick. */
+/** Share of the lag that remains after each tick. */
 const FADING = 3 / 4;
 
 export class LoopLag {
-  /** About how long a turn of the loop takes, where it has always something to do. */
+  /** Estimated duration of a loop iteration under load. */
   #lagMs = 0;
 
-  /** A timer fired so many ms too late. */
+  /** Records that a timer fired `lateMs` late. */
   recordTimerDelay(lateMs: number): void {
     this.#lagMs = Math.max(lateMs, this.#lagMs * FADING);
   }
 
-  /** Whether it was we who took the `durationMs` of an exchange, of which our loop was idle for `idleMs`. */
+  /**
+   * Returns whether our own event loop accounts for an attempt of `durationMs`, during which it was idle for `idleMs`.
+   */
   isLagging(durationMs: number, idleMs: number): boolean {
     return idleMs < durationMs * SPARE && durationMs < this.#lagMs * TURNS;
   }

@@ -1,23 +1,23 @@
-/** How much all lanes together hold of the table: a backlog of any size, in any number of webhooks, stays where it is. */
+/** Limits how many deliveries all lanes together load. The rest of a backlog stays in the table. */
 
-/** What a lane may queue when there is no room: enough to go on sending while the next ones are fetched. */
+/** What a lane may queue above the limit: enough to keep sending while the next deliveries are fetched. */
 const PRESSED_LANE_QUEUE = 4;
 
-/** Who keeps events for as long as deliveries of them are in memory. */
+/** Keeps events cached as long as deliveries of them are in memory. */
 export type EventRetainer = { hold: (eventId: number) => void; release: (eventId: number) => void };
 
 const NO_RETAINER: EventRetainer = { hold: () => {}, release: () => {} };
 
 /**
- * A delivery in memory is 300 bytes, a lane 0.7 KB, 1.6 KB once its webhook was read (measured). So at most the limit times
- * 300 bytes, and for each lane 2.8 KB: 30 MB and 28 MB with 10,000 lanes, of which there are no more (Lanes).
+ * A delivery in memory takes 300 bytes, a lane 0.7 KB, or 1.6 KB with its settings (measured). The total is at most 300
+ * bytes per delivery of the limit and 2.8 KB per lane: 30 MB and 28 MB with 10,000 lanes, the maximum (Lanes).
  */
 export class MemoryLimit {
   readonly #limit: number;
   readonly #events: EventRetainer;
   #loaded = 0;
 
-  /** For so many deliveries, of events that are kept for them. */
+  /** `limit` is a number of deliveries. */
   constructor(limit: number, events: EventRetainer = NO_RETAINER) {
     this.#limit = limit;
     this.#events = events;
@@ -32,13 +32,13 @@ export class MemoryLimit {
     return this.#loaded < this.#limit ? Number.POSITIVE_INFINITY : PRESSED_LANE_QUEUE;
   }
 
-  /** A delivery of the event is in memory. */
+  /** Counts a loaded delivery and retains its event. */
   add(eventId: number): void {
     this.#loaded += 1;
     this.#events.hold(eventId);
   }
 
-  /** It is not any more. */
+  /** Uncounts a delivery and releases its event. */
   remove(eventId: number): void {
     this.#loaded -= 1;
     this.#events.release(eventId);

@@ -4,14 +4,15 @@ import type { Fetch, Pending } from './loaded-deliveries.ts';
 import type { TargetRow } from './target.ts';
 
 /**
- * What a webhook has pending that is due first. `dueAt` null: it waits for a listener, as all of that webhook does. `isProven`: it
- * answered last, as far as is recorded.
+ * The earliest pending delivery of a webhook. `dueAt` is null for a pull webhook, `hasSucceeded` if the last recorded
+ * attempt succeeded.
  */
 export type Head = { webhookId: number; id: number; dueAt: Date | null; hasSucceeded: boolean };
 
 /**
- * The first `limit` webhooks of a shard after `after` that have pending deliveries: a skip-scan over the lane index, so its
- * cost is that of the webhooks with work and not of the backlog. What waits for a listener is due at infinity.
+ * Returns the first `limit` webhooks of a shard after `after` that have pending deliveries. A skip scan over the lane
+ * index, so that the cost depends on the webhooks with work and not on the backlog. Deliveries of pull webhooks are due
+ * at infinity.
  */
 export const discoverLanes = async (sql: Queryable, shard: number, after: number, limit: number) => sql<Head[]>`
   with recursive lane as (
@@ -37,8 +38,9 @@ export const discoverLanes = async (sql: Queryable, shard: number, after: number
   from lane limit ${limit}`;
 
 /**
- * The earliest deliveries of some lanes of one shard, of each at most so many from a time on, in order of due time: what is due
- * stands first, and the first that is not tells when to look again. By `due_at, id` and never by an id cursor: ids commit out of order.
+ * Returns the earliest deliveries of some lanes of one shard from a due time on, in order of due time; the first one
+ * that is not due yet determines when to fetch again. Ordered by `due_at, id` and never by an id cursor: ids commit out
+ * of order.
  */
 export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: number[], fetches: Fetch[]) =>
   sql<Pending[]>`
@@ -57,11 +59,11 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
     ) as d
     order by d.due_at, d.id`;
 
-/** Null where it is too long, was erased, or came with another delivery of the same answer. */
+/** `body` is null if it is too long, was erased, or is in another row of the same result. */
 export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
 
 /**
- * Deliveries by their shards and ids, each with its event, whose text comes once and only if it has at most so many bytes.
+ * Returns deliveries by shard and id with their events. A body is returned once per event, and only up to `mostBytes`.
  */
 export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], mostBytes: number) => sql<
   Arrival[]
@@ -97,8 +99,7 @@ export const loadTargets = async (sql: Queryable, shard: number, webhookIds: num
   ) as t on true`;
 
 /**
- * Webhooks of a shard that an outcome demands to switch off, and nobody has. What is left of those that were switched off since
- * has an older epoch.
+ * Returns webhooks of a shard with a pending disable. States of webhooks that were disabled since have an older epoch.
  */
 export const listPendingDisables = async (sql: Queryable, shard: number, limit: number) => sql<
   { webhookId: number; epoch: number }[]
@@ -109,10 +110,10 @@ export const listPendingDisables = async (sql: Queryable, shard: number, limit: 
   where t.shard = ${shard} and t.is_condemned and t.consecutive_failures > 0 and w.is_active
   limit ${limit}`;
 
-/** Webhooks of one shard as they were read, by columns. */
+/** The settings of webhooks of one shard as they were read, by column. */
 export type ReadColumns = { webhookId: number[]; revision: number[]; storeDomain: string[] };
 
-/** Which of them are not so any more, or are gone. */
+/** Returns the webhooks whose settings changed since, or that were deleted. */
 export const listChanged = async (sql: Queryable, shard: number, read: ReadColumns): Promise<number[]> => {
   const rows = await sql<{ id: number }[]>`
     select lane.id

@@ -1,19 +1,19 @@
 /**
- * How much of the slots one store (or one origin) may have, and who waits for it. A lane that is held back is parked, and woken
- * when something of its store (its origin) ends: nobody is looked through.
+ * Limits the slots that one store or one origin may use. A lane without quota is blocked until an attempt of its store
+ * or origin ends, so no list is ever searched.
  */
 import type { Speed } from './latency-stats.ts';
 import { Fifo } from './fifo.ts';
 
 /**
- * Who waits for one key, apart by how fast they are: they wait for different shares of the slots, so a slow one that is woken
- * and then waits for the slow ones' share must not stand in the way of a quick one.
+ * Blocked lanes of one key by speed class. The classes wait for different slot shares, so a slow lane that is unblocked
+ * and then waits for a slow slot must not delay a fast one.
  */
 type BlockedLanes<L> = Record<Speed, Fifo<L>>;
 
 export class Quota<K, L> {
   readonly #limit: number;
-  /** Of keys with exchanges under way: as many as there are of these, at most. */
+  /** Slots in use, for keys with attempts in flight only. */
   readonly #inUse = new Map<K, number>();
   readonly #blocked = new Map<K, BlockedLanes<L>>();
 
@@ -35,7 +35,7 @@ export class Quota<K, L> {
     else this.#inUse.delete(key);
   }
 
-  /** `isFirst`: it was woken already, and somebody of another speed took the room. */
+  /** Blocks a lane. `isFirst`: it was unblocked before, but a lane of another speed class took the slot. */
   block(key: K, speed: Speed, lane: L, isFirst: boolean): void {
     let blocked = this.#blocked.get(key);
     if (blocked === undefined) {
@@ -46,7 +46,7 @@ export class Quota<K, L> {
     else blocked[speed].push(lane);
   }
 
-  /** The next of that speed who waited for this key, when there is room for it. */
+  /** Returns the next blocked lane of that speed class if the key has a free slot. */
   wake(key: K, speed: Speed): L | undefined {
     const blocked = this.#blocked.get(key);
     if (blocked === undefined || !this.hasCapacity(key)) return undefined;
@@ -55,7 +55,7 @@ export class Quota<K, L> {
     return lane;
   }
 
-  /** Lets go of lanes that wait no more. */
+  /** Removes lanes that need not wait any more. */
   prune(shouldRemove: (lane: L) => boolean): void {
     for (const [key, blocked] of this.#blocked) {
       for (const lanes of [blocked.fast, blocked.new, blocked.slow]) lanes.prune(shouldRemove);

@@ -1,10 +1,13 @@
-/** Bodies that are read with the rows of a fetch: they save statements, and no more. */
+/** Loads the bodies of fetched deliveries in one statement, as an optimization. */
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Pending } from './loaded-deliveries.ts';
 
-/** The events of the first delivery of each webhook, then those of the second, and so on: each has something to begin with. */
+/**
+ * Returns the event ids round robin: the first delivery of each webhook, then the second, and so on, so that each
+ * webhook can begin.
+ */
 export const eventsRoundRobin = (rows: readonly Pending[]): number[] => {
   const turns: number[][] = [];
   const taken = new Map<number, number>();
@@ -16,7 +19,7 @@ export const eventsRoundRobin = (rows: readonly Pending[]): number[] => {
   return turns.flat();
 };
 
-/** What cannot be read here is tried one by one when it is sent, and holds up its own delivery alone. */
+/** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */
 export const readAhead = async (
   { bodies, log }: { bodies: Bodies; log: Log },
   shard: number,
@@ -26,6 +29,6 @@ export const readAhead = async (
     await bodies.load(shard, eventsRoundRobin(due));
   } catch (error) {
     if (isUnavailable(error)) throw error;
-    log.warn({ shard, reason: String(error) }, 'events could not be read together; each is read when it is sent');
+    log.warn({ shard, reason: String(error) }, 'events could not be loaded together; loading each when it is sent');
   }
 };

@@ -1,4 +1,4 @@
-/** What no delivery leads to and no word told of, because whoever should have died, or the word was lost. */
+/** Finds webhooks whose notification was missed: pending disables and stale settings. */
 import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
@@ -9,20 +9,20 @@ import type { ActiveTarget } from './target.ts';
 
 type Deps = { sql: Sql; lanes: Lanes; owns: (shard: number) => boolean };
 
-/** Further ones, and those who found no place, are found by the next look: these are switched off by then. */
+/** Maximum per scan; the next scan finds the rest, because these are disabled by then. */
 const PENDING_DISABLES_MAX = 1_000;
 const BATCH_LANES = 1_000;
 
 /**
- * Webhooks that somebody condemned and did not live to switch off. Whoever reads their settings does, so each gets a lane that
- * wants them. Where we count the failures ourselves we know better than the table.
+ * Activates lanes with a pending disable that a crashed owner did not execute: reading their settings executes it.
+ * Lanes whose health is counted in memory are skipped, because it is newer than the table.
  */
 export const findPendingDisables = async (
   { sql, lanes, owns, activate }: Deps & { activate: (lane: Lane) => void },
   shard: number,
 ): Promise<void> => {
   const pending = await listPendingDisables(sql, shard, PENDING_DISABLES_MAX);
-  // It may have been lost while the table was read.
+  // The shard may have been lost during the read.
   if (!owns(shard)) return;
   for (const { webhookId, epoch } of pending) {
     if (!lanes.hasCapacityToDisable(shard, webhookId)) continue;
@@ -37,7 +37,7 @@ type Read = readonly [Lane, ActiveTarget];
 
 const isActive = (read: readonly [Lane, Lane['target']]): read is Read => read[1]?.isActive === true;
 
-/** Lanes that send by settings which are not so any more: the word of the change was lost. */
+/** Reloads lanes whose settings changed in the table without a notification. */
 export const findStaleSettings = async (
   { sql, lanes, reload }: Deps & { reload: (lane: Lane) => void },
   shard: number,
@@ -52,12 +52,12 @@ export const findStaleSettings = async (
         storeDomain: some.map(([, { storeDomain }]) => storeDomain),
       }),
     );
-    // One that was read again meanwhile is as the table has it.
+    // A lane that was read again meanwhile is up to date.
     for (const [lane, target] of some) if (changed.has(lane.webhookId) && lane.target === target) reload(lane);
   }
 };
 
-/** What cannot be read here waits for the next look: work is found all the same. */
+/** Runs both searches. An error is logged and left to the next scan, so that it does not stop discovery. */
 export const reconcile = async (
   deps: Parameters<typeof findPendingDisables>[0] & Parameters<typeof findStaleSettings>[0] & { log: Log },
   shard: number,
@@ -67,7 +67,7 @@ export const reconcile = async (
       await find(deps, shard);
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      deps.log.warn({ shard, reason: String(error) }, 'not all settings could be compared; the next look tries again');
+      deps.log.warn({ shard, reason: String(error) }, 'reconciliation failed; the next scan retries');
     }
   }
 };

@@ -1,16 +1,16 @@
 /**
- * Lets the exchanges of one webhook about one resource follow each other, where its endpoint is fast. They use several connections, so
- * the later of two that begin together may arrive first.
+ * Keeps the attempts of one webhook about the same resource in order while its endpoint is fast. Attempts use several
+ * connections, so of two that start together the later one may arrive first.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** Longer than a fast endpoint takes. Of a slow one the next exchange begins so long after the one before. */
+/** Longer than a fast endpoint needs. At a slow endpoint the next attempt starts after this time. */
 const WAIT_MS = 1_000;
 
 export type Position = {
-  /** Settles when the exchange may begin; undefined where it may at once. */
+  /** Resolves when the attempt may start; undefined if it may start at once. */
   readonly before: Promise<unknown> | undefined;
-  /** The exchange has ended, or does not take place. */
+  /** To call when the attempt has ended or is cancelled. */
   readonly leave: () => void;
 };
 
@@ -19,7 +19,7 @@ type Last = { before: Promise<unknown> | undefined; ended: Promise<void> };
 export class ResourceOrder {
   readonly #last = new Map<string, Last>();
 
-  /** Takes the next place behind the exchanges with the same key. */
+  /** Queues behind the attempts with the same key. */
   join(key: string): Position {
     const previous = this.#last.get(key);
     const { promise: ended, resolve } = Promise.withResolvers<void>();

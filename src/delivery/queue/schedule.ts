@@ -1,30 +1,33 @@
-/** When which lane must be looked at: one timer over two wheels, for deliveries that become due and for gates that open. */
+/** Wakes lanes at the right time: one timer over two timer wheels, for due times and for start conditions. */
 import type { Clock } from '#core/clock.ts';
 import type { Lane } from './lane.ts';
 import { TimerWheel } from './timer-wheel.ts';
 
 type Deps = {
   clock: Clock;
-  /** The lane needs its settings, or rows. */
+  /** Requests settings or rows for the lane. */
   requestFetch: (lane: Lane) => void;
   /** The lane may be able to send again. */
   onDue: (lane: Lane) => void;
 };
 
-/** How fine a pace and a pause are; a lane that may send more often is let through several times in one slot. */
+/** Resolution of rate limits and pauses. A lane with a higher rate starts several attempts per slot. */
 const START_SLOT_MS = 20;
 const DUE_SLOT_MS = 250;
-/** About 80 seconds and 17 minutes a turn. */
+/** Number of slots: one revolution takes about 80 s and 17 minutes. */
 const SLOTS = 4_096;
-/** How long it sleeps at most: a clock that was set is noticed after that. */
+/** The longest sleep, after which a changed system clock is noticed. */
 const MAX_SLEEP_SLOTS = 12;
 const MAX_SLEEP_MS = MAX_SLEEP_SLOTS * START_SLOT_MS;
 
 export class Schedule {
   readonly #deps: Deps;
-  /** By the wall clock, as the rows have it. */
+  /** Lanes by the due time of their next delivery, on the wall clock like the rows. */
   readonly #waitingLanes: TimerWheel<Lane>;
-  /** By the monotonic clock: a clock that is set by five minutes must neither freeze a lane nor let it rush. */
+  /**
+   * Lanes by the time of their next start, on the monotonic clock: setting the clock by five minutes must neither block
+   * a lane nor cause a burst.
+   */
   readonly #blockedLanes: TimerWheel<Lane>;
   #timer: NodeJS.Timeout | undefined;
   #wakesAtMs = Number.NEGATIVE_INFINITY;
@@ -45,7 +48,7 @@ export class Schedule {
     this.#timer = undefined;
   }
 
-  /** Sees to it that the lane gets what it needs: settings, rows, or a look at the right time. */
+  /** Requests what the lane needs (settings, rows) and schedules its next wake-up. */
   update(lane: Lane): void {
     if (lane.isClosed) return;
     if (lane.needsTarget || lane.needsFetch) this.#deps.requestFetch(lane);
@@ -53,12 +56,12 @@ export class Schedule {
     if (lane.deliveries.queued > 0) this.#scheduleStart(lane);
   }
 
-  /** Lets go of lanes that were closed: they might stand here for as long as a turn takes. */
+  /** Removes closed lanes, which could otherwise stay here for a revolution. */
   removeClosed(): void {
     for (const wheel of [this.#waitingLanes, this.#blockedLanes]) wheel.prune((lane) => lane.isClosed);
   }
 
-  /** Not further ahead than a turn: it is looked at again then, and a lane that was given up does not stay here for a day. */
+  /** Schedules at most one revolution ahead, so that an evicted lane does not stay here for a day. */
   #scheduleDue(lane: Lane): void {
     this.#waitingLanes.add(
       lane,
@@ -66,7 +69,7 @@ export class Schedule {
     );
   }
 
-  /** The next exchange of the lane may have to wait for its gate. */
+  /** Schedules a lane whose start conditions delay its next attempt. */
   #scheduleStart(lane: Lane): void {
     const { earliestStartMs } = lane.startConditions;
     const nowMs = this.#deps.clock.monotonicMs();

@@ -1,4 +1,4 @@
-/** A delivery put on its way: its bytes, its headers, one exchange. */
+/** Composes the request of a delivery and starts the HTTP exchange. */
 import type { Clock } from '#core/clock.ts';
 import { startExchange, type Exchange, type ExchangeLimits } from '../attempt/http/exchange.ts';
 import type { Connections } from '../attempt/http/connections.ts';
@@ -11,14 +11,14 @@ import type { ActiveTarget } from './target.ts';
 
 export type SendSettings = ExchangeLimits & MessageSettings;
 
-/** A turn of its lane, or what goes beside the lanes. */
+/** A scheduled attempt of a lane, or a test delivery. */
 export type Sendable = {
   readonly lane: Pick<Lane, 'webhookId' | 'shard' | 'target'>;
   readonly target: ActiveTarget;
   readonly delivery: Pick<Pending, 'attempts'>;
 };
 
-/** Throws where the delivery cannot be rendered or encrypted. */
+/** Starts the exchange. Throws if the delivery cannot be rendered or encrypted. */
 export const exchangeOf = (
   { lane, target, delivery }: Sendable,
   body: Body,
@@ -35,7 +35,7 @@ export const exchangeOf = (
   const attempt = delivery.attempts + 1;
   const message = compose({ webhookId: lane.webhookId, target, attempt, now }, body, deps);
   const { url, origin } = target;
-  // Where the lane is closed it is aborted.
+  // Exchanges of closed lanes are aborted separately.
   const mayBegin = () => lane.target === target && deps.mayBegin(lane.shard);
   const request = { path: url.pathname + url.search, ...message, mayBegin };
   return startExchange(origin, request, { connections, clock, limits: settings });

@@ -1,4 +1,4 @@
-/** An attempt from the lane's turn to its outcome: where it may be sent, it is sent, and what became of it is told. */
+/** Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome. */
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { Connections } from '../attempt/http/connections.ts';
@@ -8,7 +8,7 @@ import type { Lane } from './lane.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/event-cache.ts';
 import { ended, putAside, type Attempt, type Entry } from '../record/entry.ts';
-import type { Suspects } from '../quarantine/quarantine.ts';
+import type { Suspects as Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
 import { LoopLag } from './loop-lag.ts';
 import { ResourceOrder } from './resource-order.ts';
@@ -19,29 +19,29 @@ export type SenderSettings = SendSettings & CompletionSettings;
 
 export type SenderDeps = {
   clock: Clock;
-  /** For how long the event loop had nothing to do, since the process began. */
+  /** Returns the idle time of the event loop since the process started. */
   idleMs: () => number;
   random: () => number;
   log: Log;
   settings: SenderSettings;
   bodies: Bodies;
   connections: Connections;
-  quarantine: Suspects;
-  /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
+  quarantine: Quarantine;
+  /** Returns whether an attempt may start for the shard: this worker owns it and its lease is confirmed. */
   mayStart: (shard: number) => boolean;
   /**
-   * Whether one that started may send its first byte, or send again on another connection: the shard is held, also where it is
-   * on its way back, since that waits for what is under way. One that was left alone then would come twice.
+   * Returns whether a started attempt may send its first byte, or send again on another connection. Also true while the
+   * shard is being handed back, because that waits for attempts in flight; cancelling them would send them twice.
    */
   mayBegin: (shard: number) => boolean;
 };
 
 type Deps = SenderDeps & {
-  /** To be written down. */
+  /** Records the entry. */
   write: (lane: Lane, entry: Entry) => void;
-  /** Resolves when nothing is under way but what asks. */
+  /** Resolves when the calling attempt is the only one in flight. */
   waitUntilAlone: () => Promise<void>;
-  /** The turn is over, and what it has to tell was told. */
+  /** The attempt has ended and its outcome was passed to `write`. */
   release: (scheduled: ScheduledAttempt) => void;
 };
 
@@ -56,19 +56,24 @@ export class Sender {
     this.#deps = deps;
   }
 
-  /** Sends nothing more. */
+  /** Stops sending. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
+  /**
+   * Aborts all exchanges of the lanes that `belongs` selects and returns their number. Nothing is recorded for them.
+   */
   abort(belongs: (lane: Lane) => boolean): number {
     const found = [...this.#exchanges].filter(([, lane]) => belongs(lane));
     for (const [exchange] of found) exchange.abort();
     return found.length;
   }
 
-  /** Sends at once where nothing has to be waited for, which is nearly always: promises for each step were some 2.7 KB a delivery, by samples. */
+  /**
+   * Sends synchronously unless something must be awaited, which is rare: promises for each step took about 2.7 KB per
+   * delivery (sampled).
+   */
   start(scheduled: ScheduledAttempt): void {
     const { lane, target, delivery } = scheduled;
     const { bodies, quarantine } = this.#deps;
@@ -87,12 +92,12 @@ export class Sender {
     let [body, isNoted, isCurrent] = [present, true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
-      // Before it is noted: a death while it waits is not its own.
+      // Before the note is written: a crash during this wait is not caused by this delivery.
       if (quarantine.alone === delivery.id) await this.#deps.waitUntilAlone();
       if (quarantine.mustNote(lane.shard, delivery.id)) isNoted = await quarantine.note(lane.shard, delivery.id);
       isCurrent = isNoted && this.#isCurrent(scheduled);
     } catch (error) {
-      // No fault of this delivery: the database was away.
+      // The database was unavailable, which is not a fault of this delivery.
       return this.#failInternally(scheduled, 'ours', error);
     }
     if (!isCurrent) return this.#cancel(scheduled);
@@ -100,7 +105,10 @@ export class Sender {
     this.#send(scheduled, body);
   }
 
-  /** Returns whether the turn is still its lane's: in a wait the webhook may have changed, or the shard may have got another owner. */
+  /**
+   * Returns whether the attempt is still valid: while it waited, the webhook may have changed or the shard may have got
+   * another owner.
+   */
   #isCurrent({ lane, target }: ScheduledAttempt): boolean {
     return lane.target === target && !lane.isClosed && this.#deps.mayStart(lane.shard) && !this.#isStopped;
   }
@@ -136,7 +144,7 @@ export class Sender {
         const loopIsLagging = this.loopLag.isLagging(durationMs, idleMs() - idleBeforeMs);
         this.#complete(scheduled, { startedAt, durationMs, outcome, wire: exchange.wire }, loopIsLagging);
       },
-      // Aborted: nothing else is rejected.
+      // Only an aborted exchange is rejected.
       () => {
         this.#exchanges.delete(exchange);
         this.#cancel(scheduled);
@@ -155,11 +163,11 @@ export class Sender {
     this.#deps.release(scheduled);
   }
 
-  /** `threw`: it is this very delivery that cannot be sent. */
+  /** `threw`: this delivery itself cannot be sent. */
   #failInternally(scheduled: ScheduledAttempt, kind: 'ours' | 'threw', error: unknown): void {
     const { log, clock } = this.#deps;
     const about = { err: error, delivery: scheduled.delivery.id, webhook: scheduled.lane.webhookId };
-    log.error(about, 'an attempt failed on our side');
+    log.error(about, 'attempt failed internally');
     const outcome: Outcome = { kind, why: String(error), reply: null };
     try {
       this.#deps.write(
@@ -177,20 +185,20 @@ export class Sender {
     this.#deps.release(scheduled);
   }
 
-  /** Its epoch is newer than our settings, which are read anew; what is older died before it came to its turn. */
+  /** The delivery's epoch is newer than the loaded settings, which are read again. Older epochs were removed before. */
   #reloadTarget(scheduled: ScheduledAttempt): void {
     scheduled.lane.cancelAttempt(scheduled.delivery);
     scheduled.lane.forgetTarget();
     this.#deps.release(scheduled);
   }
 
-  /** It killed who sent it, again and again: it is never sent any more. */
+  /** Ends a delivery that crashed workers repeatedly. It is never sent again. */
   #deadLetter(scheduled: ScheduledAttempt): void {
     const { lane, delivery, fence } = scheduled;
     const { log, clock } = this.#deps;
-    log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
+    log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'delivery ended because it crashed workers');
     lane.attemptEnded();
-    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
+    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'crashed workers', clock.now()));
     this.#deps.release(scheduled);
   }
 

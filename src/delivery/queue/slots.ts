@@ -1,31 +1,31 @@
 /**
- * The budget that keeps endpoints apart: who may have one more exchange under way (docs/delivery-states.md, "The budget").
- * Pure accounting; each question and each change costs the same, however many lanes there are.
+ * Accounts for the slots that separate slow endpoints from fast ones (docs/delivery-states.md, "The budget"). Pure;
+ * each operation is O(1), however many lanes there are.
  */
 import type { Speed } from './latency-stats.ts';
 
 export type SlotLimits = {
-  /** Exchanges under way that are not in overdraft. */
+  /** Attempts in flight, without the overdraft. */
   slots: number;
-  /** Exchanges more, for those that began quick and turned slow. */
+  /** Additional attempts for those that became slow in flight. */
   overdraftSlots: number;
-  /** What slow exchanges may have of the slots. */
+  /** Share of the slots for slow attempts. */
   slowSlotsPercent: number;
-  /** What lanes may have that never answered fast. */
+  /** Share of the slots for new endpoints, which never responded fast. */
   unprovenSlotsPercent: number;
-  /** What first attempts get of their share before others, while one of them waits. */
+  /** Reserve of first attempts: below it they take precedence. */
   freshSlotsPercent: number;
-  /** What repeated attempts get of their share before others, while one of them waits. */
+  /** Reserve of retries: below it they take precedence. */
   retrySlotsPercent: number;
 };
 
-/** What an exchange under way holds. `share` follows it when it turns slow. */
+/** What an attempt occupies. `speed` changes when it becomes slow. */
 export type SlotUse = { speed: Speed; readonly isRetry: boolean };
 
-/** At least one slot: a share of nothing would hold its lanes back for ever. */
+/** Returns a share of the slots, at least 1: with none its lanes would wait for ever. */
 export const shareOf = (slots: number, percent: number): number => Math.max(1, Math.floor((slots * percent) / 100));
 
-/** How many exchanges one side of the budget has, by first and repeated attempts. */
+/** One of the two slot budgets, counted by first attempts and retries. */
 class Budget {
   readonly limit: number;
   readonly #limits: SlotLimits;
@@ -54,9 +54,9 @@ class Budget {
 }
 
 export class Slots {
-  /** Exchanges that are not slow, of proven and unproven lanes. */
+  /** Attempts that are not slow, of fast and new lanes. */
   readonly #regular: Budget;
-  /** Exchanges of slow lanes, and all that turned slow: may be over its limit by the latter. */
+  /** Attempts of slow lanes and attempts that became slow; the latter may exceed the limit. */
   readonly #slow: Budget;
   readonly #newLimit: number;
   readonly #totalLimit: number;
@@ -65,8 +65,8 @@ export class Slots {
 
   constructor(limits: SlotLimits) {
     const slow = shareOf(limits.slots, limits.slowSlotsPercent);
-    // Two sides that lend each other nothing. When the quick ones could have what the slow ones left free, a flood of them
-    // held back a slow lane for as long as it lasted; and quick exchanges need few slots: 10,000/s of 50 ms are 500.
+    // The two budgets lend each other nothing. When fast lanes could use free slow slots, a flood of them blocked a
+    // slow lane as long as it lasted; and fast attempts need few slots: 10,000/s of 50 ms need 500.
     this.#slow = new Budget(slow, limits);
     this.#regular = new Budget(Math.max(1, limits.slots - slow), limits);
     this.#newLimit = Math.min(this.#regular.limit, shareOf(limits.slots, limits.unprovenSlotsPercent));
@@ -74,15 +74,16 @@ export class Slots {
     this.#totalLimit = this.#regular.limit + this.#newTotalLimit;
   }
 
-  /** Whether a lane of this speed may start an exchange now. */
+  /** Returns whether a lane of this speed may start an attempt now. */
   mayStart(speed: Speed): boolean {
     if (speed === 'slow') return this.#slow.inUse < this.#slow.limit;
     if (speed === 'new' && !this.#mayStartNew()) return false;
-    // The second bounds memory and sockets: those that began quick and hang leave the quick side, and do not end.
+    // The total limit bounds memory and sockets: attempts that became slow left the regular budget but are still in
+    // flight.
     return this.#regular.inUse < this.#regular.limit && this.inFlight < this.#totalLimit;
   }
 
-  /** Whether first (or repeated) attempts have less than what is reserved for them, where a lane of this speed starts. */
+  /** Returns whether first attempts (or retries) are below their reserve in the budget of this speed. */
   isBelowReserve(speed: Speed, isRetry: boolean): boolean {
     return (speed === 'slow' ? this.#slow : this.#regular).isBelowReserve(isRetry);
   }
@@ -91,7 +92,7 @@ export class Slots {
     this.#add(use, 1);
   }
 
-  /** The exchange is slow: whoever comes after it waits no longer for it. Nothing happens where it was before. */
+  /** Moves the attempt to the slow budget, so that fast lanes do not wait for it. Has no effect on a slow one. */
   markSlow(use: SlotUse): void {
     this.#add(use, -1);
     use.speed = 'slow';
@@ -106,7 +107,7 @@ export class Slots {
     return this.#regular.inUse + this.#slow.inUse;
   }
 
-  /** What the slow ones hold; above `slowLimit` it is overdraft. */
+  /** Slow attempts in flight; above `slowLimit` they are overdraft. */
   get slowInFlight(): number {
     return this.#slow.inUse;
   }
@@ -119,7 +120,10 @@ export class Slots {
     return this.#newInFlight;
   }
 
-  /** Without the second, 6,000 new ones that hang, of which each has turned slow, kept all others for as long as a time-out takes. */
+  /**
+   * The total limit matters: without it, 6,000 new endpoints that hang, each of which became slow, blocked all others
+   * for a time-out.
+   */
   #mayStartNew(): boolean {
     return this.#newInFlight < this.#newLimit && this.inFlight < this.#newTotalLimit;
   }

@@ -1,4 +1,7 @@
-/** Whether a lane may start an exchange now: pause, breaker and pace in one. All times are monotonic, in ms. */
+/**
+ * Decides whether a lane may start an attempt now, from its pause, circuit breaker and rate limit. All times are
+ * monotonic, in ms.
+ */
 import { NO_BACKOFF, type Backoff } from '../policy/backoff.ts';
 import { CATCH_UP_MS, nextStartAfter } from '../policy/rate-limit.ts';
 
@@ -7,7 +10,7 @@ export class StartConditions {
   #rateLimitedUntilMs = Number.NEGATIVE_INFINITY;
   #isProbing = false;
 
-  /** From when on the next exchange may start, as far as the gate is asked. */
+  /** The earliest start of the next attempt. */
   get earliestStartMs(): number {
     const { pausedUntilMs, breaker } = this.backoff;
     return Math.max(pausedUntilMs, breaker?.probeAtMs ?? pausedUntilMs, this.#rateLimitedUntilMs);
@@ -17,22 +20,28 @@ export class StartConditions {
     return this.backoff.pausedUntilMs > nowMs;
   }
 
-  /** Its breaker is open: what it starts is a probe. */
+  /** The circuit breaker is open, so the next attempt is a probe. */
   get isBreakerOpen(): boolean {
     return this.backoff.breaker !== null;
   }
 
-  /** Its endpoint keeps the lane waiting. While a late start can be made up for, the pace is kept, and nobody else does. */
+  /**
+   * Returns whether pause, breaker or rate limit delays the lane. A lane that starts at most `CATCH_UP_MS` late still
+   * counts as rate-limited.
+   */
   isBlocked(nowMs: number): boolean {
     return this.isBreakerOpen || this.isPaused(nowMs) || nowMs <= this.#rateLimitedUntilMs + CATCH_UP_MS;
   }
 
-  /** The exchange under way is a probe. It is the only one then. */
+  /** The attempt in flight is a probe, and then the only one. */
   get isProbing(): boolean {
     return this.#isProbing;
   }
 
-  /** While the breaker is open an exchange starts when there is no other: what was under way when it opened may yet close it. */
+  /**
+   * Returns whether an attempt may start. While the breaker is open, attempts run one at a time, because one that was
+   * in flight when it opened may still close it.
+   */
   canStart(inFlight: number, nowMs: number): boolean {
     return nowMs >= this.earliestStartMs && (!this.isBreakerOpen || inFlight === 0);
   }
@@ -41,7 +50,7 @@ export class StartConditions {
     this.#isProbing = this.isBreakerOpen;
   }
 
-  /** One of so many a second started now. */
+  /** Counts a start against the rate limit. */
   applyRateLimit(ratePerSecond: number, nowMs: number): void {
     this.#rateLimitedUntilMs = nextStartAfter(this.#rateLimitedUntilMs, ratePerSecond, nowMs);
   }

@@ -1,4 +1,7 @@
-/** Where a lane sends to, and how: the webhook's row as it is used, loaded once and dropped when the webhook changes. */
+/**
+ * The delivery target of a webhook: its row in the form in which attempts use it, loaded once and discarded when the
+ * webhook changes.
+ */
 import type { ResourceType } from '#catalog/catalog.ts';
 import { readShape, type Shape } from '#catalog/shape.ts';
 import type { Sealer } from '#db/seal.ts';
@@ -18,7 +21,7 @@ export type TargetRow = Rotating<Buffer> & {
   isActive: boolean;
   format: FormatName;
   url: string | null;
-  /** It has no url, and no lane. */
+  /** A pull webhook: it has no url and no lane. */
   isHeld: boolean;
   query: string | null;
   eventResource: ResourceType | null;
@@ -28,34 +31,34 @@ export type TargetRow = Rotating<Buffer> & {
   retryProfile: RetryProfile;
   consecutiveFailures: number;
   firstFailureAt: Date | null;
-  /** The store was told that it fails. */
+  /** The store was warned about its failures. */
   isWarned: boolean;
-  /** It has a `webhook_state`, and does not fail. */
+  /** It has a `webhook_state` row without failures. */
   hasSucceeded: boolean;
   pausedUntil: Date | null;
   probeAt: Date | null;
-  /** An outcome demands that it is switched off, and nobody has done it yet. */
+  /** An outcome requires that it is disabled, which is not done yet. */
   isPendingDisable: boolean;
 };
 
-/** A webhook that is switched off, deleted or without url: what is pending for it with an older epoch is dead. */
+/** A webhook that is disabled, deleted or without url. Its pending deliveries of older epochs have failed. */
 type Inactive = { isActive: false; epoch: number };
 
-/** Which of its keys counts is asked when it is sent: a target may be in memory for hours. */
+/** The current key is chosen when an attempt is sent, because a target may be in memory for hours. */
 export type ActiveTarget = Rotating<string> & {
   isActive: true;
   epoch: number;
-  /** By it, and the store's domain, it is told whether this is how the webhook still is. */
+  /** With the store's domain, detects a changed webhook. */
   revision: number;
   storeDomain: string;
   format: FormatName;
   url: URL;
-  /** Of the url: by it connections are pooled and exchanges are counted. */
+  /** The origin of the url: the key of connection pools and quotas. */
   origin: string;
-  /** What shaped bodies are cached by. */
+  /** The cache key of shaped bodies. */
   query: string;
   shape: Shape;
-  /** What goes there is encrypted, if there is a key. */
+  /** Bodies are encrypted if there is a key. */
   isEncrypted: boolean;
   headers: Readonly<Record<string, string>>;
   ratePerSecond: number | null;
@@ -64,17 +67,20 @@ export type ActiveTarget = Rotating<string> & {
 
 export type Target = ActiveTarget | Inactive;
 
-/** Of a webhook whose row cannot be used: its key does not open, say. What it has waits until it can, and ends with no epoch. */
+/**
+ * The target of an unusable row, for example if its key cannot be decrypted. Its deliveries wait, because no epoch is
+ * older.
+ */
 export const UNUSABLE: Target = { isActive: false, epoch: Number.NEGATIVE_INFINITY };
 
-/** The target a webhook's row makes; `undefined` is a webhook that was deleted, which is past every epoch. */
+/** Returns the target of a webhook row; `undefined` is a deleted webhook, for which every epoch is older. */
 export const targetOf = (row: TargetRow | undefined, sealer: Sealer): Target => {
   if (row === undefined) return { isActive: false, epoch: Number.POSITIVE_INFINITY };
   if (!row.isActive || row.url === null) return { isActive: false, epoch: row.epoch };
   return activeTarget(row, sealer);
 };
 
-/** `baseUrl`: where a held one goes to. Throws where the key or the secrets of the request do not open. */
+/** Returns the target; a pull webhook's destination is `baseUrl`. Throws if the key or the secrets of the request cannot be decrypted. */
 export const activeTarget = (row: TargetRow, sealer: Sealer, baseUrl = ''): ActiveTarget => {
   const open = (sealed: Buffer | null) => (sealed === null ? null : sealer.open(sealed, `webhook:${row.id}`));
   const request = withSecrets(row, open(row.requestSecrets));

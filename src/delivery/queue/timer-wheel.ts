@@ -1,13 +1,13 @@
 /**
- * A timing wheel: who must be looked at when. Slots of equal length stand in a circle; what is further away than one turn
- * stays in its slot for as many turns. So to add costs the same however many wait, and to look costs the slots that passed.
- * Buckets in a map, as they were first, were all walked whenever one was due: 180,000 for an hour of 20 ms.
+ * A timer wheel: a circular list of time slots of equal length. Items further ahead than one revolution stay in their
+ * slot for several revolutions, so `add` is O(1) and `takeDue` costs only the slots that passed. Buckets in a map were
+ * all visited whenever one was due: 180,000 for an hour of 20 ms.
  */
 export class TimerWheel<T> {
   readonly #slotMs: number;
-  /** In each the items with the slot they are due in, counted from the beginning of time. */
+  /** Per slot, its items with the absolute slot number in which they are due. */
   #slots: (Map<T, number> | undefined)[];
-  /** The slot that was looked at last. */
+  /** The absolute number of the last processed slot. */
   #currentSlot: number;
 
   constructor({ slotMs, slots, nowMs }: { slotMs: number; slots: number; nowMs: number }) {
@@ -16,12 +16,15 @@ export class TimerWheel<T> {
     this.#currentSlot = Math.floor(nowMs / slotMs);
   }
 
-  /** Due with the first slot that begins at `atMs` or after it: never before. Added twice, it is due at the earlier time. */
+  /**
+   * Schedules the item for the first slot that begins at or after `atMs`, never before. Added twice, it is due at the
+   * earlier time.
+   */
   add(item: T, atMs: number): void {
     this.#put(item, Math.ceil(atMs / this.#slotMs));
   }
 
-  /** Takes out everything that is due. A clock that jumped ahead is followed, one that jumped back is waited for. */
+  /** Removes and returns all due items. A clock that jumped ahead is followed, one that jumped back is waited for. */
   takeDue(nowMs: number): T[] {
     const now = Math.floor(nowMs / this.#slotMs);
     if (now < this.#currentSlot) this.#rewind(now);
@@ -32,13 +35,13 @@ export class TimerWheel<T> {
     return items;
   }
 
-  /** Lets go of what nobody waits for any more. */
+  /** Removes items that need not wait any more. */
   prune(shouldRemove: (item: T) => boolean): void {
     for (const items of this.#slots)
       for (const item of items?.keys() ?? []) if (shouldRemove(item)) items?.delete(item);
   }
 
-  /** When something may be due within the next so many slots; infinite where nothing is. */
+  /** Returns when an item may be due within the next `slots` slots; infinite if there is none. */
   nextDueMs(slots: number): number {
     for (let slot = this.#currentSlot + 1; slot <= this.#currentSlot + slots; slot += 1) {
       if (this.#slots[slot % this.#slots.length] !== undefined) return slot * this.#slotMs;
@@ -63,7 +66,7 @@ export class TimerWheel<T> {
     if (waiting.size === 0) this.#slots[index] = undefined;
   }
 
-  /** What stands a turn too far on from here is put where it belongs. */
+  /** Reinserts all items after the clock was set back. */
   #rewind(now: number): void {
     const before = this.#slots;
     this.#slots = Array.from({ length: before.length });
