@@ -4,7 +4,7 @@
  * randomness are parameters; times are monotonic.
  */
 import type { Effect } from './effect.ts';
-import { lengthened } from './jitter.ts';
+import { withJitter } from './jitter.ts';
 
 /** An open breaker; a closed one is null. `failedProbes` counts the probes that failed since it opened. */
 export type Breaker = { failedProbes: number; probeAtMs: number };
@@ -29,13 +29,13 @@ export const breakerAfter = (
   if (effect === 'success') return null;
   if (breaker === null) {
     if (effect === 'nothing' || failures < OPENS_AT_FAILURES) return null;
-    return { failedProbes: 0, probeAtMs: nowMs + lengthened(gapMs(0), random) };
+    return { failedProbes: 0, probeAtMs: nowMs + withJitter(gapMs(0), random) };
   }
   if (!isProbe) return breaker;
   // A requested pause or an internal error says nothing about the endpoint: probe again after the first interval.
-  if (effect === 'nothing') return { ...breaker, probeAtMs: nowMs + lengthened(gapMs(0), random) };
+  if (effect === 'nothing') return { ...breaker, probeAtMs: nowMs + withJitter(gapMs(0), random) };
   const failedProbes = breaker.failedProbes + 1;
-  return { failedProbes, probeAtMs: nowMs + lengthened(gapMs(failedProbes), random) };
+  return { failedProbes, probeAtMs: nowMs + withJitter(gapMs(failedProbes), random) };
 };
 
 /**
@@ -46,6 +46,6 @@ export const breakerAfter = (
 export const restoreBreaker = (stored: { failures: number; waitMs: number }, nowMs: number): Breaker | null => {
   const { failures, waitMs } = stored;
   if (failures < OPENS_AT_FAILURES) return null;
-  const longestMs = lengthened(PROBE_MAX_MS, 1);
+  const longestMs = withJitter(PROBE_MAX_MS, 1);
   return { failedProbes: failures - OPENS_AT_FAILURES, probeAtMs: nowMs + Math.min(Math.max(0, waitMs), longestMs) };
 };

@@ -1,3 +1,4 @@
+/** Classifies outcomes by what they say about the endpoint. */
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 
 /**

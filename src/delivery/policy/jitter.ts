@@ -1,8 +1,8 @@
 /**
- * Every delay is lengthened by 0–20 %, never shortened, so that deliveries that failed together are not retried
+ * Every delay is withJitter by 0–20 %, never shortened, so that deliveries that failed together are not retried
  * together.
  */
 const JITTER = 0.2;
 
 /** Returns the delay with jitter. `random` is in [0, 1). */
-export const lengthened = (ms: number, random: number): number => ms * (1 + JITTER * random);
+export const withJitter = (ms: number, random: number): number => ms * (1 + JITTER * random);

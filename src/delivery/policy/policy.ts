@@ -4,7 +4,7 @@
  */
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
-import { lengthened } from './jitter.ts';
+import { withJitter } from './jitter.ts';
 import { gapAfterFaultMs, INTERNAL_FAULTS_MAX } from './internal-faults.ts';
 
 export type RetryProfile = 'hour' | 'long';
@@ -40,11 +40,11 @@ export const nextStepAfter = (
   if (outcome.kind === 'gone') return { kind: 'failed' };
   if (isInternalError(outcome)) {
     if (faults >= INTERNAL_FAULTS_MAX) return { kind: 'failed' };
-    return { kind: 'retry', afterMs: lengthened(gapAfterFaultMs(faults, outcome), random) };
+    return { kind: 'retry', afterMs: withJitter(gapAfterFaultMs(faults, outcome), random) };
   }
   const gapMs = gapsMs[profile][attempt - 1];
   if (gapMs === undefined) return { kind: 'failed' };
-  return { kind: 'retry', afterMs: Math.max(lengthened(gapMs, random), pauseMsOf(outcome)) };
+  return { kind: 'retry', afterMs: Math.max(withJitter(gapMs, random), pauseMsOf(outcome)) };
 };
 
 /** `isWarned`: the store was warned, in this series of failures, that half of the auto-disable threshold is reached. */

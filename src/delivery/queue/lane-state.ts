@@ -1,3 +1,4 @@
+/** Names the state of a lane and what it waits for, for metrics. */
 import type { Lane } from './lane.ts';
 import { UNUSABLE } from './target.ts';
 

@@ -125,11 +125,11 @@ export class Lanes {
    * Evicts lanes that were idle since the last call, if other webhooks need a place or there are too many lanes.
    * Returns how many. Evicted lanes are closed, so other queues that still contain them skip them.
    */
-  evictIdle(monotonicMs: number, isWanted: boolean): number {
+  evictIdle(monotonicMs: number, isPlaceNeeded: boolean): number {
     const before = this.#count;
-    const isPressed = isWanted || before > this.#limits.heldLanes;
+    const mustEvict = isPlaceNeeded || before > this.#limits.heldLanes;
     for (const lane of this.all()) {
-      if (!lane.wasIdle() || !isPressed) continue;
+      if (!lane.wasIdle() || !mustEvict) continue;
       const { isEmpty } = lane.deliveries;
       if (!isEmpty && lane.isMakingProgress(monotonicMs)) continue;
       if (!isEmpty) this.#evicted.add(lane.webhookId);

@@ -3,14 +3,14 @@
  */
 
 /** The loop is busy if it was idle for less than this share of the time. */
-const SPARE = 1 / 10;
+const MIN_IDLE_SHARE = 1 / 10;
 /**
- * The request waits for up to one iteration of the loop, the response for another, with a margin of two. A longer
- * duration is the endpoint's.
+ * Request and response each wait for most of a loop iteration. A duration above this many iterations is due to the
+ * endpoint.
  */
-const TURNS = 4;
+const MAX_ITERATIONS = 4;
 /** Share of the lag that remains after each tick. */
-const FADING = 3 / 4;
+const DECAY = 3 / 4;
 
 export class LoopLag {
   /** Estimated duration of a loop iteration under load. */
@@ -18,13 +18,13 @@ export class LoopLag {
 
   /** Records that a timer fired `lateMs` late. */
   recordTimerDelay(lateMs: number): void {
-    this.#lagMs = Math.max(lateMs, this.#lagMs * FADING);
+    this.#lagMs = Math.max(lateMs, this.#lagMs * DECAY);
   }
 
   /**
    * Returns whether our own event loop accounts for an attempt of `durationMs`, during which it was idle for `idleMs`.
    */
   isLagging(durationMs: number, idleMs: number): boolean {
-    return idleMs < durationMs * SPARE && durationMs < this.#lagMs * TURNS;
+    return idleMs < durationMs * MIN_IDLE_SHARE && durationMs < this.#lagMs * MAX_ITERATIONS;
   }
 }

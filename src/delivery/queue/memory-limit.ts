@@ -1,7 +1,7 @@
 /** Limits how many deliveries all lanes together load. The rest of a backlog stays in the table. */
 
 /** What a lane may queue above the limit: enough to keep sending while the next deliveries are fetched. */
-const PRESSED_LANE_QUEUE = 4;
+const MIN_LANE_QUEUE = 4;
 
 /** Keeps events cached as long as deliveries of them are in memory. */
 export type EventRetainer = { hold: (eventId: number) => void; release: (eventId: number) => void };
@@ -29,7 +29,7 @@ export class MemoryLimit {
 
   /** How many deliveries one lane may queue now. */
   get perLane(): number {
-    return this.#loaded < this.#limit ? Number.POSITIVE_INFINITY : PRESSED_LANE_QUEUE;
+    return this.#loaded < this.#limit ? Number.POSITIVE_INFINITY : MIN_LANE_QUEUE;
   }
 
   /** Counts a loaded delivery and retains its event. */

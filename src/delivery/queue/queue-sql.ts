@@ -1,3 +1,4 @@
+/** The statements by which the queue reads pending deliveries, their events and the settings of webhooks. */
 import type { Queryable } from '#db/pool.ts';
 import type { EventRow } from '../attempt/event-sql.ts';
 import type { Fetch, Pending } from './loaded-deliveries.ts';
@@ -63,16 +64,14 @@ export const fetchLanes = async (sql: Queryable, shard: number, webhookIds: numb
 export type Arrival = Pending & Omit<EventRow, 'id' | 'storeId' | 'body'> & { shard: number; body: string | null };
 
 /**
- * Returns deliveries by shard and id with their events. A body is returned once per event, and only up to `mostBytes`.
+ * Returns deliveries by shard and id with their events. A body is returned once per event, and only up to `maxBytes`.
  */
-export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], mostBytes: number) => sql<
-  Arrival[]
->`
+export const loadArrivals = async (sql: Queryable, shards: number[], ids: number[], maxBytes: number) => sql<Arrival[]>`
   select d.shard, d.id, d.store_id as "storeId", d.webhook_id as "webhookId", d.epoch, d.event_id as "eventId", d.attempts,
     d.faults, d.due_at as "dueAt", e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.nonce,
     e.base_url as "baseUrl",
     case
-      when octet_length(e.body) between 1 and ${mostBytes}
+      when octet_length(e.body) between 1 and ${maxBytes}
         and row_number() over (partition by d.shard, d.event_id) = 1 then e.body
     end as body
   from unnest(${shards}::smallint[], ${ids}::bigint[]) as announced (shard, id)

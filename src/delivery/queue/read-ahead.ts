@@ -9,14 +9,14 @@ import type { Pending } from './loaded-deliveries.ts';
  * webhook can begin.
  */
 export const eventsRoundRobin = (rows: readonly Pending[]): number[] => {
-  const turns: number[][] = [];
+  const rounds: number[][] = [];
   const taken = new Map<number, number>();
   for (const { webhookId, eventId } of rows) {
-    const turn = taken.get(webhookId) ?? 0;
-    taken.set(webhookId, turn + 1);
-    (turns[turn] ??= []).push(eventId);
+    const round = taken.get(webhookId) ?? 0;
+    taken.set(webhookId, round + 1);
+    (rounds[round] ??= []).push(eventId);
   }
-  return turns.flat();
+  return rounds.flat();
 };
 
 /** Loads the bodies. After an error each is loaded when it is sent, so that it delays only its own delivery. */

@@ -33,9 +33,9 @@ export const findPendingDisables = async (
   }
 };
 
-type Read = readonly [Lane, ActiveTarget];
+type LoadedLane = readonly [Lane, ActiveTarget];
 
-const isActive = (read: readonly [Lane, Lane['target']]): read is Read => read[1]?.isActive === true;
+const isActive = (loaded: readonly [Lane, Lane['target']]): loaded is LoadedLane => loaded[1]?.isActive === true;
 
 /** Reloads lanes whose settings changed in the table without a notification. */
 export const findStaleSettings = async (
