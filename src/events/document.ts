@@ -5,7 +5,7 @@ import type { Comparisons } from '#core/listing.ts';
 import type { PublishedEvent } from './publish/publish.ts';
 import { isTest } from '#catalog/sample.ts';
 
-/** How each property of an event is compared. */
+/** Properties of an event that lists can filter and order by, with the type of comparison. */
 export const EVENT_PROPERTIES = {
   id: 'number',
   event: 'text',
@@ -17,32 +17,33 @@ export const EVENT_PROPERTIES = {
 
 export const addressOfEvents = (baseUrl: string, storeId: number): string => `${baseUrl}/stores/${storeId}/events`;
 
-/** Where an event is read. */
+/** Returns the URL of an event. */
 export const addressOfEvent = (event: { id: number }, baseUrl: string, storeId: number): string =>
   `${addressOfEvents(baseUrl, storeId)}/${event.id}`;
 
 /**
- * An event; its resource stands behind `svc:resource` (the latest version) and `svc:payload` (as it was then). Its links
- * are built from the base URL of today: what alone keeps that of its day is the representation that it carried.
+ * Returns the Document of an event, with links to the latest version of its resource (`svc:resource`) and to the version that
+ * it published (`svc:payload`). The links use the current base URL; only the payload keeps the base URL of the time of the
+ * event.
  */
 export const eventDocument = (event: PublishedEvent, storeId: number, baseUrl: string): Document => {
   const self = addressOfEvent(event, baseUrl, storeId);
   const about = { type: event.type, id: event.resourceId };
   const resource = addressOf({ baseUrl, storeId, ...about });
-  const latest = { rel: 'resource', href: resource, title: 'The latest version of what it is about' };
+  const latest = { rel: 'resource', href: resource, title: 'Latest version of the resource' };
   return {
     name: 'event',
-    // Beside the property of that name, in a table.
-    called: 'What happened',
+    // The column `event` exists already, so this column needs another heading.
+    called: 'Event',
     title: `${nameOf(about)} ${event.action}`,
     links: [
       { rel: 'self', href: self, title: 'This event' },
-      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it happened in', crumb: 'Store' },
+      { rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'Store of this event', crumb: 'Store' },
       { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
-      // What was made up is nowhere.
+      // The resource of a test event does not exist.
       ...(isTest(event.action) ? [] : [latest]),
-      { rel: 'payload', href: `${self}/payload`, title: 'What it is about, as it was then' },
-      { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this event' },
+      { rel: 'payload', href: `${self}/payload`, title: 'Resource as published by this event' },
+      { rel: 'statuses', href: `${self}/statuses`, title: 'Deliveries of this event' },
     ],
     embedded: [],
     properties: [

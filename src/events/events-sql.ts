@@ -6,7 +6,7 @@ import { shardOf } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import type { EVENT_PROPERTIES } from './document.ts';
 
-/** An event without what it carried. */
+/** An event without its payload. */
 export type ListedEvent = {
   id: number;
   type: ResourceType;
@@ -18,11 +18,11 @@ export type ListedEvent = {
 };
 export type StoredEvent = ListedEvent & { baseUrl: string; body: string };
 
-const shown = (sql: Queryable) => sql`
+const selectedColumns = (sql: Queryable) => sql`
   e.id, e.resource_type as type, e.resource_id as "resourceId", e.action, e.version, e.time_zone as "timeZone",
   e.date_created as "dateCreated"`;
 
-/** The time zones of stores; one that is gone has none. */
+/** Returns the time zone of each store; erased stores are absent from the map. */
 export const timeZonesOf = async (
   sql: Queryable,
   storeIds: readonly number[],
@@ -34,30 +34,32 @@ export const timeZonesOf = async (
   return new Map(rows.map(({ id, timeZone }) => [id, timeZone]));
 };
 
-/** Events by their ids. */
+/** Returns the events that exist, by id. */
 export const findEvents = async (sql: Queryable, ids: readonly number[]): Promise<ReadonlyMap<number, ListedEvent>> => {
   if (ids.length === 0) return new Map();
   const shards = [...new Set(ids.map(shardOf))];
   const rows = await sql<ListedEvent[]>`
-    select ${shown(sql)} from event e
+    select ${selectedColumns(sql)} from event e
     where e.shard = any (${shards}::smallint[]) and e.id = any (${ids}::bigint[])`;
   return new Map(rows.map((row) => [row.id, row]));
 };
 
-/** Undefined where the store has no such event, or is gone, though what it left behind is deleted little by little. */
+/**
+ * Returns undefined if the store has no such event or was erased. The rows of an erased store are deleted later, in batches.
+ */
 export const findEvent = async (
   sql: Queryable,
   key: { shard: number; storeId: number; id: number },
 ): Promise<StoredEvent | undefined> => {
   const [row] = await sql<StoredEvent[]>`
-    select ${shown(sql)}, e.base_url as "baseUrl", e.body
+    select ${selectedColumns(sql)}, e.base_url as "baseUrl", e.body
     from event e
     join store s on s.shard = e.shard and s.id = e.store_id
     where e.shard = ${key.shard} and e.id = ${key.id} and e.store_id = ${key.storeId}`;
   return row;
 };
 
-const columnsOf = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
+const filterColumns = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
   id: sql`e.id`,
   event: sql`e.resource_type || '/' || e.action`,
   resource_type: sql`e.resource_type`,
@@ -67,38 +69,40 @@ const columnsOf = (sql: Queryable): Columns<typeof EVENT_PROPERTIES> => ({
 });
 
 /**
- * Every writer takes numbers from a block of its own, so an id may be lower than one that is so many events older. Of the
- * newest by id so many more are read as two processes can be apart, and the newest of them by date are shown.
+ * Event ids are allocated in blocks per process, so a newer event may have a lower id. The query reads this many rows beyond
+ * the page in id order, the most by which two processes can differ, and then sorts by date.
  */
-const APART = 2 * EVENT_BLOCK;
+const ID_DISORDER_MAX = 2 * EVENT_BLOCK;
 
 /**
- * A page of events, newest first unless asked otherwise, and how many there are in all; undefined where there is no such
- * store. A store with 300,000 events: the newest 50 ms, those of one resource 110 ms.
+ * Returns a page of events, newest first by default, and the total; undefined if the store does not exist. Measured in a store
+ * with 300,000 events: the newest page 50 ms, the events of one resource 110 ms.
  */
 export const listEvents = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
-  wanted: Listing,
+  listing: Listing,
 ): Promise<{ rows: ListedEvent[]; total: number; timeZone: string } | undefined> => {
-  const columns = columnsOf(sql);
+  const columns = filterColumns(sql);
   const where = sql`
-    where e.shard = ${store.shard} and e.store_id = ${store.storeId}${narrowed(sql, wanted.filters, columns)}`;
-  const isPlain = wanted.order.length === 0;
-  const sorted = isPlain
+    where e.shard = ${store.shard} and e.store_id = ${store.storeId}${narrowed(sql, listing.filters, columns)}`;
+  const isDefaultOrder = listing.order.length === 0;
+  const orderBy = isDefaultOrder
     ? sql`order by e.date_created desc, e.id desc`
-    : sql`order by ${ordered(sql, wanted.order, columns, [sql`e.id`])}`;
-  const newest = isPlain ? sql`order by e.id desc limit ${wanted.offset + wanted.limit + APART}` : sql``;
+    : sql`order by ${ordered(sql, listing.order, columns, [sql`e.id`])}`;
+  const newest = isDefaultOrder
+    ? sql`order by e.id desc limit ${listing.offset + listing.limit + ID_DISORDER_MAX}`
+    : sql``;
   const rows = await sql<({ total: number; zone: string } & (ListedEvent | { id: null }))[]>`
     with near as not materialized (
       select e.id, e.resource_type, e.resource_id, e.action, e.version, e.time_zone, e.date_created
       from event e ${where} ${newest}
-    ), page as (select * from near e ${sorted} ${paged(sql, wanted)})
-    select (select count(*) from event e ${where}) as total, s.time_zone as zone, ${shown(sql)}
+    ), page as (select * from near e ${orderBy} ${paged(sql, listing)})
+    select (select count(*) from event e ${where}) as total, s.time_zone as zone, ${selectedColumns(sql)}
     from store s
     left join page e on true
     where s.shard = ${store.shard} and s.id = ${store.storeId}
-    ${sorted}`;
+    ${orderBy}`;
   const [first] = rows;
   if (first === undefined) return undefined;
   return { rows: rows.flatMap((row) => (row.id === null ? [] : [row])), total: first.total, timeZone: first.zone };

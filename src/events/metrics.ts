@@ -1,15 +1,15 @@
-/** What publishing does, as an operator sees it. */
+/** Prometheus metrics of publishing. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 const BUCKETS_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const BUCKETS_EVENTS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000];
 
 export type PublishMetrics = {
-  /** A batch was tried; one that failed is tried again by halves, and each of them is counted. */
+  /** Counts an attempt to write a batch. A failed batch is retried in halves, and each half is counted. */
   batch: (batch: { events: number; seconds: number; isWritten: boolean }) => void;
-  /** What was committed: events that came again under their key are not among them. */
+  /** Counts committed events and deliveries, without repetitions of an idempotency key. */
   written: (written: { events: number; deliveries: number }) => void;
-  /** `read` answers how many bytes wait for their batch. */
+  /** `read` returns the number of bytes that are queued. */
   watchWaiting: (read: () => number) => void;
 };
 

@@ -1,4 +1,4 @@
-/** Events over the API: publish (the platform alone), list them, read one, read what it carried. */
+/** API operations on events: publish (scope `platform` only), list, read, and read the payload. */
 import { eventsOf, relationsOf, resourceTypes } from '#catalog/catalog.ts';
 import { resourceDocument } from '#catalog/document.ts';
 import { shapeOf } from '#catalog/shape.ts';
@@ -15,7 +15,7 @@ import { addressOfEvent, EVENT_PROPERTIES, eventDocument } from './document.ts';
 import type { Publisher } from './publish/publish.ts';
 import { findEvent, listEvents, type StoredEvent } from './events-sql.ts';
 import { readPublish, type EventLimits } from './publish/request.ts';
-import { toldOfPublish } from './publish/schema.ts';
+import { describePublishInput } from './publish/schema.ts';
 
 type Deps = {
   sql: Sql;
@@ -23,7 +23,7 @@ type Deps = {
   baseUrl: string;
   relationPrefix: string;
   limits: EventLimits;
-  /** What is kept of a body under its idempotency key is an HMAC with it. */
+  /** Keys of the HMAC that is stored as the fingerprint of a body under its idempotency key. */
   fingerprintKeys: Keys;
   bodyLimitBytes: number;
   search: Search;
@@ -36,19 +36,19 @@ const eventOf = async (sql: Sql, request: ApiRequest, storeId: number): Promise<
   return event;
 };
 
-/** 404: the event is there, what it carried is not. */
+/** Returns the 404 for an event whose payload was erased. */
 const erased = (): Problem =>
-  new Problem(404, { code: 'erased', message: 'What this event carried was erased, and the resource with it' });
+  new Problem(404, { code: 'erased', message: 'The payload of this event was erased together with its resource' });
 
 const TITLE = 'The events of this store';
 
 const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitBytes }: Deps): Operation =>
   accepting({
     title: 'Publish events',
-    summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, under an Idempotency-Key once; needs the scope platform`,
+    summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, at most once per Idempotency-Key; needs the scope platform`,
     access: 'platform',
     input: Unknown(),
-    told: toldOfPublish(limits),
+    told: describePublishInput(limits),
     takesKey: true,
     bodyLimitBytes,
     handle: async (request) => {
@@ -70,7 +70,7 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitByt
 
 const createList = ({ search, baseUrl }: Deps): Operation =>
   listing({
-    summary: 'The events of this store, newest first, a page at a time',
+    summary: 'The events of this store, newest first, in pages',
     title: TITLE,
     rel: 'events',
     properties: EVENT_PROPERTIES,
@@ -85,20 +85,20 @@ const createList = ({ search, baseUrl }: Deps): Operation =>
       const store = { shard: shardOf(storeId), storeId };
       const found = await search(storeId, request.listing, (tx) => listEvents(tx, store, request.listing));
       if (found === undefined) throw notFound('store');
-      const back = `${baseUrl}/stores/${storeId}`;
+      const storeAddress = `${baseUrl}/stores/${storeId}`;
       return {
-        path: `${back}/events`,
+        path: `${storeAddress}/events`,
         items: found.rows.map((event) => eventDocument(event, storeId, baseUrl)),
         total: found.total,
         timeZone: found.timeZone,
-        links: [{ rel: 'store', href: back, title: 'The store', crumb: 'Store' }],
+        links: [{ rel: 'store', href: storeAddress, title: 'The store', crumb: 'Store' }],
       };
     },
   });
 
 const createPayload = ({ sql, relationPrefix }: Deps): Operation =>
   guarded({
-    summary: 'What the event carried, as it was then; zoom and fields shape it',
+    summary: 'The resource as published by this event; zoom and fields select what is included',
     modifiers: ['zoom', 'fields'],
     handle: async (request) => {
       const storeId = storeOfAddress(request).storeId;

@@ -1,28 +1,35 @@
 /**
- * The statements that delete what an erased store left behind, a batch of one store at a time. Each `order by` is that of an
- * index: without it a limit makes the planner hope to meet the store's rows soon, and read the table from its beginning.
+ * SQL that deletes the remaining rows of erased stores in batches, one store per statement. Each `order by` matches an index:
+ * without it, `limit` lets the planner choose a sequential scan because it expects to find the store's rows early.
  */
 import type { Queryable } from '#db/pool.ts';
 
-export type Erased = { shard: number; storeId: number };
+export type ErasedStore = { shard: number; storeId: number };
 
-/** Where a store's rows stand, and the rest of the index that finds them. */
-export type Place = { table: string; order: readonly string[] };
+/** A table with rows of stores, and the index columns after `shard, store_id`. */
+export type TableIndex = { table: string; order: readonly string[] };
 
-/** An erased store that still has something there. */
-export const nextWith = async (sql: Queryable, { table, order }: Place): Promise<Erased | undefined> => {
-  const [row] = await sql<Erased[]>`
+/** Returns an erased store that still has rows in the table. */
+export const findErasedStoreWith = async (
+  sql: Queryable,
+  { table, order }: TableIndex,
+): Promise<ErasedStore | undefined> => {
+  const [row] = await sql<ErasedStore[]>`
     select e.shard, e.id as "storeId"
     from erased_store e
     cross join lateral (
       select from ${sql(table)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
-    ) as left_behind
+    ) as remaining
     limit 1`;
   return row;
 };
 
-/** By their places in the table: by their key, each batch would read over those that are gone already. */
-export const deleteResources = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+/** Deletes by `ctid`: by key, each batch would read over the rows that earlier batches deleted. */
+export const deleteResources = async (
+  sql: Queryable,
+  { shard, storeId }: ErasedStore,
+  limit: number,
+): Promise<number> => {
   const { count } = await sql`
     delete from resource where ctid = any(array(
       select ctid from resource where shard = ${shard} and store_id = ${storeId}
@@ -31,8 +38,11 @@ export const deleteResources = async (sql: Queryable, { shard, storeId }: Erased
   return count;
 };
 
-/** Two statements: as one, it would look for each event in every partition, because it learns the ids too late. */
-export const deleteEvents = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+/**
+ * Deletes in two statements: in one, PostgreSQL would look for each event in every partition, because partitions are pruned
+ * before the ids are known.
+ */
+export const deleteEvents = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
   const rows = await sql<{ id: number }[]>`
     select id from event where shard = ${shard} and store_id = ${storeId} order by id desc limit ${limit}`;
   const ids = rows.map(({ id }) => id);
@@ -40,7 +50,7 @@ export const deleteEvents = async (sql: Queryable, { shard, storeId }: Erased, l
   return count;
 };
 
-export const deleteKeys = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+export const deleteKeys = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from publish_key where ctid = any(array(
       select ctid from publish_key where shard = ${shard} and store_id = ${storeId}
@@ -51,7 +61,7 @@ export const deleteKeys = async (sql: Queryable, { shard, storeId }: Erased, lim
 
 export const deleteErasedResources = async (
   sql: Queryable,
-  { shard, storeId }: Erased,
+  { shard, storeId }: ErasedStore,
   limit: number,
 ): Promise<number> => {
   const { count } = await sql`
@@ -62,7 +72,7 @@ export const deleteErasedResources = async (
   return count;
 };
 
-export const deleteTerms = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+export const deleteTerms = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from subscription_term where ctid = any(array(
       select ctid from subscription_term where shard = ${shard} and store_id = ${storeId}
@@ -71,7 +81,7 @@ export const deleteTerms = async (sql: Queryable, { shard, storeId }: Erased, li
   return count;
 };
 
-export const deleteDays = async (sql: Queryable, { shard, storeId }: Erased, limit: number): Promise<number> => {
+export const deleteDays = async (sql: Queryable, { shard, storeId }: ErasedStore, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from revenue_day where ctid = any(array(
       select ctid from revenue_day where shard = ${shard} and store_id = ${storeId}
@@ -80,8 +90,8 @@ export const deleteDays = async (sql: Queryable, { shard, storeId }: Erased, lim
   return count;
 };
 
-/** One row a store, which is nobody's any more. */
-export const deleteBook = async (sql: Queryable, { shard, storeId }: Erased): Promise<number> => {
+/** Deletes the single row of the store. */
+export const deleteBook = async (sql: Queryable, { shard, storeId }: ErasedStore): Promise<number> => {
   const { count } = await sql`delete from revenue_book where shard = ${shard} and store_id = ${storeId}`;
   return count;
 };

@@ -1,8 +1,8 @@
-/** What has had its time in the tables of this room: keys that are free again, and what erased stores have left. */
+/** Purges of the tables of this module: expired idempotency keys and rows of erased stores. */
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#core/purge.ts';
 import { purgeKeys } from './publish/key-sql.ts';
-import { staleAt } from './publish/recall.ts';
+import { staleAt } from './publish/key-lookup.ts';
 import {
   deleteBook,
   deleteDays,
@@ -11,15 +11,21 @@ import {
   deleteKeys,
   deleteResources,
   deleteTerms,
-  nextWith,
-  type Erased,
-  type Place,
+  findErasedStoreWith,
+  type ErasedStore,
+  type TableIndex,
 } from './purges-sql.ts';
 
-type LeftBehind = Place & { name: string; remove: (sql: Sql, store: Erased, limit: number) => Promise<number> };
+type StorePurge = TableIndex & {
+  name: string;
+  remove: (sql: Sql, store: ErasedStore, limit: number) => Promise<number>;
+};
 
-/** In the order of a few big things before many small ones; a store is forgotten when nothing of these is left. */
-const LEFT_BEHIND: readonly LeftBehind[] = [
+/**
+ * Tables with few large rows come before tables with many small ones. An erased store is deleted from `erased_store` when all
+ * these tables are empty.
+ */
+const STORE_PURGES: readonly StorePurge[] = [
   { name: 'resources_of_erased_stores', table: 'resource', order: ['type', 'id'], remove: deleteResources },
   { name: 'events_of_erased_stores', table: 'event', order: ['id'], remove: deleteEvents },
   { name: 'keys_of_erased_stores', table: 'publish_key', order: ['key'], remove: deleteKeys },
@@ -39,13 +45,13 @@ const LEFT_BEHIND: readonly LeftBehind[] = [
   { name: 'revenue_books_of_erased_stores', table: 'revenue_book', order: ['store_id'], remove: deleteBook },
 ];
 
-/** Store after store, until the batch is full or nothing is left that nobody holds. */
-const emptying =
-  (sql: Sql, { remove, ...place }: LeftBehind): Purge['purge'] =>
+/** Returns a purge that empties the table store by store until the limit is reached or the remaining rows are locked. */
+const createStorePurge =
+  (sql: Sql, { remove, ...index }: StorePurge): Purge['purge'] =>
   async (limit) => {
     let removed = 0;
     while (removed < limit) {
-      const store = await nextWith(sql, place);
+      const store = await findErasedStoreWith(sql, index);
       const rows = store === undefined ? 0 : await remove(sql, store, limit - removed);
       if (rows === 0) break;
       removed += rows;
@@ -55,5 +61,5 @@ const emptying =
 
 export const createEventPurges = ({ sql }: { sql: Sql }): readonly Purge[] => [
   { name: 'publish_keys', purge: (limit, now) => purgeKeys(sql, limit, staleAt(now)) },
-  ...LEFT_BEHIND.map((one) => ({ name: one.name, purge: emptying(sql, one) })),
+  ...STORE_PURGES.map((storePurge) => ({ name: storePurge.name, purge: createStorePurge(sql, storePurge) })),
 ];

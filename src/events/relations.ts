@@ -1,4 +1,4 @@
-/** What the relations of events mean, with examples made as the real ones are. */
+/** Documentation of the relations of events; the examples are made by the same code as real documents. */
 import { resourceDocument } from '#catalog/document.ts';
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
@@ -29,13 +29,14 @@ const resourceExample: Example = ({ baseUrl }) =>
 
 export const eventChapter: Chapter = {
   title: 'Events',
-  about: 'What happened in a store, as the platform or Halcyon itself told it. Webhooks are made from these.',
+  about:
+    'Changes in a store, published by the platform or by Halcyon itself. Each event is delivered to the webhooks that subscribe to it.',
   relations: [
     {
       rel: 'events',
       title: 'The events of a store',
       about:
-        'What happened in this store. Only the platform publishes here: one event as an object (201), or up to 1,000 as an array (200), which are written in one transaction or not at all, 16 MiB at most. Everything wrong with an array is told at once, by place: 3.resource.id. The header Idempotency-Key is for the whole request, the member idempotency_key for one event; what comes again under its key within 24 hours is answered as the first time, something else under it is a 422.',
+        'The events of this store. Only the platform publishes here: one event as an object (201), or up to 1,000 as an array (200) that is written in one transaction, at most 16 MiB. All errors of an array are reported together, each with its position: 3.resource.id. The header Idempotency-Key applies to the whole request, the member idempotency_key to one event; a repetition within 24 hours returns the first result, and the same key with another body is a 422.',
       paths: ['/stores/:store_id/events'],
       makes: 'event',
       example: eventsExample,
@@ -44,31 +45,31 @@ export const eventChapter: Chapter = {
       rel: 'event',
       title: 'An event',
       about:
-        'That something happened to one resource, and which version of it came of that. Events are kept for 30 days, unless the operator says otherwise.',
+        'A change of one resource, and the version that resulted from it. Events are kept for 30 days unless the operator configures another period.',
       paths: ['/stores/:store_id/events/:event_id'],
       example: eventExample,
     },
     {
       rel: 'payload',
-      title: 'What an event carried',
+      title: 'Payload of an event',
       about:
-        'The resource as it was when the event happened, with the links and the time zone of that moment; it never changes, but for what is erased. zoom and fields shape it as they shape a delivery.',
+        'The resource as it was published by the event, with the links and the time zone of that time; it never changes, except by erasure. zoom and fields select what is included, as for a delivery.',
       paths: ['/stores/:store_id/events/:event_id/payload'],
       example: resourceExample,
     },
     {
       rel: 'send_webhooks',
-      title: 'Sending a resource again',
+      title: 'Send a resource again',
       about:
-        'A POST here sends the latest version of the resource to webhooks once more, as an event called refeed of its own: to those that webhooks names, or else to all active ones that are for such resources, which event narrows to those that are sent it. It makes no new version, and webhook-id is a new one, since receivers drop what they know. Receivers see Service-Webhook-Refeed: true. What cannot be sent is told webhook by webhook, and then nothing is.',
+        'A POST sends the latest version of the resource to webhooks again, as a new event with the action refeed: to the webhooks listed in webhooks, or to all active webhooks for this type of resource; event limits these to the webhooks that subscribe to it. It creates no new version. webhook-id is new, because receivers drop ids that they have seen, and Service-Webhook-Refeed is true. If a listed webhook cannot receive it, the response names each such webhook and nothing is sent.',
       paths: ['/stores/:store_id/:collection/:id/send_webhooks'],
       makes: 'event',
     },
     {
       rel: 'resource',
-      title: 'What an event or a delivery is about',
+      title: 'Resource of an event or a delivery',
       about:
-        'Leads from an event, a delivery or an attempt to the latest version of the resource it is about: a transaction, a subscription, a customer or another of the seven.',
+        'Links from an event, a delivery or an attempt to the latest version of its resource: a transaction, a subscription, a customer or one of the other types.',
       paths: ['/stores/:store_id/:collection/:id'],
       example: resourceExample,
     },

@@ -35,7 +35,7 @@ import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivery.ts';
 import { startRetention } from './retention.ts';
 import { openObserving } from './telemetry.ts';
-import { announceChanges, holdersOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
+import { announceChanges, eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
 
@@ -70,7 +70,7 @@ const keepRetention = (
     purges: [
       ...createOAuthPurges({ sql, kept: config.housekeeping }),
       createIdempotencyPurge({ sql }),
-      ...createErasurePurges({ sql, log, holders: holdersOf(worker), blankAnswers }),
+      ...createErasurePurges({ sql, log, caches: eventCachesOf(worker), blankAnswers }),
       // Remains of erased stores; their names last.
       ...createEventPurges({ sql }),
       ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),

@@ -14,7 +14,7 @@ import { createSearch, type Search } from '#db/search.ts';
 import type { HeldStreams } from '#delivery/pull/streams.ts';
 import type { Guard } from '#delivery/attempt/http/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
-import { followZone } from '#events/snapshots/zone.ts';
+import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
 import { createErasure } from '#events/erase/operation.ts';
 import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
@@ -39,7 +39,7 @@ import { createHome } from '#stores/home.ts';
 import { createMemberOperations } from '#stores/members/operations.ts';
 import { createStoreOperations } from '#stores/operations.ts';
 import { membershipsOf } from '#stores/store.ts';
-import { landingOf, storeTabs } from '#stores/tabs.ts';
+import { startPageOf, storeTabs } from '#stores/tabs.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createWebhookOperations } from '#webhooks/collection.ts';
 import { createStoreCharts } from '#webhooks/health/operations.ts';
@@ -48,7 +48,7 @@ import { createRecoveries } from '#webhooks/recovery/operations.ts';
 import { createWebhooksOfStore } from '#webhooks/store-webhooks.ts';
 import { openReference } from './reference.ts';
 import type { Config } from '#config/config.ts';
-import { announceChanges, holdersOf, type Publishing } from './publishing.ts';
+import { announceChanges, eventCachesOf, type Publishing } from './publishing.ts';
 import { routesOf, type Handlers } from './routes.ts';
 
 export type ComposeDeps = {
@@ -97,8 +97,8 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
       baseUrl,
       collections,
       chartsOf: createStoreCharts({ sql, webhooksPerStore: webhooks.webhooksPerStore }),
-      onMoved: webhooksOfStore.renew,
-      followZone,
+      onDomainChanged: webhooksOfStore.renew,
+      rescheduleSnapshot,
       eraseTheirs: [
         // Grants before webhooks: the end of a grant takes its locks in this order.
         async (tx, { storeId }, request) => {
@@ -152,7 +152,7 @@ export const compose = (
     recoveries: createRecoveries({ sql, baseUrl, retentionDays: config.database.retentionDays }),
     eventStatuses: createEventStatuses({ search, baseUrl }),
     refeed: createRefeed(publishing.refeeding),
-    erasure: createErasure({ sql, baseUrl, holders: holdersOf(deps.worker) }),
+    erasure: createErasure({ sql, baseUrl, caches: eventCachesOf(deps.worker) }),
     commerce: createCommerceOperations({ sql, search, baseUrl, relationPrefix: naming.relationPrefix }),
     ...createAccounts({
       sql,
@@ -167,7 +167,7 @@ export const compose = (
       authUrl,
       sections: appSections({ sql }),
       formTargets: (returnTo) => targetsAfterSignIn(sql, authUrl, returnTo),
-      landingOf: async (userId) => landingOf(await memberships(userId), baseUrl),
+      landingOf: async (userId) => startPageOf(await memberships(userId), baseUrl),
       endGrants: (tx, whose) => revokeGrantsOf(tx, publishing, whose),
       eraseTheirs: eraseAppsOf(publishing),
       deviceKeys: derive('device cookie'),

@@ -119,7 +119,7 @@ const openTrials = (
     sendSample: async ({ shard, webhookId: id, isHeld, ...about }) => {
       if (isHeld) {
         const event = await samples.make(about);
-        const deliveryId = await transaction(sql, (tx) => samples.hold(tx, event, id));
+        const deliveryId = await transaction(sql, (tx) => samples.insertForPull(tx, event, id));
         if (deliveryId === undefined) return { kind: 'nowhere' };
         onHeld([id]);
         const { id: eventId, type, resourceId, action } = event;
@@ -160,12 +160,12 @@ export const tellOfDays = (
   worker: Worker,
   allocateIds: IdAllocator,
 ): Running => {
-  const { writeFacts } = openInternalEvents(config, allocateIds);
+  const { writeInternalEvents } = openInternalEvents(config, allocateIds);
   return startSnapshots({
     sql,
     clock,
     log,
-    writeFacts,
+    writeInternalEvents,
     shards: () => worker.ownedShards(),
     settings: config.snapshots,
   });

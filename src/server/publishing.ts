@@ -5,7 +5,7 @@ import { announceChanged, announceErased, announceWork, type Announcer } from '#
 import type { HandedOver, Worker } from '#delivery/worker.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
 import type { Committed } from '#events/publish/rows.ts';
-import type { Holders } from '#events/erase/chain.ts';
+import type { EventCaches } from '#events/erase/chain.ts';
 import type { PublishMetrics } from '#events/metrics.ts';
 import { createInternalEventWriter, type InternalEventDeps } from '#events/publish/internal-event.ts';
 import { createPublisher } from '#events/publish/publish.ts';
@@ -37,13 +37,13 @@ export const openInternalEvents = (
   { baseUrl }: Pick<Config, 'baseUrl'>,
   allocateIds: IdAllocator = createIdAllocator(),
 ) => {
-  const writeFacts = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
-  const changelog = createChangelog(writeFacts);
-  return { writeFacts, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
+  const writeInternalEvents = createInternalEventWriter({ allocateIds, baseUrl, announce: announceSent });
+  const changelog = createChangelog(writeInternalEvents);
+  return { writeInternalEvents, changelog, ...createAppAccess({ changelog, announce: announceChanges }) };
 };
 
 /** Notifies caches of erased events: the worker of this process at once, all others by NOTIFY. */
-export const holdersOf = (worker: Worker | undefined): Holders => ({
+export const eventCachesOf = (worker: Worker | undefined): EventCaches => ({
   announce: announceErased,
   forget: ({ ids }) => worker?.eventsErased(ids),
 });

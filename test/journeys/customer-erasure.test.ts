@@ -22,7 +22,7 @@ const announce = (...args: Parameters<typeof announceErased>) => {
 const [, hunt, answers] = createErasurePurges({
   sql,
   log: createLog('silent'),
-  holders: { announce, forget: () => {} },
+  caches: { announce, forget: () => {} },
   blankAnswers,
 });
 

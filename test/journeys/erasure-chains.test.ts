@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { announceErased } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/record/erase-sql.ts';
-import type { Holders } from '#events/erase/chain.ts';
+import type { EventCaches } from '#events/erase/chain.ts';
 import { eraseResource } from '#events/erase/erase.ts';
 import { createErasurePurges } from '#events/erase/purges.ts';
 import { createLog } from '#core/log.ts';
@@ -39,10 +39,10 @@ const stepsOf = async (id: string): Promise<string[]> => {
 const eventsWith = (text: string) =>
   sql<{ id: number }[]>`select id from event where body like ${`%${text}%`} order by id`;
 
-const holders: Holders = { announce: announceErased, forget: () => {} };
+const caches: EventCaches = { announce: announceErased, forget: () => {} };
 const keyOf = (id: string) => ({ shard, storeId, type: 'transaction' as const, id });
-const eraseHere = (id: string, by: Holders = holders) =>
-  eraseResource({ sql, holders: by }, keyOf(id), { unmodified: () => {}, now: clock.now() });
+const eraseHere = (id: string, by: EventCaches = caches) =>
+  eraseResource({ sql, caches: by }, keyOf(id), { unmodified: () => {}, now: clock.now() });
 
 test('the steps of an erased subscription go with it, and those of another stay', async () => {
   await publish(version('s1', '1m'), version('s2', '1m'), version('s1', '2m'));
@@ -93,7 +93,7 @@ const full = async (id: string): Promise<number> => {
 test('a resource with very many events is erased in batches, and is gone when that is answered', async () => {
   await longChain('long', 2 * BATCH + 1);
   const sizes: number[] = [];
-  await eraseHere('long', { ...holders, forget: ({ ids }) => void sizes.push(ids.length) });
+  await eraseHere('long', { ...caches, forget: ({ ids }) => void sizes.push(ids.length) });
   assert.deepEqual(sizes, [BATCH, BATCH, 1]);
   assert.equal(await full('long'), 0);
   assert.equal((await sql`select from erased_chain`).length, 0);
@@ -104,9 +104,9 @@ test('what a process that ended has left of it is erased by housekeeping', async
   await longChain('left', BATCH + 150);
   let told = 0;
   const ends = () => ((told += 1) === 2 ? Promise.reject(new Error('the process ends here')) : Promise.resolve());
-  await assert.rejects(eraseHere('left', { ...holders, announce: ends }), /ends here/);
+  await assert.rejects(eraseHere('left', { ...caches, announce: ends }), /ends here/);
   assert.equal(await full('left'), 150);
-  const [rest] = createErasurePurges({ sql, log: createLog('silent'), holders, blankAnswers });
+  const [rest] = createErasurePurges({ sql, log: createLog('silent'), caches, blankAnswers });
   assert.equal(await rest?.purge(100, clock.now()), 100);
   assert.equal(await rest?.purge(100, clock.now()), 50);
   assert.equal(await full('left'), 0);
@@ -122,7 +122,7 @@ test('a publish that waits for an erasure goes on from the version that was eras
     racing = publish(['transaction/modified', { id: 'raced' }], ['transaction/modified', { id: 'beside' }]);
     await until(waiting, (rows) => rows.length === 1);
   };
-  await eraseHere('raced', { ...holders, announce });
+  await eraseHere('raced', { ...caches, announce });
   const { _embedded } = (await racing) as { _embedded: { 'svc:events': { resource_version: number }[] } };
   assert.deepEqual(
     _embedded['svc:events'].map((event) => event.resource_version),

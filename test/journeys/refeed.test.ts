@@ -246,7 +246,7 @@ test('copies of an erased customer go from what was sent again since, and stay i
   const [, hunt] = createErasurePurges({
     sql,
     log: createLog('silent'),
-    holders: { announce: announceErased, forget: () => {} },
+    caches: { announce: announceErased, forget: () => {} },
     blankAnswers,
   });
   const withCopy = (id: string) => ({ id, _embedded: { customer: { id: 'c9', email: 'ada@example.com' } } });

@@ -146,9 +146,9 @@ test('a worker of another process does not send what it has in memory', async (t
     receiver.got.filter(({ path }) => path === '/memory').map(({ body }) => (JSON.parse(String(body)) as Json)['id']);
   const [first] = sent();
   const waiting = first === 1 ? '2' : '1';
-  const holders = { announce: announceErased, forget: () => {} };
+  const caches = { announce: announceErased, forget: () => {} };
   const key = { shard: engine.storeId % 256, storeId: engine.storeId, type: 'transaction' as const, id: waiting };
-  await eraseResource({ sql, holders }, key, { unmodified: () => {}, now: engine.clock.now() });
+  await eraseResource({ sql, caches }, key, { unmodified: () => {}, now: engine.clock.now() });
   // On the line on which it hears of work it has heard of the erasure before.
   const otherStoreId = await engine.addStore();
   await engine.addWebhook(`${receiver.url}/heard`, { storeId: otherStoreId });

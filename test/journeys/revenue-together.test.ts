@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { closeDay } from '#events/snapshots/snapshots-sql.ts';
-import { tellDay } from '#events/snapshots/publish-snapshot.ts';
+import { publishSnapshot } from '#events/snapshots/publish-snapshot.ts';
 import { shardOf } from '#core/ids.ts';
 import { startTestApp } from '../setup/app.ts';
 import { waitingForLocks } from '../setup/locks.ts';
@@ -43,7 +43,7 @@ test('two processes that tell of a day at the same moment tell of it once', asyn
   revenue.at('2027-02-02T00:10:00Z');
   const book = { shard: shardOf(store), storeId: store, day: '2027-02-01' };
   const { end } = await holdBook(store, 'update');
-  const both = Promise.all([tellDay(revenue.deps(), book), tellDay(revenue.deps(), book)]);
+  const both = Promise.all([publishSnapshot(revenue.deps(), book), publishSnapshot(revenue.deps(), book)]);
   await someWait(2);
   await end();
   assert.deepEqual((await both).toSorted(), [false, true]);

@@ -105,9 +105,9 @@ test('a subscription that is erased goes that day, and may come again', async ()
   const store = await addStore('UTC');
   await publish(store, '2027-10-01T10:00:00Z', euros('a', 10), euros('b', 5));
   const key = { shard: shardOf(store), storeId: store, type: 'subscription' as const, id: 'a' };
-  const holders = { announce: async () => {}, forget: () => {} };
+  const caches = { announce: async () => {}, forget: () => {} };
   const now = new Date('2027-10-02T10:00:00Z');
-  await eraseResource({ sql: revenue.sql, holders }, key, { unmodified: () => {}, now });
+  await eraseResource({ sql: revenue.sql, caches }, key, { unmodified: () => {}, now });
   await round(store, '2027-10-03T00:10:00Z');
   assert.deepEqual(await last(store), [currency('EUR', 1, 5, { churn: 10 })]);
   await publish(store, '2027-10-03T10:00:00Z', euros('a', 7));

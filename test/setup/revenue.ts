@@ -7,7 +7,7 @@ import { createNumbers } from '#db/numbers.ts';
 import { partitionsOf } from '#db/partitions.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
-import { followZone } from '#events/snapshots/zone.ts';
+import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { runRound, type SnapshotDeps } from '#events/snapshots/snapshots.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
@@ -85,7 +85,7 @@ export const startRevenue = async () => {
     sql,
     clock,
     log,
-    writeFacts: createInternalEventWriter({ allocateIds, baseUrl, announce: async () => {} }),
+    writeInternalEvents: createInternalEventWriter({ allocateIds, baseUrl, announce: async () => {} }),
     shards: () => Array.from({ length: SHARDS }, (_, shard) => shard),
     settings,
     ...given,
@@ -106,7 +106,7 @@ export const startRevenue = async () => {
       transaction(sql, async (tx) => {
         const shard = shardOf(storeId);
         await tx`update store set time_zone = ${timeZone} where shard = ${shard} and id = ${storeId}`;
-        await followZone(tx, { shard, storeId });
+        await rescheduleSnapshot(tx, { shard, storeId });
       }),
     /** Publishes versions of subscriptions at that time. */
     publish: (storeId: number, text: string, ...resources: readonly ({ id: string } & Record<string, unknown>)[]) => {

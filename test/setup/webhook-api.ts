@@ -136,8 +136,8 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     baseUrl: BASE_URL,
     collections: [],
     chartsOf: async () => ({}),
-    onMoved: async () => async () => {},
-    followZone: async () => {},
+    onDomainChanged: async () => async () => {},
+    rescheduleSnapshot: async () => {},
     eraseTheirs: [],
   });
   const webhooks = createWebhookOperations({

@@ -1,14 +1,22 @@
-/** The statements that erase events, a batch at a time: those about a resource, and the steps that were derived from it. */
+/** SQL that erases events in batches: the events of a resource and the lifecycle steps that were derived from it. */
 import type { Queryable } from '#db/pool.ts';
 
-/** Events of a store from one of them on, back in time; and steps, whose resources go too. Null where none are left. */
-export type Rest = { shard: number; storeId: number; eventId: number | null; stepId: number | null };
+/**
+ * What remains to be erased: a chain of events from `eventId` back in time, and a chain of steps, whose resources are deleted
+ * as well. Null if none remain.
+ */
+export type Remaining = { shard: number; storeId: number; eventId: number | null; stepId: number | null };
 
 /**
- * The events about one resource, newest first, from each to the one before it; where a day was dropped, the chain ends.
- * `limit 1` makes each step one look into the index of the one partition: as a plain join the planner may read them all.
+ * Returns the events of one resource, newest first, by following `previous_id`; the chain ends at a dropped partition. `limit
+ * 1` makes each step one index lookup in one partition: with a plain join the planner may read all partitions.
  */
-export const chainOf = async (sql: Queryable, shard: number, headId: number, limit: number): Promise<number[]> => {
+export const findEventChain = async (
+  sql: Queryable,
+  shard: number,
+  headId: number,
+  limit: number,
+): Promise<number[]> => {
   const rows = await sql<{ id: number }[]>`
     with recursive chain as (
       select id, previous_id from event where shard = ${shard} and id = ${headId}
@@ -23,10 +31,10 @@ export const chainOf = async (sql: Queryable, shard: number, headId: number, lim
   return rows.map(({ id }) => id);
 };
 
-/** The steps of one subscription, newest first, across those that were erased by themselves. */
-export const stepsOf = async (
+/** Returns the steps of one subscription, newest first, including steps that were erased individually. */
+export const findSteps = async (
   sql: Queryable,
-  { shard, storeId }: Rest,
+  { shard, storeId }: Remaining,
   newestId: number,
   limit: number,
 ): Promise<number[]> => {
@@ -47,12 +55,12 @@ export const stepsOf = async (
 };
 
 /**
- * A step's id is never used again, so no version is kept of it. Answers the newest event of each that has more than the one
- * that it is: it was sent again.
+ * Deletes the resources of steps. Their ids are never reused, so no version is kept. Returns the newest event of each step that
+ * has more than one event, because it was sent again.
  */
 export const deleteSteps = async (
   sql: Queryable,
-  { shard, storeId }: Rest,
+  { shard, storeId }: Remaining,
   ids: readonly number[],
 ): Promise<number[]> => {
   const rows = await sql<{ headId: number }[]>`
@@ -68,42 +76,49 @@ export const deleteSteps = async (
   return rows.map(({ headId }) => headId);
 };
 
-/** Until the transaction ends; everybody takes them in this order, so that nobody waits in a circle. */
+/** Locks the events until the transaction ends, in id order to prevent deadlocks. */
 export const lockEvents = async (sql: Queryable, shard: number, ids: readonly number[]): Promise<void> => {
   await sql`select from event where shard = ${shard} and id = any(${ids}::bigint[]) order by id for update`;
 };
 
-/** No JSON text is empty: an event whose body is, was erased. */
+/** Sets the bodies to the empty string, which no JSON text equals and which marks an erased event. */
 export const emptyEvents = async (sql: Queryable, shard: number, ids: readonly number[]): Promise<void> => {
   await sql`update event set body = '' where shard = ${shard} and id = any(${ids}::bigint[]) and body <> ''`;
 };
 
-/** What is left of one resource, under the id of its newest event. */
-export type Left = Rest & { id: number };
+/** What remains of one resource, stored under the id of its newest event. */
+export type StoredRemaining = Remaining & { id: number };
 
-export const keepRest = async (sql: Queryable, { id, shard, storeId, eventId, stepId }: Left, now: Date) => {
+export const saveRemaining = async (
+  sql: Queryable,
+  { id, shard, storeId, eventId, stepId }: StoredRemaining,
+  now: Date,
+) => {
   await sql`
     insert into erased_chain (shard, id, store_id, event_id, step_id, date_erased)
     values (${shard}, ${id}, ${storeId}, ${eventId}, ${stepId}, ${now})
     on conflict (shard, id) do update set event_id = excluded.event_id, step_id = excluded.step_id`;
 };
 
-export const endRest = async (sql: Queryable, { shard, id }: Left): Promise<void> => {
+export const deleteRemaining = async (sql: Queryable, { shard, id }: StoredRemaining): Promise<void> => {
   await sql`delete from erased_chain where shard = ${shard} and id = ${id}`;
 };
 
 const columns = (sql: Queryable) => sql`shard, id, store_id as "storeId", event_id as "eventId", step_id as "stepId"`;
 
-/** What is left of the one; undefined where all of it is erased. Kept from others until the transaction ends. */
-export const takeRest = async (sql: Queryable, { shard, id }: Left): Promise<Left | undefined> => {
-  const [left] = await sql<Left[]>`
+/** Returns and locks the stored remainder; undefined if it is fully erased. */
+export const lockRemaining = async (
+  sql: Queryable,
+  { shard, id }: StoredRemaining,
+): Promise<StoredRemaining | undefined> => {
+  const [remaining] = await sql<StoredRemaining[]>`
     select ${columns(sql)} from erased_chain where shard = ${shard} and id = ${id} for update`;
-  return left;
+  return remaining;
 };
 
-/** What is left of any that nobody is at. */
-export const nextRest = async (sql: Queryable): Promise<Left | undefined> => {
-  const [left] = await sql<Left[]>`
+/** Returns and locks any stored remainder that is not locked. */
+export const lockAnyRemaining = async (sql: Queryable): Promise<StoredRemaining | undefined> => {
+  const [remaining] = await sql<StoredRemaining[]>`
     select ${columns(sql)} from erased_chain order by shard, id limit 1 for update skip locked`;
-  return left;
+  return remaining;
 };

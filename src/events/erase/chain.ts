@@ -1,88 +1,99 @@
-/** What the events of an erased resource carried goes batch by batch, and with it the steps that were derived from it. */
+/** Erases the bodies of the events of a resource in batches, and the lifecycle steps that were derived from it. */
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
-import { noteEvents } from './erase-sql.ts';
+import { insertErasedEvents } from './erase-sql.ts';
 import {
-  chainOf,
+  findEventChain,
   deleteSteps,
   emptyEvents,
-  endRest,
-  keepRest,
+  deleteRemaining,
+  saveRemaining,
   lockEvents,
-  nextRest,
-  stepsOf,
-  takeRest,
-  type Left,
-  type Rest,
+  lockAnyRemaining,
+  findSteps,
+  lockRemaining,
+  type StoredRemaining,
+  type Remaining,
 } from './chain-sql.ts';
 
 type EventNames = { shard: number; ids: readonly number[] };
 
-/** Those who hold copies of events in memory: told within the transaction, and once more after it where it is quicker. */
-export type Holders = {
+/**
+ * In-memory copies of events in all processes: `announce` notifies them within the transaction, `forget` clears those of this
+ * process after the commit.
+ */
+export type EventCaches = {
   announce: (tx: Queryable, events: EventNames) => Promise<void>;
   forget: (events: EventNames) => void;
 };
 
-export type ChainDeps = { sql: Sql; holders: Holders };
+export type ChainDeps = { sql: Sql; caches: EventCaches };
 
 type Batch = { limit: number; now: Date };
 
-/** The steps' resources, and the events by which some of them were sent again: of each at most `limit`, the others later. */
-const endSteps = async (
+/**
+ * Deletes the resources of the steps. Returns the events by which some of them were sent again, at most `limit` per step; the
+ * others are stored for a later batch.
+ */
+const deleteStepResources = async (
   tx: Queryable,
-  rest: Rest,
+  remaining: Remaining,
   steps: readonly number[],
   { limit, now }: Batch,
 ): Promise<number[]> => {
-  const { shard, storeId } = rest;
+  const { shard, storeId } = remaining;
   const ids: number[] = [];
-  for (const headId of steps.length === 0 ? [] : await deleteSteps(tx, rest, steps)) {
-    const events = await chainOf(tx, shard, headId, limit + 1);
+  for (const headId of steps.length === 0 ? [] : await deleteSteps(tx, remaining, steps)) {
+    const events = await findEventChain(tx, shard, headId, limit + 1);
     ids.push(...events.slice(0, limit));
     const eventId = events[limit];
-    if (eventId !== undefined) await keepRest(tx, { shard, storeId, eventId, stepId: null, id: eventId }, now);
+    if (eventId !== undefined) await saveRemaining(tx, { shard, storeId, eventId, stepId: null, id: eventId }, now);
   }
   return ids;
 };
 
-/** At most `limit` events and steps together, and what the steps were sent again by; `ids` are theirs, `rest` is what is left. */
-export const eraseSome = async (
+/**
+ * Erases at most `limit` events and steps, and the events by which those steps were sent again. Returns the erased ids and what
+ * remains.
+ */
+export const eraseBatch = async (
   tx: Queryable,
-  rest: Rest,
-  { holders, limit, now }: Batch & { holders: Holders },
-): Promise<{ ids: number[]; rest: Rest }> => {
-  const { shard, eventId, stepId } = rest;
-  // One more than there is room for: that is where it goes on.
-  const events = eventId === null ? [] : await chainOf(tx, shard, eventId, limit + 1);
-  const room = limit - Math.min(events.length, limit);
-  const steps = stepId === null || room === 0 ? [] : await stepsOf(tx, rest, stepId, room + 1);
-  const gone = steps.slice(0, room);
-  const again = await endSteps(tx, rest, gone, { limit, now });
-  const ids = [...new Set([...events.slice(0, limit), ...gone, ...again])];
+  remaining: Remaining,
+  { caches, limit, now }: Batch & { caches: EventCaches },
+): Promise<{ ids: number[]; remaining: Remaining }> => {
+  const { shard, eventId, stepId } = remaining;
+  // Reads one more than the limit: the next batch begins there.
+  const events = eventId === null ? [] : await findEventChain(tx, shard, eventId, limit + 1);
+  const available = limit - Math.min(events.length, limit);
+  const steps = stepId === null || available === 0 ? [] : await findSteps(tx, remaining, stepId, available + 1);
+  const deletedSteps = steps.slice(0, available);
+  const resentEvents = await deleteStepResources(tx, remaining, deletedSteps, { limit, now });
+  const ids = [...new Set([...events.slice(0, limit), ...deletedSteps, ...resentEvents])];
   await lockEvents(tx, shard, ids);
   await emptyEvents(tx, shard, ids);
-  await noteEvents(tx, rest, ids, now);
-  await holders.announce(tx, { shard, ids });
-  const after = { eventId: events[limit] ?? null, stepId: room === 0 ? stepId : (steps[room] ?? null) };
-  return { ids, rest: { ...rest, ...after } };
+  await insertErasedEvents(tx, remaining, ids, now);
+  await caches.announce(tx, { shard, ids });
+  const next = { eventId: events[limit] ?? null, stepId: available === 0 ? stepId : (steps[available] ?? null) };
+  return { ids, remaining: { ...remaining, ...next } };
 };
 
-export const isDone = ({ eventId, stepId }: Rest): boolean => eventId === null && stepId === null;
+export const isDone = ({ eventId, stepId }: Remaining): boolean => eventId === null && stepId === null;
 
-/** The next batch of what is left, of one or of any that nobody is at; answers its size, undefined where nothing is left. */
-export const eraseRest = async (
-  { sql, holders }: ChainDeps,
-  of: Left | 'any',
+/**
+ * Erases the next batch of one stored remainder, or of any that is not locked. Returns its size; undefined if nothing remains.
+ */
+export const eraseRemaining = async (
+  { sql, caches }: ChainDeps,
+  of: StoredRemaining | 'any',
   { limit, now }: Batch,
 ): Promise<number | undefined> => {
-  const done = await transaction(sql, async (tx) => {
-    const left = of === 'any' ? await nextRest(tx) : await takeRest(tx, of);
-    if (left === undefined) return undefined;
-    const { ids, rest } = await eraseSome(tx, left, { holders, limit, now });
-    if (isDone(rest)) await endRest(tx, left);
-    else await keepRest(tx, { ...rest, id: left.id }, now);
-    return { shard: left.shard, ids };
+  const batch = await transaction(sql, async (tx) => {
+    const stored = of === 'any' ? await lockAnyRemaining(tx) : await lockRemaining(tx, of);
+    if (stored === undefined) return undefined;
+    const { ids, remaining } = await eraseBatch(tx, stored, { caches, limit, now });
+    if (isDone(remaining)) await deleteRemaining(tx, stored);
+    else await saveRemaining(tx, { ...remaining, id: stored.id }, now);
+    return { shard: stored.shard, ids };
   });
-  if (done !== undefined) holders.forget(done);
-  return done?.ids.length;
+  if (batch !== undefined) caches.forget(batch);
+  return batch?.ids.length;
 };

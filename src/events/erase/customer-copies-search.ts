@@ -1,84 +1,84 @@
 /**
- * Looks through a store for copies of its erased customers: resources first, then events, in pages whose end is kept, so
- * that whoever takes over goes on from there. A page that is gone through twice changes nothing twice.
+ * Searches a store for copies of erased customers, resources first, then events, in pages. The position is stored after each
+ * page, so another process can continue; repeating a page changes nothing.
  */
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
 import { needlesOf, withoutCustomer } from './copies.ts';
-import type { Holders } from './chain.ts';
+import type { EventCaches } from './chain.ts';
 import { lockEvents } from './chain-sql.ts';
 import {
-  endHunt,
-  moveHunt,
-  nextHunt,
-  noteEvents,
+  deleteCopySearch,
+  saveSearchPosition,
+  findCopySearch,
+  insertErasedEvents,
   pageOfEvents,
   pageOfResources,
   replaceEvent,
   replaceResource,
-  type Hunt,
+  type CopySearch,
 } from './erase-sql.ts';
 
-export type HuntDeps = { sql: Sql; log: Log; holders: Holders };
+export type CopySearchDeps = { sql: Sql; log: Log; caches: EventCaches };
 
-/** A row at a time, each by itself: whoever publishes the same resources waits for none but one. */
-const throughResources = async ({ sql }: HuntDeps, hunt: Hunt, limit: number): Promise<number> => {
-  const page = await pageOfResources(sql, hunt, needlesOf(hunt.id), limit);
+/** Replaces each row in its own statement, so that a concurrent publish waits for one row at most. */
+const searchResources = async ({ sql }: CopySearchDeps, search: CopySearch, limit: number): Promise<number> => {
+  const page = await pageOfResources(sql, search, needlesOf(search.id), limit);
   for (const resource of page) {
-    const body = resource.body === null ? undefined : withoutCustomer(resource.body, hunt.id);
-    if (body !== undefined) await replaceResource(sql, hunt, resource, body);
+    const body = resource.body === null ? undefined : withoutCustomer(resource.body, search.id);
+    if (body !== undefined) await replaceResource(sql, search, resource, body);
   }
   const last = page.at(-1);
   if (last !== undefined && page.length === limit)
-    await moveHunt(sql, { ...hunt, afterType: last.type, afterId: last.id });
-  else await moveHunt(sql, { ...hunt, beforeEventId: Number.MAX_SAFE_INTEGER });
+    await saveSearchPosition(sql, { ...search, afterType: last.type, afterId: last.id });
+  else await saveSearchPosition(sql, { ...search, beforeEventId: Number.MAX_SAFE_INTEGER });
   return page.length;
 };
 
-const throughEvents = async (
-  { sql, holders }: HuntDeps,
-  hunt: Hunt,
+const searchEvents = async (
+  { sql, caches }: CopySearchDeps,
+  search: CopySearch,
   { before, limit, now }: { before: number; limit: number; now: Date },
 ): Promise<number> => {
-  const { shard } = hunt;
-  const page = await pageOfEvents(sql, hunt, before, needlesOf(hunt.id), limit);
+  const { shard } = search;
+  const page = await pageOfEvents(sql, search, before, needlesOf(search.id), limit);
   const copies = page.flatMap(({ id, body: stored }) => {
-    const body = stored === null ? undefined : withoutCustomer(stored, hunt.id);
+    const body = stored === null ? undefined : withoutCustomer(stored, search.id);
     return body === undefined ? [] : [{ id, body }];
   });
   const ids = copies.map(({ id }) => id);
   if (ids.length > 0) {
-    // Once a page: each word makes every worker look through what it has in memory.
+    // One notification per page: each makes every worker search its memory.
     await transaction(sql, async (tx) => {
       await lockEvents(tx, shard, ids);
       for (const { id, body } of copies) await replaceEvent(tx, shard, id, body);
-      await noteEvents(tx, hunt, ids, now);
-      await holders.announce(tx, { shard, ids });
+      await insertErasedEvents(tx, search, ids, now);
+      await caches.announce(tx, { shard, ids });
     });
-    holders.forget({ shard, ids });
+    caches.forget({ shard, ids });
   }
   const last = page.at(-1);
-  if (last !== undefined && page.length === limit) await moveHunt(sql, { ...hunt, beforeEventId: last.id });
+  if (last !== undefined && page.length === limit) await saveSearchPosition(sql, { ...search, beforeEventId: last.id });
   return page.length;
 };
 
-/** Goes through at most `limit` rows; fewer where no customer is left whose copies are looked for. */
-export const huntCopies = async (deps: HuntDeps, limit: number, now: Date): Promise<number> => {
-  let looked = 0;
-  while (looked < limit) {
-    const hunt = await nextHunt(deps.sql);
-    if (hunt === undefined) break;
-    const { storeId, beforeEventId: before } = hunt;
-    const left = limit - looked;
+/** Searches at most `limit` rows. Returns a smaller number if no search remains. */
+export const searchCustomerCopies = async (deps: CopySearchDeps, limit: number, now: Date): Promise<number> => {
+  let searched = 0;
+  while (searched < limit) {
+    const search = await findCopySearch(deps.sql);
+    if (search === undefined) break;
+    const { storeId, beforeEventId: before } = search;
+    const remaining = limit - searched;
     if (before === null) {
-      looked += await throughResources(deps, hunt, left);
+      searched += await searchResources(deps, search, remaining);
     } else {
-      const rows = await throughEvents(deps, hunt, { before, limit: left, now });
-      looked += rows;
-      if (rows === left) continue;
-      if (!(await endHunt(deps.sql, hunt))) break;
-      deps.log.info({ store: storeId, since: hunt.dateErased }, 'the copies of an erased customer are gone');
+      const rows = await searchEvents(deps, search, { before, limit: remaining, now });
+      searched += rows;
+      if (rows === remaining) continue;
+      if (!(await deleteCopySearch(deps.sql, search))) break;
+      deps.log.info({ store: storeId, since: search.dateErased }, 'copies of erased customer removed');
     }
   }
-  return looked;
+  return searched;
 };

@@ -1,17 +1,17 @@
-/** The statements that erase: one resource with all that was told of it, and the copies of a customer elsewhere. */
+/** SQL that erases one resource, records erased events, and searches for copies of an erased customer. */
 import type { ResourceType } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { Queryable } from '#db/pool.ts';
 
 export type Latest = {
   version: number;
-  /** Its newest event. */
+  /** Id of its newest event. */
   headId: number;
-  /** The newest step that was derived from it, where it is a subscription. */
+  /** Id of the newest step that was derived from it, if it is a subscription. */
   stepId: number | null;
 };
 
-/** Undefined where there is no such resource. Nobody publishes it until the transaction ends. */
+/** Locks the resource until the transaction ends, so that no publish changes it. Returns undefined if it does not exist. */
 export const lockResource = async (
   sql: Queryable,
   { shard, storeId, type, id }: ResourceKey,
@@ -25,7 +25,7 @@ export const lockResource = async (
   return row;
 };
 
-/** The resource goes, and its version stays behind for the case that it is published again. */
+/** Deletes the resource and keeps its version number in case it is published again. */
 export const deleteResource = async (sql: Queryable, { shard, storeId, type, id }: ResourceKey): Promise<void> => {
   await sql`
     with gone as (
@@ -38,8 +38,11 @@ export const deleteResource = async (sql: Queryable, { shard, storeId, type, id 
       version = greatest(e.version, excluded.version), step_id = coalesce(excluded.step_id, e.step_id)`;
 };
 
-/** So that what receivers answered to these events goes as well. In the order in which `forgetNoted` takes them. */
-export const noteEvents = async (
+/**
+ * Records erased events, whose stored responses are erased later. Inserts in id order, the order in which `deleteErasedEvents`
+ * locks the rows.
+ */
+export const insertErasedEvents = async (
   sql: Queryable,
   { shard, storeId }: { shard: number; storeId: number },
   ids: readonly number[],
@@ -51,16 +54,16 @@ export const noteEvents = async (
     on conflict (shard, id) do update set date_erased = excluded.date_erased`;
 };
 
-export type NotedEvent = { shard: number; id: number; storeId: number };
+export type ErasedEvent = { shard: number; id: number; storeId: number };
 
-/** Events that were erased before, of one shard. */
-export const notedEvents = async (sql: Queryable, before: Date, limit: number): Promise<NotedEvent[]> => sql<
-  NotedEvent[]
+/** Returns events that were erased at `before` or earlier. */
+export const findErasedEvents = async (sql: Queryable, before: Date, limit: number): Promise<ErasedEvent[]> => sql<
+  ErasedEvent[]
 >`
   select shard, id, store_id as "storeId" from erased_event where date_erased <= ${before}
   order by date_erased limit ${limit}`;
 
-export const forgetNoted = async (
+export const deleteErasedEvents = async (
   sql: Queryable,
   shard: number,
   ids: readonly number[],
@@ -73,15 +76,19 @@ export const forgetNoted = async (
     ))`;
 };
 
-/** Copies of the customer are to be looked for, from the beginning if that was under way. */
-export const noteCustomer = async (sql: Queryable, { shard, storeId, id }: ResourceKey, now: Date): Promise<void> => {
+/** Starts the search for copies of a customer, from the beginning if a search exists. */
+export const insertErasedCustomer = async (
+  sql: Queryable,
+  { shard, storeId, id }: ResourceKey,
+  now: Date,
+): Promise<void> => {
   await sql`
     insert into erased_customer (shard, store_id, id, date_erased) values (${shard}, ${storeId}, ${id}, ${now})
     on conflict (shard, store_id, id) do update set
       date_erased = excluded.date_erased, after_type = '', after_id = '', before_event_id = null`;
 };
 
-export type Hunt = {
+export type CopySearch = {
   shard: number;
   storeId: number;
   id: string;
@@ -91,58 +98,65 @@ export type Hunt = {
   beforeEventId: number | null;
 };
 
-/** A customer whose copies are looked for. */
-export const nextHunt = async (sql: Queryable): Promise<Hunt | undefined> => {
-  const [row] = await sql<Hunt[]>`
+/** Returns a customer whose copies are to be removed. */
+export const findCopySearch = async (sql: Queryable): Promise<CopySearch | undefined> => {
+  const [row] = await sql<CopySearch[]>`
     select shard, store_id as "storeId", id, date_erased as "dateErased", after_type as "afterType", after_id as "afterId",
       before_event_id as "beforeEventId"
     from erased_customer order by shard, store_id, id limit 1`;
   return row;
 };
 
-/** Where the search goes on; nothing if it was begun anew meanwhile. */
-export const moveHunt = async (sql: Queryable, to: Hunt): Promise<void> => {
+/** Stores the position of the search, unless it was restarted concurrently. */
+export const saveSearchPosition = async (sql: Queryable, to: CopySearch): Promise<void> => {
   await sql`
     update erased_customer
     set after_type = ${to.afterType}, after_id = ${to.afterId}, before_event_id = ${to.beforeEventId}
     where shard = ${to.shard} and store_id = ${to.storeId} and id = ${to.id} and date_erased = ${to.dateErased}`;
 };
 
-/** Whether it is over: not if it was begun anew meanwhile. */
-export const endHunt = async (sql: Queryable, { shard, storeId, id, dateErased }: Hunt): Promise<boolean> => {
+/** Deletes the search. Returns false if it was restarted concurrently. */
+export const deleteCopySearch = async (
+  sql: Queryable,
+  { shard, storeId, id, dateErased }: CopySearch,
+): Promise<boolean> => {
   const { count } = await sql`
     delete from erased_customer
     where shard = ${shard} and store_id = ${storeId} and id = ${id} and date_erased = ${dateErased}`;
   return count > 0;
 };
 
-/** Whether a body may hold the customer: it says the id somewhere. Read as JSON, a page would take ten times as long. */
+/** Whether a body may contain the customer, by a text search for its id; parsing a page as JSON takes ten times as long. */
 const mentions = (sql: Queryable, needles: readonly string[]) => sql`
   exists (select from unnest(${needles}::text[]) as needle where strpos(page.body, needle) > 0)`;
 
 /**
- * Published after the erasure, which is nobody's to take. By date, because ids come in blocks of 1,024 a process and rise in
- * no order; a latest version whose day was dropped is older. `limit 1` for one look into one partition.
+ * Whether an event was published after the erasure and so must be kept. Compares dates, because ids come in blocks of 1,024 per
+ * process and are not in order; a version whose partition was dropped is older. `limit 1` gives one lookup in one partition.
  */
-const isSince = (sql: Queryable, { shard, dateErased }: Hunt, eventId: ReturnType<typeof mentions>) => sql`
+const isPublishedSince = (
+  sql: Queryable,
+  { shard, dateErased }: CopySearch,
+  eventId: ReturnType<typeof mentions>,
+) => sql`
   coalesce((
     select e.date_created from event e where e.shard = ${shard} and e.id = ${eventId} limit 1
   ) > ${dateErased}, false)`;
 
 export type ResourceOnPage = { type: ResourceType; id: string; eventId: number; body: string | null };
 
-/** The next resources of the store in the order of their key; those that cannot hold a copy of before without body. */
+/** Returns the next resources of the store in key order; `body` is null if it cannot contain a copy from before the erasure. */
 export const pageOfResources = async (
   sql: Queryable,
-  hunt: Hunt,
+  search: CopySearch,
   needles: readonly string[],
   limit: number,
 ): Promise<ResourceOnPage[]> => sql<ResourceOnPage[]>`
   select page.type, page.id, page.event_id as "eventId",
-    case when ${mentions(sql, needles)} and not ${isSince(sql, hunt, sql`page.event_id`)} then page.body end as body
+    case when ${mentions(sql, needles)} and not ${isPublishedSince(sql, search, sql`page.event_id`)} then page.body end as body
   from (
     select type, id, event_id, body from resource
-    where shard = ${hunt.shard} and store_id = ${hunt.storeId} and (type, id) > (${hunt.afterType}, ${hunt.afterId})
+    where shard = ${search.shard} and store_id = ${search.storeId} and (type, id) > (${search.afterType}, ${search.afterId})
     order by type, id limit ${limit}
   ) as page
   order by page.type, page.id`;
@@ -150,8 +164,8 @@ export const pageOfResources = async (
 export type EventOnPage = { id: number; body: string | null };
 
 /**
- * When what an event carries was published: what was sent again is as old as the version that it carries, which stands before it
- * in the chain of its resource. One whose day was dropped is older than any erasure that is looked after.
+ * When the payload of an event was published: for a refeed, the date of the version that it repeats, found in the chain of its
+ * resource. A version whose partition was dropped is older than any pending erasure.
  */
 const publishedAt = (sql: Queryable, shard: number) => sql`
   case when page.action <> 'refeed' then page.date_created else coalesce((
@@ -169,7 +183,7 @@ const publishedAt = (sql: Queryable, shard: number) => sql`
 
 export const pageOfEvents = async (
   sql: Queryable,
-  { shard, storeId, dateErased }: Hunt,
+  { shard, storeId, dateErased }: CopySearch,
   before: number,
   needles: readonly string[],
   limit: number,
@@ -182,10 +196,10 @@ export const pageOfEvents = async (
   ) as page
   order by page.id desc`;
 
-/** Unless it has another version by now, which was published after the erasure. */
+/** Replaces the body unless the resource has a newer version, which was published after the erasure. */
 export const replaceResource = async (
   sql: Queryable,
-  { shard, storeId }: Hunt,
+  { shard, storeId }: CopySearch,
   { type, id, eventId }: ResourceOnPage,
   body: string,
 ): Promise<void> => {
@@ -194,7 +208,7 @@ export const replaceResource = async (
     where shard = ${shard} and store_id = ${storeId} and type = ${type} and id = ${id} and event_id = ${eventId}`;
 };
 
-/** Unless it was erased meanwhile. */
+/** Replaces the body unless the event was erased. */
 export const replaceEvent = async (sql: Queryable, shard: number, id: number, body: string): Promise<void> => {
   await sql`update event set body = ${body} where shard = ${shard} and id = ${id} and body <> ''`;
 };

@@ -1,47 +1,50 @@
-/** The end of one resource: its latest version, what all of its events carried, and the steps that were derived from it. */
+/** Erases one resource: its latest version, the payloads of its events, and the steps that were derived from it. */
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { transaction } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound } from '#core/problem.ts';
-import { wordsOf } from '#catalog/catalog.ts';
-import { endTerm, holdBooks } from '../publish/subscription-sql.ts';
-import { eraseRest, eraseSome, isDone, type ChainDeps } from './chain.ts';
-import { keepRest } from './chain-sql.ts';
-import { deleteResource, lockResource, noteCustomer } from './erase-sql.ts';
+import { labelOf } from '#catalog/catalog.ts';
+import { endTerm, lockBooks } from '../publish/subscription-sql.ts';
+import { eraseRemaining, eraseBatch, isDone, type ChainDeps } from './chain.ts';
+import { saveRemaining } from './chain-sql.ts';
+import { deleteResource, lockResource, insertErasedCustomer } from './erase-sql.ts';
 
-/** So many events a transaction: publishers of the resource and the book of its store wait for the first of them. */
+/** Events per transaction: publishes of the resource and snapshots of its store wait for the first of them. */
 const EVENTS_AT_ONCE = 2_000;
 
 /**
- * When it is fulfilled, nothing of the resource can be read or sent any more. All of it is one transaction, unless it has more
- * than `EVENTS_AT_ONCE` events: then the resource goes with the newest, and the others follow batch by batch; should this
- * process end meanwhile, housekeeping goes on with them. The events themselves stay, with their ids. Copies of a customer are
- * left for housekeeping too, and so is what receivers answered. Throws a 404 where there is no such resource.
+ * Erases a resource; afterwards none of its data can be read or sent. This is one transaction, unless the resource has more
+ * than `EVENTS_AT_ONCE` events: then the resource and its newest events are erased first, and the others follow in batches,
+ * which a purge continues if this process ends.
+ *
+ * The events themselves stay, with their ids. Copies of a customer and stored responses of receivers are left to purges. Throws
+ * a 404 if the resource does not exist.
  */
 export const eraseResource = async (
   deps: ChainDeps,
   key: ResourceKey,
   { unmodified, now }: Pick<ApiRequest, 'unmodified' | 'now'>,
 ): Promise<void> => {
-  const { sql, holders } = deps;
+  const { sql, caches } = deps;
   const { shard, storeId } = key;
   const batch = { limit: EVENTS_AT_ONCE, now };
-  const { ids, left } = await transaction(sql, async (tx) => {
-    // Shared with publishes, which hold the resource when they take it: only the end of a day waits for it, and holds nothing.
+  const { ids, remaining } = await transaction(sql, async (tx) => {
+    // A share lock, taken before the lock of the resource as in a publish: only the closing of a day conflicts with it, and
+    // that holds no lock while it waits.
     const columns = { shard: [shard], storeId: [storeId] };
-    const [book] = key.type === 'subscription' ? await holdBooks(tx, columns, now) : [];
+    const [book] = key.type === 'subscription' ? await lockBooks(tx, columns, now) : [];
     const latest = await lockResource(tx, key);
-    if (latest === undefined) throw notFound(wordsOf(key.type));
+    if (latest === undefined) throw notFound(labelOf(key.type));
     unmodified(latest.version);
     await deleteResource(tx, key);
     if (book !== undefined) await endTerm(tx, key, book.day);
-    if (key.type === 'customer') await noteCustomer(tx, key, now);
+    if (key.type === 'customer') await insertErasedCustomer(tx, key, now);
     const all = { shard, storeId, eventId: latest.headId, stepId: latest.stepId };
-    const done = await eraseSome(tx, all, { holders, ...batch });
-    const rest = { ...done.rest, id: latest.headId };
-    if (!isDone(rest)) await keepRest(tx, rest, now);
-    return { ids: done.ids, left: rest };
+    const erased = await eraseBatch(tx, all, { caches, ...batch });
+    const stored = { ...erased.remaining, id: latest.headId };
+    if (!isDone(stored)) await saveRemaining(tx, stored, now);
+    return { ids: erased.ids, remaining: stored };
   });
-  holders.forget({ shard, ids });
-  while (!isDone(left) && (await eraseRest(deps, left, batch)) !== undefined);
+  caches.forget({ shard, ids });
+  while (!isDone(remaining) && (await eraseRemaining(deps, remaining, batch)) !== undefined);
 };

@@ -1,4 +1,4 @@
-/** Erasing a resource over the API: the platform alone. */
+/** The API operation that erases a resource; needs the scope `platform`. */
 import { resourceKeyOf } from '#catalog/access.ts';
 import { collectionOf } from '#catalog/catalog.ts';
 import { guarded, type Operation } from '#http/operation.ts';
@@ -10,7 +10,7 @@ export const createErasure = (deps: ChainDeps & { baseUrl: string }): Operation 
     title: 'Erase',
     isConditional: true,
     summary:
-      'Erases this resource, its versions and what its events carried, at once and for good; needs the scope platform',
+      'Erases this resource, its versions and the payloads of its events, immediately and permanently; needs the scope platform',
     access: 'platform',
     handle: async (request) => {
       const key = resourceKeyOf(request);

@@ -1,9 +1,9 @@
-/** The one statement that publishes. */
+/** SQL of publishing: one statement per batch. */
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { PublishColumns } from './columns.ts';
 
-/** Idempotency keys that nobody has used, and the ids that their events get: `{1,2}`. */
+/** Unused idempotency keys, and the ids of their events as array literals: `{1,2}`. */
 export type ClaimColumns = {
   shard: number[];
   storeId: number[];
@@ -12,7 +12,7 @@ export type ClaimColumns = {
   eventIds: string[];
 };
 
-/** What subscriptions bring in a month from a day on, one a subscription. */
+/** Monthly revenue of subscriptions from a day on, one term per subscription. */
 export type TermColumns = {
   shard: number[];
   storeId: number[];
@@ -28,13 +28,13 @@ export type TermColumns = {
 export type Published = {
   eventId: number;
   version: number;
-  /** The event about the same resource before this one; null where it is the first. */
+  /** The previous event of the same resource; null for the first. */
   previousId: number | null;
   timeZone: string;
   deliveryId: number | null;
   webhookId: number | null;
   epoch: number | null;
-  /** A listener fetches it: no worker is told. Null where there is no delivery. */
+  /** Whether a pull client fetches the delivery, so no worker is notified. Null if there is no delivery. */
   isHeld: boolean | null;
 };
 
@@ -42,39 +42,41 @@ export type Batch = {
   columns: PublishColumns;
   claims: ClaimColumns | null;
   terms: TermColumns | null;
-  /** Keys of this age or older are free again. */
+  /** Idempotency keys created at this time or earlier have expired. */
   staleAt: Date;
   day: number;
   now: Date;
   baseUrl: string;
 };
 
-/** Who holds a row is waited for so long; then the statement ends with 55P03. */
+/** Lock timeout of the statement, after which it fails with SQLSTATE 55P03. */
 export const LOCK_MS = 1_000;
 
-/** Ends the whole statement with SQLSTATE HL001 where somebody else has claimed one of the keys meanwhile. */
-const claiming = (sql: Queryable, claims: ClaimColumns, { now, staleAt }: Batch) => sql`
-  wanted as materialized (
+/**
+ * Inserts the idempotency keys. Fails the statement with SQLSTATE HL001 if a concurrent transaction has claimed one of them.
+ */
+const claimKeys = (sql: Queryable, claims: ClaimColumns, { now, staleAt }: Batch) => sql`
+  requested as materialized (
     select c.*
     from unnest(
       ${claims.shard}::smallint[], ${claims.storeId}::bigint[], ${claims.key}::text[], ${claims.fingerprint}::bytea[],
       ${claims.eventIds}::text[]
     ) as c (shard, store_id, key, fingerprint, event_ids)
     cross join lateral (select from store s where s.shard = c.shard and s.id = c.store_id limit 1) as s
-    where (select is_set from hurried) is not null
+    where (select is_set from lock_limit) is not null
   ), claimed as (
     insert into publish_key as k (shard, store_id, key, fingerprint, event_ids, date_created)
-    select shard, store_id, key, fingerprint, event_ids::bigint[], ${now}::timestamptz from wanted order by shard, store_id, key
+    select shard, store_id, key, fingerprint, event_ids::bigint[], ${now}::timestamptz from requested order by shard, store_id, key
     on conflict (shard, store_id, key) do update set
       fingerprint = excluded.fingerprint, event_ids = excluded.event_ids, date_created = excluded.date_created
     where k.date_created <= ${staleAt}
     returning 1
   ), granted as materialized (
-    select unless_overtaken((select count(*) from claimed), (select count(*) from wanted)) as is_granted
+    select unless_overtaken((select count(*) from claimed), (select count(*) from requested)) as is_granted
   ),`;
 
-const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
-  kept as (
+const upsertTerms = (sql: Queryable, terms: TermColumns) => sql`
+  saved_terms as (
     insert into subscription_term (shard, store_id, subscription_id, day, currency, monthly, is_active, start_day, end_day)
     select * from unnest(
       ${terms.shard}::smallint[], ${terms.storeId}::bigint[], ${terms.subscriptionId}::text[], ${terms.day}::date[],
@@ -86,18 +88,18 @@ const keepingTerms = (sql: Queryable, terms: TermColumns) => sql`
       start_day = excluded.start_day, end_day = excluded.end_day
   ),`;
 
-/** The version that the resource of this key had when it was erased; 0 where it never was. */
+/** The version number of the resource when it was erased; 0 if it never was. */
 const erasedVersion = (sql: Queryable, key: ReturnType<typeof sql>) =>
   sql`coalesce((select e.version from erased_resource e where (e.shard, e.store_id, e.type, e.id) = (${key})), 0)`;
 
-/** The newest step of the subscription that an event is about, as it was before the batch: it is locked. */
+/** The newest step of the subscription before the batch; the subscription is locked. */
 const newestStep = (sql: Queryable) => sql`(
   select b.step_id from resource b
   where b.shard = i.shard and b.store_id = i.store_id and b.type = 'subscription' and b.id = i.about_id
 )`;
 
-/** The rows of the batch, each with its store; none before its keys are claimed. */
-const reading = (sql: Queryable, columns: PublishColumns, isClaiming: boolean) => sql`
+/** The rows of the batch joined with their stores; empty until the keys are claimed. */
+const readInput = (sql: Queryable, columns: PublishColumns, isClaiming: boolean) => sql`
   input as materialized (
     select i.*, s.time_zone
     from unnest(
@@ -110,32 +112,34 @@ const reading = (sql: Queryable, columns: PublishColumns, isClaiming: boolean) =
     ) as i (shard, store_id, event_id, type, resource_id, action, nonce, modified_at, body, after, total, is_stale,
       is_dated, dated_at, previous_id, head_id, step_id, about_id, at)
     cross join lateral (select s.time_zone from store s where s.shard = i.shard and s.id = i.store_id limit 1) as s
-    where (select is_set from hurried) is not null ${isClaiming ? sql`and (select is_granted from granted)` : sql``}
+    where (select is_set from lock_limit) is not null ${isClaiming ? sql`and (select is_granted from granted)` : sql``}
   )`;
 
 /**
- * Everything that follows from a batch of events, in one statement: the resources' new versions, the events, and one
- * delivery for each matching active webhook. One row comes back for each event and delivery; an event of a store that
- * does not exist comes back with no row and leaves nothing.
+ * Writes a batch of events in one statement: the new versions of the resources, the events, and one delivery per matching
+ * active webhook. Returns one row per event and delivery; an event of a store that does not exist returns no row and writes
+ * nothing.
  *
- * Deliveries are numbered in the order in which their events arrived, and a lane sends by number.
- * Matching stands in the inserting statement: 50 events × 10 matches took 6.2 ms against 4.9 ms without matching, and an
- * index of webhooks in memory would have to be kept true in every process.
- * A resource stands once in `latest`, because `on conflict` refuses to touch a row twice in one statement. An event whose
- * representation is older than the one that is there changes nothing of it and has version 0; versions rise otherwise. What an
- * erasure beside it left is looked for once more when all is written, for the new ones of a batch together: HL001.
- * Each `full join` has a partner on both sides. It is written so because the planner, which cannot know how long an array
- * will be, takes nested loops for an inner one: 500 events then took 60 ms, and take 20.
+ * Deliveries are numbered in the order in which their events arrived, and a lane sends in that order. Matching is part of the
+ * statement: 50 events × 10 matches took 6.2 ms against 4.9 ms without matching, and an in-memory index of webhooks would have
+ * to be kept consistent in every process.
+ *
+ * Each resource occurs once in `latest`, because `on conflict` cannot update a row twice in one statement. An event whose
+ * representation is older than the stored one does not change it and has version 0; otherwise versions increase. After all
+ * writes, new resources are checked for a concurrent erasure, which fails the statement with HL001.
+ *
+ * Each `full join` finds a match on both sides. An inner join would do, but the planner cannot estimate the length of an array
+ * and chooses nested loops for it: 500 events then took 60 ms instead of 20 ms.
  */
 export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Published[]> => {
   const { columns, claims, terms, day, now, baseUrl } = batch;
-  const base = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
+  const erasedBase = erasedVersion(sql, sql`r.shard, r.store_id, r.type, r.id`);
   const isNewer = sql`(not excluded.is_dated or r.dated_at is null or excluded.modified_at >= r.dated_at)`;
   return sql<Published[]>`
-  with hurried as materialized (
+  with lock_limit as materialized (
     select set_config('lock_timeout', ${String(LOCK_MS)}, true) as is_set
-  ), ${claims === null ? sql`` : claiming(sql, claims, batch)} ${terms === null ? sql`` : keepingTerms(sql, terms)}
-  ${reading(sql, columns, claims !== null)}, latest as (
+  ), ${claims === null ? sql`` : claimKeys(sql, claims, batch)} ${terms === null ? sql`` : upsertTerms(sql, terms)}
+  ${readInput(sql, columns, claims !== null)}, latest as (
     insert into resource as r
       (shard, store_id, type, id, version, modified_at, is_dated, dated_at, event_id, head_event_id, step_id, time_zone,
         base_url, body)
@@ -146,7 +150,7 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
     where total > 0
     order by shard, store_id, type, resource_id
     on conflict (shard, store_id, type, id) do update set
-      version             = case when ${isNewer} then excluded.version + greatest(r.version - ${base}, 0)
+      version             = case when ${isNewer} then excluded.version + greatest(r.version - ${erasedBase}, 0)
                               else r.version end,
       modified_at         = case when ${isNewer} then excluded.modified_at else r.modified_at end,
       is_dated            = case when ${isNewer} then excluded.is_dated else r.is_dated end,
@@ -160,9 +164,9 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
       superseded_dated_at = r.dated_at,
       superseded_event_id = r.head_event_id
     returning r.shard, r.store_id, r.type, r.id, r.version, r.head_event_id, r.superseded_dated_at, r.superseded_event_id,
-      ${base} as floor
+      ${erasedBase} as floor
   ), checked as materialized (
-    select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_sound
+    select unless_erased(array_agg(shard), array_agg(store_id), array_agg(type), array_agg(id), array_agg(floor)) as is_valid
     from latest where superseded_event_id is null
   ), written as (
     insert into event (shard, id, store_id, resource_type, resource_id, action, version, nonce, previous_id, time_zone,
@@ -195,5 +199,5 @@ export const publishBatch = async (sql: Queryable, batch: Batch): Promise<Publis
     m.due_at = 'infinity' as "isHeld"
   from written w
   full join matched m on m.event_id = w.id
-  where (select is_sound from checked)`;
+  where (select is_valid from checked)`;
 };

@@ -1,7 +1,7 @@
-/** A batch of events as the columns of one statement. */
+/** Converts a batch of events to the column arrays of one SQL statement. */
 import type { NewEvent } from './request.ts';
 
-/** The columns of a batch: one entry an event, sorted by shard, store, type and resource id. */
+/** Columns of a batch, one element per event, sorted by shard, store, type and resource id. */
 export type PublishColumns = {
   shard: number[];
   storeId: number[];
@@ -12,34 +12,34 @@ export type PublishColumns = {
   nonce: number[];
   modifiedAt: Date[];
   body: string[];
-  /** How many newer events of the same resource follow this one in the batch. */
+  /** Number of events of the same resource that follow this one in the batch and are not stale. */
   after: number[];
-  /** How many events of this resource are newer each than those before; 0 unless this is the last of them. */
+  /** Number of events of this resource that are not stale; 0 except at the newest of them. */
   total: number[];
-  /** Older than one before it in the batch. */
+  /** Whether an earlier event of the batch has a newer date. */
   isStale: boolean[];
-  /** Whether `modifiedAt` is the publisher's word; else it is when it was published. */
+  /** Whether `modifiedAt` is the publisher's date_modified; otherwise it is the time of publishing. */
   isDated: boolean[];
-  /** Of the last that is newer, the newest date that any of its resource have. */
+  /** At the newest event: the newest date of its resource in the batch. */
   datedAt: (Date | null)[];
-  /** The event of the same resource before this one in the batch. */
+  /** Previous event of the same resource in the batch. */
   previousId: (number | null)[];
-  /** The last event of this resource in the batch. */
+  /** Last event of this resource in the batch. */
   headId: number[];
-  /** Of a subscription, the last step in the batch that was derived from it; of such a step, the one before it. */
+  /** For a subscription, the last step in the batch that was derived from it; for such a step, the previous one. */
   stepId: (number | null)[];
-  /** Of the first of those steps, the subscription, which knows the one before it; its id. */
+  /** For the first of those steps, the id of the subscription, whose row has the id of the previous step. */
   aboutId: (string | null)[];
-  /** Where it stood in the order of arrival, which is the order of its deliveries. */
+  /** Position in the order of arrival, which is the order of the deliveries. */
   at: number[];
 };
 
-/** `at`: where it stood in the order of arrival. */
+/** `at`: position in the order of arrival. */
 export type Row = { event: NewEvent; storeId: number; shard: number; eventId: number; nonce: number; at: number };
 
 const compare = (a: string | number, b: string | number): number => (a < b ? -1 : Number(a > b));
 
-/** Every batch takes its rows in this order, so two of them never wait for one another in a circle. */
+/** Compares rows by the order in which every batch locks them, which prevents deadlocks between batches. */
 export const inLockOrder = (a: Row, b: Row): number =>
   compare(a.shard, b.shard) ||
   compare(a.storeId, b.storeId) ||
@@ -50,7 +50,7 @@ export const inLockOrder = (a: Row, b: Row): number =>
 const isSameResource = (a: Row, b: Row): boolean =>
   a.storeId === b.storeId && a.event.type === b.event.type && a.event.resourceId === b.event.resourceId;
 
-/** The events of one resource, as many as there are in rows that stand in lock order; each in the order of arrival. */
+/** Groups rows in lock order by resource; each group keeps the order of arrival. */
 export const byResource = <T extends Row>(rows: readonly T[]): T[][] => {
   const groups: T[][] = [];
   for (const row of rows) {
@@ -61,16 +61,16 @@ export const byResource = <T extends Row>(rows: readonly T[]): T[][] => {
   return groups;
 };
 
-/** An event as one of a resource's; `isStale` where one before it has a newer date. */
-export type Placed<T extends Row> = { row: T; isStale: boolean };
+/** An event; `isStale` if an earlier event of its resource has a newer date. */
+export type MarkedRow<T extends Row> = { row: T; isStale: boolean };
 
 /**
- * What each event of one resource is after those before it, beginning with the newest date that there was (`since`). By
- * date_modified an older one is stale, of two with the same date the later one is newer, and one without a date is always new:
- * when it was published says nothing, since the clocks of publishers and ours differ, and so do their seconds.
+ * Marks the stale events of one resource, beginning with the newest stored date (`newestDate`). An event is stale if its
+ * date_modified is older; of two equal dates the later event wins, and an event without a date is never stale. The time of
+ * publishing is not compared, because it has another clock and precision than the dates of publishers.
  */
-export const inOrder = <T extends Row>(rows: readonly T[], since?: Date): Placed<T>[] => {
-  let newestMs = since?.getTime() ?? Number.NEGATIVE_INFINITY;
+export const markStale = <T extends Row>(rows: readonly T[], newestDate?: Date): MarkedRow<T>[] => {
+  let newestMs = newestDate?.getTime() ?? Number.NEGATIVE_INFINITY;
   return rows.map((row) => {
     const atMs = row.event.modifiedAt?.getTime();
     const isStale = atMs !== undefined && atMs < newestMs;
@@ -80,18 +80,19 @@ export const inOrder = <T extends Row>(rows: readonly T[], since?: Date): Placed
 };
 
 /**
- * Whether an event without a date would be the latest if the dated one after it turned out to be older than what is there. The
- * statement knows one that becomes the latest and no second, so what is there has to be read before it.
+ * Whether the newest stored date decides which event of the group becomes the latest: an event without a date is followed by a
+ * dated one, which may turn out to be stale. The statement handles only one candidate, so the stored version has to be read
+ * first.
  */
-export const isUnsettled = (group: readonly Row[]): boolean => {
-  const newer = inOrder(group).filter(({ isStale }) => !isStale);
+export const dependsOnStored = (group: readonly Row[]): boolean => {
+  const newer = markStale(group).filter(({ isStale }) => !isStale);
   return newer.at(-1)?.row.event.modifiedAt !== null && newer.some(({ row }) => row.event.modifiedAt === null);
 };
 
-/** The newest date that there was of a resource, where it was read and its row locked. */
-export type Since = (row: Row) => Date | undefined;
+/** Returns the newest stored date of the row's resource, if it was read and locked. */
+export type NewestDateOf = (row: Row) => Date | undefined;
 
-/** The subscription that a row is a version of, or that was the source of it. */
+/** Returns the key of the subscription that the row is a version of or was derived from. */
 const subscriptionOf = ({ storeId, event }: Row): string => `${storeId} ${event.about ?? event.resourceId}`;
 
 const stepsBySubscription = (rows: readonly Row[]): ReadonlyMap<string, Row[]> =>
@@ -101,10 +102,14 @@ const stepsBySubscription = (rows: readonly Row[]): ReadonlyMap<string, Row[]> =
   );
 
 /**
- * Rows in lock order → columns. Which of a resource becomes the latest is settled by the statement, which knows the stored
- * version; where that was read before, what followed from it and what is written agree.
+ * Converts rows in lock order to columns. The statement decides which event becomes the latest, because it sees the stored
+ * version; if that was read before, derived events agree with it.
  */
-export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => undefined): PublishColumns => {
+export const toColumns = (
+  rows: readonly Row[],
+  now: Date,
+  newestDateOf: NewestDateOf = () => undefined,
+): PublishColumns => {
   const columns: PublishColumns = {
     shard: [],
     storeId: [],
@@ -128,15 +133,15 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
   };
   const steps = stepsBySubscription(rows);
   for (const group of byResource(rows)) {
-    const placed = inOrder(group, group[0] && since(group[0]));
-    // Where none is newer, the last stands for them: it moves the chain of events on and nothing else.
-    const isNone = placed.every(({ isStale }) => isStale);
-    const newest = isNone ? placed.length - 1 : placed.findLastIndex(({ isStale }) => !isStale);
-    const total = isNone ? 1 : placed.filter(({ isStale }) => !isStale).length;
-    // Dates that are newer rise, so the last of them is the newest.
-    const dated = placed.findLast(({ row, isStale }) => !isStale && row.event.modifiedAt !== null);
+    const marked = markStale(group, group[0] && newestDateOf(group[0]));
+    // If all are stale, the last one extends the chain of events and changes nothing else.
+    const allStale = marked.every(({ isStale }) => isStale);
+    const newest = allStale ? marked.length - 1 : marked.findLastIndex(({ isStale }) => !isStale);
+    const total = allStale ? 1 : marked.filter(({ isStale }) => !isStale).length;
+    // The dates of events that are not stale increase, so the last one is the newest.
+    const dated = marked.findLast(({ row, isStale }) => !isStale && row.event.modifiedAt !== null);
     let after = total;
-    for (const [index, { row, isStale }] of placed.entries()) {
+    for (const [index, { row, isStale }] of marked.entries()) {
       if (!isStale) after -= 1;
       columns.shard.push(row.shard);
       columns.storeId.push(row.storeId);
@@ -156,11 +161,11 @@ export const toColumns = (rows: readonly Row[], now: Date, since: Since = () => 
       columns.previousId.push(group[index - 1]?.eventId ?? null);
       columns.headId.push(group.at(-1)?.eventId ?? row.eventId);
       const { about } = row.event;
-      const own =
+      const ownSteps =
         about === undefined && row.event.type !== 'subscription' ? [] : (steps.get(subscriptionOf(row)) ?? []);
-      const before = about === undefined ? own.at(-1) : own[own.indexOf(row) - 1];
-      columns.stepId.push(before?.eventId ?? null);
-      columns.aboutId.push(before === undefined ? (about ?? null) : null);
+      const previousStep = about === undefined ? ownSteps.at(-1) : ownSteps[ownSteps.indexOf(row) - 1];
+      columns.stepId.push(previousStep?.eventId ?? null);
+      columns.aboutId.push(previousStep === undefined ? (about ?? null) : null);
     }
   }
   return columns;

@@ -91,10 +91,10 @@ export class Committers<In, Out> {
   /** Puts a batch back in front of what its stores have queued since. */
   #requeue(batch: readonly Waiting<In, Out>[]): void {
     for (const [store, inputs] of Map.groupBy(batch, (one) => one.store)) {
-      const since = this.#queues.get(store) ?? [];
+      const queued = this.#queues.get(store) ?? [];
       this.#queues.delete(store);
-      for (const one of since) this.#forget(one);
-      for (const one of [...inputs, ...since]) this.#enqueue(one);
+      for (const one of queued) this.#forget(one);
+      for (const one of [...inputs, ...queued]) this.#enqueue(one);
     }
   }
 
@@ -148,13 +148,13 @@ export class Committers<In, Out> {
       this.#onTime -= 1;
       this.#begin();
     }, LATE_MS);
-    await this.#settle(batch, true);
+    await this.#commit(batch, true);
     clearTimeout(late);
     this.#running -= 1;
     if (!isLate) this.#onTime -= 1;
     for (const { store } of batch) {
       this.#busy.delete(store);
-      // The store's next turn comes after those that waited meanwhile.
+      // Moves the store behind those that waited during the batch.
       const queue = this.#queues.get(store);
       if (queue !== undefined && this.#queues.delete(store)) this.#queues.set(store, queue);
     }
@@ -165,12 +165,12 @@ export class Committers<In, Out> {
    * Commits a batch. A batch that fails is split in halves, down to the input that fails. After a lock timeout the whole batch is
    * queued again with its stores isolated. Returns the error where the database is unavailable.
    */
-  async #settle(batch: readonly Waiting<In, Out>[], isWhole = false): Promise<unknown> {
+  async #commit(batch: readonly Waiting<In, Out>[], isWhole = false): Promise<unknown> {
     const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
     const stores = new Set(batch.map(({ store }) => store));
     try {
       const results = await this.#options.run(batch.map(({ input }) => input));
-      if (results.length !== batch.length) throw new TypeError('A batch must answer one result for each input');
+      if (results.length !== batch.length) throw new TypeError('A batch must return one result for each input');
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Out);
       for (const store of stores) this.#isolated.delete(store);
     } catch (error) {
@@ -182,17 +182,17 @@ export class Committers<In, Out> {
       if (isLocked) for (const store of stores) this.#isolated.add(store);
       if (isWhole && isLocked && stores.size > 1) this.#requeue(batch);
       else if (batch.length === 1) rejectAll(error);
-      else return this.#settleHalves(batch);
+      else return this.#commitHalves(batch);
     }
     return undefined;
   }
 
-  async #settleHalves(batch: readonly Waiting<In, Out>[]): Promise<unknown> {
+  async #commitHalves(batch: readonly Waiting<In, Out>[]): Promise<unknown> {
     const middle = Math.ceil(batch.length / 2);
     const rest = batch.slice(middle);
-    const away = await this.#settle(batch.slice(0, middle));
-    if (away === undefined) return this.#settle(rest);
-    for (const { reject } of rest) reject(away);
-    return away;
+    const unavailable = await this.#commit(batch.slice(0, middle));
+    if (unavailable === undefined) return this.#commit(rest);
+    for (const { reject } of rest) reject(unavailable);
+    return unavailable;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What follows from a publish of subscriptions: the steps in their lives, and what they bring in a month. Both compare a
- * version with the one before it, so that one is locked first.
+ * Derives lifecycle events and revenue terms from published subscriptions. Both compare a version with the previous one, which
+ * is locked first.
  */
 import { stepsBetween } from '#catalog/lifecycle/steps.ts';
 import { termOf, type Term } from '#catalog/mrr.ts';
@@ -8,7 +8,7 @@ import type { Value } from '#hypermedia/document.ts';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
-import { byResource, inLockOrder, inOrder, type Row } from './columns.ts';
+import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
 import type { IdAllocator } from './id-allocator.ts';
 import type { PreviousVersions } from './previous-version.ts';
 import type { PreviousVersion } from './previous-version-sql.ts';
@@ -16,7 +16,7 @@ import type { TermColumns } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
 import type { Request } from './publish.ts';
 import type { NewEvent } from './request.ts';
-import { derivingStores, holdBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
+import { derivingStores, lockBooks, lastTerms, openBooks, type Book, type LastTerm } from './subscription-sql.ts';
 import { stepEvent } from './step-event.ts';
 
 type Subscription = { readonly [name: string]: Value };
@@ -24,17 +24,17 @@ type Subscription = { readonly [name: string]: Value };
 export const isAboutSubscriptions = ({ event }: Row): boolean =>
   event.type === 'subscription' || event.type === 'subscription_event';
 
-/** 409: the store has Halcyon write these. */
-export const derivedElsewhere = ({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem => {
+/** Returns the 409 for a published subscription_event in a store where Halcyon derives them. */
+export const stepsDerivedProblem = ({ events, isArray }: Pick<Request, 'events' | 'isArray'>): Problem => {
   const at = events.findIndex(({ type }) => type === 'subscription_event');
   const message =
-    'subscription_event/created is derived from the versions of a subscription: for events of your own set subscription_events of the store to "published"';
+    'subscription_event/created is derived from the versions of a subscription: to publish your own, set subscription_events of the store to "published"';
   const field = isArray === true ? `${at}.event` : 'event';
   return new Problem(409, { code: 'native_event', message, field });
 };
 
 export type Derived = {
-  /** Events that follow, each after all others of its batch. */
+  /** Derived events, after all other events of the batch. */
   rows: Row[];
   terms: TermColumns | null;
 };
@@ -44,27 +44,27 @@ const storesOf = (rows: readonly Row[]): { shard: number[]; storeId: number[] } 
   return { shard: stores.map(([, shard]) => shard), storeId: stores.map(([id]) => id) };
 };
 
-/** Those of the stores that a batch is about whose steps Halcyon tells itself: nobody else may. */
+/** Returns the stores of the batch for which Halcyon derives subscription events, so that they cannot be published. */
 export const storesThatDerive = async (tx: Queryable, rows: readonly Row[]): Promise<ReadonlySet<number>> => {
   const stores = storesOf(rows.filter(isAboutSubscriptions));
   return stores.storeId.length === 0 ? new Set() : derivingStores(tx, stores);
 };
 
-/** The first subscription of a store opens its book. */
+/** Locks the revenue books of the stores and creates missing ones. */
 const booksOf = async (tx: Queryable, rows: readonly Row[], now: Date): Promise<Map<number, Book>> => {
   const stores = storesOf(rows);
   if (stores.storeId.length === 0) return new Map();
-  let books = await holdBooks(tx, stores, now);
+  let books = await lockBooks(tx, stores, now);
   if (books.length < stores.storeId.length) {
     await openBooks(tx, stores, now);
-    books = await holdBooks(tx, stores, now);
+    books = await lockBooks(tx, stores, now);
   }
   return new Map(books.map((book) => [book.storeId, book]));
 };
 
 const keyOf = (storeId: number, id: string): string => `${storeId} ${id}`;
 
-/** The last terms of subscriptions whose versions are locked. */
+/** Returns the last terms of the subscriptions, whose versions are locked. */
 const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<ReadonlyMap<string, LastTerm>> => {
   const firsts = groups.flatMap(([row]) => row ?? []);
   if (firsts.length === 0) return new Map();
@@ -78,7 +78,12 @@ const lastTermsOf = async (tx: Queryable, groups: readonly Row[][]): Promise<Rea
 
 type Step = { row: Row; event: (id: number) => NewEvent };
 type NewTerm = { row: Row; day: string; term: Term };
-type Before = { book: Book; derives: boolean; previous: PreviousVersion | undefined; term: LastTerm | undefined };
+type PreviousState = {
+  book: Book;
+  derives: boolean;
+  previous: PreviousVersion | undefined;
+  term: LastTerm | undefined;
+};
 
 const isSameTerm = (before: Term, after: Term): boolean =>
   before.currency === after.currency &&
@@ -87,20 +92,24 @@ const isSameTerm = (before: Term, after: Term): boolean =>
   before.startDay === after.startDay &&
   before.endDay === after.endDay;
 
-/** What the new versions of one subscription bring about. */
-const follow = (group: readonly Row[], { book, derives, previous, term: last }: Before, now: Date) => {
+/** Derives the steps and the new term of one subscription. */
+const deriveSubscription = (
+  group: readonly Row[],
+  { book, derives, previous, term: last }: PreviousState,
+  now: Date,
+) => {
   const steps: Step[] = [];
   const first = previous === undefined ? undefined : (JSON.parse(previous.body) as Subscription);
   let latest = first;
-  for (const { row, isStale } of inOrder(group, previous?.datedAt ?? undefined)) {
+  for (const { row, isStale } of markStale(group, previous?.datedAt ?? undefined)) {
     if (isStale) continue;
     const next = JSON.parse(row.event.body) as Subscription;
     if (derives) {
-      const told = stepsBetween(latest, next, row.event);
-      const { differing } = told;
+      const derived = stepsBetween(latest, next, row.event);
+      const { differing } = derived;
       const { resourceId: subscriptionId } = row.event;
       const about = { subscriptionId, before: latest, after: next, differing, now, timeZone: book.timeZone };
-      for (const step of told.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
+      for (const step of derived.steps) steps.push({ row, event: (id) => stepEvent(id, step, about) });
     }
     latest = next;
   }
@@ -108,7 +117,7 @@ const follow = (group: readonly Row[], { book, derives, previous, term: last }: 
   if (row === undefined || latest === undefined || latest === first) return { steps, terms: [] };
   const term = termOf(latest, book.timeZone);
   if (last !== undefined && isSameTerm(last, term)) return { steps, terms: [] };
-  // A day that had its last word in another time zone may be tomorrow's: nothing stands before it any more.
+  // The last term may be on a later day, if it was written in another time zone: terms are not written before it.
   const day = last !== undefined && last.day > book.day ? last.day : book.day;
   return { steps, terms: [{ row, day, term }] };
 };
@@ -129,8 +138,8 @@ const toTermColumns = (terms: readonly NewTerm[]): TermColumns | null => {
 };
 
 /**
- * Derives in the transaction that writes `rows`, from the versions that are locked. A store that is gone has no book: nothing
- * follows, and its rows vanish.
+ * Derives events and terms in the transaction that writes `rows`, from the locked versions. An erased store has no book, so
+ * nothing is derived, and its rows are not written.
  */
 export const derive = async (
   tx: Queryable,
@@ -154,9 +163,9 @@ export const derive = async (
     if (book === undefined || row === undefined) continue;
     const term = lasts.get(keyOf(row.storeId, row.event.resourceId));
     const before = { book, derives: deriving.has(row.storeId), previous: previousVersions.of(row), term };
-    const found = follow(group, before, now);
-    steps.push(...found.steps);
-    terms.push(...found.terms);
+    const derivedHere = deriveSubscription(group, before, now);
+    steps.push(...derivedHere.steps);
+    terms.push(...derivedHere.terms);
   }
   const shards = steps.map(({ row }) => row.shard);
   const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');

@@ -1,14 +1,14 @@
-/** A request of a batch with the rows that it writes, and what it is answered when they are written. */
+/** A request of a batch with the rows that it writes, and its result after they are written. */
 import { shardOf } from '#core/ids.ts';
 import { notFound, type Problem } from '#core/problem.ts';
-import type { Ready } from './recall.ts';
+import type { Ready } from './key-lookup.ts';
 import type { PublishedEvent } from './publish.ts';
 import type { ListedEvent } from '../events-sql.ts';
 import type { Row } from './columns.ts';
 import type { ClaimColumns, Published } from './batch-sql.ts';
 import { numberAt, rowOf } from './rows.ts';
 
-/** `rows`: those of its events that did not come before, by their places in the request. */
+/** `rows`: the new events by position in the request, without repeated ones. */
 export type Draft = Ready & { rows: ReadonlyMap<number, Row> };
 
 /** Returns the shard of each new event. */
@@ -17,7 +17,7 @@ export const shardsOfNew = (ready: readonly Ready[]): number[] =>
     Array.from({ length: request.events.length - repeated.size }, () => shardOf(request.storeId)),
   );
 
-/** As many numbers as there are new events. */
+/** Makes the rows of the new events; `numbers` has one number for each. */
 export const toDrafts = (ready: readonly Ready[], numbers: readonly number[], now: Date): Draft[] => {
   let at = 0;
   return ready.map((one) => {
@@ -31,7 +31,7 @@ export const toDrafts = (ready: readonly Ready[], numbers: readonly number[], no
   });
 };
 
-/** The keys that the batch takes; null where it takes none. */
+/** Returns the keys that the batch claims; null if there are none. */
 export const claimsOf = (drafts: readonly Draft[]): ClaimColumns | null => {
   const claims = drafts.flatMap(({ request: { storeId }, claims: keys, rows }) =>
     keys.map((key) => {
@@ -55,20 +55,20 @@ export const claimsOf = (drafts: readonly Draft[]): ClaimColumns | null => {
   };
 };
 
-/** One result for each event of the request, or a 404: what is missing is of a store that is gone. */
-export const answerOf = (
+/** Returns one result per event of the request, or a 404 if some were not written because the store does not exist. */
+export const resultOf = (
   { request, repeated, rows }: Draft,
-  given: { before: ReadonlyMap<number, ListedEvent>; written: ReadonlyMap<number, Published>; now: Date },
+  context: { before: ReadonlyMap<number, ListedEvent>; written: ReadonlyMap<number, Published>; now: Date },
 ): PublishedEvent[] | Problem => {
   const events = request.events.flatMap(({ type, resourceId, action }, index): PublishedEvent[] => {
-    const [known, row] = [repeated.get(index), rows.get(index)];
-    if (known === undefined && row === undefined) throw new Error(`Event ${index} of a request is in no batch`);
-    const came = known === undefined ? undefined : given.before.get(known);
-    if (came !== undefined) return [came];
-    const found = row && given.written.get(row.eventId);
-    if (found === undefined) return [];
-    const { eventId: id, version, timeZone } = found;
-    return [{ id, type, resourceId, action, version, timeZone, dateCreated: given.now }];
+    const [repeatedId, row] = [repeated.get(index), rows.get(index)];
+    if (repeatedId === undefined && row === undefined) throw new Error(`Event ${index} of a request is in no batch`);
+    const first = repeatedId === undefined ? undefined : context.before.get(repeatedId);
+    if (first !== undefined) return [first];
+    const written = row && context.written.get(row.eventId);
+    if (written === undefined) return [];
+    const { eventId: id, version, timeZone } = written;
+    return [{ id, type, resourceId, action, version, timeZone, dateCreated: context.now }];
   });
   return events.length < request.events.length ? notFound('store') : events;
 };

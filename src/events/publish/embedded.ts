@@ -1,4 +1,6 @@
-/** What a published resource embeds: relations and the copies under them, which can be zoomed into. */
+/**
+ * Validates what a published resource embeds under `_embedded`: relations with copies of other resources, which `zoom` selects.
+ */
 import type { Value } from '#hypermedia/document.ts';
 
 export type JsonObject = { readonly [name: string]: Value };
@@ -6,23 +8,23 @@ export type JsonObject = { readonly [name: string]: Value };
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** As serializers write that nothing is embedded: an empty map is an empty list in some languages. */
-const isNothing = (value: Value | undefined): boolean =>
+/** Serializers write "nothing embedded" in several forms: some languages encode an empty map as an empty list. */
+const isAbsent = (value: Value | undefined): boolean =>
   value === undefined || value === null || (Array.isArray(value) && value.length === 0);
 
-/** `svc:items` and `items` are one relation. */
+/** Returns the relation without its prefix: `svc:items` and `items` are the same relation. */
 const relationOf = (key: string): string => key.slice(key.lastIndexOf(':') + 1);
 
-/** Told of the place of a fault and what is wrong there. */
+/** Called with the path and the message of each fault. */
 type Report = (field: string, message: string) => void;
 
 /**
- * Finds what nobody could ever read: an `_embedded` that holds no relations, and a relation that stands there under two names,
- * of which readers find one. `at` is the place of `copy`.
+ * Reports an `_embedded` that contains no relations, and a relation that occurs under two names, of which readers would find
+ * only one. `at` is the path of `copy`.
  */
-export const judgeEmbedded = (copy: JsonObject, at: string, report: Report): void => {
+export const validateEmbedded = (copy: JsonObject, at: string, report: Report): void => {
   const all = copy['_embedded'];
-  if (isNothing(all)) return;
+  if (isAbsent(all)) return;
   const place = `${at}._embedded`;
   if (!isObject(all)) {
     report(place, `${place} must be an object of relations, each with a resource or a list of them`);
@@ -35,6 +37,6 @@ export const judgeEmbedded = (copy: JsonObject, at: string, report: Report): voi
     seen.add(relation);
     const copies = Array.isArray(value) ? (value as readonly Value[]) : [value];
     for (const [index, one] of copies.entries())
-      if (isObject(one)) judgeEmbedded(one, Array.isArray(value) ? `${field}.${index}` : field, report);
+      if (isObject(one)) validateEmbedded(one, Array.isArray(value) ? `${field}.${index}` : field, report);
   }
 };

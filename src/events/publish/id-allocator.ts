@@ -3,36 +3,38 @@ import { createMissing } from '#db/partitions.ts';
 import type { Queryable } from '#db/pool.ts';
 
 /**
- * Returns a number for each of the shards, which may repeat, unique there on that day. `inTransaction`: the caller holds a
- * connection of the pool.
+ * Returns a number for each of the shards, unique per shard and day; `shards` may contain repetitions. `inTransaction`: the
+ * caller occupies a connection of the pool.
  */
 export type IdAllocator = (
   sql: Queryable,
-  wanted: { day: number; shards: readonly number[] },
+  request: { day: number; shards: readonly number[] },
   inTransaction?: 'inTransaction',
 ) => Promise<number[]>;
 
-/** `used`: how many of the block's numbers each shard has used. */
+/** `used`: how many numbers of the block each shard has used. */
 type Block = { day: number; first: number; fetchedMs: number; used: Map<number, number> };
 
 /**
- * An older block is not used: ids would be far lower than others of the same moment, and lists by id would find them too late.
- * 242 writers that make an event now and then use up the numbers of a day so (17,280 blocks of 256 each).
+ * Older blocks are discarded: their ids would be far lower than others of the same time, and lists ordered by id would show
+ * them too late. With this age, 242 processes that write an event now and then use up the numbers of a day (17,280 blocks of
+ * 256 each).
  */
 const BLOCK_AGE_MS = 5_000;
 
 /**
- * Numbers of event ids, from blocks that each shard counts through by itself; callers that arrive while a block is fetched wait for
- * the same one. Not those in a transaction, which fetch one of their own: the other may be waiting for the connection that they
- * hold. Of two blocks that come at once the rest of the first is left out. Without a clock a block never ages, which is for a
- * program that does one thing and ends.
+ * Creates an allocator of the numbers in event ids. It takes them from blocks, in which each shard counts separately;
+ * concurrent callers wait for the same fetch. Callers in a transaction fetch a block themselves, because the other fetch may
+ * wait for the connection that they occupy. If two blocks arrive at once, the rest of the first is unused.
+ *
+ * Without a clock blocks never expire, for programs that run once and end.
  */
 export const createIdAllocator = (monotonicMs: () => number = () => 0): IdAllocator => {
   let block: Block | undefined;
   let fetching: Promise<void> | undefined;
   const fetchBlock = async (sql: Queryable, day: number) => {
     let first = await nextEventBlock(sql, day);
-    // The clock jumped, or the computer was suspended, beyond the days that have tables.
+    // After a clock change or a suspended computer the day may have no partitions yet.
     if (first === undefined) {
       await createMissing(sql, day);
       first = await nextEventBlock(sql, day);
@@ -51,7 +53,7 @@ export const createIdAllocator = (monotonicMs: () => number = () => 0): IdAlloca
     if (shards.length > 0 && block !== undefined && monotonicMs() - block.fetchedMs > BLOCK_AGE_MS) block = undefined;
     for (const shard of shards) {
       let number = take(day, shard);
-      // Whoever waited beside us may have taken all of the shard, or be of another day.
+      // Concurrent callers may have used all numbers of the shard, or fetched a block of another day.
       for (; number === undefined; number = take(day, shard)) {
         if (inTransaction) await fetchBlock(sql, day);
         else await (fetching ??= fetchBlock(sql, day).finally(() => (fetching = undefined)));

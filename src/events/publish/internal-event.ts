@@ -1,4 +1,4 @@
-/** Events that Halcyon writes itself, in the transaction of what they tell of. */
+/** Writes internal events in the transaction of the change that they describe. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import type { Value } from '#hypermedia/document.ts';
@@ -6,51 +6,51 @@ import { inLockOrder, toColumns } from './columns.ts';
 import type { IdAllocator } from './id-allocator.ts';
 import { publishBatch } from './batch-sql.ts';
 import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
-import { staleAt } from './recall.ts';
+import { staleAt } from './key-lookup.ts';
 import { timeZonesOf } from '../events-sql.ts';
 
 /**
- * `resource` makes the representation, or its JSON text where numbers need more digits than JavaScript's have; its id is the
- * event's own, its dates are shown in the time zone it is given.
+ * `resource` returns the representation, or its JSON text if numbers need more digits than JavaScript numbers have. The id of
+ * the resource is the id of the event; its dates use the given time zone.
  */
-export type Fact = {
+export type InternalEvent = {
   storeId: number;
   type: 'changelog' | 'subscription_mrr_snapshot';
-  resource: (given: { id: number; timeZone: string }) => { readonly [name: string]: Value } | string;
+  resource: (context: { id: number; timeZone: string }) => { readonly [name: string]: Value } | string;
 };
 
 export type InternalEventDeps = {
   allocateIds: IdAllocator;
   baseUrl: string;
-  /** Told within the transaction of the deliveries that come of it: they are there when it commits. */
+  /** Called within the transaction with the deliveries, which exist when it commits. */
   announce: (tx: Queryable, deliveries: readonly Committed[]) => Promise<void>;
 };
 
-/** Writes facts; answers the ids of their resources, in order. A fact about a store that is gone is none: 0. */
-export type InternalEventWriter = (tx: Queryable, facts: readonly Fact[], now: Date) => Promise<number[]>;
+/** Writes internal events and returns the ids of their resources, in order; 0 for an event of a store that does not exist. */
+export type InternalEventWriter = (tx: Queryable, events: readonly InternalEvent[], now: Date) => Promise<number[]>;
 
 export const createInternalEventWriter =
   ({ allocateIds, baseUrl, announce }: InternalEventDeps): InternalEventWriter =>
-  async (tx, facts, now) => {
-    if (facts.length === 0) return [];
-    const zones = await timeZonesOf(tx, [...new Set(facts.map(({ storeId }) => storeId))]);
-    const shards = facts.map(({ storeId }) => shardOf(storeId));
+  async (tx, events, now) => {
+    if (events.length === 0) return [];
+    const zones = await timeZonesOf(tx, [...new Set(events.map(({ storeId }) => storeId))]);
+    const shards = events.map(({ storeId }) => shardOf(storeId));
     const numbers = await allocateIds(tx, { day: dayOf(now), shards }, 'inTransaction');
-    const rows = facts.map(({ storeId, type, resource }, at) => {
+    const rows = events.map(({ storeId, type, resource }, at) => {
       const timeZone = zones.get(storeId);
       if (timeZone === undefined) return undefined;
       const empty = { type, action: 'created', resourceId: '', modifiedAt: null, body: '' };
       const row = rowOf(empty, storeId, { n: numberAt(numbers, at), at, now });
       const { eventId: id } = row;
-      const made = resource({ id, timeZone });
-      const body = typeof made === 'string' ? made : JSON.stringify(made);
+      const representation = resource({ id, timeZone });
+      const body = typeof representation === 'string' ? representation : JSON.stringify(representation);
       return { ...row, event: { ...empty, resourceId: String(id), body } };
     });
-    const there = rows.filter((row) => row !== undefined);
-    if (there.length > 0) {
-      const columns = toColumns(there.toSorted(inLockOrder), now);
+    const existing = rows.filter((row) => row !== undefined);
+    if (existing.length > 0) {
+      const columns = toColumns(existing.toSorted(inLockOrder), now);
       const batch = { columns, claims: null, terms: null, staleAt: staleAt(now), day: dayOf(now), now, baseUrl };
-      const committed = toCommitted(there, await publishBatch(tx, batch), batch);
+      const committed = toCommitted(existing, await publishBatch(tx, batch), batch);
       if (committed.length > 0) await announce(tx, committed);
     }
     return rows.map((row) => row?.eventId ?? 0);

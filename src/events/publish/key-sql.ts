@@ -1,15 +1,13 @@
-/** The statements of idempotency keys; a publish itself writes them (`publishBatch`). */
+/** SQL that reads and purges idempotency keys; `publishBatch` inserts them. */
 import type { Queryable } from '#db/pool.ts';
 
 export type KeyColumns = { shard: number[]; storeId: number[]; key: string[] };
 export type KnownKey = { storeId: number; key: string; fingerprint: Buffer; eventIds: number[] };
 
-/** Those of the keys that are remembered; a store that is gone remembers none. */
-export const findKeys = async (sql: Queryable, asked: KeyColumns, staleAt: Date): Promise<KnownKey[]> => sql<
-  KnownKey[]
->`
+/** Returns the stored keys that have not expired; none of an erased store. */
+export const findKeys = async (sql: Queryable, keys: KeyColumns, staleAt: Date): Promise<KnownKey[]> => sql<KnownKey[]>`
   select k.store_id as "storeId", k.key, k.fingerprint, k.event_ids as "eventIds"
-  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.key}::text[]) as a (shard, store_id, key)
+  from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.key}::text[]) as a (shard, store_id, key)
   cross join lateral (select from store s where s.shard = a.shard and s.id = a.store_id limit 1) as s
   cross join lateral (
     select * from publish_key k where k.shard = a.shard and k.store_id = a.store_id and k.key = a.key limit 1

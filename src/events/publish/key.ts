@@ -1,7 +1,6 @@
 /**
- * Idempotency of publishing, per store and for 24 h: what comes again under its key is not published again, and is answered
- * with what became of it the first time. A key stands for one event (its member `idempotency_key`) or for a whole request
- * (the header).
+ * Idempotency keys of publishing, per store and for 24 h: a repetition is not published again and returns the first result. A
+ * key covers one event (its member `idempotency_key`) or a whole request (the header).
  */
 import { createHmac } from 'node:crypto';
 import { IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from '#http/idempotency/key.ts';
@@ -10,8 +9,8 @@ import { Problem, type Fault } from '#core/problem.ts';
 import type { NewEvent } from './request.ts';
 
 /**
- * `from` and `to`: the events it stands for, as places in the request; `to` is the first that it does not. `fingerprint` is
- * what is kept; while the secret key changes, `others` are what a process with the other one would have kept.
+ * `from` and `to`: the events it covers, by position in the request; `to` is exclusive. `fingerprint` is stored; during a
+ * rotation of the secret key, `others` are the fingerprints under the other keys.
  */
 export type Key = {
   name: string;
@@ -23,8 +22,8 @@ export type Key = {
 };
 
 /**
- * What the events say; the order of members counts, because nobody but the sender can say what it means. An HMAC, because it
- * outlives an erasure by a day: whoever reads a bare hash can try what was erased.
+ * Returns the fingerprint of events; the order of members matters, because only the sender knows whether it is significant. It
+ * is an HMAC because it outlives an erasure by a day, and a plain hash would allow guesses of the erased data.
  */
 const fingerprintOf = (events: readonly NewEvent[], fingerprintKey: Buffer): Buffer => {
   const hash = createHmac('sha256', fingerprintKey);
@@ -32,7 +31,7 @@ const fingerprintOf = (events: readonly NewEvent[], fingerprintKey: Buffer): Buf
   return hash.digest();
 };
 
-/** The key that an event names; undefined where it names none, or one that cannot be, which goes to `faults`. */
+/** Returns the key of an event; undefined if it has none or an invalid one, which is added to `faults`. */
 export const readKeyOfEvent = (value: unknown, field: string, faults: Fault[]): string | undefined => {
   if (value === undefined || value === null || value === '') return undefined;
   if (typeof value === 'string' && isIdempotencyKey(value)) return value;
@@ -40,21 +39,21 @@ export const readKeyOfEvent = (value: unknown, field: string, faults: Fault[]): 
   return undefined;
 };
 
-/** As its request came: `header` is the key of the whole. */
-type Asked = { header: string | undefined; isArray: boolean };
+/** `header`: the key of the whole request. */
+type KeySource = { header: string | undefined; isArray: boolean };
 
-const fieldOf = (at: number, { isArray }: Asked): string => (isArray ? `${at}.idempotency_key` : 'idempotency_key');
+const fieldOf = (at: number, { isArray }: KeySource): string => (isArray ? `${at}.idempotency_key` : 'idempotency_key');
 
-/** `names` are those of the events, in their order. */
+/** The keys of the events, in order. */
 type Names = readonly (string | undefined)[];
 
-/** Whether header and events both name a key, and not the same of a single event. */
-const isNamedTwice = (names: Names, { header, isArray }: Asked): boolean =>
+/** Whether both the header and the events have keys, except an equal key of a single event. */
+const isNamedTwice = (names: Names, { header, isArray }: KeySource): boolean =>
   header !== undefined && names.some((name) => name !== undefined && (isArray || name !== header));
 
-/** Finds a header that cannot be a key, a key that two events have, and those that stand both in header and events. */
-export const judgeKeys = (names: Names, asked: Asked, faults: Fault[]): void => {
-  const { header } = asked;
+/** Adds faults for an invalid header, a key that two events share, and keys in both the header and the events. */
+export const validateKeys = (names: Names, source: KeySource, faults: Fault[]): void => {
+  const { header } = source;
   const ofHeader = (message: string) =>
     void faults.push({
       code: 'invalid_header',
@@ -62,44 +61,44 @@ export const judgeKeys = (names: Names, asked: Asked, faults: Fault[]): void => 
       field: 'Idempotency-Key',
     });
   if (header !== undefined && !isIdempotencyKey(header)) ofHeader(` ${IDEMPOTENCY_KEY_FORM}`);
-  else if (isNamedTwice(names, asked)) ofHeader(': name the key in the header or in the events, not in both');
+  else if (isNamedTwice(names, source)) ofHeader(': send the key in the header or in the events, not in both');
   const seen = new Set<string>();
   for (const [at, name] of names.entries()) {
     if (name === undefined) continue;
-    const field = fieldOf(at, asked);
+    const field = fieldOf(at, source);
     const message = `${field}: each event of an array needs a key of its own`;
     if (seen.has(name)) faults.push({ code: 'invalid_value', message, field });
     seen.add(name);
   }
 };
 
-/** The keys of a request in which `judgeKeys` has found no fault. */
+/** Returns the keys of a request without faults. */
 export const keysOf = (
   events: readonly NewEvent[],
   names: Names,
-  { fingerprintKeys: [first, ...rest], ...asked }: Asked & { fingerprintKeys: Keys },
+  { fingerprintKeys: [first, ...rest], ...source }: KeySource & { fingerprintKeys: Keys },
 ): Key[] => {
   const fingerprints = (from: number, to: number) => {
-    const said = events.slice(from, to);
-    return { fingerprint: fingerprintOf(said, first), others: rest.map((other) => fingerprintOf(said, other)) };
+    const covered = events.slice(from, to);
+    return { fingerprint: fingerprintOf(covered, first), others: rest.map((other) => fingerprintOf(covered, other)) };
   };
-  const { header } = asked;
+  const { header } = source;
   if (header !== undefined) {
     const to = events.length;
     return [{ name: header, ...fingerprints(0, to), from: 0, to, field: 'Idempotency-Key' }];
   }
   return names.flatMap((name, at) => {
     if (name === undefined) return [];
-    return [{ name, ...fingerprints(at, at + 1), from: at, to: at + 1, field: fieldOf(at, asked) }];
+    return [{ name, ...fingerprints(at, at + 1), from: at, to: at + 1, field: fieldOf(at, source) }];
   });
 };
 
-/** Whether what was kept under the key says what it says now. */
-export const isSame = ({ fingerprint, others }: Key, kept: Buffer): boolean =>
-  [fingerprint, ...others].some((one) => one.equals(kept));
+/** Whether the stored fingerprint matches the events of the key. */
+export const isSame = ({ fingerprint, others }: Key, stored: Buffer): boolean =>
+  [fingerprint, ...others].some((one) => one.equals(stored));
 
-/** 422: the key was used for something else. */
-export const reused = ({ field }: Key): Problem => {
-  const message = `${field}: this key was used for another event: take a new one for what is new`;
+/** Returns the 422 for a key that was used for other events. */
+export const keyReused = ({ field }: Key): Problem => {
+  const message = `${field}: this key was used for another event: use a new key for a new event`;
   return new Problem(422, { code: 'idempotency_key_reused', message, field });
 };

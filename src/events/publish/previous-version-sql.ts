@@ -1,16 +1,16 @@
-/** The statement that reads and locks what a batch depends on. */
+/** SQL that reads and locks the stored versions that a batch depends on. */
 import type { Queryable } from '#db/pool.ts';
 
-/** `datedAt`: the newest date_modified that there was. */
+/** `datedAt`: the newest date_modified so far. */
 export type PreviousVersion = { storeId: number; type: string; id: string; datedAt: Date | null; body: string };
 
-/** The versions that are there, kept from other writers until the transaction ends; asked for in lock order. */
+/** Returns the stored versions and locks them until the transaction ends. `keys` must be in lock order. */
 export const lockPreviousVersions = async (
   sql: Queryable,
-  asked: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
+  keys: { shard: number[]; storeId: number[]; type: string[]; id: string[] },
 ): Promise<PreviousVersion[]> => sql<PreviousVersion[]>`
   select r.store_id as "storeId", r.type, r.id, r.dated_at as "datedAt", r.body
-  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.type}::text[], ${asked.id}::text[])
+  from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.type}::text[], ${keys.id}::text[])
     with ordinality as a (shard, store_id, type, id, n)
   cross join lateral (
     select * from resource r

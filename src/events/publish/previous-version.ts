@@ -1,27 +1,27 @@
-/** The versions that are there before a batch, where what is written depends on them: read and locked first. */
+/** Reads and locks the stored versions that the result of a batch depends on. */
 import type { Queryable } from '#db/pool.ts';
-import { byResource, inLockOrder, isUnsettled, type Row, type Since } from './columns.ts';
+import { byResource, inLockOrder, dependsOnStored, type Row, type NewestDateOf } from './columns.ts';
 import type { Published } from './batch-sql.ts';
 import { lockPreviousVersions, type PreviousVersion } from './previous-version-sql.ts';
 
-/** Another process was the first to publish a resource that was new to this one. */
-export class Overtaken extends Error {
+/** Another process published a resource first that was new in this batch. */
+export class ConcurrentPublish extends Error {
   override readonly name = 'Overtaken';
 }
 
 export type PreviousVersions = {
   of: (row: Row) => PreviousVersion | undefined;
-  since: Since;
-  /** To be called with what was written: throws `Overtaken` where a version was there that had not been seen. */
-  check: (answer: readonly Published[]) => void;
+  newestDateOf: NewestDateOf;
+  /** Throws `ConcurrentPublish` if a resource had a version that was not read before the write. */
+  check: (returned: readonly Published[]) => void;
 };
 
 const dependent = (rows: readonly Row[]): Row[][] =>
   byResource(rows.toSorted(inLockOrder)).filter(
-    (group) => group[0]?.event.type === 'subscription' || isUnsettled(group),
+    (group) => group[0]?.event.type === 'subscription' || dependsOnStored(group),
   );
 
-/** Whether any but subscriptions depend on what is there: those of which some have dates and some have none. */
+/** Whether resources other than subscriptions depend on stored versions: those with dated and undated events. */
 export const dependOnPreviousVersions = (rows: readonly Row[]): boolean => {
   const isMixed =
     rows.some(({ event }) => event.modifiedAt === null) && rows.some(({ event }) => event.modifiedAt !== null);
@@ -30,7 +30,7 @@ export const dependOnPreviousVersions = (rows: readonly Row[]): boolean => {
 
 const keyOf = (storeId: number, type: string, id: string): string => `${storeId} ${type} ${id}`;
 
-/** Of the rows that depend on them, until the transaction ends. */
+/** Locks the versions that the rows depend on until the transaction ends. */
 export const readPreviousVersions = async (tx: Queryable, rows: readonly Row[]): Promise<PreviousVersions> => {
   const firsts = dependent(rows).flatMap(([row]) => row ?? []);
   const found = await lockPreviousVersions(tx, {
@@ -46,10 +46,10 @@ export const readPreviousVersions = async (tx: Queryable, rows: readonly Row[]):
   const unseen = new Set(firsts.filter((row) => of(row) === undefined).map(({ eventId }) => eventId));
   return {
     of,
-    since: (row) => of(row)?.datedAt ?? undefined,
-    check: (answer) => {
-      if (answer.some(({ eventId, previousId }) => previousId !== null && unseen.has(eventId)))
-        throw new Overtaken('a resource that was new was published by somebody else meanwhile');
+    newestDateOf: (row) => of(row)?.datedAt ?? undefined,
+    check: (returned) => {
+      if (returned.some(({ eventId, previousId }) => previousId !== null && unseen.has(eventId)))
+        throw new ConcurrentPublish('a new resource was published concurrently by another process');
     },
   };
 };

@@ -1,6 +1,6 @@
 /**
- * Publishing: concurrent requests share one multi-row statement (group commit: 14,400 events/s against 4,450 with a
- * statement a request). If a batch commits, its deliveries will be attempted; if not, nothing happened.
+ * Publishes events with group commit: concurrent requests share one multi-row statement (14,400 events/s against 4,450 with one
+ * statement per request). If a batch commits, its deliveries will be attempted; otherwise nothing was written.
  */
 import type { FrozenEvent } from '#catalog/document.ts';
 import { isLockTimeout } from '#db/unavailable.ts';
@@ -15,10 +15,7 @@ export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
   dateCreated: Date;
 };
 
-/**
- * `keys`: what of it is published at most once, however often it is asked for. `isArray`: how it was asked for, so that a
- * fault is named after its place.
- */
+/** `keys`: idempotency keys. `isArray`: whether the body was an array, which faults name positions of. */
 export type Request = {
   storeId: number;
   events: readonly NewEvent[];
@@ -28,24 +25,24 @@ export type Request = {
 };
 export type Publisher = (request: Request) => Promise<PublishedEvent[]>;
 
-const BUSY = 'More is being published than can be written at the moment: send it again in a second';
-const LOCKED =
-  'Another transaction has had this resource locked for more than a second: send the request again in a second';
-const soon = { headers: { 'Retry-After': '1' } };
-const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, soon);
-const locked = (cause: unknown): Problem => new Problem(503, { code: 'busy', message: LOCKED }, { ...soon, cause });
+const BUSY = 'Too many events are being published at the moment: retry in a second';
+const LOCKED = 'Another transaction has locked this resource for more than a second: retry in a second';
+const retryAfter = { headers: { 'Retry-After': '1' } };
+const busy = (): Problem => new Problem(503, { code: 'busy', message: BUSY }, retryAfter);
+const locked = (cause: unknown): Problem =>
+  new Problem(503, { code: 'busy', message: LOCKED }, { ...retryAfter, cause });
 
 /**
- * Makes the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where
- * Halcyon writes them, a 422 for a key that was used for something else; whatever is refused leaves nothing.
+ * Creates the publisher. It throws a 404 for a store that does not exist, a 409 for a subscription_event of a store where
+ * Halcyon derives them, a 422 for a key that was used for another body; a refused request writes nothing.
  */
 export const createPublisher = (
   deps: BatchDeps & {
     batchRows: number;
     batchBytes: number;
-    /** Connections that batches may take, where rows are locked by others. */
+    /** Connections that batches may use at once, including batches that wait for row locks. */
     batchesAtOnce: number;
-    /** Of what waits for its batch; beyond it senders are told to come again, because memory has an end. */
+    /** Limit of queued bytes; above it requests are rejected with 503. */
     waitingBytes: number;
   },
 ): Publisher => {
@@ -54,9 +51,9 @@ export const createPublisher = (
     const startedMs = performance.now();
     let isWritten = false;
     try {
-      const settled = await write(requests);
+      const results = await write(requests);
       isWritten = true;
-      return settled;
+      return results;
     } finally {
       const events = requests.reduce((sum, request) => sum + request.events.length, 0);
       deps.metrics.batch({ events, seconds: (performance.now() - startedMs) / 1_000, isWritten });

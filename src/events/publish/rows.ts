@@ -1,25 +1,28 @@
-/** Events on their way into the tables, and the deliveries that come of them. */
+/** Rows of events for the database, and the deliveries that were created with them. */
 import { randomFillSync } from 'node:crypto';
 import type { FrozenEvent } from '#catalog/document.ts';
 import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import type { Row } from './columns.ts';
 import type { Published } from './batch-sql.ts';
 
-/** A delivery that was just committed, with what its owner needs to send it without reading the database again. */
+/** A delivery that was just committed, with all data that the shard owner needs to send it without a database read. */
 export type Committed = {
   shard: number;
   deliveryId: number;
   storeId: number;
   webhookId: number;
   epoch: number;
-  /** It waits for a listener, and is handed to nobody else. */
+  /** Whether it waits for a pull client and no worker sends it. */
   isHeld: boolean;
-  /** When its first attempt became due: the time of the batch, which is when the last of its requests arrived. */
+  /** When its first attempt is due: the time of the batch, which is the arrival of its last request. */
   dueAt: Date;
   event: FrozenEvent;
 };
 
-/** 48 random bits each. From a block of bytes, because asking for six of them takes 3 µs, which a batch of 500 would notice. */
+/**
+ * Returns a generator of 48-bit random numbers. It reads random bytes in blocks, because a read of six bytes takes 3 µs, which
+ * is noticeable in a batch of 500.
+ */
 const createNonces = (): (() => number) => {
   const bytes = Buffer.alloc(6 * 1024);
   let at = bytes.length;
@@ -34,7 +37,10 @@ const createNonces = (): (() => number) => {
 };
 export const nextNonce = createNonces();
 
-/** The number that was drawn for the event at a place; throws where too few were, because two events with one id are one lost. */
+/**
+ * Returns the number allocated for the event at a position. Throws if there are too few, because two events with the same id
+ * would lose one.
+ */
 export const numberAt = (numbers: readonly number[], at: number): number => {
   const n = numbers[at];
   if (n === undefined) throw new Error(`There is no number for event ${at} of ${numbers.length}`);
@@ -51,14 +57,14 @@ export const rowOf = (
   return { event, storeId, shard, eventId, nonce: nextNonce(), at };
 };
 
-/** The rows that were written, with what came back for each: the event and its deliveries, in the order of their ids. */
+/** Returns the committed deliveries with their events, ordered by delivery id. */
 export const toCommitted = (
   rows: readonly Row[],
-  answer: readonly Published[],
+  returned: readonly Published[],
   { baseUrl, now: dueAt }: { baseUrl: string; now: Date },
 ): Committed[] => {
   const byId = new Map(rows.map((row) => [row.eventId, row]));
-  const deliveries = answer.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
+  const deliveries = returned.flatMap(({ eventId, version, deliveryId, webhookId, epoch, isHeld }) => {
     const row = byId.get(eventId);
     if (row === undefined || deliveryId === null || webhookId === null || epoch === null) return [];
     const { shard, storeId, nonce } = row;

@@ -3,8 +3,8 @@ import type { Queryable } from '#db/pool.ts';
 import type { SampleEvent } from './sample.ts';
 
 /**
- * An event about no resource: none gets a version by it, and it is in the chain of none. Answers whether the store is still
- * there, which is held until the transaction ends: whoever erases it finds this, too.
+ * Inserts a test event, which belongs to no resource: it creates no version and is in no chain. Returns whether the store
+ * exists; the store is locked until the transaction ends, so that its erasure deletes this event too.
  */
 export const insertSample = async (sql: Queryable, event: SampleEvent, shard: number): Promise<boolean> => {
   const { id, storeId, type, resourceId, action, version, nonce, timeZone, baseUrl, dateCreated, body } = event;
@@ -19,8 +19,11 @@ export const insertSample = async (sql: Queryable, event: SampleEvent, shard: nu
   return count === 1;
 };
 
-/** A delivery that waits for a listener, also where the webhook is off; answers its id, undefined where no webhook is held there. */
-export const holdSample = async (
+/**
+ * Inserts a delivery for the pull client of the webhook, even if the webhook is disabled. Returns its id; undefined if there is
+ * no such pull webhook.
+ */
+export const insertPullSample = async (
   sql: Queryable,
   { shard, webhookId, event, day }: { shard: number; webhookId: number; event: SampleEvent; day: number },
 ): Promise<number | undefined> => {

@@ -1,4 +1,4 @@
-/** An event that did not happen, for a webhook that is being tested: `<resource>/test`, made up and marked as such. */
+/** Makes sample events for test deliveries: `<resource>/test`, with generated data that is marked as a sample. */
 import { isInternal, type ResourceType } from '#catalog/catalog.ts';
 import type { FrozenEvent } from '#catalog/document.ts';
 import { sampleResource, testAction } from '#catalog/sample.ts';
@@ -8,15 +8,15 @@ import { dailyIdOf, dayOf, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import type { IdAllocator } from './id-allocator.ts';
 import { nextNonce, numberAt } from './rows.ts';
-import { holdSample, insertSample } from './sample-sql.ts';
+import { insertPullSample, insertSample } from './sample-sql.ts';
 
-/** Of a resource whose id is the publisher's: one that is hardly anybody's, and that 32 bits hold. */
+/** Id of sample resources whose ids publishers assign: unlikely in real data, and below 2^32. */
 const SAMPLE_ID = 999_999_999;
 
 export type SampleEvent = FrozenEvent & { storeId: number; timeZone: string; dateCreated: Date };
 
 export type Samples = {
-  /** Nothing is written yet. `action`: under whose name it goes out, `created`; null for `test`. */
+  /** Makes a sample event without writing it. `action`: the action it is sent under, such as `created`; null for `test`. */
   make: (about: {
     storeId: number;
     type: ResourceType;
@@ -24,13 +24,16 @@ export type Samples = {
     timeZone: string;
     now: Date;
   }) => Promise<SampleEvent>;
-  /** Throws a 404 where the store is gone. */
+  /** Writes the event. Throws a 404 if the store does not exist. */
   keep: (tx: Queryable, event: SampleEvent) => Promise<void>;
-  /** Keeps it, and holds a delivery of it for the webhook's listener; answers the delivery's id, undefined where the webhook is gone. */
-  hold: (tx: Queryable, event: SampleEvent, webhookId: number) => Promise<number | undefined>;
+  /**
+   * Writes the event and a delivery for the webhook's pull client. Returns the id of the delivery; undefined if the webhook
+   * does not exist.
+   */
+  insertForPull: (tx: Queryable, event: SampleEvent, webhookId: number) => Promise<number | undefined>;
 };
 
-/** Halcyon's own share the number of their event. */
+/** Internal events share their id with their resource. */
 const idOf = (type: ResourceType, eventId: number): number =>
   isInternal(type) || type === 'subscription_event' ? eventId : SAMPLE_ID;
 
@@ -50,10 +53,12 @@ export const createSamples = ({
   make: async ({ storeId, type, action, timeZone, now }) => {
     const [day, shard] = [dayOf(now), shardOf(storeId)];
     const eventId = dailyIdOf(day, numberAt(await allocateIds(sql, { day, shards: [shard] }), 0), shard);
-    const { id: _, _embedded, ...told } = sampleResource(type);
+    const { id: _, _embedded, ...properties } = sampleResource(type);
     const id = idOf(type, eventId);
     const dates = Object.fromEntries(
-      ['date_created', 'date_modified'].filter((name) => name in told).map((name) => [name, formatDate(now, timeZone)]),
+      ['date_created', 'date_modified']
+        .filter((name) => name in properties)
+        .map((name) => [name, formatDate(now, timeZone)]),
     );
     return {
       id: eventId,
@@ -61,18 +66,18 @@ export const createSamples = ({
       type,
       resourceId: String(id),
       action: testAction(action),
-      // It never was the latest of anything.
+      // It is not a version of any resource.
       version: 0,
       nonce: nextNonce(),
       baseUrl,
-      body: JSON.stringify({ id, is_sample: true, ...told, ...dates, _embedded }),
+      body: JSON.stringify({ id, is_sample: true, ...properties, ...dates, _embedded }),
       timeZone,
       dateCreated: now,
     };
   },
   keep,
-  hold: async (tx, event, webhookId) => {
+  insertForPull: async (tx, event, webhookId) => {
     await keep(tx, event);
-    return holdSample(tx, { shard: shardOf(event.storeId), webhookId, event, day: dayOf(event.dateCreated) });
+    return insertPullSample(tx, { shard: shardOf(event.storeId), webhookId, event, day: dayOf(event.dateCreated) });
   },
 });

@@ -1,4 +1,6 @@
-/** What is told of an event to publish; request.ts judges it, with an array's faults by their places. */
+/**
+ * Schema of an event to publish, for documentation and forms; request.ts validates it and reports faults of arrays by position.
+ */
 import { Type } from 'typebox';
 import { publishableEvents } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
@@ -7,7 +9,7 @@ import type { EventLimits } from './request.ts';
 
 const event = Type.Unsafe<string>({
   enum: publishableEvents,
-  description: 'What happened. subscription_event/created only where the store has subscription_events: published.',
+  description: 'The event type. subscription_event/created only if the store has subscription_events: published.',
 });
 
 const id = Type.Unsafe<number | string>({
@@ -15,14 +17,14 @@ const id = Type.Unsafe<number | string>({
     { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
     { type: 'string', minLength: 1, maxLength: 64 },
   ],
-  description: 'What the platform calls it.',
+  description: 'The id that the platform uses.',
 });
 
 const dateModified = clearableText({
-  description: 'Decides which version is the latest, where several arrive in another order.',
+  description: 'Decides which version is the latest if several arrive out of order.',
 });
 
-export const toldOfPublish = ({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): Told => ({
+export const describePublishInput = ({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): Told => ({
   itemsMax: eventsPerRequest,
   item: Type.Object(
     {
@@ -31,13 +33,13 @@ export const toldOfPublish = ({ eventsPerRequest, eventLimitBytes, eventDepth }:
         { id, date_modified: dateModified },
         {
           additionalProperties: true,
-          description: `All of what it happened to, with its id and whatever else the platform says of it: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. In a form it is JSON text.`,
+          description: `The complete resource, with its id and any other properties: at most ${eventLimitBytes / 1024} KiB of JSON, ${eventDepth} levels deep. JSON text in a form.`,
         },
       ),
       idempotency_key: clearableText({
         maxLength: 255,
         description:
-          'A name for this event: what comes again under it within 24 hours is published once. In place of the header Idempotency-Key, which is for the whole request.',
+          'An idempotency key for this event: a repetition within 24 hours is published once. Alternative to the header Idempotency-Key, which applies to the whole request.',
       }),
     },
     { additionalProperties: false },

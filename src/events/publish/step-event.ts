@@ -1,8 +1,8 @@
-/** The subscription_event that tells of a step. */
+/** Makes the subscription_event of a lifecycle step. */
 import { embeddedUnder, isObject } from '#catalog/document.ts';
 import type { Subscription } from '#catalog/lifecycle/facts.ts';
 import type { Step } from '#catalog/lifecycle/steps.ts';
-import { isShort, SHORT_LENGTH_MAX, toldBetween } from '#catalog/lifecycle/described.ts';
+import { isShort, SHORT_LENGTH_MAX, changesBetween } from '#catalog/lifecycle/described.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { NewEvent } from './request.ts';
@@ -11,21 +11,21 @@ type About = {
   subscriptionId: string;
   before: Subscription | undefined;
   after: Subscription;
-  /** The properties in which the two differ. */
+  /** Names of the properties that differ between the two versions. */
   differing: readonly string[];
   now: Date;
   timeZone: string;
 };
 
 /**
- * A version can bring several steps, each with a copy of the subscription, which may be as large as an event is allowed to
- * be: of a larger one, properties that are no texts, numbers or truths are left out, and then the long ones.
+ * Limits the copy of the subscription in each step, since one version can produce several steps and a subscription may be as
+ * large as an event. Of a larger one only strings, numbers and booleans are kept, and only the short ones.
  */
 const COPY_MAX_BYTES = 16 * 1024;
 
 const isSmall = (value: Value): boolean => Buffer.byteLength(JSON.stringify(value)) <= COPY_MAX_BYTES;
 
-/** What is kept of those that are short, in their order, until there is enough. */
+/** Returns the short properties, in order, until the limit is reached. */
 const shortened = (entries: readonly (readonly [string, Value])[]): Subscription => {
   let bytes = 0;
   return Object.fromEntries(
@@ -37,34 +37,37 @@ const shortened = (entries: readonly (readonly [string, Value])[]): Subscription
   );
 };
 
-/** The subscription as it is after the step, without what is embedded in it. */
+/** Returns the subscription after the step, without embedded resources. */
 const copyOf = ({ _embedded, _links, ...own }: Subscription): Subscription =>
   isSmall(own) ? own : shortened(Object.entries(own));
 
-/** What differed, as it was and as it is; null for a first version. */
-const toldOf = ({ before, after, differing }: About) =>
-  before === undefined ? { before: null, after: null } : toldBetween(before, after, differing);
+/** Returns the properties that differ, before and after; null for a first version. */
+const changesOf = ({ before, after, differing }: About) =>
+  before === undefined ? { before: null, after: null } : changesBetween(before, after, differing);
 
 const RELATIONS = ['last_transaction', 'transaction_template'] as const;
 
-/** What the subscription or the transactions embedded in it say under a name; null where none does. */
-const sought = (subscription: Subscription | undefined, name: string, relations: readonly string[]): Value => {
+/** Returns the value under a name in the subscription or in transactions embedded in it; null if there is none. */
+const findValue = (subscription: Subscription | undefined, name: string, relations: readonly string[]): Value => {
   if (subscription === undefined) return null;
-  const places = [subscription, ...relations.map((relation) => embeddedUnder(subscription, relation))];
-  return places.flatMap((place) => (isObject(place) ? [place[name]] : [])).find(isAmountOrWord) ?? null;
+  const candidates = [subscription, ...relations.map((relation) => embeddedUnder(subscription, relation))];
+  return candidates.flatMap((candidate) => (isObject(candidate) ? [candidate[name]] : [])).find(isNumberOrText) ?? null;
 };
 
-const isAmountOrWord = (value: Value | undefined): boolean =>
+const isNumberOrText = (value: Value | undefined): boolean =>
   typeof value === 'number' || (typeof value === 'string' && value !== '' && value.length <= SHORT_LENGTH_MAX);
 
-/** What was billed, what is owed, or what was owed; null for other steps, and where nobody says. */
+/** Returns the billed amount, the amount past due, or the recovered amount; null for other steps or if unknown. */
 const amountOf = (step: Step, { before, after }: About): Value => {
-  if (step === 'billing_success') return sought(after, 'total_order', RELATIONS);
-  if (step === 'billing_failure' || step === 'dunning') return sought(after, 'past_due_amount', []);
-  return step === 'recovered' ? sought(before, 'past_due_amount', []) : null;
+  if (step === 'billing_success') return findValue(after, 'total_order', RELATIONS);
+  if (step === 'billing_failure' || step === 'dunning') return findValue(after, 'past_due_amount', []);
+  return step === 'recovered' ? findValue(before, 'past_due_amount', []) : null;
 };
 
-/** `id` is the event's own, which the resource shares; that of the subscription is as the publisher wrote it. */
+/**
+ * Returns the event of a step. `id` is the id of both event and resource; the id of the subscription keeps the publisher's
+ * type.
+ */
 export const stepEvent = (id: number, step: Step, about: About): NewEvent => {
   const { after, now, timeZone } = about;
   const resource = {
@@ -72,8 +75,8 @@ export const stepEvent = (id: number, step: Step, about: About): NewEvent => {
     subscription_id: after['id'],
     event: step,
     amount: amountOf(step, about),
-    currency_code: sought(after, 'currency_code', [...RELATIONS].toReversed()),
-    ...toldOf(about),
+    currency_code: findValue(after, 'currency_code', [...RELATIONS].toReversed()),
+    ...changesOf(about),
     date_created: formatDate(now, timeZone),
     _embedded: { subscription: copyOf(after) },
   };

@@ -1,10 +1,10 @@
-/** The statements around a publish of subscriptions: what is locked before it, in one order for everybody. */
+/** SQL around a publish of subscriptions. All transactions lock rows in the same order. */
 import type { Term } from '#catalog/mrr.ts';
 import type { Queryable } from '#db/pool.ts';
 
 type Stores = { shard: number[]; storeId: number[] };
 
-/** The stores whose subscription events Halcyon writes itself. */
+/** Returns the stores for which Halcyon derives subscription events. */
 export const derivingStores = async (sql: Queryable, { shard, storeId }: Stores): Promise<ReadonlySet<number>> => {
   const rows = await sql<{ id: number }[]>`
     select s.id from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id)
@@ -18,12 +18,18 @@ export const derivingStores = async (sql: Queryable, { shard, storeId }: Stores)
 export type Book = {
   storeId: number;
   timeZone: string;
-  /** The day that what is published now belongs to, `2026-11-21`: the store's, unless that one is closed. */
+  /**
+   * The day that current publishes belong to, such as `2026-11-21`: today in the store's time zone, or a later day if that is
+   * closed.
+   */
   day: string;
 };
 
-/** The books of stores, held open until the transaction ends. A store that is not among them has none yet, or is gone. */
-export const holdBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> => sql<Book[]>`
+/**
+ * Returns the revenue books of stores and share-locks them until the transaction ends, so that their days cannot be closed.
+ * Stores without a book yet, and erased stores, are absent.
+ */
+export const lockBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<Book[]> => sql<Book[]>`
   select s.id as "storeId", s.time_zone as "timeZone",
     greatest((${now}::timestamptz at time zone s.time_zone)::date, b.open_day)::text as day
   from (select * from unnest(${shard}::smallint[], ${storeId}::bigint[]) as a (shard, store_id) order by 1, 2) as a
@@ -32,7 +38,7 @@ export const holdBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
     select b.open_day from revenue_book b where b.shard = a.shard and b.store_id = a.store_id limit 1 for share
   ) as b`;
 
-/** A first subscription opens the book of its store: the day that it comes in is the first that has a snapshot. */
+/** Creates the revenue books of stores. The day of the first subscription is the first with a snapshot. */
 export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now: Date): Promise<void> => {
   await sql`
     insert into revenue_book (shard, store_id, open_day, next_day, due_at)
@@ -44,25 +50,25 @@ export const openBooks = async (sql: Queryable, { shard, storeId }: Stores, now:
     on conflict (shard, store_id) do nothing`;
 };
 
-type Keys = { shard: number[]; storeId: number[]; id: string[] };
+type SubscriptionKeys = { shard: number[]; storeId: number[]; id: string[] };
 
 export type LastTerm = Term & { storeId: number; id: string; day: string };
 
 /**
- * The last terms of subscriptions, also of one that was erased. A statement of its own after the versions are locked: one that
- * waits for a lock still sees what else was there before it waited.
+ * Returns the last term of each subscription, erased ones included. This is a separate statement after the versions are locked,
+ * because a statement that waits for a lock keeps its old snapshot of other rows.
  */
-export const lastTerms = async (sql: Queryable, asked: Keys): Promise<LastTerm[]> => sql<LastTerm[]>`
+export const lastTerms = async (sql: Queryable, keys: SubscriptionKeys): Promise<LastTerm[]> => sql<LastTerm[]>`
   select a.store_id as "storeId", a.id, t.day::text as day, t.currency, trim_scale(t.monthly)::text as monthly,
     t.is_active as "isActive", t.start_day::text as "startDay", t.end_day::text as "endDay"
-  from unnest(${asked.shard}::smallint[], ${asked.storeId}::bigint[], ${asked.id}::text[]) as a (shard, store_id, id)
+  from unnest(${keys.shard}::smallint[], ${keys.storeId}::bigint[], ${keys.id}::text[]) as a (shard, store_id, id)
   cross join lateral (
     select * from subscription_term t
     where t.shard = a.shard and t.store_id = a.store_id and t.subscription_id = a.id
     order by t.day desc limit 1
   ) t`;
 
-/** An erased subscription brings nothing from that day on: no version of it would ever say so. */
+/** Sets the revenue of an erased subscription to zero from the day on, because no later version would. */
 export const endTerm = async (
   sql: Queryable,
   { shard, storeId, id }: { shard: number; storeId: number; id: string },

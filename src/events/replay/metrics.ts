@@ -1,11 +1,11 @@
-/** What recoveries do, as an operator sees it. */
+/** Prometheus metrics of recoveries. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 
 export type RecoveryMetrics = {
-  /** So many events got a delivery. */
+  /** Counts deliveries that a recovery created. */
   made: (deliveries: number) => void;
   ended: (state: 'finished' | 'stopped') => void;
-  /** So many of the shards of this process are not ended. */
+  /** Sets the number of unfinished recoveries of the shards of this process. */
   open: (recoveries: number) => void;
 };
 

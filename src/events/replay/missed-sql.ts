@@ -1,38 +1,43 @@
-/** The statement that finds what a webhook has missed. */
+/** SQL that finds the events that a webhook has missed. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 import { REFEED } from './refeed-input.ts';
 import type { OpenRecovery } from './recovery-sql.ts';
 
-type Sought = {
-  /** Events after `after`, up to `upTo` and with it: all of one day. */
+type MissedQuery = {
+  /** The events after `after`, up to and including `upTo`; all of the same day. */
   after: number;
   upTo: number;
-  /** At most so many. */
+  /** Maximum number of events to read. */
   limit: number;
 };
 
-/** `places`: as how many events are seen with each of `ids`. `last` is null where there are none at all. */
+/**
+ * `ids`: the missed events. `places`: for each of them, the number of events read up to it. `last` is null if no events were
+ * read.
+ */
 export type Missed = { seen: number; last: number | null; ids: number[]; places: number[] };
 
 /**
- * Of the next events of the store those that the webhook is sent, that occurred at `since` or later and are not erased, and of
- * which it has neither a successful delivery nor one that is pending under its present epoch. A refeed is meant for whom somebody
- * named and nobody else, so of these it is those of which the webhook has a delivery that failed, or died with a switch-off. What
- * is committed while this runs cannot come in between: event and delivery come with one transaction, and all parts have one snapshot.
+ * Returns those of the next events that the webhook subscribes to, that occurred at `since` or later, are not erased, and have
+ * neither a successful delivery to this webhook nor one that is pending under its current epoch. A refeed is sent to selected
+ * webhooks only, so a refeed counts if the webhook has a delivery of it that failed or that belongs to an older epoch. Events
+ * and deliveries are committed together and the statement has one snapshot, so a concurrent publish is either seen completely
+ * or not at all.
  *
- * It is a union that is counted, whose cost is the sum of its parts, because any join is a nested loop where the planner believes
- * a part to be empty. Deliveries are looked for by their webhook: those of the day of the event, on which a publish makes its own,
- * and by an index those of any later day, which recoveries and people made. So the cost is that of the webhook's own deliveries on
- * the day, and neither of its history nor of other webhooks. 10,000 of 10⁵ events of a day on which 10⁵ deliveries of the webhook
- * ended took 100 to 450 ms on a busy machine. By their events, which the brin index of delivery_done has, the deliveries of 1,000
- * took 910 ms alone: an array of ids reads the whole index once for each of them, and a range of ids reads whatever all stores have
- * had between two events of a quiet one.
+ * The query counts a union, whose cost is the sum of its parts; a join becomes a nested loop if the planner estimates that one
+ * part is empty. Deliveries are found by webhook: those of the day of the event, on which publishes create theirs, and by an
+ * index those of later days, which recoveries and resends create. The cost therefore depends on the deliveries of this webhook
+ * on that day, not on its history or on other webhooks.
+ *
+ * 10,000 of 10⁵ events of a day with 10⁵ finished deliveries of the webhook took 100 to 450 ms on a busy machine. Finding
+ * deliveries by event through the brin index of delivery_done took 910 ms for 1,000 events: an array of ids reads the whole
+ * index once per id, and a range of ids reads all deliveries between two events of a quiet store.
  */
 export const findMissed = async (
   sql: Queryable,
   { shard, storeId, webhookId, epoch, since, events }: OpenRecovery,
-  { after, upTo, limit }: Sought,
+  { after, upTo, limit }: MissedQuery,
 ): Promise<Missed> => {
   const day = dayOfId(after + 1);
   const ended = (more: ReturnType<Queryable>) => sql`
@@ -48,7 +53,7 @@ export const findMissed = async (
         where shard = ${shard} and store_id = ${storeId} and id > ${after} and id <= ${upTo}
         order by id limit ${limit}
       ) as e
-    ), told as (
+    ), candidate as (
       select id, place, case when not is_refeed then false end as has_it from seen where is_wanted
       union all
       select d.event_id, null, d.epoch = ${epoch} from delivery d
@@ -58,7 +63,7 @@ export const findMissed = async (
       union all
       ${ended(sql`(id >> 38) <> (event_id >> 38)`)}
     ), missed as materialized (
-      select id, max(place) as place from told group by id having count(place) = 1 and not bool_or(has_it)
+      select id, max(place) as place from candidate group by id having count(place) = 1 and not bool_or(has_it)
     )
     select (select count(*) from seen) as seen, (select max(id) from seen) as last,
       array(select id from missed order by id) as ids, array(select place from missed order by id) as places`;

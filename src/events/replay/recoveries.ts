@@ -1,44 +1,44 @@
 /**
- * The recoveries of a process: those of the shards that its worker has. Each has its turn, one after the other on one connection, so
- * that a thousand at once are a longer round and no heavier load, and a webhook that is slow keeps no other one waiting. Shards
- * that change hands meanwhile do no harm: of two who write a page one is refused.
+ * Runs the recoveries of the shards of this process. Each round performs one step of each on one connection, so a thousand
+ * recoveries make a longer round but not a higher load, and a slow webhook does not delay the others. A shard that changes its
+ * owner meanwhile does no harm: of two processes that write the same page, one is rejected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { RecoveryMetrics } from './metrics.ts';
 import { openRecoveries, type OpenRecovery } from './recovery-sql.ts';
-import { turn, type RecoverySettings, type Stretches, type TurnDeps } from './recovery-step.ts';
+import { runStep, type RecoverySettings, type EventRanges, type StepDeps } from './recovery-step.ts';
 
-export type RecoveriesDeps = Omit<TurnDeps, 'metrics' | 'settings'> & {
+export type RecoveriesDeps = Omit<StepDeps, 'metrics' | 'settings'> & {
   metrics: RecoveryMetrics;
-  /** The shards that this process looks after at the moment. */
+  /** Shards that this process owns at the moment. */
   shards: () => readonly number[];
   settings: RecoverySettings & {
-    /** How often it is looked for recoveries where there were none. */
+    /** Interval between searches while there are no recoveries. */
     everyMs: number;
-    /** Between two rounds of those that there are: what keeps them from taking all that the database has. */
+    /** Pause between two rounds while there are recoveries, which limits the load on the database. */
     pauseMs: number;
-    /** After a failure. */
+    /** Delay before a failed recovery is retried. */
     retryAfterMs: number;
   };
 };
 
 const READ_AT_ONCE = 100;
-/** Each is 160 KB at most; of those beyond it is found anew each time. */
-const STRETCHES_MAX = 200;
+/** Ranges kept in memory, at most 160 KB each; others are searched for again in each round. */
+const RANGES_MAX = 200;
 
 export class Recoveries {
   readonly #deps: RecoveriesDeps;
-  #stretches: Stretches = new Map();
-  /** Those that failed, and when they are tried again. */
+  #ranges: EventRanges = new Map();
+  /** Failed recoveries, with the monotonic time in ms at which each is retried. */
   #failed = new Map<number, number>();
 
   constructor(deps: RecoveriesDeps) {
     this.#deps = deps;
   }
 
-  /** A turn for each that is open; answers how many those are. Throws where the database cannot be asked. */
+  /** Performs one step of each unfinished recovery and returns their number. Throws if the database is unavailable. */
   async round(signal?: AbortSignal): Promise<number> {
     const { sql, metrics } = this.#deps;
     const seen = new Set<number>();
@@ -48,47 +48,45 @@ export class Recoveries {
       const open: OpenRecovery[] = await openRecoveries(sql, shards, after, READ_AT_ONCE);
       for (const recovery of open) {
         if (signal?.aborted) return seen.size;
-        if (await this.#turn(recovery, signal)) seen.add(recovery.id);
+        if (await this.#runStep(recovery, signal)) seen.add(recovery.id);
       }
       after = open.length < READ_AT_ONCE ? undefined : open.at(-1);
     }
-    this.#forgetAllBut(seen);
+    this.#retainOnly(seen);
     metrics.open(seen.size);
     return seen.size;
   }
 
-  /** Whether it is still open, as far as is known. */
-  async #turn(recovery: OpenRecovery, signal?: AbortSignal): Promise<boolean> {
+  /** Performs one step; returns false if the recovery has ended. */
+  async #runStep(recovery: OpenRecovery, signal?: AbortSignal): Promise<boolean> {
     const { clock, log, settings } = this.#deps;
     const { id, webhookId, storeId } = recovery;
     const nowMs = clock.monotonicMs();
     if (nowMs < (this.#failed.get(id) ?? nowMs)) return true;
     try {
-      const result = await turn(this.#deps, recovery, this.#stretches);
+      const result = await runStep(this.#deps, recovery, this.#ranges);
       this.#failed.delete(id);
       return result !== 'ended';
     } catch (error) {
       if (isUnavailable(error)) throw error;
       if (signal?.aborted) return true;
-      const about = { err: error, recovery: id, webhook: webhookId, store: storeId };
-      if (!this.#failed.has(id))
-        log.error(about, 'a recovery could not go on; it is tried again, which is not told again');
+      const fields = { err: error, recovery: id, webhook: webhookId, store: storeId };
+      if (!this.#failed.has(id)) log.error(fields, 'recovery step failed; retrying');
       this.#failed.set(id, nowMs + settings.retryAfterMs);
       return true;
     }
   }
 
-  #forgetAllBut(seen: ReadonlySet<number>): void {
+  #retainOnly(seen: ReadonlySet<number>): void {
     for (const id of this.#failed.keys()) if (!seen.has(id)) this.#failed.delete(id);
-    for (const id of this.#stretches.keys())
-      if (!seen.has(id) || this.#stretches.size > STRETCHES_MAX) this.#stretches.delete(id);
+    for (const id of this.#ranges.keys()) if (!seen.has(id) || this.#ranges.size > RANGES_MAX) this.#ranges.delete(id);
   }
 }
 
-/** What is under way ends with the process all the same, and is done again by the next: nothing is lost by not waiting. */
+/** A statement that still runs then ends with the process; the next process repeats it. */
 const STOP_MS = 2_000;
 
-/** Rounds until it is stopped. `stop` waits for the statement that is under way, and not for long. */
+/** Runs rounds until it is stopped. `stop` waits at most `STOP_MS` for the running statement. */
 export const startRecoveries = (deps: RecoveriesDeps): Running => {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -98,10 +96,7 @@ export const startRecoveries = (deps: RecoveriesDeps): Running => {
     while (!signal.aborted) {
       const open = await recoveries.round(signal).catch((error: unknown) => {
         if (signal.aborted) return 0;
-        deps.log.warn(
-          { reason: String(error) },
-          'the round of recoveries was broken off; the next goes on where it ended',
-        );
+        deps.log.warn({ reason: String(error) }, 'recovery round interrupted; the next round continues');
         return 0;
       });
       await delay(open > 0 ? pauseMs : everyMs, undefined, { signal }).catch(() => {});

@@ -1,11 +1,11 @@
-/** The statements of recoveries: asked for, found by the owner of their shard, started, moved on and ended. */
+/** SQL of recoveries: insert, find, start, write pages, end, purge. */
 import { isAnyOpen, openTransactions } from '#db/activity.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import { REFEED } from './refeed-input.ts';
 
-/** `stopped`: the webhook was switched off meanwhile, or lost the address it sends to. */
+/** `stopped`: the webhook was disabled or lost its url. */
 export type End = 'finished' | 'cancelled' | 'stopped';
 export type RecoveryState = 'waiting' | 'running' | End;
 
@@ -14,9 +14,9 @@ export type RecoveryKey = { shard: number; id: number };
 export type NewRecovery = RecoveryKey & { storeId: number; webhookId: number; epoch: number; since: Date; now: Date };
 
 /**
- * Writes a recovery. To be called in the transaction that holds the row of the webhook and has read from it that it is on: whoever
- * publishes from now on sees that too, and writes a delivery. Whoever began before may have seen it off, so the transactions that
- * are open now are kept, and the recovery waits for them (`areOlderOver`).
+ * Inserts a recovery; to be called in the transaction that has locked the row of the webhook and read that it is enabled.
+ * Publishes that begin later see it enabled and create deliveries. Publishes that began before may have seen it disabled, so
+ * the ids of the transactions that are open now are stored, and the recovery waits until they end (`haveTransactionsEnded`).
  */
 export const insertRecovery = async (tx: Queryable, recovery: NewRecovery): Promise<void> => {
   const { shard, id, storeId, webhookId, epoch, since, now } = recovery;
@@ -26,7 +26,7 @@ export const insertRecovery = async (tx: Queryable, recovery: NewRecovery): Prom
     values (${shard}, ${id}, ${storeId}, ${webhookId}, ${epoch}, ${since}, 'waiting', ${older}::text[], ${now}, ${now})`;
 };
 
-/** Ends what was asked for before the last switch-off and is not ended yet: two open ones of a webhook cannot be stored. */
+/** Stops unfinished recoveries of older epochs, because a unique index allows one unfinished recovery per webhook. */
 export const stopOlder = async (
   tx: Queryable,
   { shard, webhookId, epoch, now }: Pick<NewRecovery, 'shard' | 'webhookId' | 'epoch' | 'now'>,
@@ -36,7 +36,7 @@ export const stopOlder = async (
     where shard = ${shard} and webhook_id = ${webhookId} and state in ('waiting', 'running') and epoch <> ${epoch}`;
 };
 
-/** The recovery of a webhook that is not ended. */
+/** Returns the id of the unfinished recovery of a webhook. */
 export const findOpen = async (
   sql: Queryable,
   { shard, webhookId }: { shard: number; webhookId: number },
@@ -47,7 +47,7 @@ export const findOpen = async (
   return row?.id;
 };
 
-/** False where it has ended already. */
+/** Ends the recovery. Returns false if it had ended already. */
 export const endRecovery = async (
   sql: Queryable,
   { shard, id }: RecoveryKey,
@@ -60,7 +60,7 @@ export const endRecovery = async (
   return count > 0;
 };
 
-/** One that is not ended, as its owner works at it. */
+/** An unfinished recovery with the state of its webhook. */
 export type OpenRecovery = RecoveryKey & {
   storeId: number;
   webhookId: number;
@@ -72,20 +72,23 @@ export type OpenRecovery = RecoveryKey & {
   untilEventId: number | null;
   eventsSeen: number;
   eventsRecovered: number;
-  /** What the webhook is sent at the moment, and what a refeed of its resource is called. */
+  /** Events that the webhook subscribes to, and the refeed event of its resource. */
   events: string[];
-  /** The webhook was switched off since, or has no address any more. */
-  isOff: boolean;
+  /** Whether the webhook was disabled since or has no url. */
+  isWebhookInactive: boolean;
 };
 
-/** Whether the webhook of a recovery is as it was when the recovery was asked for. */
-const isOn = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
+/** SQL condition: the webhook is still enabled, in the same epoch, and has a url. */
+const isWebhookActive = (sql: Queryable) => sql`(w.epoch = r.epoch and w.is_active and w.url is not null)`;
 
-/** The names of what a recovery may bring: no webhook is for refeeds, but each may be sent those of its resource. */
-const named = (sql: Queryable) =>
+/**
+ * Names of the events that a recovery may deliver: webhooks do not subscribe to refeeds, but may receive those of their
+ * resource.
+ */
+const deliverableEvents = (sql: Queryable) =>
   sql`array_remove(array_append(w.events, w.event_resource || '/' || ${REFEED}), null) as events`;
 
-/** The next `limit` recoveries of these shards that are not ended. */
+/** Returns the next `limit` unfinished recoveries of these shards. */
 export const openRecoveries = async (
   sql: Queryable,
   shards: readonly number[],
@@ -94,7 +97,7 @@ export const openRecoveries = async (
 ): Promise<OpenRecovery[]> => sql<OpenRecovery[]>`
   select r.shard, r.id, r.store_id as "storeId", r.webhook_id as "webhookId", r.epoch, r.since, r.state,
     r.older_transactions as "olderTransactions", r.after_event_id as "afterEventId", r.until_event_id as "untilEventId",
-    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${named(sql)}, not ${isOn(sql)} as "isOff"
+    r.events_seen as "eventsSeen", r.events_recovered as "eventsRecovered", ${deliverableEvents(sql)}, not ${isWebhookActive(sql)} as "isWebhookInactive"
   from recovery r
   join webhook w on w.shard = r.shard and w.id = r.webhook_id
   where r.shard = any (${shards}::smallint[]) and r.state in ('waiting', 'running')
@@ -103,17 +106,16 @@ export const openRecoveries = async (
   limit ${limit}`;
 
 /**
- * Whether all transactions are over that were open when the recovery was asked for. Then every event that was published without
- * knowing that the webhook is on is there to be found; those whose transactions began later have deliveries by themselves, also where
- * their ids are lower than others that are there.
+ * Whether all transactions that were open when the recovery was requested have ended. Then all events whose publish saw the
+ * webhook disabled are visible; events of later transactions have deliveries of their own, even if their ids are lower.
  */
-export const areOlderOver = async (sql: Queryable, names: readonly string[]): Promise<boolean> =>
+export const haveTransactionsEnded = async (sql: Queryable, names: readonly string[]): Promise<boolean> =>
   !(await isAnyOpen(sql, names));
 
 /**
- * Begins to run, up to the newest event that is there; answers how many there are to look through, undefined where it has begun or
- * ended already. A statement of its own after `areOlderOver`: its snapshot has to be younger than that answer. Counted are all
- * events of the store from the beginning of the day (UTC) of `since`, because the index tells that: 10⁵ take 20 ms.
+ * Starts the recovery, up to the newest visible event. Returns the number of events to examine; undefined if it has started or
+ * ended already. This has to be a separate statement after `haveTransactionsEnded`, with a newer snapshot. It counts all events
+ * of the store from the beginning of the day (UTC) of `since`, which needs only the index: 10⁵ take 20 ms.
  */
 export const startRecovery = async (
   sql: Queryable,
@@ -134,7 +136,7 @@ export const startRecovery = async (
   return row?.total;
 };
 
-/** Of a webhook's pending deliveries the first `limit`: how many there are, and how many of them are due. */
+/** Counts the first `limit` pending deliveries of the webhook, and how many of them are due. */
 export const pendingOf = async (
   sql: Queryable,
   { shard, webhookId }: Pick<OpenRecovery, 'shard' | 'webhookId'>,
@@ -150,12 +152,12 @@ export const pendingOf = async (
   return row ?? { total: 0, due: 0 };
 };
 
-/** A page: the cursor moves from `from` to `to`, over `seen` events, of which those of `eventIds` get a delivery. */
+/** A page: the cursor moves from `from` to `to` over `seen` events, and the events in `eventIds` get a delivery. */
 export type Page = { from: number; to: number; seen: number; eventIds: readonly number[] };
 
 /**
- * Writes the deliveries of a page and moves the cursor, if it is where the page begins. False where it is not, because somebody
- * else has written the page, or the recovery has ended, or the webhook is off: then the transaction has to be rolled back.
+ * Writes the deliveries of a page and moves the cursor. `isMoved` is false if the cursor is elsewhere, because another process
+ * has written the page, the recovery has ended or the webhook is disabled; the caller must then roll back.
  */
 export const writePage = async (
   tx: Queryable,
@@ -166,9 +168,9 @@ export const writePage = async (
   const day = dayOf(now);
   const [row] = await tx<{ isMoved: boolean; deliveryIds: number[] }[]>`
     with target as materialized (
-      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, ${named(tx)}
+      select r.shard, r.id, r.store_id, r.webhook_id, r.epoch, ${deliverableEvents(tx)}
       from recovery r
-      join webhook w on w.shard = r.shard and w.id = r.webhook_id and ${isOn(tx)}
+      join webhook w on w.shard = r.shard and w.id = r.webhook_id and ${isWebhookActive(tx)}
       where r.shard = ${shard} and r.id = ${id}
     ), made as (
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
@@ -190,7 +192,7 @@ export const writePage = async (
   return row ?? { isMoved: false, deliveryIds: [] };
 };
 
-/** Recoveries that ended so long ago that the deliveries they made are dropped. */
+/** Deletes recoveries that ended before the given time. */
 export const purgeRecoveries = async (sql: Queryable, limit: number, endedBefore: Date): Promise<number> => {
   const { count } = await sql`
     delete from recovery where ctid = any(array(

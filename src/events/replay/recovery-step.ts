@@ -1,14 +1,14 @@
 /**
- * A turn of one recovery: the step that is next for it, in one short transaction. Its states are in docs/delivery-states.md. Whoever
- * dies between two steps is followed by somebody who goes on at the cursor; of two at once the cursor lets one go on.
+ * Performs the next step of one recovery in one short transaction; docs/delivery-states.md has the states. If a process dies
+ * between two steps, another continues at the cursor; of two concurrent writers the cursor admits one.
  */
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { RecoveryMetrics } from './metrics.ts';
-import { cut, nextStretch, type Stretch } from './missed.ts';
+import { splitPage, findRange, type EventRange } from './missed.ts';
 import {
-  areOlderOver,
+  haveTransactionsEnded,
   endRecovery,
   pendingOf,
   startRecovery,
@@ -20,64 +20,70 @@ import {
 
 type MadeDelivery = { shard: number; webhookId: number; deliveryId: number };
 
-export type TurnDeps = {
+export type StepDeps = {
   sql: Sql;
   clock: Clock;
   log: Log;
   metrics: Pick<RecoveryMetrics, 'made' | 'ended'>;
-  /** Told within the transaction of the deliveries that a page makes: they are there when it commits. */
+  /** Called within the transaction with the deliveries of a page, which exist when it commits. */
   announce: (tx: Queryable, deliveries: readonly MadeDelivery[]) => Promise<void>;
   settings: RecoverySettings;
 };
 
 export type RecoverySettings = {
-  /** While so many deliveries of the webhook are due, recovered or not, no more are made: a live one waits behind no more than these. */
+  /**
+   * Recovered deliveries are created only while fewer deliveries of the webhook are due; this limits how many a live delivery
+   * waits for.
+   */
   dueDeliveriesMax: number;
-  /** Nor while so many are pending at all: those that fail at this endpoint are put off, and would pile up. */
+  /**
+   * Recovered deliveries are created only while fewer are pending in total; failing deliveries are rescheduled and would
+   * accumulate.
+   */
   pendingDeliveriesMax: number;
-  /** A page has at least so much room: many small ones would cost more than they bring. */
+  /** Minimum size of a page, because many small pages cost more than they achieve. */
   pageDeliveriesMin: number;
 };
 
-/** `moved`: there may be more to do at once. `held`: not before others have done something. */
-export type Turn = 'moved' | 'held' | 'ended';
+/** `moved`: the next step may follow at once. `waiting`: it waits for deliveries or transactions. */
+export type StepResult = 'moved' | 'waiting' | 'ended';
 
-/** What is known to be missing of recoveries that run, by their ids. It is true as long as the cursor stands where it begins. */
-export type Stretches = Map<number, Stretch>;
+/** Ranges of missed events by recovery id. A range is valid while the cursor is at its beginning. */
+export type EventRanges = Map<number, EventRange>;
 
-/** Others have written the page, or the recovery ended meanwhile. */
-class Overtaken extends Error {
-  override readonly message = 'the page is not ours to write';
+/** Another process has written the page, or the recovery has ended. */
+class PageConflict extends Error {
+  override readonly message = 'another process has written the page';
 }
 
 const end = async (
-  { sql, clock, log, metrics }: TurnDeps,
+  { sql, clock, log, metrics }: StepDeps,
   recovery: OpenRecovery,
   state: Exclude<End, 'cancelled'>,
-): Promise<Turn> => {
+): Promise<StepResult> => {
   if (await endRecovery(sql, recovery, state, clock.now())) {
     const { id, webhookId, storeId, eventsSeen, eventsRecovered } = recovery;
     log.info(
       { recovery: id, webhook: webhookId, store: storeId, state, eventsSeen, eventsRecovered },
-      'a recovery ended',
+      'recovery ended',
     );
     metrics.ended(state);
   }
   return 'ended';
 };
 
-const start = async ({ sql, clock, log }: TurnDeps, recovery: OpenRecovery): Promise<Turn> => {
-  if (!(await areOlderOver(sql, recovery.olderTransactions))) return 'held';
+const start = async ({ sql, clock, log }: StepDeps, recovery: OpenRecovery): Promise<StepResult> => {
+  if (!(await haveTransactionsEnded(sql, recovery.olderTransactions))) return 'waiting';
   const events = await startRecovery(sql, recovery, clock.now());
   const { id, webhookId, storeId, since } = recovery;
   if (events !== undefined)
-    log.info({ recovery: id, webhook: webhookId, store: storeId, since, events }, 'a recovery begins');
+    log.info({ recovery: id, webhook: webhookId, store: storeId, since, events }, 'recovery started');
   return 'moved';
 };
 
-/** False where it was overtaken. */
+/** Writes a page. Returns false after a `PageConflict`. */
 const write = async (
-  { sql, clock, announce, metrics }: TurnDeps,
+  { sql, clock, announce, metrics }: StepDeps,
   recovery: OpenRecovery,
   page: Page,
 ): Promise<boolean> => {
@@ -85,7 +91,7 @@ const write = async (
   try {
     const ids = await transaction(sql, async (tx) => {
       const { isMoved, deliveryIds } = await writePage(tx, recovery, page, clock.now());
-      if (!isMoved) throw new Overtaken();
+      if (!isMoved) throw new PageConflict();
       const made = deliveryIds.map((deliveryId) => ({ shard, webhookId, deliveryId }));
       if (made.length > 0) await announce(tx, made);
       return deliveryIds;
@@ -93,37 +99,37 @@ const write = async (
     metrics.made(ids.length);
     return true;
   } catch (error) {
-    if (error instanceof Overtaken) return false;
+    if (error instanceof PageConflict) return false;
     throw error;
   }
 };
 
-/** How many deliveries may be made now; 0 where the webhook has enough to do. */
-const roomOf = async ({ sql, clock, settings }: TurnDeps, recovery: OpenRecovery): Promise<number> => {
+/** Returns the number of deliveries that may be created now; 0 if the webhook has too many pending ones. */
+const capacityOf = async ({ sql, clock, settings }: StepDeps, recovery: OpenRecovery): Promise<number> => {
   const { dueDeliveriesMax, pendingDeliveriesMax, pageDeliveriesMin } = settings;
   const { total, due } = await pendingOf(sql, recovery, pendingDeliveriesMax, clock.now());
-  const room = Math.min(dueDeliveriesMax - due, pendingDeliveriesMax - total);
-  return room < pageDeliveriesMin ? 0 : room;
+  const capacity = Math.min(dueDeliveriesMax - due, pendingDeliveriesMax - total);
+  return capacity < pageDeliveriesMin ? 0 : capacity;
 };
 
 const isStarted = (recovery: OpenRecovery): recovery is OpenRecovery & { untilEventId: number } =>
   recovery.state === 'running' && recovery.untilEventId !== null;
 
-/** Throws where the database cannot be asked, or a page fails. */
-export const turn = async (deps: TurnDeps, recovery: OpenRecovery, stretches: Stretches): Promise<Turn> => {
+/** Performs the next step. Throws if the database is unavailable or a page fails. */
+export const runStep = async (deps: StepDeps, recovery: OpenRecovery, ranges: EventRanges): Promise<StepResult> => {
   const { id, afterEventId } = recovery;
-  const known = stretches.get(id);
-  stretches.delete(id);
-  if (recovery.isOff) return end(deps, recovery, 'stopped');
+  const knownRange = ranges.get(id);
+  ranges.delete(id);
+  if (recovery.isWebhookInactive) return end(deps, recovery, 'stopped');
   if (!isStarted(recovery)) return start(deps, recovery);
   if (afterEventId >= recovery.untilEventId) return end(deps, recovery, 'finished');
-  const room = await roomOf(deps, recovery);
-  const stretch = known?.from === afterEventId ? known : undefined;
-  if (room === 0) {
-    if (stretch !== undefined) stretches.set(id, stretch);
-    return 'held';
+  const capacity = await capacityOf(deps, recovery);
+  const range = knownRange?.from === afterEventId ? knownRange : undefined;
+  if (capacity === 0) {
+    if (range !== undefined) ranges.set(id, range);
+    return 'waiting';
   }
-  const { page, rest } = cut(stretch ?? (await nextStretch(deps.sql, recovery)), room);
-  if ((await write(deps, recovery, page)) && rest !== undefined) stretches.set(id, rest);
+  const { page, rest } = splitPage(range ?? (await findRange(deps.sql, recovery)), capacity);
+  if ((await write(deps, recovery, page)) && rest !== undefined) ranges.set(id, rest);
   return 'moved';
 };

@@ -1,14 +1,14 @@
-/** What a request to send a resource again says, and what is wrong with it. */
+/** Parses and validates a refeed request. */
 import { Type, type Static } from 'typebox';
 import { eventsOf, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText, type Hints } from '#http/inputs.ts';
 import type { Fault } from '#core/problem.ts';
 import type { RefeedRow } from './refeed-sql.ts';
 
-/** What such an event is called. Nobody subscribes to it. */
+/** Action of refeed events, to which webhooks cannot subscribe. */
 export const REFEED = 'refeed';
 
-/** As many as a store may have. */
+/** The limit of webhooks per store. */
 const WEBHOOKS_MAX = 100;
 const EVENT_LENGTH_MAX = 100;
 
@@ -20,67 +20,67 @@ const hooks = (hints: Hints) =>
 export const refeedSchema = Type.Object(
   {
     webhooks: hooks({
-      description: 'The ids of those that it is sent to. Without any: all active ones that are for such resources.',
+      description: 'Ids of the webhooks to send to. Default: all active webhooks for this type of resource.',
     }),
     event: clearableText({
       maxLength: EVENT_LENGTH_MAX,
       description:
-        'Only to webhooks that are sent this, such as transaction/captured. It goes out as a refeed whatever stands here.',
+        'Sends only to webhooks that subscribe to this event, such as transaction/captured. The event sent is a refeed in any case.',
     }),
-    refeed_hooks: hooks({ isOtherName: true, description: 'Another name of webhooks, which existing clients know.' }),
+    refeed_hooks: hooks({ isOtherName: true, description: 'Alias of webhooks for existing clients.' }),
   },
   { additionalProperties: false },
 );
 
 export type RefeedBody = Static<typeof refeedSchema>;
 
-/** `field` is the member that names the webhooks. `webhooks` null: all that are for the resource. */
-export type RefeedWish = { field: string; webhooks: readonly number[] | null; sentFor: string | null };
+/** `field`: the member that lists the webhooks. `webhooks`: null for all webhooks of the resource type. */
+export type RefeedInput = { field: string; webhooks: readonly number[] | null; sentFor: string | null };
 
-export const readWish = (
+export const readRefeedInput = (
   { webhooks, refeed_hooks: refeedHooks, event }: Partial<RefeedBody>,
   type: ResourceType,
-): { wish: RefeedWish; faults: Fault[] } => {
+): { input: RefeedInput; faults: Fault[] } => {
   const faults: Fault[] = [];
   const fail = (field: string, message: string) => void faults.push({ code: 'invalid_value', message, field });
   const field = refeedHooks === undefined ? 'webhooks' : 'refeed_hooks';
-  const named = refeedHooks ?? webhooks;
+  const listed = refeedHooks ?? webhooks;
   if (webhooks !== undefined && refeedHooks !== undefined)
-    fail(field, 'refeed_hooks is another name of webhooks: send one of the two');
-  // A program that found nobody to send to must not reach everybody.
-  if (named?.length === 0)
-    fail(field, `${field} must name a webhook; leave it out to send to all that are for ${type}s`);
+    fail(field, 'refeed_hooks is an alias of webhooks: send one of the two');
+  // An empty list must not mean all webhooks.
+  if (listed?.length === 0)
+    fail(field, `${field} must list at least one webhook; omit it to send to all webhooks for ${type}s`);
   const refeed = `${type}/${REFEED}`;
-  const known = [...eventsOf(type), refeed];
-  if (event && !known.includes(event)) fail('event', `event must be one of: ${known.join(', ')}`);
+  const knownEvents = [...eventsOf(type), refeed];
+  if (event && !knownEvents.includes(event)) fail('event', `event must be one of: ${knownEvents.join(', ')}`);
   const sentFor = event && event !== refeed ? event : null;
-  return { wish: { field, webhooks: named === undefined ? null : [...new Set(named)], sentFor }, faults };
+  return { input: { field, webhooks: listed === undefined ? null : [...new Set(listed)], sentFor }, faults };
 };
 
-/** What keeps a webhook from being sent it: in the order in which its owner would mend it. */
-const hindrance = (row: RefeedRow | undefined, type: ResourceType, sentFor: string | null): string => {
-  if (row === undefined) return 'is no webhook of this store';
+/** Returns why the webhook cannot receive the refeed; the first reason that its owner would have to fix. */
+const reasonNotSent = (row: RefeedRow | undefined, type: ResourceType, sentFor: string | null): string => {
+  if (row === undefined) return 'is not a webhook of this store';
   if (row.eventResource !== type) {
     return row.eventResource === null
-      ? 'has no events, and so no resource'
+      ? 'has no events and so no resource type'
       : `is for a ${row.eventResource}, not for a ${type}`;
   }
-  if (!row.isActive) return 'is switched off: switch it on first';
-  if (!row.hasUrl) return 'has no url to send to';
-  return `is not sent for ${sentFor}`;
+  if (!row.isActive) return 'is disabled: enable it first';
+  if (!row.hasUrl) return 'has no url';
+  return `does not subscribe to ${sentFor}`;
 };
 
-/** One fault for each webhook that was named and that it cannot be sent to. */
-export const hindrances = (
+/** Returns one fault for each listed webhook that cannot receive the refeed. */
+export const webhookFaults = (
   rows: readonly RefeedRow[],
-  { field, webhooks, sentFor }: RefeedWish,
+  { field, webhooks, sentFor }: RefeedInput,
   type: ResourceType,
 ): Fault[] => {
   const byId = new Map(rows.map((row) => [row.webhookId, row]));
   return (webhooks ?? []).flatMap((id): Fault[] => {
     const row = byId.get(id);
     if (row !== undefined && row.deliveryId !== null) return [];
-    const message = `${field}: ${id} ${hindrance(row, type, sentFor)}`;
+    const message = `${field}: ${id} ${reasonNotSent(row, type, sentFor)}`;
     return [{ code: 'invalid_value', message, field }];
   });
 };

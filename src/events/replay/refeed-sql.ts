@@ -1,4 +1,4 @@
-/** The statement that sends a resource again: its latest version as an event, with the deliveries that come of it. */
+/** SQL of a refeed: publishes the latest version of a resource as a new event with deliveries. */
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -7,38 +7,40 @@ export type NewRefeed = ResourceKey & {
   eventId: number;
   nonce: number;
   action: string;
-  /** The webhooks that were named; null: all of the store that are for resources of this type. */
+  /** Ids of the listed webhooks; null for all webhooks of the store for this resource type. */
   webhooks: readonly number[] | null;
-  /** `<resource>/<action>`: only webhooks that are sent this; null: whatever they are sent. */
+  /** `<resource>/<action>`: only webhooks that subscribe to it; null for no restriction. */
   sentFor: string | null;
   day: number;
   now: Date;
 };
 
-/** The event, and a webhook that was named or that it is for. Where it is for none, `webhookId` is null in the one row. */
+/** The event and one of the selected webhooks; `webhookId` is null in a single row if there are none. */
 export type RefeedRow = {
   version: number;
   timeZone: string;
   baseUrl: string;
-  /** Stands in one of the rows: the others would carry the same up to a hundred times. */
+  /** Set in one row only, so that it is not transferred up to a hundred times. */
   body: string | null;
   webhookId: number | null;
   isActive: boolean;
   hasUrl: boolean;
-  /** A listener fetches what it is sent. */
+  /** Whether it is a pull webhook. */
   isHeld: boolean;
   eventResource: string | null;
   epoch: number;
-  /** Null where it is not sent there. */
+  /** Null if the webhook does not receive the event. */
   deliveryId: number | null;
 };
 
 /**
- * Nothing comes back where there is no such resource. The event becomes the head of the resource's chain, so that whoever
- * erases the resource finds it; the version stays what it is, with the time zone and the base URL of its day. Epochs are read in
- * the statement that writes the deliveries: a webhook that is switched off beside it gets one that is dead, or none.
+ * Inserts a refeed event and its deliveries; returns no rows if the resource does not exist. The event becomes the head of the
+ * resource's event chain, so that an erasure of the resource finds it; version, time zone and base URL stay those of the
+ * version. Epochs are read in the statement that writes the deliveries: a webhook that is disabled concurrently gets a delivery
+ * of an older epoch, or none.
  *
- * A statement of its own, because `publishBatch` makes a version of all that it writes, and publishes alone should pay for that.
+ * This is separate from `publishBatch`, which creates a version for each event; handling refeeds there would slow down every
+ * publish.
  */
 export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<RefeedRow[]> => {
   const { shard, storeId, type, id, eventId, webhooks, day, now } = refeed;
@@ -49,7 +51,7 @@ export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<R
       where r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type} and r.id = ${id}
         and s.shard = r.shard and s.id = r.store_id
       returning r.version, r.superseded_event_id, r.time_zone, r.base_url, r.body
-    ), meant as materialized (
+    ), selected as materialized (
       select w.id, w.is_active, w.url is not null as has_url, w.is_held, w.event_resource, w.events, w.epoch
       from webhook w
       where w.shard = ${shard} and w.store_id = ${storeId}
@@ -66,7 +68,7 @@ export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<R
       select ${shard}, ${nextDeliveryId(sql, day, sql`${shard}::smallint`)}, ${storeId}, m.id,
         m.epoch, written.id, case when m.is_held then 'infinity' else ${now}::timestamptz end
       from written
-      cross join meant m
+      cross join selected m
       where m.is_active and (m.has_url or m.is_held) and m.event_resource = ${type}
         and (${refeed.sentFor}::text is null or ${refeed.sentFor}::text = any (m.events))
       returning id, webhook_id
@@ -76,7 +78,7 @@ export const insertRefeed = async (sql: Queryable, refeed: NewRefeed): Promise<R
       m.id as "webhookId", m.is_active as "isActive", m.has_url as "hasUrl", m.is_held as "isHeld", m.event_resource as "eventResource", m.epoch,
       d.id as "deliveryId"
     from target t
-    left join meant m on true
+    left join selected m on true
     left join sent d on d.webhook_id = m.id
     order by m.id`;
 };

@@ -1,6 +1,6 @@
-/** Sending a resource to webhooks again: its latest version, as an event of its own. */
-import { noSuch, resourceKeyOf } from '#catalog/access.ts';
-import { eventsOf, wordsOf } from '#catalog/catalog.ts';
+/** The API operation that sends the latest version of a resource to webhooks again, as a new event. */
+import { resourceNotFound, resourceKeyOf } from '#catalog/access.ts';
+import { eventsOf, labelOf } from '#catalog/catalog.ts';
 import type { ResourceKey } from '#catalog/catalog-sql.ts';
 import type { Tx } from '#db/pool.ts';
 import { beginning } from '#http/creating.ts';
@@ -13,20 +13,20 @@ import { addressOfEvent, eventDocument } from '../document.ts';
 import type { PublishMetrics } from '../metrics.ts';
 import type { PublishedEvent } from '../publish/publish.ts';
 import { insertRefeed, type RefeedRow } from './refeed-sql.ts';
-import { hindrances, readWish, REFEED, refeedSchema, type RefeedWish } from './refeed-input.ts';
+import { webhookFaults, readRefeedInput, REFEED, refeedSchema, type RefeedInput } from './refeed-input.ts';
 
 export type RefeedDeps = {
   allocateIds: IdAllocator;
   baseUrl: string;
   metrics: Pick<PublishMetrics, 'written'>;
-  /** Told of every delivery after its commit. */
+  /** Called with the deliveries after their commit. */
   onCommitted: (deliveries: readonly Committed[]) => void;
 };
 
-/** 409: all is well with the request, and nobody would get anything. */
-const nobody = (type: ResourceKey['type'], sentFor: string | null): Problem => {
-  const what = sentFor === null ? `a ${wordsOf(type)}` : sentFor;
-  const message = `Nothing to send: no active webhook of this store with a url or a listener is sent ${what}. There are: ${eventsOf(type).join(', ')}`;
+/** Returns the 409 for a valid request that no webhook would receive. */
+const noRecipient = (type: ResourceKey['type'], sentFor: string | null): Problem => {
+  const eventName = sentFor === null ? `a ${labelOf(type)}` : sentFor;
+  const message = `No active webhook of this store with a url or a pull client subscribes to ${eventName}. Events: ${eventsOf(type).join(', ')}`;
   return new Problem(409, { code: 'nothing_to_send', message });
 };
 
@@ -42,44 +42,47 @@ const committedOf = ({ key, eventId, nonce, now }: Refeed, rows: readonly Refeed
   });
 };
 
-/** All of it or nothing. Throws a 404 where there is no such resource, a 400 for webhooks it cannot go to, a 409 where it goes to none. */
+/**
+ * Publishes the refeed. Throws a 404 if the resource does not exist, a 400 for listed webhooks that cannot receive it, a 409 if
+ * no webhook receives it.
+ */
 const refeed = async (
   tx: Tx,
   allocateIds: IdAllocator,
-  { key, wish, now }: { key: ResourceKey; wish: RefeedWish; now: Date },
+  { key, input, now }: { key: ResourceKey; input: RefeedInput; now: Date },
 ): Promise<{ event: PublishedEvent; deliveries: Committed[] }> => {
   const { shard, type, id: resourceId } = key;
   const day = dayOf(now);
   const numbers = await allocateIds(tx, { day, shards: [shard] }, 'inTransaction');
   const made = { key, eventId: dailyIdOf(day, numberAt(numbers, 0), shard), nonce: nextNonce(), now };
   const { eventId, nonce } = made;
-  const rows = await insertRefeed(tx, { ...key, ...wish, eventId, nonce, action: REFEED, day, now });
+  const rows = await insertRefeed(tx, { ...key, ...input, eventId, nonce, action: REFEED, day, now });
   const [first] = rows;
-  if (first === undefined) throw noSuch(type);
-  const faults = hindrances(rows, wish, type);
+  if (first === undefined) throw resourceNotFound(type);
+  const faults = webhookFaults(rows, input, type);
   if (faults.length > 0) throw invalid(...faults);
   const deliveries = committedOf(made, rows);
-  if (deliveries.length === 0) throw nobody(type, wish.sentFor);
+  if (deliveries.length === 0) throw noRecipient(type, input.sentFor);
   const { version, timeZone } = first;
   return { event: { id: eventId, type, resourceId, action: REFEED, version, timeZone, dateCreated: now }, deliveries };
 };
 
 export const createRefeed = ({ allocateIds, baseUrl, metrics, onCommitted }: RefeedDeps): Operation =>
   beginning({
-    title: 'Send it again',
+    title: 'Send again',
     summary:
-      'Sends the latest version of this resource again, to the webhooks that are named or to all that are for such resources',
+      'Sends the latest version of this resource again, to the listed webhooks or to all webhooks for this type of resource',
     input: refeedSchema,
     admit: async (request) => void resourceKeyOf(request),
-    review: async (request) => readWish(request.body, resourceKeyOf(request).type).faults,
+    review: async (request) => readRefeedInput(request.body, resourceKeyOf(request).type).faults,
     prepare: async (request) => {
       const key = resourceKeyOf(request);
-      const { wish, faults } = readWish(request.body, key.type);
+      const { input, faults } = readRefeedInput(request.body, key.type);
       if (faults.length > 0) throw invalid(...faults);
-      return { key, wish };
+      return { key, input };
     },
-    make: async (tx, { now }, { key, wish }) => {
-      const { event, deliveries } = await refeed(tx, allocateIds, { key, wish, now });
+    make: async (tx, { now }, { key, input }) => {
+      const { event, deliveries } = await refeed(tx, allocateIds, { key, input, now });
       return {
         document: eventDocument(event, key.storeId, baseUrl),
         location: addressOfEvent(event, baseUrl, key.storeId),

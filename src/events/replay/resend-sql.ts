@@ -1,19 +1,20 @@
-/** The statements that send an event to a webhook once more: a delivery of its own, about what was told before. */
+/** SQL that sends an event to a webhook again, as a new delivery of the same event. */
 import type { FrozenEvent } from '#catalog/document.ts';
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Committed } from '../publish/rows.ts';
 
-type Whose = { shard: number; webhookId: number; eventId: number };
+type EventOfWebhook = { shard: number; webhookId: number; eventId: number };
 
 /**
- * The delivery of the event to the webhook that is pending under its epoch, among the `limit` that are due first. An index by event
- * would be written by every publish, and to look through a million took half a second, in which the row of the webhook is held.
+ * Returns the pending delivery of the event to the webhook in this epoch, among the `limit` deliveries that are due first. An
+ * index by event would slow down every publish, and reading a million deliveries took half a second, during which the row of
+ * the webhook is locked.
  */
 export const findPending = async (
   sql: Queryable,
-  { shard, webhookId, eventId, epoch }: Whose & { epoch: number },
+  { shard, webhookId, eventId, epoch }: EventOfWebhook & { epoch: number },
   limit: number,
 ): Promise<number | undefined> => {
   const [row] = await sql<{ id: number }[]>`
@@ -30,15 +31,15 @@ export const findPending = async (
 type Row = Omit<FrozenEvent, 'id'> & { deliveryId: number; storeId: number; epoch: number; isHeld: boolean };
 
 /**
- * A new delivery of an event to a webhook, due at once. To be called in the transaction that holds the row of the webhook, so that
- * no two of them are written at once. Undefined where the event was erased, or retention has dropped it.
+ * Inserts a new delivery of an event to a webhook, due at once; to be called in the transaction that has locked the row of the
+ * webhook, so that two are not inserted concurrently. Returns undefined if the event was erased or dropped by retention.
  */
 export const insertResend = async (
   tx: Queryable,
-  { shard, webhookId, eventId, now }: Whose & { now: Date },
+  { shard, webhookId, eventId, now }: EventOfWebhook & { now: Date },
 ): Promise<Committed | undefined> => {
   const [row] = await tx<Row[]>`
-    with told as materialized (
+    with source as materialized (
       select e.store_id, e.resource_type, e.resource_id, e.action, e.version, e.nonce, e.base_url, e.body, w.epoch, w.is_held
       from webhook w
       join event e on e.shard = ${shard} and e.id = ${eventId} and e.store_id = w.store_id
@@ -47,12 +48,12 @@ export const insertResend = async (
       insert into delivery (shard, id, store_id, webhook_id, epoch, event_id, due_at)
       select ${shard}, ${nextDeliveryId(tx, dayOf(now), tx`${shard}::smallint`)}, store_id,
         ${webhookId}, epoch, ${eventId}, case when is_held then 'infinity' else ${now}::timestamptz end
-      from told
+      from source
       returning id
     )
     select made.id as "deliveryId", t.store_id as "storeId", t.resource_type as type, t.resource_id as "resourceId", t.action,
       t.version, t.nonce, t.base_url as "baseUrl", t.body, t.epoch, t.is_held as "isHeld"
-    from told t cross join made`;
+    from source t cross join made`;
   if (row === undefined) return undefined;
   const { deliveryId, storeId, epoch, isHeld, ...event } = row;
   return { shard, deliveryId, storeId, webhookId, epoch, isHeld, dueAt: now, event: { id: eventId, ...event } };

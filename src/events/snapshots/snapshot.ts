@@ -1,4 +1,4 @@
-/** The snapshot of a day: its sums put together chunk by chunk, and the representation that is made of them. Pure. */
+/** Adds up the sums of a day chunk by chunk and writes the JSON text of its snapshot. Pure functions. */
 import { textOfMillionths } from '#catalog/revenue/decimal.ts';
 import type { Sums } from './snapshots-sql.ts';
 
@@ -9,7 +9,7 @@ type Amount = (typeof AMOUNTS)[number];
 type Currency = { activeCount: number } & Record<Amount, bigint>;
 export type Totals = ReadonlyMap<string, Currency>;
 
-const nothing = (): Currency => ({
+const emptySums = (): Currency => ({
   activeCount: 0,
   mrr: 0n,
   new: 0n,
@@ -19,10 +19,10 @@ const nothing = (): Currency => ({
   reactivation: 0n,
 });
 
-export const added = (totals: Totals, chunk: readonly Sums[]): Totals => {
+export const addSums = (totals: Totals, chunk: readonly Sums[]): Totals => {
   const sums = new Map(totals);
   for (const one of chunk) {
-    const sum = { ...(sums.get(one.currency) ?? nothing()) };
+    const sum = { ...(sums.get(one.currency) ?? emptySums()) };
     sum.activeCount += one.activeCount;
     for (const name of AMOUNTS) sum[name] += BigInt(one[name]);
     sums.set(one.currency, sum);
@@ -30,13 +30,13 @@ export const added = (totals: Totals, chunk: readonly Sums[]): Totals => {
   return sums;
 };
 
-type Made = { id: number; day: string; dateCreated: string };
+type SnapshotHead = { id: number; day: string; dateCreated: string };
 
 /**
- * Its JSON text, written by hand: a sum may have more digits than a number in JavaScript holds, and what is kept for ever
- * shall have all of them.
+ * Returns the JSON text of a snapshot. It is not made by `JSON.stringify`, because a sum may have more digits than a JavaScript
+ * number holds.
  */
-export const snapshotText = ({ id, day, dateCreated }: Made, totals: Totals): string => {
+export const snapshotText = ({ id, day, dateCreated }: SnapshotHead, totals: Totals): string => {
   const currencies = [...totals]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, sum]) => {

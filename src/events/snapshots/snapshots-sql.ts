@@ -1,23 +1,26 @@
-/** The statements of the daily snapshots: of books that are due, of days that close, and of what a day amounts to. */
+/** SQL of the daily revenue snapshots: finding due books, closing days, and summing their terms. */
 import type postgres from 'postgres';
 import type { Queryable } from '#db/pool.ts';
 
 type Fragment = postgres.Fragment;
 
-/** A store whose snapshots are behind; `day` is the oldest that it has none of, `2026-11-21`. */
+/** A store with a due snapshot; `day` is the oldest day without one, such as `2026-11-21`. */
 export type DueBook = { shard: number; storeId: number; day: string };
 
-/** A day is told of so long after its midnight: whoever published just before it has long been written. */
-const SETTLING = '10 minutes';
+/** A snapshot is made this long after midnight: by then all publishes that began before midnight are committed. */
+const CLOSE_DELAY = '10 minutes';
 
-/** When a day can be over: the store's next midnight, or where its calendar has none, the first moment after it. */
+/** The store's next midnight plus the delay; if the calendar has no such midnight, the first moment after it. */
 const dueAfter = (sql: Queryable, day: Fragment) => sql`
-  ((${day} + 1)::timestamp at time zone s.time_zone + ${SETTLING}::interval)`;
+  ((${day} + 1)::timestamp at time zone s.time_zone + ${CLOSE_DELAY}::interval)`;
 
-type Asked = { shards: readonly number[]; except: readonly number[]; now: Date; limit: number };
+type DueQuery = { shards: readonly number[]; except: readonly number[]; now: Date; limit: number };
 
-/** Books of these shards that are due, those that have waited longest first. An erased store's is left to housekeeping. */
-export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: Asked): Promise<DueBook[]> => sql<
+/**
+ * Returns due books of these shards, those that have waited longest first, without those of erased stores, which a purge
+ * deletes.
+ */
+export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: DueQuery): Promise<DueBook[]> => sql<
   DueBook[]
 >`
   select b.shard, b.store_id as "storeId", b.next_day::text as day
@@ -29,18 +32,18 @@ export const dueBooks = async (sql: Queryable, { shards, except, now, limit }: A
   limit ${limit}`;
 
 /**
- * Ends the transaction where a publish that hangs holds the book, or many hold it one after the other: all other stores would
- * wait. The whole statement has the limit, because a lock time-out begins anew with each holder (twelve of 20 ms kept a close
- * waiting for 3.1 s with one of 2 s).
+ * Limits the duration of each statement of the transaction, so that a publish that holds the lock of one book does not delay
+ * all other stores. A lock timeout is not enough because it restarts with each lock holder: twelve holders of 20 ms delayed a
+ * close by 3.1 s with a lock timeout of 2 s.
  */
 export const limitStatements = async (sql: Queryable, limitMs: number): Promise<void> => {
   await sql`select set_config('statement_timeout', ${`${limitMs}ms`}, true)`;
 };
 
 /**
- * Closes a day, if it is over by the store's present calendar: then true, and whatever is published from now on belongs to a
- * later one. Waits for the publishes that hold the book, so that all terms of the day are there when it is closed. A day
- * that goes on, because the store has moved west, is looked at again when it is over.
+ * Closes a day if it is over in the store's current time zone, and returns true; later publishes belong to a later day. Waits
+ * for publishes that hold a share lock on the book, so all terms of the day are committed. If the day is not over, because the
+ * store moved west, the due time is set again.
  */
 export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook, now: Date): Promise<boolean> => {
   const rows = await sql<{ isOver: boolean }[]>`
@@ -50,7 +53,7 @@ export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook,
         else greatest(${dueAfter(sql, sql`b.next_day`)}, ${now}::timestamptz + interval '1 minute') end
     from store s
     cross join lateral (
-      select ((${now}::timestamptz - ${SETTLING}::interval) at time zone s.time_zone)::date > ${day}::date as is_over
+      select ((${now}::timestamptz - ${CLOSE_DELAY}::interval) at time zone s.time_zone)::date > ${day}::date as is_over
     ) as o
     where b.shard = ${shard} and b.store_id = ${storeId} and b.next_day = ${day}
       and s.shard = b.shard and s.id = b.store_id
@@ -58,8 +61,8 @@ export const closeDay = async (sql: Queryable, { shard, storeId, day }: DueBook,
   return rows[0]?.isOver === true;
 };
 
-/** The day that is open ends by the store's present calendar. */
-export const moveDue = async (
+/** Sets the due time of the open day by the store's current time zone. */
+export const updateDueTime = async (
   sql: Queryable,
   { shard, storeId }: Pick<DueBook, 'shard' | 'storeId'>,
 ): Promise<void> => {
@@ -69,7 +72,7 @@ export const moveDue = async (
     where b.shard = ${shard} and b.store_id = ${storeId} and s.shard = b.shard and s.id = b.store_id`;
 };
 
-/** The subscription with which a chunk of so many terms ends; undefined where no more than that are left. */
+/** Returns the last subscription id of the next chunk of `termsMax` terms; undefined if fewer remain. */
 export const endOfChunk = async (
   sql: Queryable,
   { shard, storeId }: DueBook,
@@ -82,7 +85,7 @@ export const endOfChunk = async (
   return row?.id;
 };
 
-/** What a currency amounts to on a day, and what came and went since the day before. Amounts are millionths, as text. */
+/** Sums of one currency on one day, and the changes since the day before. Amounts are millionths, as text. */
 export type Sums = {
   currency: string;
   mrr: string;
@@ -95,11 +98,12 @@ export type Sums = {
 };
 
 /**
- * What the subscriptions after one, up to another (undefined: all that are left), amount to on a day.
+ * Returns the sums of the subscriptions after `after`, up to `upTo` (undefined: all that remain), on the day of the book.
  *
- * A term says what was known at the end of its day, until there is another: it is a span of days on which the subscription was
- * active in one currency. Of two spans of a subscription never both cover a day, so there is one amount a day or none. Of
- * 300,000 terms, 10,000 a chunk, no chunk took longer than 0.17 s on a busy machine, and all of them 3 to 5 s. Remembered sums of yesterday would spare nothing: who is new has to be asked anyway.
+ * A term is valid from its day until the next term of the subscription: a span of days on which the subscription was active in
+ * one currency. The spans of a subscription do not overlap, so there is at most one amount per day. With 300,000 terms in
+ * chunks of 10,000, no chunk took longer than 0.17 s on a busy machine, and all of them 3 to 5 s. Storing the sums of yesterday
+ * would save nothing, because new subscriptions have to be found anyway.
  */
 export const sumChunk = async (
   sql: Queryable,
@@ -107,7 +111,7 @@ export const sumChunk = async (
   { after, upTo }: { after: string; upTo: string | undefined },
 ): Promise<Sums[]> => {
   const amountOf = (amounts: Fragment) => sql`trunc(1000000 * coalesce(sum(${amounts}), 0))::text`;
-  const come = sql`today is not null and yesterday is null`;
+  const appeared = sql`today is not null and yesterday is null`;
   return sql<Sums[]>`
     with term as (
       select t.subscription_id, t.currency, t.monthly, t.is_active,
@@ -127,17 +131,20 @@ export const sumChunk = async (
       group by subscription_id, currency
     )
     select currency, ${amountOf(sql`today`)} as mrr, count(today) as "activeCount",
-      ${amountOf(sql`case when ${come} and not has_been then today end`)} as new,
+      ${amountOf(sql`case when ${appeared} and not has_been then today end`)} as new,
       ${amountOf(sql`greatest(today - yesterday, 0)`)} as expansion,
       ${amountOf(sql`greatest(yesterday - today, 0)`)} as contraction,
       ${amountOf(sql`case when today is null then yesterday end`)} as churn,
-      ${amountOf(sql`case when ${come} and has_been then today end`)} as reactivation
+      ${amountOf(sql`case when ${appeared} and has_been then today end`)} as reactivation
     from move
     where today is not null or yesterday is not null
     group by currency`;
 };
 
-/** Goes on to the next day; false where somebody else has told of this one. Holds the book until the transaction ends. */
+/**
+ * Advances the book to the next day and locks it until the transaction ends. Returns false if another process has published
+ * this day.
+ */
 export const advanceBook = async (sql: Queryable, { shard, storeId, day }: DueBook): Promise<boolean> => {
   const rows = await sql`
     update revenue_book b set next_day = b.next_day + 1, due_at = ${dueAfter(sql, sql`(b.next_day + 1)`)}
@@ -148,8 +155,12 @@ export const advanceBook = async (sql: Queryable, { shard, storeId, day }: DueBo
   return rows.length > 0;
 };
 
-/** Keeps which snapshot a day has. The primary key is the last word: a second one cannot be committed. */
-export const keepDay = async (sql: Queryable, { shard, storeId, day }: DueBook, resourceId: number): Promise<void> => {
+/** Records the snapshot of a day. The primary key guarantees that there is only one. */
+export const insertDay = async (
+  sql: Queryable,
+  { shard, storeId, day }: DueBook,
+  resourceId: number,
+): Promise<void> => {
   await sql`
     insert into revenue_day (shard, store_id, day, resource_id) values (${shard}, ${storeId}, ${day}, ${resourceId})`;
 };

@@ -1,59 +1,62 @@
 /**
- * The daily snapshots of recurring revenue. Every so often a process looks for stores of its shards with a day that is over
- * and not told of, and does one after the other on one connection: so ten thousand midnights at once are a longer round and
- * no heavier load. Shards that change hands meanwhile do no harm: of two that tell of a day one is refused.
+ * Publishes the daily revenue snapshots of the shards of this process. Each round handles due stores one after the other on one
+ * connection, so ten thousand simultaneous midnights make a longer round but not a higher load. A shard that changes its owner
+ * during a round does no harm: of two processes that publish one day, one is rejected.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { dueBooks, type DueBook } from './snapshots-sql.ts';
-import { tellDay, type TellingDeps } from './publish-snapshot.ts';
+import { publishSnapshot, type SnapshotDayDeps } from './publish-snapshot.ts';
 
-export type SnapshotDeps = TellingDeps & {
+export type SnapshotDeps = SnapshotDayDeps & {
   log: Log;
-  /** The shards that this process looks after at the moment. */
+  /** Shards that this process owns at the moment. */
   shards: () => readonly number[];
-  settings: TellingDeps['settings'] & { everyMs: number; storesPerBatch: number };
+  settings: SnapshotDayDeps['settings'] & { everyMs: number; storesPerBatch: number };
 };
 
-type Turn = 'told' | 'nothing to tell' | 'failed';
+type SnapshotResult = 'published' | 'not due' | 'failed';
 
-/** Throws where the database cannot be asked at all. */
-const turn = async (deps: SnapshotDeps, book: DueBook, signal?: AbortSignal): Promise<Turn> => {
+/** Publishes one snapshot and logs a failure. Throws if the database is unavailable. */
+const trySnapshot = async (deps: SnapshotDeps, book: DueBook, signal?: AbortSignal): Promise<SnapshotResult> => {
   try {
-    return (await tellDay(deps, book, signal)) ? 'told' : 'nothing to tell';
+    return (await publishSnapshot(deps, book, signal)) ? 'published' : 'not due';
   } catch (error) {
     if (isUnavailable(error)) throw error;
-    if (signal?.aborted) return 'nothing to tell';
-    const about = { err: error, store: book.storeId, day: book.day };
-    deps.log.error(about, 'a day of recurring revenue could not be told of; the next round tries again');
+    if (signal?.aborted) return 'not due';
+    const fields = { err: error, store: book.storeId, day: book.day };
+    deps.log.error(fields, 'revenue snapshot failed; retrying in the next round');
     return 'failed';
   }
 };
 
-/** Until nothing is due any more, oldest days first; answers how many snapshots were made. A store that fails has its turn over. */
+/**
+ * Publishes snapshots until none is due, the oldest days first, and returns their number. A store that failed is skipped until
+ * the next round.
+ */
 export const runRound = async (deps: SnapshotDeps, signal?: AbortSignal): Promise<number> => {
   const { sql, clock, settings } = deps;
   const failed = new Set<number>();
-  let made = 0;
+  let published = 0;
   for (;;) {
-    const asked = { shards: deps.shards(), except: [...failed], now: clock.now(), limit: settings.storesPerBatch };
-    const due = asked.shards.length === 0 ? [] : await dueBooks(sql, asked);
-    if (due.length === 0) return made;
+    const query = { shards: deps.shards(), except: [...failed], now: clock.now(), limit: settings.storesPerBatch };
+    const due = query.shards.length === 0 ? [] : await dueBooks(sql, query);
+    if (due.length === 0) return published;
     for (const book of due) {
-      if (signal?.aborted) return made;
-      const result = await turn(deps, book, signal);
-      if (result === 'told') made += 1;
+      if (signal?.aborted) return published;
+      const result = await trySnapshot(deps, book, signal);
+      if (result === 'published') published += 1;
       if (result === 'failed') failed.add(book.storeId);
     }
   }
 };
 
-/** What is under way ends with the process all the same, and is done again by the next: nothing is lost by not waiting. */
+/** A statement that still runs then ends with the process; the next process repeats it. */
 const STOP_MS = 2_000;
 
-/** A round every `everyMs`, the first after that time. `stop` waits for the statement that is under way, and not for long. */
+/** Runs a round every `everyMs`, the first after that time. `stop` waits at most `STOP_MS` for the running statement. */
 export const startSnapshots = (deps: SnapshotDeps): Running => {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -63,7 +66,7 @@ export const startSnapshots = (deps: SnapshotDeps): Running => {
       if (signal.aborted) return;
       await runRound(deps, signal).catch((error: unknown) => {
         const reason = { reason: String(error) };
-        deps.log.warn(reason, 'the round of daily snapshots was broken off; the next goes on where it ended');
+        deps.log.warn(reason, 'revenue snapshot round interrupted; the next round continues');
       });
     }
   };
