@@ -1,27 +1,27 @@
-/** Which collection and which resource a request is about. */
+/** Reads the collection and the resource from the address of a request. */
 import type { ApiRequest } from '#http/operation.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { reachesStore } from '#core/principal.ts';
-import { isResourceId, typeOfCollection, wordsOf, type ResourceType } from './catalog.ts';
+import { isResourceId, typeOfCollection, labelOf, type ResourceType } from './catalog.ts';
 import type { ResourceKey } from './catalog-sql.ts';
 
-type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-/** The collection of the address. Throws a 404 where there is none, or the caller does not reach its store. */
-export const collectionKeyOf = ({ params, principal }: Asked): Omit<ResourceKey, 'id'> => {
+/** Returns the collection of the address. Throws a 404 if it does not exist or the caller has no access to its store. */
+export const collectionKeyOf = ({ params, principal }: AddressedRequest): Omit<ResourceKey, 'id'> => {
   const storeId = parseId(params['store_id'] ?? '');
   const type = typeOfCollection(params['collection'] ?? '');
   if (storeId === undefined || type === undefined || !reachesStore(principal, storeId)) throw notFound('collection');
   return { shard: shardOf(storeId), storeId, type };
 };
 
-export const noSuch = (type: ResourceType) => notFound(wordsOf(type));
+export const resourceNotFound = (type: ResourceType) => notFound(labelOf(type));
 
-/** The resource of the address, which may not exist. Throws a 404 where it cannot. */
-export const resourceKeyOf = (asked: Asked): ResourceKey => {
-  const collection = collectionKeyOf(asked);
-  const id = asked.params['id'] ?? '';
-  if (!isResourceId(id)) throw noSuch(collection.type);
+/** Returns the key of the resource of the address, which may not exist. Throws a 404 if the id is invalid. */
+export const resourceKeyOf = (request: AddressedRequest): ResourceKey => {
+  const collection = collectionKeyOf(request);
+  const id = request.params['id'] ?? '';
+  if (!isResourceId(id)) throw resourceNotFound(collection.type);
   return { ...collection, id };
 };

@@ -1,4 +1,4 @@
-/** The statements that read commerce resources; publishing writes them. */
+/** SQL that reads commerce resources; `events/publish/` writes them. */
 import { paged } from '#db/listing.ts';
 import { membersFor, narrowedOpenly, orderedOpenly } from '#db/open-listing.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -13,10 +13,10 @@ export type ResourceKey = Collection & { id: string };
 const inCollection = (sql: Queryable, { shard, storeId, type }: Collection) =>
   sql`r.shard = ${shard} and r.store_id = ${storeId} and r.type = ${type}`;
 
-/** What a store leaves behind when it is erased is gone at once, though its rows are deleted little by little. */
+/** Excludes rows of erased stores, which are deleted in the background. */
 const ofStore = (sql: Queryable) => sql`join store s on s.shard = r.shard and s.id = r.store_id`;
 
-/** The latest version of a resource; undefined where the store has no such one, or is gone. */
+/** Returns the latest version of a resource; undefined if it or its store does not exist. */
 export const findResource = async (sql: Queryable, key: ResourceKey): Promise<StoredResource | undefined> => {
   const [row] = await sql<StoredResource[]>`
     select r.version, r.base_url as "baseUrl", r.body
@@ -25,12 +25,13 @@ export const findResource = async (sql: Queryable, key: ResourceKey): Promise<St
   return row;
 };
 
-/** Of published JSON in one page: 58 MB of it kept a process from anything else for eight seconds, and took 1 GB. */
+/** Limit of published JSON per page: rendering 58 MB blocked a process for eight seconds and used 1 GB of memory. */
 const PAGE_BYTES = 8 * 1024 * 1024;
 
 /**
- * The bodies of a resource and those before it, the earliest first, and no more than `PAGE_BYTES` of them. Only of what has
- * one a day and ids that rise with the days: all of them are looked through, which took 16 ms for ten years on a busy machine.
+ * Returns the bodies of a resource and the ones before it, oldest first, up to `limit` rows and `PAGE_BYTES`. For resource
+ * types with one resource per day and increasing ids only: it reads all of them, which took 16 ms for ten years on a busy
+ * machine.
  */
 export const findUpTo = async (sql: Queryable, key: ResourceKey, limit: number): Promise<string[]> => {
   const rows = await sql<{ body: string }[]>`
@@ -39,16 +40,16 @@ export const findUpTo = async (sql: Queryable, key: ResourceKey, limit: number):
       where ${inCollection(sql, key)} and (length(r.id), r.id) <= (length(${key.id}::text), ${key.id}::text)
       order by length(r.id) desc, r.id desc
       limit ${limit}
-    ), weighed as (
+    ), sized as (
       select l.body, row_number() over latest_first as n, sum(octet_length(l.body)) over latest_first as bytes
       from latest l
       window latest_first as (order by length(l.id) desc, l.id desc)
     )
-    select body from weighed where bytes <= ${PAGE_BYTES} order by n desc`;
+    select body from sized where bytes <= ${PAGE_BYTES} order by n desc`;
   return rows.map(({ body }) => body);
 };
 
-/** `id:greaterthan=9` as people count: 10 is more, though the ids are texts. */
+/** Compares ids by length first, so that the text 10 is greater than 9. */
 const idRange = (sql: Queryable, { operator, value }: Filter) => {
   const [id, bound] = [sql`(length(r.id), r.id)`, sql`(length(${String(value)}::text), ${String(value)}::text)`];
   return operator === 'greaterthan' ? sql` and ${id} > ${bound}` : sql` and ${id} < ${bound}`;
@@ -67,26 +68,27 @@ const whereOf = (sql: Queryable, collection: Collection, filters: readonly Filte
 export type ListedResource = { id: string; baseUrl: string; body: string };
 
 /**
- * A page of the latest versions and how many there are in all; undefined where there is no such store. Where they are more
- * than `PAGE_BYTES`, no body is read, and `fitting` is how many of them are not. `modified_at` is the publisher's date_modified, or when it was published, so nobody has to look for that in the JSON.
+ * Returns a page of the latest versions and the total; undefined if the store does not exist. If the page exceeds `PAGE_BYTES`,
+ * no body is read and `fitting` is the number of resources that would fit. `modified_at` is the publisher's date_modified or
+ * the time of publishing, so filters on it need not parse the JSON.
  *
- * What is narrowed or ordered is read once, for the page and for the total. The plain collection is not: its ids and its
- * total come out of the primary key alone, which a list of what was found would cost.
+ * A filtered or ordered list is materialized once, for the page and the total. The unfiltered list is not: its ids and its
+ * total come from the primary key alone.
  *
- * One store with 100,000 transactions of 0.9 KiB, in PostgreSQL's processor time on a busy machine: the plain page 43 ms,
- * narrowed by date_modified 0.1 s, by a text 0.55 s, by a number 0.7 s, by another date 1.0 s; ordered by date_modified
- * 0.07 s, by a number or a text 0.6 s, by another date 1.0 s.
+ * One store with 100,000 transactions of 0.9 KiB, in PostgreSQL's processor time on a busy machine: the unfiltered page 43 ms,
+ * filtered by date_modified 0.1 s, by a text 0.55 s, by a number 0.7 s, by another date 1.0 s; ordered by date_modified 0.07 s,
+ * by a number or a text 0.6 s, by another date 1.0 s.
  */
 export const listResources = async (
   sql: Queryable,
   collection: Collection,
   listing: Listing,
 ): Promise<{ rows: ListedResource[]; total: number } | { fitting: number } | undefined> => {
-  const isPlain = listing.filters.length === 0 && listing.order.every(({ property }) => property === 'id');
+  const isUnfiltered = listing.filters.length === 0 && listing.order.every(({ property }) => property === 'id');
   const sorted = { id: sql`o.id`, date_modified: sql`o.modified_at` };
-  const total = isPlain ? sql`resource r where ${inCollection(sql, collection)}` : sql`found`;
+  const total = isUnfiltered ? sql`resource r where ${inCollection(sql, collection)}` : sql`found`;
   const rows = await sql<({ total: number; fits: boolean } & (ListedResource | { id: null }))[]>`
-    with found as ${isPlain ? sql`not materialized` : sql`materialized`} (
+    with found as ${isUnfiltered ? sql`not materialized` : sql`materialized`} (
       select r.id, r.modified_at, ${membersFor(sql, listing, sql`r.body::json`, sorted)} as members
       from resource r
       where ${whereOf(sql, collection, listing.filters)}
@@ -97,14 +99,14 @@ export const listResources = async (
         order by ${orderedOpenly(sql, listing, { members: sql`o.members`, columns: sorted }, [sql`length(o.id)`, sql`o.id`])}
         ${paged(sql, listing)}
       ) o
-    ), weighed as (
+    ), sized as (
       select p.n, r.id, r.base_url, r.body, sum(octet_length(r.body)) over (order by p.n) as bytes
       from page p join resource r on ${inCollection(sql, collection)} and r.id = p.id
     )
     select (select count(*) from ${total}) as total, w.id, w.base_url as "baseUrl", w.bytes <= ${PAGE_BYTES} as fits,
-      case when (select max(bytes) from weighed) <= ${PAGE_BYTES} then w.body end as body
+      case when (select max(bytes) from sized) <= ${PAGE_BYTES} then w.body end as body
     from store s
-    left join weighed w on true
+    left join sized w on true
     where s.shard = ${collection.shard} and s.id = ${collection.storeId}
     order by w.n`;
   const [first] = rows;
@@ -116,7 +118,7 @@ export const listResources = async (
 
 export type ListedEmbedded = {
   baseUrl: string;
-  /** What the resource says its currency is; null where it says nothing. */
+  /** Currency of the resource; null if it has none. */
   currency: string | null;
   /** JSON texts. */
   rows: string[];
@@ -124,8 +126,8 @@ export type ListedEmbedded = {
 };
 
 /**
- * A page of what a publisher embedded under a relation, with or without a prefix in its name, one object or an array of
- * them, in the publisher's order; undefined where there is no such resource.
+ * Returns a page of the objects embedded under a relation, with or without a prefix in its name, in the publisher's order;
+ * undefined if the resource does not exist. The publisher may embed one object or an array.
  */
 export const listEmbedded = async (
   sql: Queryable,

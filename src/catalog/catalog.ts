@@ -1,4 +1,4 @@
-/** What a shop platform can tell us about: resources, their events, and the relations that can be zoomed into. */
+/** The catalog: resource types, their events, and their zoomable relations. */
 import type { Relations } from '#hypermedia/zoom.ts';
 import relations from './relations.json' with { type: 'json' };
 
@@ -18,10 +18,10 @@ export const resourceTypes = Object.keys(actions) as readonly ResourceType[];
 
 const isResourceType = (name: string): name is ResourceType => Object.hasOwn(actions, name);
 
-/** The events of a resource that can be subscribed to, as `<resource>/<action>`. */
+/** Returns the events of a resource type that webhooks can subscribe to, as `<resource>/<action>`. */
 export const eventsOf = (type: ResourceType): readonly string[] => actions[type].map((action) => `${type}/${action}`);
 
-/** The resource an event is of; undefined where the catalogue does not have the event. */
+/** Returns the resource type of an event; undefined if the catalog does not contain the event. */
 export const resourceOfEvent = (event: string): ResourceType | undefined => {
   const [type = '', action = ''] = event.split('/', 2);
   if (!isResourceType(type) || event !== `${type}/${action}`) return undefined;
@@ -29,41 +29,47 @@ export const resourceOfEvent = (event: string): ResourceType | undefined => {
 };
 
 /**
- * What a publisher may call a resource: 1 to 64 characters that an address can carry. Of `.` and `..` clients make another
- * address before they ask, and escaping does not help (WHATWG URL, dot segments).
+ * Whether a text is a valid resource id: 1 to 64 characters that a URL can contain. `.` and `..` are excluded because clients
+ * resolve them as path segments even if they are escaped (WHATWG URL, dot segments).
  */
 export const isResourceId = (id: string): boolean =>
   /^\P{Cc}{1,64}$/u.test(id) && id.isWellFormed() && id.trim() !== '' && !/^\.\.?$/.test(id);
 
-/** Halcyon alone makes these, and mints their ids. Of a `subscription_event` each store says who makes it. */
+/**
+ * Whether only Halcyon publishes resources of this type and allocates their ids. For `subscription_event` this is a setting of
+ * each store.
+ */
 export const isInternal = (type: ResourceType): boolean => type === 'changelog' || type === 'subscription_mrr_snapshot';
 
-/** What a platform may publish. */
+/** Events that the platform may publish. */
 export const publishableEvents: readonly string[] = resourceTypes.filter((type) => !isInternal(type)).flatMap(eventsOf);
 
-/** A resource or a relation in words: `subscription MRR snapshot`. */
-export const wordsOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');
+/** Returns the name of a resource type or relation in words: `subscription MRR snapshot`. */
+export const labelOf = (name: string): string => name.replaceAll('_', ' ').replace('mrr', 'MRR');
 
-/** The same where nothing comes before it. */
-export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + wordsOf(name).slice(1);
+/** Returns the same with a capital first letter. */
+export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + labelOf(name).slice(1);
 
-/** The last part of a collection's address: the resource's plural. */
+/** Returns the last path segment of a collection: the plural of the resource type. */
 export const collectionOf = (type: ResourceType): string => `${type}s`;
 
-/** Every collection by its name, and in words. */
+/** All collections, with their names in words. */
 export const collections: readonly { name: string; words: string }[] = resourceTypes.map((type) => ({
   name: collectionOf(type),
-  words: wordsOf(collectionOf(type)),
+  words: labelOf(collectionOf(type)),
 }));
 
-/** The resource whose collection has this name in an address. */
+/** Returns the resource type of the collection with this path segment. */
 export const typeOfCollection = (name: string): ResourceType | undefined => {
   const type = name.slice(0, -1);
   return name.endsWith('s') && isResourceType(type) ? type : undefined;
 };
 
-/** The relations of a resource, as a tree: what `zoom` may name. */
+/** Returns the relations of a resource type that `zoom` accepts, as a tree. */
 export const relationsOf = (type: ResourceType): Relations => relations[type];
 
-/** Whether a relation leads to many: its name is a plural then (`items`; not `customer`, not `default_billing_address`). */
+/**
+ * Whether a relation has many targets, which is when its name is a plural (`items`; not `customer`, not
+ * `default_billing_address`).
+ */
 export const isMany = (rel: string): boolean => /[^s]s$/.test(rel);

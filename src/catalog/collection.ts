@@ -1,4 +1,4 @@
-/** All resources of one kind that a store has, in their latest versions. */
+/** The API operation that lists the resources of one type, in their latest versions. */
 import type { Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
 import { listing } from '#http/listing.ts';
@@ -6,13 +6,13 @@ import { type Operation } from '#http/operation.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { invalid, notFound } from '#core/problem.ts';
 import { collectionKeyOf } from './access.ts';
-import { collectionOf, relationsOf, typeOfCollection, wordsOf } from './catalog.ts';
+import { collectionOf, relationsOf, typeOfCollection, labelOf } from './catalog.ts';
 import { resourceDocument } from './document.ts';
 import { internalProperties } from './internal-types.ts';
 import { listResources } from './catalog-sql.ts';
 import { revenueCharts } from './revenue/curve.ts';
 
-/** What every resource is compared by; whatever else its publisher wrote is compared as what it looks like. */
+/** Properties that every resource has. Other properties are compared by the type that their values look like. */
 const PROPERTIES = { id: 'text', date_created: 'date', date_modified: 'date' } as const satisfies Comparisons;
 
 export type CommerceDeps = {
@@ -23,14 +23,14 @@ export type CommerceDeps = {
 };
 
 const tooLarge = (fitting: number) => {
-  const message = `These resources are too large for one page: ask for limit=${fitting}, which fits from this offset on`;
+  const message = `These resources are too large for one page: use limit=${fitting}, which fits at this offset`;
   return invalid({ code: 'too_large', message, field: 'limit' });
 };
 
 export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation =>
   listing({
-    summary: 'The resources of one kind, in their latest versions, a page at a time; any property can be asked for',
-    title: 'The resources of one kind',
+    summary: 'The resources of one type, in their latest versions, in pages; filters accept any property',
+    title: 'Resources of one type',
     rel: 'resources',
     properties: PROPERTIES,
     isOpen: true,
@@ -52,7 +52,7 @@ export const createResourceList = ({ search, baseUrl }: CommerceDeps): Operation
       const store = `${baseUrl}/stores/${storeId}`;
       return {
         rel,
-        title: `The ${wordsOf(rel)} of this store`,
+        title: `The ${labelOf(rel)} of this store`,
         path: `${store}/${rel}`,
         items: found.rows.map((row) =>
           resourceDocument({ ...row, storeId, type }, { zoom: request.zoom, fields: null }),

@@ -1,26 +1,26 @@
 /**
- * The one function that makes what GET answers and what a webhook carries. Everything it draws from is frozen with the
- * version: the published JSON, the base URL, and the relation prefix the reader was told.
+ * Makes the Documents of resources, for GET and for webhook bodies alike. Its inputs are frozen with the version: the published
+ * JSON, the base URL and the relation prefix.
  */
 import type { Document, Embedded, Link, Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
-import { collectionOf, relationsOf, titleOf, wordsOf, type ResourceType } from './catalog.ts';
+import { collectionOf, relationsOf, titleOf, labelOf, type ResourceType } from './catalog.ts';
 import { currencyOf, propertiesOf } from './kinds.ts';
 import type { Shape } from './shape.ts';
 
 export type JsonObject = { readonly [name: string]: Value };
 
-/** A version of a resource as it was published. `body` is its JSON text. */
+/** A published version of a resource. `body` is its JSON text. */
 export type Frozen = { storeId: number; type: ResourceType; id: string; baseUrl: string; body: string };
 
-/** An event as it was frozen at its commit: what is published and what is delivered speak of it in the same words. */
+/** An event as committed; publishing and delivery share this type. */
 export type FrozenEvent = {
   id: number;
   type: ResourceType;
   resourceId: string;
   action: string;
   version: number;
-  /** Random, and stored with the event: part of every webhook-id. */
+  /** Random number stored with the event; part of every webhook-id. */
   nonce: number;
   baseUrl: string;
   body: string;
@@ -29,7 +29,7 @@ export type FrozenEvent = {
 export const isObject = (value: Value | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What the publisher embedded under a relation, with or without a prefix in its name. */
+/** Returns the value embedded under a relation, with or without a prefix in its name. */
 export const embeddedUnder = (resource: JsonObject, relation: string): Value | undefined => {
   const all = resource['_embedded'];
   if (!isObject(all)) return undefined;
@@ -40,16 +40,16 @@ export const embeddedUnder = (resource: JsonObject, relation: string): Value | u
 type Path = { currency: string | undefined; zoom: Relations };
 
 const embed = (resource: JsonObject, { currency, zoom }: Path): Embedded[] =>
-  Object.entries(zoom).flatMap(([rel, below]) => {
+  Object.entries(zoom).flatMap(([rel, nested]) => {
     const value = embeddedUnder(resource, rel);
-    const path = { currency, zoom: below };
+    const path = { currency, zoom: nested };
     if (isObject(value)) return [{ rel, single: true, documents: [embeddedDocument(rel, value, path)] }];
     if (!Array.isArray(value)) return [];
     const items = (value as readonly Value[]).filter(isObject);
     return [{ rel, documents: items.map((item) => embeddedDocument(rel, item, path)) }];
   });
 
-/** An embedded copy: it belongs to the version it came with and has no address of its own. */
+/** Returns the Document of an embedded copy, which belongs to the version it came with and has no address of its own. */
 export const embeddedDocument = (name: string, resource: JsonObject, { currency: outer, zoom }: Path): Document => {
   const currency = currencyOf(resource) ?? outer;
   return {
@@ -65,26 +65,26 @@ type Address = Omit<Frozen, 'body'>;
 export const addressOf = ({ baseUrl, storeId, type, id }: Address): string =>
   `${baseUrl}/stores/${storeId}/${collectionOf(type)}/${encodeURIComponent(id)}`;
 
-/** What people call it: `Transaction 4711`. */
+/** Returns the display name of a resource: `Transaction 4711`. */
 export const nameOf = ({ type, id }: Pick<Address, 'type' | 'id'>): string => `${titleOf(type)} ${id}`;
 
 const linksOf = (address: Address): Link[] => {
   const self = addressOf(address);
   const relations = Object.keys(relationsOf(address.type));
   return [
-    { rel: 'self', href: self, title: `This ${wordsOf(address.type)}` },
+    { rel: 'self', href: self, title: `This ${labelOf(address.type)}` },
     {
       rel: 'store',
       href: `${address.baseUrl}/stores/${address.storeId}`,
-      title: 'The store it belongs to',
+      title: 'Store of this resource',
       crumb: 'Store',
     },
-    { rel: 'send_webhooks', href: `${self}/send_webhooks`, title: 'Send it to webhooks again', isForPrograms: true },
+    { rel: 'send_webhooks', href: `${self}/send_webhooks`, title: 'Send to webhooks again', isForPrograms: true },
     ...relations.map((rel) => ({ rel, href: `${self}/${rel}`, title: titleOf(rel) })),
   ];
 };
 
-/** What the resource of a type says whatever was published of it: its name and where it leads. */
+/** Returns the part of a resource Document that does not depend on the published JSON: name, title and links. */
 export const resourceHead = (address: Address): Document => ({
   name: address.type,
   title: nameOf(address),
@@ -93,7 +93,7 @@ export const resourceHead = (address: Address): Document => ({
   embedded: [],
 });
 
-/** The representation of a version in the shape asked for. */
+/** Returns the Document of a version in the given shape. */
 export const resourceDocument = (frozen: Frozen, { zoom, fields }: Shape): Document => {
   const resource = JSON.parse(frozen.body) as JsonObject;
   const currency = currencyOf(resource);

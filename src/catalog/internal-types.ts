@@ -1,4 +1,4 @@
-/** What Halcyon writes itself has the properties that it writes, and no others: a name that is none of them is a mistake. */
+/** Properties of the resource types that only Halcyon publishes. Filters on other names are rejected. */
 import type { Comparisons } from '#core/listing.ts';
 import type { ResourceType } from './catalog.ts';
 
@@ -18,5 +18,8 @@ const properties: Readonly<Partial<Record<ResourceType, Comparisons>>> = {
   subscription_mrr_snapshot: { id: 'text', date: 'date', currencies: 'none', date_created: 'date' },
 };
 
-/** Undefined where a publisher decides what there is: also of a `subscription_event`, which platforms may publish. */
+/**
+ * Returns undefined for types whose properties the publisher chooses, including `subscription_event`, which platforms may
+ * publish.
+ */
 export const internalProperties = (type: ResourceType): Comparisons | undefined => properties[type];

@@ -1,6 +1,6 @@
-/** Commerce resources as the API reads them: one in its latest version, all of a kind, and what is embedded in one. */
+/** API operations on commerce resources: read the latest version, list a type, read an embedded relation. */
 import { guarded, type Charted, type Operation } from '#http/operation.ts';
-import { noSuch, resourceKeyOf } from './access.ts';
+import { resourceNotFound, resourceKeyOf } from './access.ts';
 import { relationsOf } from './catalog.ts';
 import { createResourceList, type CommerceDeps } from './collection.ts';
 import { resourceDocument } from './document.ts';
@@ -9,7 +9,7 @@ import { createRelation } from './relation.ts';
 import { DAYS_SHOWN, revenueCharts } from './revenue/curve.ts';
 import { shapeOf } from './shape.ts';
 
-/** The curve that leads up to a snapshot. */
+/** Returns the revenue charts up to a snapshot. */
 const chartsOf = ({ sql }: CommerceDeps, key: ResourceKey): { charts?: Charted } =>
   key.type === 'subscription_mrr_snapshot'
     ? { charts: async () => revenueCharts(await findUpTo(sql, key, DAYS_SHOWN)) }
@@ -23,7 +23,7 @@ export const createCommerceOperations = (deps: CommerceDeps): Record<'list' | 'r
     handle: async (request) => {
       const key = resourceKeyOf(request);
       const stored = await findResource(deps.sql, key);
-      if (stored === undefined) throw noSuch(key.type);
+      if (stored === undefined) throw resourceNotFound(key.type);
       const { version, baseUrl, body } = stored;
       const document = resourceDocument({ ...key, baseUrl, body }, shapeOf(request.query, relationsOf(key.type)));
       const naming = { baseUrl, relationPrefix: deps.relationPrefix };

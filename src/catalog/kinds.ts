@@ -1,7 +1,9 @@
-/** How a publisher's values are meant. Nobody declares them, so their names and forms have to say it. */
+/**
+ * Derives the kind of each published value (date, money, url, …) from its name and form, because publishers declare no types.
+ */
 import type { Kind, Property, Value } from '#hypermedia/document.ts';
 
-/** The catalogue's amounts, in the currency of the resource that they stand in. */
+/** Names of amounts of money in the catalog, in the currency of their resource. */
 const money: ReadonlySet<string> = new Set([
   'amount',
   'base_price',
@@ -19,7 +21,7 @@ const money: ReadonlySet<string> = new Set([
   'total_tax',
 ]);
 
-/** ISO 8601, with or without the time: what people can be shown as a moment, whoever wrote it. */
+/** ISO 8601, with or without time. */
 const DATE = /^\d{4}-[01]\d-[0-3]\d(?:T[0-2]\d:[0-5]\d(?::[0-6]\d(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$/;
 const URL_FORM = /^https?:\/\/[^\s]+$/;
 const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
@@ -39,13 +41,13 @@ const kindOf = (name: string, value: Value): Kind => {
 
 type JsonObject = { readonly [name: string]: Value };
 
-/** The currency (ISO 4217) that a resource names; undefined where it names none. */
+/** Returns the currency (ISO 4217) of a resource; undefined if it has none. */
 export const currencyOf = ({ currency_code: code }: JsonObject): string | undefined =>
   typeof code === 'string' && /^[A-Za-z]{3}$/.test(code) ? code.toUpperCase() : undefined;
 
 /**
- * What a resource says of itself; `fields` keeps the named properties, null all of them. One loop and no spread, since a
- * delivery is made of this: with 30 properties a document takes 4.9 µs, and took 4.8 before it knew kinds.
+ * Returns the properties of a resource; `fields` limits them to the given names, null returns all. It is one loop without
+ * spread because every delivery runs it: a document with 30 properties takes 4.9 µs, against 4.8 µs without kinds.
  */
 export const propertiesOf = (
   resource: JsonObject,

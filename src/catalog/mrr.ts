@@ -1,4 +1,6 @@
-/** What a subscription brings in a month: pure, exact decimals, and no representation is so strange that it throws. */
+/**
+ * Computes the monthly recurring revenue of a subscription. Pure, with exact decimals; malformed representations never throw.
+ */
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { embeddedUnder, isObject, type JsonObject } from './document.ts';
@@ -6,9 +8,9 @@ import { currencyOf } from './kinds.ts';
 import { readFlag } from './lifecycle/facts.ts';
 import { amountOf } from './revenue/amount.ts';
 import { millionthsOf, textOfMillionths } from './revenue/decimal.ts';
-import { periodsAMonth } from './revenue/frequency.ts';
+import { periodsPerMonth } from './revenue/frequency.ts';
 
-/** `monthly`: a decimal number with at most six places, as text. Active from `startDay` on and no longer on `endDay`. */
+/** `monthly`: a decimal number with at most six decimal places, as text. Active from `startDay` to the day before `endDay`. */
 export type Term = {
   currency: string;
   monthly: string;
@@ -19,12 +21,12 @@ export type Term = {
 
 /** ISO 4217: no currency. */
 const NO_CURRENCY = 'XXX';
-/** 10^15 a month: what is more is nobody's revenue, and a sum over it would lose sight of everybody else's. */
+/** 10^15 a month. A larger amount is not plausible and would hide all others in a sum. */
 const MONTHLY_LIMIT_MILLIONTHS = 10n ** 21n;
 
-/** Nothing where the frequency or the amount says nothing, or what it says is below zero. */
+/** Returns '0' if the frequency or the amount is missing, unreadable or negative. */
 const monthlyOf = (frequency: Value | undefined, template: JsonObject): string => {
-  const periods = periodsAMonth(frequency);
+  const periods = periodsPerMonth(frequency);
   const amount = amountOf(template);
   if (periods === undefined || amount === undefined || amount.digits < 0n) return '0';
   const millionths = millionthsOf(amount, periods);
@@ -34,7 +36,10 @@ const monthlyOf = (frequency: Value | undefined, template: JsonObject): string =
 const WITHOUT_ZONE = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?$/;
 const STORABLE = /^(?!0000)\d{4}-\d\d-\d\d$/;
 
-/** The day on the store's calendar; a date that names no zone means the store's own. Null where it is none (`0000-00-00`). */
+/**
+ * Returns the day in the store's time zone, which is also assumed for dates without a zone; null if it is not a date
+ * (`0000-00-00`).
+ */
 const dayOf = (value: Value | undefined, timeZone: string): string | null => {
   const at = typeof value === 'string' ? parseDate(value) : undefined;
   if (at === undefined || typeof value !== 'string') return null;
@@ -42,7 +47,7 @@ const dayOf = (value: Value | undefined, timeZone: string): string | null => {
   return STORABLE.test(day) ? day : null;
 };
 
-/** The term that a subscription's representation says, its days those of the time zone. */
+/** Returns the revenue term of a subscription; its days are in the given time zone. */
 export const termOf = (subscription: { readonly [name: string]: Value }, timeZone: string): Term => {
   const found = embeddedUnder(subscription, 'transaction_template');
   const template = isObject(found) ? found : {};

@@ -1,55 +1,60 @@
-/** A made-up resource of each type, with everything that can be embedded in it: no real customer's data. Told by explained.json. */
+/** Makes a sample resource of each type with all relations embedded, from explained.json. It contains no customer data. */
 import type { Value } from '#hypermedia/document.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import { relationsOf, titleOf, typeOfCollection, type ResourceType } from './catalog.ts';
 import type { JsonObject } from './document.ts';
 import explained from './explained.json' with { type: 'json' };
 
-/** The action of an event that only tests. Nobody subscribes to it. */
+/** Action of sample events, to which webhooks cannot subscribe. */
 const TEST = 'test';
-const AS = `${TEST}:`;
+const TEST_PREFIX = `${TEST}:`;
 
 /**
- * What a made-up event is called where it is kept. Asked for under a name of those that happen it is kept as `test:created`, so that
- * nobody takes it for one that did: neither a list of events nor a recovery.
+ * Returns the stored action of a sample event. A sample that is sent as `created` is stored as `test:created`, so that lists of
+ * events and recoveries exclude it.
  */
-export const testAction = (action: string | null): string => (action === null ? TEST : AS + action);
+export const testAction = (action: string | null): string => (action === null ? TEST : TEST_PREFIX + action);
 
-export const isTest = (action: string | null): boolean => action === TEST || action?.startsWith(AS) === true;
+export const isTest = (action: string | null): boolean => action === TEST || action?.startsWith(TEST_PREFIX) === true;
 
-/** What an event is called where it is sent. */
-export const sentAction = (action: string): string => (action.startsWith(AS) ? action.slice(AS.length) : action);
+/** Returns the action under which an event is sent. */
+export const sentAction = (action: string): string =>
+  action.startsWith(TEST_PREFIX) ? action.slice(TEST_PREFIX.length) : action;
 
-type Words = { title: string; about: string; sample?: JsonObject | readonly JsonObject[] };
+type Description = { title: string; about: string; sample?: JsonObject | readonly JsonObject[] };
 
-/** Inside of a sentence. */
-export const spoken = (name: string): string => titleOf(name).replace(/^./, (first) => first.toLowerCase());
+/** Returns the title for use inside a sentence. */
+export const lowerCaseTitle = (name: string): string => titleOf(name).replace(/^./, (first) => first.toLowerCase());
 
-/** An operator may extend relations.json by a relation of which nobody has told anything. */
-export const wordsOf = (rel: string): Words => {
-  const told = explained as Readonly<Record<string, Words>>;
-  const words = Object.hasOwn(told, rel) ? told[rel] : undefined;
+/** Returns the description of a relation; a generic one for relations that an operator added to relations.json. */
+export const descriptionOf = (rel: string): Description => {
+  const descriptions = explained as Readonly<Record<string, Description>>;
+  const description = Object.hasOwn(descriptions, rel) ? descriptions[rel] : undefined;
   return (
-    words ?? { title: titleOf(rel), about: `What the platform embedded under ${spoken(rel)}.`, sample: [{ id: 1 }] }
+    description ?? {
+      title: titleOf(rel),
+      about: `The resources that the platform embedded under ${lowerCaseTitle(rel)}.`,
+      sample: [{ id: 1 }],
+    }
   );
 };
 
-/** One sample, or a list where a relation leads to many. */
+/** Returns one sample, or a list if the relation has many targets. */
 export const sampleOf = (rel: string): Value => {
   const type = typeOfCollection(rel);
-  return wordsOf(rel).sample ?? (type === undefined ? {} : [sampleOf(type)]);
+  return descriptionOf(rel).sample ?? (type === undefined ? {} : [sampleOf(type)]);
 };
 
-const embedded = (below: Relations): JsonObject =>
+const embedded = (relations: Relations): JsonObject =>
   Object.fromEntries(
-    Object.entries(below).map(([rel, further]): [string, Value] => {
-      const whole = (item: Value): Value => ({ ...(item as JsonObject), _embedded: embedded(further) });
+    Object.entries(relations).map(([rel, nested]): [string, Value] => {
+      const withEmbedded = (item: Value): Value => ({ ...(item as JsonObject), _embedded: embedded(nested) });
       const sample = sampleOf(rel);
-      return [rel, Array.isArray(sample) ? (sample as Value[]).map(whole) : whole(sample)];
+      return [rel, Array.isArray(sample) ? (sample as Value[]).map(withEmbedded) : withEmbedded(sample)];
     }),
   );
 
-/** As a platform publishes one. */
+/** Returns a sample resource in the form that a platform publishes. */
 export const sampleResource = (type: ResourceType): JsonObject => ({
   ...(sampleOf(type) as JsonObject),
   _embedded: embedded(relationsOf(type)),

@@ -1,4 +1,4 @@
-/** How a representation is asked for: the modifiers of a webhook's `query` and of a GET are the same words. */
+/** Parses the modifiers `zoom` and `fields`, which a GET and the `query` of a webhook share. */
 import { FIELDS_MAX, membersOf, onlyValue, otherNames, unknownParameter } from '#hypermedia/parameters.ts';
 import { readZoom, type Relations } from '#hypermedia/zoom.ts';
 import { invalid, type Fault } from '#core/problem.ts';
@@ -6,22 +6,22 @@ import { relationsOf, resourceTypes, type ResourceType } from './catalog.ts';
 
 export type Shape = { zoom: Relations; fields: ReadonlySet<string> | null };
 
-/** The whole resource, nothing embedded. */
-const plain: Shape = { zoom: {}, fields: null };
+/** All properties, nothing embedded. */
+const FULL_SHAPE: Shape = { zoom: {}, fields: null };
 
 const MODIFIERS = ['zoom', 'fields'] as const;
 
-/** Adds what is wrong to `faults`, under `field` or else under the name of the modifier. */
+/** Reads the modifiers and adds faults under `field`, or under the name of the modifier if it is undefined. */
 const readModifiers = (parameters: URLSearchParams, known: Relations, faults: Fault[], field?: string): Shape => {
   faults.push(...otherNames(parameters, MODIFIERS).map((name) => unknownParameter(name, MODIFIERS, field)));
-  let { zoom, fields } = plain;
+  let { zoom, fields } = FULL_SHAPE;
   const paths = onlyValue(parameters, 'zoom', faults, field);
   if (paths !== undefined) zoom = readZoom(paths, known, faults, field ?? 'zoom');
   if (parameters.has('fields')) fields = new Set(membersOf(parameters, 'fields', FIELDS_MAX, faults, field));
   return { zoom, fields };
 };
 
-/** The shape that the query of a GET asks for. Throws a 400 that names everything wrong with it. */
+/** Returns the shape of a GET query. Throws a 400 with all faults. */
 export const shapeOf = (query: URLSearchParams, relations: Relations): Shape => {
   const faults: Fault[] = [];
   const shape = readModifiers(query, relations, faults);
@@ -29,7 +29,7 @@ export const shapeOf = (query: URLSearchParams, relations: Relations): Shape => 
   return shape;
 };
 
-/** A GET with such a query is refused, so a webhook cannot have it either. */
+/** A GET with such a query is rejected, so a webhook cannot have it either. */
 const NOT_ENCODED: Fault = {
   code: 'invalid_value',
   message: 'query must be percent-encoded UTF-8',
@@ -45,19 +45,19 @@ const isEncoded = (query: string): boolean => {
 };
 
 /**
- * Reads a webhook's `zoom=…&fields=…` for a resource; for any resource where the webhook has none yet (`null`), which is read
- * again when it gets one. Throws a 400 with one entry for each unknown modifier and each relation that the resource does not
- * have, under `query`.
+ * Returns the shape of a webhook's query for a resource type. If the webhook has no type yet (`null`), the query must be valid
+ * for at least one type and is validated again when the type is set. Throws a 400 with one fault for each unknown modifier or
+ * relation, under `query`.
  */
 export const readShape = (query: string, type: ResourceType | null): Shape => {
-  if (query === '') return plain;
+  if (query === '') return FULL_SHAPE;
   const parameters = new URLSearchParams(query);
-  let refused: Fault[] = [];
-  for (const possible of type === null ? resourceTypes : [type]) {
+  let rejected: Fault[] = [];
+  for (const candidate of type === null ? resourceTypes : [type]) {
     const faults: Fault[] = isEncoded(query) ? [] : [NOT_ENCODED];
-    const shape = readModifiers(parameters, relationsOf(possible), faults, 'query');
+    const shape = readModifiers(parameters, relationsOf(candidate), faults, 'query');
     if (faults.length === 0) return shape;
-    refused = faults;
+    rejected = faults;
   }
-  throw invalid(...refused);
+  throw invalid(...rejected);
 };

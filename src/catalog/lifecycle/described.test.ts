@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonObject } from '../document.ts';
 import { differencesBetween } from './difference.ts';
-import { toldBetween } from './described.ts';
+import { changesBetween } from './described.ts';
 
-const told = (before: JsonObject, after: JsonObject) => toldBetween(before, after, differencesBetween(before, after));
+const told = (before: JsonObject, after: JsonObject) =>
+  changesBetween(before, after, differencesBetween(before, after));
 const withTemplate = (template: JsonObject): JsonObject => ({
   id: 1,
   _embedded: { 'svc:transaction_template': template },

@@ -1,6 +1,6 @@
 /**
- * What a version of a subscription says of its life, read from a representation that is open JSON: whatever is not what
- * it should be says nothing, and nothing here throws.
+ * Reads the facts of a subscription's lifecycle from its representation, which is open JSON: values of an unexpected type are
+ * ignored, and nothing throws.
  */
 import { parseDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
@@ -10,34 +10,34 @@ export type Subscription = JsonObject;
 
 export type Facts = {
   isActive: boolean;
-  /** An end is set, in the past or to come. */
+  /** Whether an end date is set, in the past or the future. */
   hasEnd: boolean;
   startMs: number | null;
   nextMs: number | null;
-  /** Whether money is owed: by the amount, or where none is told, by the date of a failed transaction. */
+  /** Whether an amount is past due; if the amount is unknown, whether there is a date of a failed transaction. */
   isPastDue: boolean;
   pastDue: number | null;
   firstFailedMs: number | null;
   error: string | null;
   modifiedMs: number | null;
-  /** The id of the transaction that was the last one, where it is embedded. */
+  /** Id of the last transaction, if it is embedded. */
   lastTransaction: string | null;
 };
 
-/** A text, a number or a truth as a text; '' for all else. */
+/** Returns a string, number or boolean as text; '' for anything else. */
 const readWord = (value: Value | undefined): string =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : '';
 
-/** `true`, `1` and their texts. */
+/** Returns true for `true`, `1` and their texts. */
 export const readFlag = (value: Value | undefined): boolean => ['true', '1'].includes(readWord(value));
 
-/** `0000-00-00` is no date and stands for none. */
+/** Returns null for `0000-00-00`, which means no date. */
 const readDateMs = (value: Value | undefined): number | null =>
   typeof value === 'string' ? (parseDate(value)?.getTime() ?? null) : null;
 
 const AMOUNT = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
-/** A number, or a decimal number as a text. */
+/** Returns a number or a decimal text as a number. */
 const readAmount = (value: Value | undefined): number | null => {
   if (typeof value === 'number') return value;
   return typeof value === 'string' && AMOUNT.test(value) ? Number(value) : null;
@@ -65,7 +65,7 @@ export const factsOf = (subscription: Subscription): Facts => {
   };
 };
 
-/** How the value of a property that means something here is compared: so `0` and `"0.00"` are the same. */
+/** How known properties are compared, so that `0` and `"0.00"` are equal. */
 const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> = {
   is_active: readFlag,
   start_date: readDateMs,
@@ -76,14 +76,14 @@ const readers: Readonly<Record<string, (value: Value | undefined) => unknown>> =
   error_message: (value) => readWord(value),
 };
 
-/** Without what changes by itself or by the way a thing is written: dates of change, links, the order of members. */
-const settled = (value: Value | undefined): Value => {
-  if (Array.isArray(value)) return (value as readonly Value[]).map(settled);
+/** Normalizes a value for comparison: drops modification dates and links and sorts the members. */
+const normalized = (value: Value | undefined): Value => {
+  if (Array.isArray(value)) return (value as readonly Value[]).map(normalized);
   if (!isObject(value)) return value ?? null;
   const names = Object.keys(value).filter((name) => name !== 'date_modified' && name !== '_links');
-  return Object.fromEntries(names.toSorted().map((name) => [name, settled(value[name])]));
+  return Object.fromEntries(names.toSorted().map((name) => [name, normalized(value[name])]));
 };
 
-/** What a value says, in a form that is the same for the same; a property that is not there says as much as `null`. */
-export const meaningOf = (name: string, value: Value | undefined): string =>
-  (Object.hasOwn(readers, name) ? JSON.stringify(readers[name]?.(value)) : JSON.stringify(settled(value))) ?? 'null';
+/** Returns a text that is equal for equal values; a missing property equals `null`. */
+export const comparableOf = (name: string, value: Value | undefined): string =>
+  (Object.hasOwn(readers, name) ? JSON.stringify(readers[name]?.(value)) : JSON.stringify(normalized(value))) ?? 'null';

@@ -1,4 +1,4 @@
-/** What a subscription takes each time, from the transaction it is made after. */
+/** Computes the amount of one period of a subscription from its transaction template. */
 import { embeddedUnder, isObject, type JsonObject } from '../document.ts';
 import { plus, readDecimal, times, ZERO, type Decimal } from './decimal.ts';
 
@@ -14,7 +14,7 @@ const decimalOf = (resource: JsonObject, name: string, absent: Decimal): Decimal
   return value === undefined || value === null ? absent : readDecimal(value);
 };
 
-/** (price + what its options add) × quantity; undefined where one of them is no number. */
+/** Returns (price + price changes of its options) × quantity; undefined if one of them is not a number. */
 const amountOfItem = (item: JsonObject): Decimal | undefined => {
   let each = decimalOf(item, 'price', ZERO);
   for (const option of objectsUnder(item, 'item_options')) {
@@ -26,8 +26,8 @@ const amountOfItem = (item: JsonObject): Decimal | undefined => {
 };
 
 /**
- * The amount of one period: of the template's items where it embeds any, because they alone are what comes again; else its
- * total_item_price, else its total_order. Undefined where that is no number.
+ * Returns the sum of the template's items, because only these recur; if it embeds none, its total_item_price, else its
+ * total_order. Returns undefined if that is not a number.
  */
 export const amountOf = (template: JsonObject): Decimal | undefined => {
   const items = objectsUnder(template, 'items');

@@ -1,10 +1,10 @@
-/** Snapshots as curves: one a currency, since two cannot share an axis. */
+/** Makes charts of revenue snapshots, one per currency, because currencies cannot share an axis. */
 import type { Charts, Curve } from '#hypermedia/chart.ts';
 import { currencyOf } from '../kinds.ts';
 
-/** What is drawn beside a snapshot: its day and those before it. */
+/** Days in the chart of a snapshot, including its own. */
 export const DAYS_SHOWN = 90;
-/** Of 2,000 currencies the curves took 1.7 s, in which the process answered nobody. */
+/** Limits the curves: 2,000 currencies took 1.7 s, during which the process was blocked. */
 const CURRENCIES_SHOWN = 10;
 
 type Snapshot = {
@@ -12,18 +12,18 @@ type Snapshot = {
   currencies: readonly { currency_code: string; mrr: number; active_count: number }[];
 };
 
-/** `XXX` is none (ISO 4217). */
+/** `XXX`: no currency (ISO 4217). */
 const titleOf = (currency: string): string =>
   currency === 'XXX' ? 'Monthly recurring revenue without a currency' : `Monthly recurring revenue in ${currency}`;
 
-const notDrawn = (count: number): string =>
+const omittedNote = (count: number): string =>
   count === 1
-    ? 'Not drawn: the currency with the fewest subscriptions.'
-    : `Not drawn: the ${count} currencies with the fewest subscriptions.`;
+    ? 'Not shown: the currency with the fewest subscriptions.'
+    : `Not shown: the ${count} currencies with the fewest subscriptions.`;
 
 /**
- * `bodies` are snapshots' JSON texts, in any order of their days. Drawn are the currencies with the most subscriptions over
- * all of these days: their amounts cannot be compared.
+ * Returns the charts of snapshots, given as JSON texts in any order. If there are too many currencies, those with the most
+ * subscriptions over all days are drawn, because amounts of different currencies cannot be compared.
  */
 export const revenueCharts = (bodies: readonly string[]): Charts & { curves: readonly Curve[] } => {
   const snapshots = bodies.map((body) => JSON.parse(body) as Snapshot).toSorted((a, b) => (a.date < b.date ? -1 : 1));
@@ -41,5 +41,5 @@ export const revenueCharts = (bodies: readonly string[]): Charts & { curves: rea
       currency,
       points: of.map(({ day, value }) => ({ day, value })),
     }));
-  return { curves, ...(all.length > curves.length && { note: notDrawn(all.length - curves.length) }) };
+  return { curves, ...(all.length > curves.length && { note: omittedNote(all.length - curves.length) }) };
 };

@@ -1,17 +1,16 @@
-/** How often a subscription is billed, and which part of a period a month is. */
+/** Converts the billing frequency of a subscription to periods per month. */
 
 type Fraction = { numerator: bigint; denominator: bigint };
 
-const WRITTEN = /^(\d{1,4})([dwmy])$/;
+const FREQUENCY = /^(\d{1,4})([dwmy])$/;
 
 /**
- * How many periods of `30d`, `2w`, `1m`, `1y` or `.5m` (twice a month) a month has; undefined where the frequency says
- * nothing of the kind. A month is the twelfth of a year, and a year of days and weeks has 365 of them: so the same
- * subscription brings the same in February and in March.
+ * Returns the number of periods of `30d`, `2w`, `1m`, `1y` or `.5m` (twice a month) in a month; undefined for other values. A
+ * month is a twelfth of a year of 365 days, so a subscription has the same monthly revenue in February and in March.
  */
-export const periodsAMonth = (frequency: unknown): Fraction | undefined => {
+export const periodsPerMonth = (frequency: unknown): Fraction | undefined => {
   if (frequency === '.5m') return { numerator: 2n, denominator: 1n };
-  const [, count = '0', unit = ''] = typeof frequency === 'string' ? (WRITTEN.exec(frequency) ?? []) : [];
+  const [, count = '0', unit = ''] = typeof frequency === 'string' ? (FREQUENCY.exec(frequency) ?? []) : [];
   const n = BigInt(count);
   if (n === 0n) return undefined;
   switch (unit) {
