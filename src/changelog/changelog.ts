@@ -1,14 +1,14 @@
 /**
- * Who changed what in a store: written as an event of the store, in the transaction of the change itself. What would let
- * anybody in (keys, values of extra headers) is never in it; that it changed, is.
+ * Publishes changes in a store's configuration as events of the store, in the transaction of the change. Secrets (keys, values
+ * of extra headers) are never included; that they changed is.
  */
 import type { Queryable } from '#db/pool.ts';
-import type { Fact, InternalEventWriter } from '#events/publish/internal-event.ts';
+import type { InternalEvent, InternalEventWriter } from '#events/publish/internal-event.ts';
 import { formatDate } from '#hypermedia/date.ts';
 import type { Value } from '#hypermedia/document.ts';
 import type { Principal } from '#core/principal.ts';
 
-/** `operator`: by a command. `halcyon`: by itself, such as the end of a grant whose code came twice. */
+/** `operator`: a command. `halcyon`: Halcyon itself, such as the end of a grant whose code was used twice. */
 export type Actor = {
   kind: 'user' | 'app' | 'platform' | 'operator' | 'halcyon';
   user: number | null;
@@ -19,16 +19,16 @@ export type Actor = {
 export const OPERATOR: Actor = { kind: 'operator', user: null, client: null };
 export const HALCYON: Actor = { kind: 'halcyon', user: null, client: null };
 
-/** Somebody at a page of ours. */
+/** Returns the actor of a change made by a user on a page. */
 export const inPerson = (user: number): Actor => ({ kind: 'user', user, client: null });
 
-/** Who stands behind a request: a person at a page, an app that acts for one, or the platform. */
+/** Returns the actor of a request: a user on a page, an app that acts for a user, or the platform. */
 export const actorOf = ({ scope, userId, publicClientId: client }: Principal): Actor => {
   if (scope === 'platform') return { kind: 'platform', user: null, client };
   return { kind: client === null ? 'user' : 'app', user: userId, client };
 };
 
-/** Properties by their names in the API. */
+/** Properties under their names in the API. */
 export type Facts = { readonly [name: string]: Value };
 
 export type Change = {
@@ -37,12 +37,12 @@ export type Change = {
   resource: 'store' | 'webhook' | 'member' | 'grant';
   resourceId: number;
   action: 'created' | 'changed' | 'deleted' | 'deactivated' | 'given' | 'revoked';
-  /** Null where there was nothing before, or is nothing after. */
+  /** Null if the resource did not exist before, or does not exist after. */
   before: Facts | null;
   after: Facts | null;
 };
 
-/** What happened to something that a change made, changed or took away. */
+/** Returns the action of a change. */
 export const actionOf = ({ before, after }: Pick<Change, 'before' | 'after'>): 'created' | 'changed' | 'deleted' => {
   if (before === null) return 'created';
   return after === null ? 'deleted' : 'changed';
@@ -50,20 +50,20 @@ export const actionOf = ({ before, after }: Pick<Change, 'before' | 'after'>): '
 
 const isSame = (a: Value | undefined, b: Value | undefined): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** What differs; where one side is nothing, the whole other side. */
-const narrowed = ({ before, after }: Pick<Change, 'before' | 'after'>): Pick<Change, 'before' | 'after'> => {
+/** Returns the properties that differ; all properties if the resource was created or deleted. */
+const changedProperties = ({ before, after }: Pick<Change, 'before' | 'after'>): Pick<Change, 'before' | 'after'> => {
   if (before === null || after === null) return { before, after };
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
     (name) => !isSame(before[name], after[name]),
   );
-  const of = (facts: Facts) => Object.fromEntries(names.map((name) => [name, facts[name] ?? null]));
-  return { before: of(before), after: of(after) };
+  const select = (properties: Facts) => Object.fromEntries(names.map((name) => [name, properties[name] ?? null]));
+  return { before: select(before), after: select(after) };
 };
 
 const isChange = ({ before, after }: Pick<Change, 'before' | 'after'>): boolean =>
   before === null || after === null || Object.keys(after).length > 0;
 
-const factOf = (change: Change, now: Date): Fact => ({
+const eventOf = (change: Change, now: Date): InternalEvent => ({
   storeId: change.storeId,
   type: 'changelog',
   resource: ({ id, timeZone }) => ({
@@ -82,18 +82,18 @@ const factOf = (change: Change, now: Date): Fact => ({
 
 export type Changelog = {
   /**
-   * Writes changes down in the transaction that makes them, after it made them: so a webhook that was switched off is not
-   * told of it, and one that was made is. A change in which nothing differs is none.
+   * Writes changes in the transaction that makes them, after the changes themselves: a webhook that was disabled does not
+   * receive the event, one that was created does. A change without differences is not written.
    */
   record: (tx: Queryable, changes: readonly Change[], now: Date) => Promise<void>;
 };
 
 export const createChangelog = (write: InternalEventWriter): Changelog => ({
   record: async (tx, changes, now) => {
-    const facts = changes
-      .map((change) => ({ ...change, ...narrowed(change) }))
+    const events = changes
+      .map((change) => ({ ...change, ...changedProperties(change) }))
       .filter(isChange)
-      .map((change) => factOf(change, now));
-    await write(tx, facts, now);
+      .map((change) => eventOf(change, now));
+    await write(tx, events, now);
   },
 });
