@@ -1,6 +1,4 @@
-/**
- * Time comes in by the door: `now` is wall-clock time for what people see, `monotonicMs` never jumps and is for spans.
- */
+/** Injected time: `now` is wall-clock time for display, `monotonicMs` never jumps and is for durations. */
 export type Clock = { now: () => Date; monotonicMs: () => number };
 
 export const systemClock: Clock = { now: () => new Date(), monotonicMs: () => performance.now() };

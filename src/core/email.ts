@@ -1,10 +1,10 @@
-/** What an e-mail address may look like, wherever one is taken. */
+/** Validates e-mail addresses. */
 import { isLonger } from './length.ts';
 
 /** In code points, as PostgreSQL counts. */
 export const EMAIL_LENGTH_MAX = 254;
 
-/** One `@` with something on both sides and no blank or control character: only a mail that arrives proves more. */
+/** One `@` with text on both sides and no spaces or control characters; only a delivered mail shows that an address exists. */
 const EMAIL = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
 
 export const isEmail = (text: string): boolean => !isLonger(text, EMAIL_LENGTH_MAX) && EMAIL.test(text);

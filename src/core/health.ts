@@ -1,16 +1,16 @@
-/** Whether a process lives, and whether it can be given work: what balancers and supervisors ask. */
+/** Readiness of the process, for load balancers and supervisors. */
 
-/** Names what is missing at the moment; undefined where nothing is. It never rejects, and answers within a second. */
+/** Returns the name of what is unavailable; undefined if nothing is. It never rejects, and returns within a second. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
-/** The answer as a program reads it. Names of what is missing and nothing else: anybody may ask. */
+/** The response body. It contains only names, because the endpoint is public. */
 type Readiness = { status: 'ready' } | { status: 'unready'; missing: readonly string[] };
 
 export type Health = {
   readiness: () => Promise<Readiness>;
-  /** From here on it is ready if its checks say so. */
+  /** Marks the process as started; it is ready if all checks pass. */
   started: () => void;
-  /** From here on it is not, whatever they say: called before anything is taken down. */
+  /** Marks the process as unready; called before anything is stopped. */
   stopping: () => void;
 };
 
@@ -22,7 +22,7 @@ export const createHealth = (checks: readonly Check[]): Health => {
     readiness: async () => {
       if (phase !== 'running') return unready([phase]);
       const missing = (await Promise.all(checks.map(async (check) => check()))).filter((name) => name !== undefined);
-      // A stop may have begun while somebody waited for the database.
+      // A stop may have begun during the checks.
       if (phase !== 'running') return unready([phase]);
       return missing.length === 0 ? { status: 'ready' } : unready(missing);
     },

@@ -1,14 +1,14 @@
-/** Durations in few numbers, which add up however they were counted apart: how many took up to which of some bounds. */
+/** Histograms of durations with fixed bounds, which can be added. */
 
-/** Milliseconds. Rows in the database were counted by them: another table of bounds is another column there. */
+/** Milliseconds. Histograms in the database use these bounds: other bounds need another column. */
 const BOUNDS_MS: readonly number[] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000];
 
-/** A count for each bound, of what took no longer and longer than the one before; the last is of what took longer than all. */
+/** One count per bound, of durations up to it and above the previous bound; the last count is of durations above all bounds. */
 export type Histogram = readonly number[];
 
 export const emptyHistogram = (): number[] => Array.from({ length: BOUNDS_MS.length + 1 }, () => 0);
 
-/** The place in a histogram of what took so long. */
+/** Returns the index of the bucket of a duration. */
 export const bucketOf = (durationMs: number): number => {
   const at = BOUNDS_MS.findIndex((boundMs) => durationMs <= boundMs);
   return at === -1 ? BOUNDS_MS.length : at;
@@ -17,12 +17,12 @@ export const bucketOf = (durationMs: number): number => {
 export const added = (a: Histogram, b: Histogram): number[] =>
   emptyHistogram().map((_, bucket) => (a[bucket] ?? 0) + (b[bucket] ?? 0));
 
-/** Milliseconds: more than `above`, at most `within`; null where there is no bound above. */
+/** Milliseconds: more than `above`, at most `within`; null if there is no upper bound. */
 export type Range = { above: number; within: number | null };
 
 /**
- * Returns the bucket that the given share (0–1) ends in, null of nothing. Where in it the durations lie is not known: all of
- * 1,802–1,850 ms were shown as 1,750 when they were taken to lie evenly.
+ * Returns the bucket of a quantile (0–1); null if the histogram is empty. It does not interpolate, because the distribution
+ * inside a bucket is unknown: durations of 1,802–1,850 ms would be shown as 1,750.
  */
 export const quantileOf = (histogram: Histogram, share: number): Range | null => {
   const total = histogram.reduce((sum, count) => sum + count, 0);

@@ -1,6 +1,9 @@
-/** The length that a limit means: code points, so that no alphabet and no emoji counts twice. */
+/** Returns the length in code points, so that all alphabets and emojis are counted alike. */
 export const codePoints = (text: string): number => Array.from(text).length;
 
-/** Counts nothing of a text that is far too long: a code point is one or two units of it. */
+/**
+ * Whether the text is longer than the maximum. It does not count texts that are far too long: a code point is one or two UTF-16
+ * units.
+ */
 export const isLonger = (text: string, maximum: number): boolean =>
   text.length > 2 * maximum || codePoints(text) > maximum;

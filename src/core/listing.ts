@@ -1,17 +1,17 @@
-/** What a caller wants of a collection: which page, in which order, narrowed to what. Read by hypermedia, obeyed by queries. */
+/** A request for a page of a collection: offset, order and filters. `hypermedia/` parses it, queries apply it. */
 
-/** How a property is compared; `none` where it cannot be ordered or narrowed by, only be asked for or left out. */
+/** Type of comparison of a property; `none`: it cannot be ordered or filtered by, only selected. */
 export type Comparison = 'text' | 'number' | 'date' | 'boolean' | 'none';
 
-/** Every property of the items, by name. */
+/** All properties of the items, by name. */
 export type Comparisons = Readonly<Record<string, Comparison>>;
 
 /**
- * A value of null is "not set". `like` has a text with `*` for anything, and `\*` and `\\` for the characters themselves. A date
- * is compared as it is shown, to the second.
+ * `null` means "not set". `like` takes a text with `*` for any characters, and `\*` and `\\` for the characters themselves.
+ * Dates are compared as shown, to the second.
  *
- * A property that an open collection does not know has a number or a date where the value looks like one, else a text. With
- * `is` and `not`, `String(value)` of a number is what was sent.
+ * For unknown properties of an open collection the type follows from the form of the value: number, date, or else text. With
+ * `is` and `not`, `String(value)` of a number is the text that was sent.
  */
 export type Filter = {
   property: string;
@@ -21,7 +21,7 @@ export type Filter = {
 
 export type Order = { property: string; descending: boolean };
 
-/** `order` is empty where the caller does not care. */
+/** `order` is empty if the caller requested none. */
 export type Listing = {
   offset: number;
   limit: number;

@@ -2,13 +2,16 @@ import { pino, stdSerializers, type DestinationStream, type Logger, type LoggerO
 
 export type Log = Logger;
 
-/** What PostgreSQL names of itself and of our schema. Its DETAIL, HINT and CONTEXT quote rows and parameters. */
+/**
+ * Fields of PostgreSQL errors that only name schema objects. DETAIL, HINT and CONTEXT are omitted because they quote rows and
+ * parameters.
+ */
 const NAMES = ['code', 'severity', 'routine', 'schema_name', 'table_name', 'column_name', 'constraint_name'] as const;
 
-/** The message of a data exception (SQLSTATE class 22) quotes the value that it is about. */
+/** Whether the message quotes a value: that of a data exception (SQLSTATE class 22) does. */
 const isQuoting = (code: unknown): boolean => String(code).startsWith('22');
 
-/** An error of PostgreSQL without what it was given, which somebody published or typed; any other as it is. */
+/** Serializes a PostgreSQL error without the values in it, which may be personal data; other errors unchanged. */
 const errorForLog = (error: Error): object => {
   if (error.name !== 'PostgresError') return stdSerializers.err(error);
   const { message, stack = '' } = error;
@@ -16,7 +19,7 @@ const errorForLog = (error: Error): object => {
   const at = stack.indexOf(message);
   return {
     type: error.name,
-    message: isQuoting(members.code) ? 'left out: it quotes a value' : message,
+    message: isQuoting(members.code) ? 'omitted: it quotes a value' : message,
     ...Object.fromEntries(NAMES.map((name) => [name, members[name]])),
     stack: at === -1 ? undefined : stack.slice(at + message.length).trimStart(),
   };
@@ -33,8 +36,8 @@ const isDiskFull = (error: unknown): boolean => {
 };
 
 /**
- * Passes one line in a minute of those whose error is a full disk: each request and each batch has the same reason, and the
- * log may be on the same disk. `repeated` is the number of lines that were left out since the last one.
+ * Limits log lines about a full disk to one per minute: every request and batch fails for the same reason, and the log may be
+ * on the same disk. `repeated` is the number of lines that were dropped since the last one.
  */
 const createDiskFullLimit = (nowMs: () => number) => {
   let nextMs = -Infinity;
@@ -51,7 +54,7 @@ const createDiskFullLimit = (nowMs: () => number) => {
   };
 };
 
-/** One JSON line an entry, on standard output where no other place is named; `level` is pino's, `silent` switches it off. */
+/** Creates a log with one JSON line per entry, on standard output by default; `level` is pino's, `silent` disables it. */
 export const createLog = (level: string, to?: DestinationStream, nowMs = () => performance.now()): Log => {
   const limitDiskFull = createDiskFullLimit(nowMs);
   const options: LoggerOptions = {
@@ -66,7 +69,7 @@ export const createLog = (level: string, to?: DestinationStream, nowMs = () => p
         if (line !== undefined) method.apply(this, [line as never, ...rest]);
       },
     },
-    // A second lock on the door: the code does not log these, and if it ever does, they do not come out.
+    // A second protection: the code does not log these, and if it does, they are masked.
     redact: {
       paths: ['*.authorization', '*.cookie', '*.password', '*.client_secret', '*.encryption_key'],
       censor: '***',

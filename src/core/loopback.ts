@@ -1,9 +1,9 @@
-/** This computer itself. */
+/** Recognizes loopback hosts. */
 import { isIPv4 } from 'node:net';
 
 /**
- * Whether a host is, in the form in which an URL has it. A name that happens to lead to loopback is not, since it may lead
- * elsewhere the next time.
+ * Whether a host, in the form of a URL, is a loopback address or `localhost`. Other names that resolve to loopback are not,
+ * because they may resolve to another address later.
  */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '[::1]' || (isIPv4(host) && host.startsWith('127.'));

@@ -1,6 +1,6 @@
 /**
- * How an attempt to deliver ended, in one word: what who delivers writes into its row, and what who shows it tells in a sentence.
- * A new one is a fault of types in both places.
+ * Outcomes of delivery attempts, as stored by `delivery/` and explained by `webhooks/`. A new one is a type error in both until
+ * it is handled.
  */
 export type OutcomeLabel =
   | 'delivered'

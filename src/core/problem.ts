@@ -1,9 +1,9 @@
-/** One fault found in a request; `field` names the member that is wrong. */
+/** One fault in a request; `field` names the invalid member. */
 export type Fault = { code: string; message: string; field?: string };
 
 /**
- * Messages name what a caller sent, and a caller may send a secret where a name belongs. No name of ours is this long, and
- * every token, session and generated key is.
+ * Messages quote names from requests, and a request may contain a secret in place of a name. No name of the API is this long,
+ * and every token, session id and generated key is.
  */
 const SECRETS = /[A-Za-z0-9+/_=-]{40,}/g;
 const withoutSecrets = (text: string): string => text.replaceAll(SECRETS, '***');
@@ -15,8 +15,8 @@ const cleaned = ({ field, message, ...fault }: Fault): Fault => ({
 });
 
 /**
- * What the caller did wrong, or what the service cannot do right now: thrown by any room, made into the one error
- * document by the HTTP machinery. `cause` is for the log only and never leaves the installation.
+ * An error of the caller or a temporary inability of the service. Any module throws it, and `http/errors.ts` renders the error
+ * document. `cause` is only logged and never sent.
  */
 export class Problem extends Error {
   readonly status: number;
@@ -28,21 +28,21 @@ export class Problem extends Error {
     faults: Fault | readonly Fault[],
     options: { headers?: Record<string, string>; cause?: unknown } = {},
   ) {
-    const list = (Array.isArray(faults) ? (faults as readonly Fault[]) : [faults as Fault]).map(cleaned);
+    const faultList = (Array.isArray(faults) ? (faults as readonly Fault[]) : [faults as Fault]).map(cleaned);
     super(
-      list.map((fault) => fault.message).join('; '),
+      faultList.map((fault) => fault.message).join('; '),
       options.cause === undefined ? undefined : { cause: options.cause },
     );
     this.name = 'Problem';
     this.status = status;
-    this.faults = list;
+    this.faults = faultList;
     this.headers = options.headers ?? {};
   }
 }
 
-/** 400 with one entry for each fault found. */
+/** Returns a 400 with the given faults. */
 export const invalid = (...faults: Fault[]): Problem => new Problem(400, faults);
 
-/** 404: it does not exist, or it is another store's, which the caller must not be able to tell apart. */
+/** Returns a 404, which is the same for resources that do not exist and for those of other stores. */
 export const notFound = (what: string): Problem =>
   new Problem(404, { code: 'not_found', message: `There is no such ${what}, or it is not yours to see` });

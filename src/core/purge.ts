@@ -1,7 +1,7 @@
-/** Rows of one kind that have had their time: each room says how its own are deleted, housekeeping.ts when. */
+/** A kind of expired rows: each module defines how its own are deleted, `server/retention.ts` when. */
 export type Purge = {
-  /** What they are, in the plural: the label of their counter. */
+  /** Name of the rows, in the plural: the label of their counter. */
   name: string;
-  /** Deletes at most `limit` of them, by an index, and leaves for the next time a row that somebody holds; answers how many it were. */
+  /** Deletes at most `limit` of them, found by an index, and skips locked rows; returns the number deleted. */
   purge: (limit: number, now: Date) => Promise<number>;
 };

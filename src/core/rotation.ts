@@ -1,9 +1,9 @@
-/** Keys of a webhook, one of which takes over from the other: which of them counts when. Pure. */
+/** Decides which key of a webhook is valid during a rotation. Pure. */
 
-/** `Key`: sealed or opened. During a rotation there is a next one, and the time from which it is the key. */
+/** `Key`: sealed or opened. During a rotation there is a next key, and the time at which it becomes the current one. */
 export type Rotating<Key> = { encryptionKey: Key | null; nextEncryptionKey: Key | null; rotationEndsAt: Date | null };
 
-/** The key that counts at `now`, and the one that takes over from it later. */
+/** Returns the current key at `now`, and the next one during a rotation. */
 export const keysAt = <Key>(
   { encryptionKey, nextEncryptionKey, rotationEndsAt }: Rotating<Key>,
   now: Date,
