@@ -1,15 +1,15 @@
-/** What may be mailed, and by whom: the rooms say what, the operator's mail server carries it. */
+/** Types of mails: other modules write them, the mailer sends them. */
 
 export type Mail = {
   to: string;
   subject: string;
-  /** Plain text, lines parted by \n. */
+  /** Plain text, lines separated by \n. */
   text: string;
-  /** Nobody waits for it: it goes after what somebody asked for, and takes no place from that. */
+  /** A notification that no user requested: it has a queue of its own and is sent after requested mails. */
   isNotice?: true;
 };
 
 export type Mailer = {
-  /** Hands the mail in, in the background: whoever waits for the answer must not learn from its time whether there was one. */
+  /** Queues the mail and returns at once, so that the response time does not reveal whether a mail is sent. */
   send: (mail: Mail) => void;
 };

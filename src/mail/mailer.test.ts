@@ -15,7 +15,7 @@ const start = async (t: TestContext, options: Options = {}) => {
   const { promise: failed, resolve: tellFailure } = Promise.withResolvers<void>();
   const write = (line: string) => {
     lines.push(line);
-    if (line.includes('could not be handed in')) tellFailure();
+    if (line.includes('sending mail failed')) tellFailure();
   };
   const log = pino({ level: 'trace', base: null }, { write });
   const mailer = createMailer({ url: server.url, from: 'halcyon@example.com', log, pausesMs: [1, 1] });

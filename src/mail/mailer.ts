@@ -1,13 +1,13 @@
-/** Hands mails to the operator's mail server (RFC 5321) in the background, a few at a time, and again where it failed. */
+/** Sends mails through the operator's mail server (RFC 5321) in the background, with limited concurrency and retries. */
 import { createTransport } from 'nodemailer';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { isLoopback } from '#core/loopback.ts';
 import type { Mail, Mailer } from './mail.ts';
-import { Waiting, type Letter } from './waiting.ts';
+import { MailQueues, type QueuedMail } from './mail-queues.ts';
 
 const MAILS_AT_ONCE = 2;
-/** Between the tries of a mail, so that there is one more than there are pauses. */
+/** Pauses between the attempts to send a mail; there is one attempt more than pauses. */
 const PAUSES_MS: readonly number[] = [5_000, 60_000];
 const CONNECT_TIMEOUT_MS = 10_000;
 const SILENCE_TIMEOUT_MS = 20_000;
@@ -15,8 +15,8 @@ const TRY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 2_000;
 
 /**
- * The server as `SMTP_URL` names it. What is mailed opens accounts, so it crosses a network under TLS only: `smtps:` from
- * the first byte (port 465), `smtp:` by STARTTLS (port 587) or not at all; on loopback `smtp:` is plain.
+ * Returns the connection settings of `SMTP_URL`. Mails contain links that grant access, so TLS is required across a network:
+ * `smtps:` from the first byte (port 465), `smtp:` with mandatory STARTTLS (port 587); on loopback `smtp:` is plain.
  */
 const serverOf = (url: string) => {
   const { protocol, hostname, port, username, password } = new URL(url);
@@ -38,7 +38,7 @@ const serverOf = (url: string) => {
   };
 };
 
-/** Connects, by TLS where a mail would, and signs in; hands nothing in. Rejects with the reason. */
+/** Connects with the same TLS settings as for mails, and signs in without sending. Rejects with the reason. */
 export const tryMailServer = async (url: string): Promise<void> => {
   const transport = createTransport(serverOf(url));
   try {
@@ -49,29 +49,29 @@ export const tryMailServer = async (url: string): Promise<void> => {
 };
 
 /**
- * What of a failure may stand in the log. Not the server's words: a filter quotes the link that it did not like, and a
- * link is as good as a password.
+ * Returns the loggable parts of an error. The server's message is omitted, because filters quote rejected links, which are as
+ * sensitive as passwords.
  */
 const reasonOf = (error: unknown) => {
   const { code, responseCode, command } = error as { code?: string; responseCode?: number; command?: string };
   return { code, responseCode, command };
 };
 
-/** RFC 5321 §4.2.1: 5yz will be the same the next time. */
-const isForGood = (error: unknown): boolean => ((error as { responseCode?: number }).responseCode ?? 0) >= 500;
+/** RFC 5321 §4.2.1: a 5yz reply is permanent. */
+const isPermanent = (error: unknown): boolean => ((error as { responseCode?: number }).responseCode ?? 0) >= 500;
 
 const messageOf = ({ to, subject, text }: Mail) => ({
-  // As an object, so that an address with a comma in it is not read as two.
+  // An object, so that an address with a comma is not parsed as two.
   to: { name: '', address: to },
   subject,
   text,
-  // RFC 3834 §5: so that nobody's absence is answered to us.
+  // RFC 3834 §5: prevents automatic replies.
   headers: { 'Auto-Submitted': 'auto-generated' },
 });
 
 /**
- * A mail is kept in memory alone, and tried three times; what cannot be handed in, and what comes when a thousand of its
- * kind wait already, is logged and dropped. `stop` waits two seconds at most for those that are on their way.
+ * Creates the mailer. Mails are queued in memory and tried three times; mails that fail or exceed the queue limit are logged
+ * and dropped. `stop` waits at most two seconds for mails in flight.
  */
 export const createMailer = (deps: {
   url: string;
@@ -81,51 +81,51 @@ export const createMailer = (deps: {
 }): Mailer & Running => {
   const { log, from, pausesMs = PAUSES_MS } = deps;
   const transport = createTransport(serverOf(deps.url));
-  const waiting = new Waiting();
-  const underWay = new Set<Promise<void>>();
+  const queues = new MailQueues();
+  const inFlight = new Set<Promise<void>>();
   const end = new AbortController();
   let isStopping = false;
 
-  const handIn = async (letter: Letter): Promise<void> => {
-    const { subject } = letter.mail;
+  const send = async (queued: QueuedMail): Promise<void> => {
+    const { subject } = queued.mail;
     try {
       const signal = AbortSignal.any([end.signal, AbortSignal.timeout(TRY_TIMEOUT_MS)]);
-      await transport.sendMail({ ...messageOf(letter.mail), from, signal });
-      log.debug({ subject }, 'a mail was handed in');
+      await transport.sendMail({ ...messageOf(queued.mail), from, signal });
+      log.debug({ subject }, 'mail sent');
     } catch (error) {
-      const pauseMs = isForGood(error) || isStopping ? undefined : pausesMs[letter.failures];
-      if (pauseMs === undefined) log.error({ subject, ...reasonOf(error) }, 'a mail could not be handed in');
-      else waiting.putOff({ ...letter, failures: letter.failures + 1 }, pauseMs, goOn);
+      const pauseMs = isPermanent(error) || isStopping ? undefined : pausesMs[queued.failures];
+      if (pauseMs === undefined) log.error({ subject, ...reasonOf(error) }, 'sending mail failed');
+      else queues.retryLater({ ...queued, failures: queued.failures + 1 }, pauseMs, sendNext);
     }
   };
-  const goOn = (): void => {
-    while (underWay.size < MAILS_AT_ONCE && !end.signal.aborted) {
-      const letter = waiting.next();
-      if (letter === undefined) return;
-      const handing = handIn(letter).finally(() => {
-        underWay.delete(handing);
-        goOn();
+  const sendNext = (): void => {
+    while (inFlight.size < MAILS_AT_ONCE && !end.signal.aborted) {
+      const queued = queues.next();
+      if (queued === undefined) return;
+      const sending = send(queued).finally(() => {
+        inFlight.delete(sending);
+        sendNext();
       });
-      underWay.add(handing);
+      inFlight.add(sending);
     }
   };
 
   return {
     send: (mail) => {
-      if (isStopping || !waiting.add(mail)) {
-        log.error({ subject: mail.subject }, 'a mail was dropped: too many wait, or the process stops');
+      if (isStopping || !queues.add(mail)) {
+        log.error({ subject: mail.subject }, 'mail dropped: queue full or process stopping');
         return;
       }
-      goOn();
+      sendNext();
     },
     stop: async () => {
       isStopping = true;
-      const paused = waiting.dropPausing();
+      const delayed = queues.dropDelayed();
       const late = setTimeout(() => end.abort(), STOP_TIMEOUT_MS);
-      while (underWay.size > 0) await Promise.all(underWay);
+      while (inFlight.size > 0) await Promise.all(inFlight);
       clearTimeout(late);
-      const lost = paused + waiting.dropReady();
-      if (lost > 0) log.error({ mails: lost }, 'mails were dropped: the process stops');
+      const lost = delayed + queues.dropReady();
+      if (lost > 0) log.error({ mails: lost }, 'mails dropped: process stopping');
       transport.close();
     },
   };
