@@ -1,4 +1,4 @@
-/** What the changelog says of stores and of their members, and the changes that commands share with the API. */
+/** Changes of stores and members with their changelog entries, shared by commands and the API. */
 import { actionOf, type Actor, type Change, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable, Tx } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
@@ -8,24 +8,24 @@ import { deleteMember, findStore, type Role, type StoreRow } from './stores-sql.
 import type { StoreDetails } from './rules.ts';
 import { addMember, createStore, type NewStore } from './store.ts';
 
-/** Who changes something, and where it is written down. */
+/** The actor of a change, its time, and the changelog. */
 export type By = { changelog: Changelog; actor: Actor; now: Date };
 
-/** Not compared is what follows from any change, or never changes. A new property of a store is a fault of types here. */
-type Told = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'date_created' | 'date_modified'>;
+/** Properties that the changelog compares; a new property of a store is a type error here until it is added. */
+type AuditedProperty = Exclude<keyof typeof STORE_PROPERTIES, 'id' | 'date_created' | 'date_modified'>;
 
 const storeFacts = ({ name, domain, email, timeZone, subscriptionEvents }: StoreDetails): Facts =>
   ({ name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents }) satisfies Record<
-    Told,
+    AuditedProperty,
     string
   >;
 
-type Turn<T> = { before: T | null; after: T | null };
+type BeforeAfter<T> = { before: T | null; after: T | null };
 
 export const recordStore = async (
   tx: Queryable,
   storeId: number,
-  { before, after }: Turn<StoreDetails>,
+  { before, after }: BeforeAfter<StoreDetails>,
   { changelog, actor, now }: By,
 ): Promise<void> => {
   const facts = { before: before && storeFacts(before), after: after && storeFacts(after) };
@@ -33,11 +33,11 @@ export const recordStore = async (
   await changelog.record(tx, [change], now);
 };
 
-/** Called with the role before and after; null where they are no member. */
+/** Records a change of membership. A role is null if the user is not a member. */
 export const recordMember = async (
   tx: Queryable,
   { storeId, userId }: { storeId: number; userId: number },
-  { before, after }: Turn<Role>,
+  { before, after }: BeforeAfter<Role>,
   { changelog, actor, now }: By,
 ): Promise<void> => {
   const of = (role: Role | null): Facts | null => role && { user_id: userId, role };
@@ -46,29 +46,29 @@ export const recordMember = async (
   await changelog.record(tx, [change], now);
 };
 
-/** A new store, and the first entry of its changelog. */
+/** Creates a store and the first entry of its changelog. */
 export const openStore = async (tx: Tx, details: NewStore, by: By): Promise<StoreRow> => {
   const { id } = await createStore(tx, { ...details, now: by.now });
   const store = await findStore(tx, shardOf(id), id);
-  if (store === undefined) throw new Error('A store that was just made is not there');
+  if (store === undefined) throw new Error('A store that was just created does not exist');
   await recordStore(tx, id, { before: null, after: store }, by);
   return store;
 };
 
-/** Switches off the webhooks of the apps that a user let into a store and that have no access any more. */
+/** Disables the webhooks of apps that lose their access when a user leaves a store. */
 export type StopWebhooks = (tx: Queryable, scope: { userId: number; storeId: number }, now: Date) => Promise<void>;
 
 type Member = { storeId: number; userId: number };
 
-/** Makes a user a member of a store, or changes the role of one. Throws a 404 where either does not exist. */
+/** Adds a user to a store, or changes the role of a member. Throws a 404 if either does not exist. */
 export const letIn = async (tx: Tx, member: Member & { role: Role }, by: By): Promise<void> => {
   const before = await addMember(tx, { ...member, now: by.now });
   await recordMember(tx, member, { before, after: member.role }, by);
 };
 
 /**
- * Removes a user from a store. The grants they gave for it do not count while they are no member, and the webhooks made under these
- * grants are switched off. Throws a 404 where they are no member.
+ * Removes a user from a store. The user's grants for it are invalid while the user is not a member, and the webhooks made under
+ * these grants are disabled. Throws a 404 if the user is not a member.
  */
 export const letGo = async (tx: Tx, member: Member, by: By & { stopWebhooks: StopWebhooks }): Promise<void> => {
   const before = await deleteMember(tx, { ...member, shard: shardOf(member.storeId) });

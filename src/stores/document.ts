@@ -5,7 +5,7 @@ import type { StoreRow } from './stores-sql.ts';
 
 export const addressOfStore = (storeId: number, baseUrl: string): string => `${baseUrl}/stores/${storeId}`;
 
-/** How each property of a store is compared. */
+/** Properties of a store that lists can filter and order by, with the type of comparison. */
 export const STORE_PROPERTIES = {
   id: 'number',
   name: 'text',
@@ -17,18 +17,18 @@ export const STORE_PROPERTIES = {
   subscription_events: 'text',
 } as const satisfies Comparisons;
 
-/** What the platform publishes: its name in an address and as a relation, and how people call it. */
+/** A collection of published resources: `name` is its path segment and relation, `words` its display name. */
 export type PublishedCollection = { name: string; words: string };
 
-const own = ['webhooks', 'events', 'members'].map((name) => ({ name, words: name }));
+const ownCollections = ['webhooks', 'events', 'members'].map((name) => ({ name, words: name }));
 
-/** A store, its dates shown in its own time zone. */
+/** Returns the Document of a store, with dates in its time zone. */
 export const storeDocument = (
   store: StoreRow,
-  shown: { baseUrl: string; collections: readonly PublishedCollection[] },
+  context: { baseUrl: string; collections: readonly PublishedCollection[] },
 ): Document => {
-  const self = addressOfStore(store.id, shown.baseUrl);
-  const below = ({ name, words }: PublishedCollection) => ({
+  const self = addressOfStore(store.id, context.baseUrl);
+  const linkOf = ({ name, words }: PublishedCollection) => ({
     rel: name,
     href: `${self}/${name}`,
     title: `All ${words} of this store`,
@@ -40,7 +40,7 @@ export const storeDocument = (
     links: [
       { rel: 'self', href: self, title: 'This store' },
       { rel: 'overview', href: `${self}/overview`, title: 'The overview of this store' },
-      ...[...own, ...shown.collections].map(below),
+      ...[...ownCollections, ...context.collections].map(linkOf),
     ],
     embedded: [],
     properties: [
@@ -51,7 +51,7 @@ export const storeDocument = (
       text('time_zone', store.timeZone),
       date('date_created', formatDate(store.dateCreated, store.timeZone)),
       date('date_modified', formatDate(store.dateModified, store.timeZone)),
-      // Last, because a table of stores has no room for all, and this one is the least asked for.
+      // Last, because tables of stores show only the first columns.
       enumeration('subscription_events', store.subscriptionEvents),
     ],
   };

@@ -1,7 +1,10 @@
-/** The statements that erase a store. */
+/** SQL that erases a store. */
 import type { Queryable } from '#db/pool.ts';
 
-/** Its revision; undefined where there is no such store. Nothing can be made in it until the transaction ends. */
+/**
+ * Locks the store until the transaction ends, so that nothing can be created in it. Returns its revision; undefined if it does
+ * not exist.
+ */
 export const lockForErasure = async (sql: Queryable, shard: number, id: number): Promise<number | undefined> => {
   const [row] = await sql<{ revision: number }[]>`
     select revision from store where shard = ${shard} and id = ${id} for update`;
@@ -12,7 +15,7 @@ export const deleteMembers = async (sql: Queryable, shard: number, storeId: numb
   await sql`delete from membership where shard = ${shard} and store_id = ${storeId}`;
 };
 
-/** So that housekeeping finds what the store has left in big tables. */
+/** Records the erasure, so that purges delete the rows of the store in large tables. */
 export const insertErased = async (
   sql: Queryable,
   store: { shard: number; storeId: number; now: Date },
@@ -24,8 +27,8 @@ export const deleteStore = async (sql: Queryable, shard: number, id: number): Pr
   await sql`delete from store where shard = ${shard} and id = ${id}`;
 };
 
-/** What a store may leave behind, and the rest of the index that finds it. */
-const LEFT_BEHIND: readonly { table: string; order: readonly string[] }[] = [
+/** Tables that may still contain rows of an erased store, with the index columns after `shard, store_id`. */
+const PURGED_TABLES: readonly { table: string; order: readonly string[] }[] = [
   { table: 'resource', order: ['type', 'id'] },
   { table: 'event', order: ['id'] },
   { table: 'publish_key', order: ['key'] },
@@ -35,16 +38,18 @@ const LEFT_BEHIND: readonly { table: string; order: readonly string[] }[] = [
   { table: 'revenue_book', order: ['store_id'] },
 ];
 
-/** As `not exists` the planner may read the big tables whole; this asks an index of each store. */
+/**
+ * Uses scalar subqueries, which look up an index per store; with `not exists` the planner may read the large tables completely.
+ */
 const isEmptied = (sql: Queryable) =>
-  LEFT_BEHIND.reduce(
+  PURGED_TABLES.reduce(
     (before, { table, order }) => sql`${before} and (
       select 1 from ${sql(table)} r where r.shard = e.shard and r.store_id = e.id order by ${sql(order)} limit 1
     ) is null`,
     sql`true`,
   );
 
-/** Forgets the stores that were erased before and of which nothing is left. */
+/** Deletes the records of stores that were erased at `before` or earlier and have no rows left. */
 export const deleteEmptied = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from erased_store where (shard, id) in (

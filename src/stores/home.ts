@@ -1,10 +1,10 @@
-/** The API's front door: from here every client finds its way by links. */
+/** The API home, from which clients follow links. */
 import { open, type Operation } from '#http/operation.ts';
 import { homeOf } from '#http/root.ts';
 import type { Document, Link } from '#hypermedia/document.ts';
 import type { Principal } from '#core/principal.ts';
 
-/** Where a token or a session leads: to whom it stands for, and to the one store or the list of those it reaches. */
+/** Returns the links of a caller: to its user, and to its only store or its list of stores. */
 const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[] => {
   const [only] = stores;
   const user: Link[] =
@@ -12,16 +12,16 @@ const ownLinks = ({ scope, stores, userId }: Principal, baseUrl: string): Link[]
   if (scope === 'store_full_access' && typeof only === 'number')
     return [...user, { rel: 'store', href: `${baseUrl}/stores/${only}`, title: 'Your store' }];
   const isPlatform = scope === 'platform';
-  const all = { rel: 'stores', href: `${baseUrl}/stores`, title: isPlatform ? 'All stores' : 'Your stores' };
-  if (!isPlatform) return [...user, all];
+  const storesLink = { rel: 'stores', href: `${baseUrl}/stores`, title: isPlatform ? 'All stores' : 'Your stores' };
+  if (!isPlatform) return [...user, storesLink];
   return [
-    all,
+    storesLink,
     { rel: 'users', href: `${baseUrl}/users`, title: 'All users' },
     { rel: 'clients', href: `${baseUrl}/clients`, title: 'All OAuth clients' },
   ];
 };
 
-/** What an app finds first; without a token, how to get one. */
+/** Returns the Document of the API home; without a caller it only links to the ways to get a token. */
 export const homeDocument = (
   principal: Principal | null,
   { baseUrl, authUrl }: { baseUrl: string; authUrl: string },
@@ -37,11 +37,11 @@ export const homeDocument = (
     {
       rel: 'authorize',
       href: `${authUrl}/authorize`,
-      title: 'Ask a user to let your application in',
+      title: 'Ask a user to authorize your application',
       isForPrograms: true,
     },
     { rel: 'register', href: `${authUrl}/register`, title: 'Register an OAuth client', type: 'application/json' },
-    { rel: 'docs', href: `${baseUrl}/docs`, title: 'What this API can do, and how', type: 'text/html' },
+    { rel: 'docs', href: `${baseUrl}/docs`, title: 'API documentation', type: 'text/html' },
     ...(principal === null ? [] : ownLinks(principal, baseUrl)),
   ];
   return { name: 'home', title: 'Home', links, embedded: [], properties: [] };
@@ -49,6 +49,6 @@ export const homeDocument = (
 
 export const createHome = (addresses: { baseUrl: string; authUrl: string }): Operation =>
   open({
-    summary: 'Where everything begins: how to get a token, and with one, what it reaches',
+    summary: 'The entry point: how to get a token and, with a token, the resources that it has access to',
     handle: async ({ principal }) => ({ status: 200, document: homeDocument(principal, addresses) }),
   });

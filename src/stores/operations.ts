@@ -1,4 +1,4 @@
-/** Stores over the API: {base_url}/stores. */
+/** API operations on stores: {base_url}/stores. */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
@@ -21,19 +21,19 @@ export type StoreDeps = {
   sql: Sql;
   changelog: Changelog;
   baseUrl: string;
-  /** The collections that the platform publishes into. */
+  /** The collections of published resources. */
   collections: readonly PublishedCollection[];
-  /** What is drawn on the page of a store. */
+  /** Returns the charts on the page of a store. */
   chartsOf: (store: { shard: number; storeId: number }, now: Date) => Promise<Charts>;
-  /** Called within the transaction that sets another domain; what it answers is called after the commit. */
-  onMoved: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
-  /** Called within the transaction that sets another time zone, which is there to be read. */
-  followZone: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
+  /** Called within the transaction that changes the domain; the function that it returns is called after the commit. */
+  onDomainChanged: (tx: Tx, store: { shard: number; storeId: number }) => Promise<() => Promise<void>>;
+  /** Called within the transaction that changes the time zone, after the change. */
+  rescheduleSnapshot: (tx: Tx, store: { shard: number; storeId: number }) => Promise<void>;
   eraseTheirs: readonly EraseTheirs[];
 };
 
-/** Stands in for what the schema has refused, which has its fault already. */
-const SOUND: StoreDetails = {
+/** Placeholder for members that the schema has rejected, so that they get no second fault. */
+const PLACEHOLDER: StoreDetails = {
   name: 'Store',
   domain: 'store.example.com',
   email: 'store@example.com',
@@ -41,22 +41,22 @@ const SOUND: StoreDetails = {
   subscriptionEvents: 'derived',
 };
 
-/** It decides who publishes, so it decides what it publishes; whoever sends back what they read changes nothing. */
+/** The platform decides who publishes subscription events. Sending the current value is allowed to all. */
 const PLATFORM_DECIDES = {
-  message: 'subscription_events can be changed with the scope platform alone: leave it out, or send what was read',
+  message: 'subscription_events can only be changed with the scope platform: omit it or send its current value',
   field: 'subscription_events',
 };
 
 const reachOf = ({ stores }: Principal): Reach =>
   stores === 'all' ? null : { ids: stores, shards: [...new Set(stores.map(shardOf))] };
 
-/** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
+/** Changes a store in one transaction with a locked row, so that no concurrent change is lost. */
 const change = async (
-  { sql, changelog, onMoved, followZone }: StoreDeps,
+  { sql, changelog, onDomainChanged, rescheduleSnapshot }: StoreDeps,
   request: ApiRequest<StorePart>,
 ): Promise<StoreRow> => {
   const { shard, storeId } = storeOfAddress(request);
-  const { after, moved } = await transaction(sql, async (tx) => {
+  const { after, afterCommit } = await transaction(sql, async (tx) => {
     const stored = await lockStore(tx, shard, storeId);
     if (stored === undefined) throw notFound('store');
     request.unmodified(stored.revision);
@@ -67,13 +67,16 @@ const change = async (
     const timeZone = readTimeZone(details.timeZone) ?? details.timeZone;
     const domain = details.domain.toLowerCase();
     const changed = await updateStore(tx, { ...details, domain, timeZone, shard, id: storeId, now: request.now });
-    if (timeZone !== stored.timeZone) await followZone(tx, { shard, storeId });
-    const turn = { before: stored, after: changed ?? stored };
-    await recordStore(tx, storeId, turn, { changelog, actor: actorOf(request.principal), now: request.now });
-    const hasMoved = turn.after.domain !== stored.domain;
-    return { after: turn.after, moved: hasMoved ? await onMoved(tx, { shard, storeId }) : undefined };
+    if (timeZone !== stored.timeZone) await rescheduleSnapshot(tx, { shard, storeId });
+    const states = { before: stored, after: changed ?? stored };
+    await recordStore(tx, storeId, states, { changelog, actor: actorOf(request.principal), now: request.now });
+    const hasNewDomain = states.after.domain !== stored.domain;
+    return {
+      after: states.after,
+      afterCommit: hasNewDomain ? await onDomainChanged(tx, { shard, storeId }) : undefined,
+    };
   });
-  await moved?.();
+  await afterCommit?.();
   return after;
 };
 
@@ -83,23 +86,23 @@ export const createStoreOperations = (
   const { sql, baseUrl } = deps;
   return {
     list: listing({
-      summary: 'The stores this token reaches, a page at a time',
+      summary: 'The stores that this token has access to, in pages',
       rel: 'stores',
       title: 'Your stores',
       properties: STORE_PROPERTIES,
-      handle: async ({ principal, listing: wanted }) => {
+      handle: async ({ principal, listing: request }) => {
         const reach = reachOf(principal);
-        const [stores, total] = await Promise.all([listStores(sql, reach, wanted), countStores(sql, reach, wanted)]);
+        const [stores, total] = await Promise.all([listStores(sql, reach, request), countStores(sql, reach, request)]);
         return { path: `${baseUrl}/stores`, items: stores.map((store) => storeDocument(store, deps)), total };
       },
     }),
     create: creating({
-      title: 'Make a store',
-      summary: 'Makes a store, which has no members yet; needs the scope platform',
+      title: 'Create a store',
+      summary: 'Creates a store without members; needs the scope platform',
       access: 'platform',
       input: wholeStore,
-      review: async ({ body }) => storeFaults(detailsOf(SOUND, body)),
-      prepare: async ({ body }) => detailsOf(SOUND, body),
+      review: async ({ body }) => storeFaults(detailsOf(PLACEHOLDER, body)),
+      prepare: async ({ body }) => detailsOf(PLACEHOLDER, body),
       make: async (tx, { principal, now }, details) => {
         const store = await openStore(tx, details, { changelog: deps.changelog, actor: actorOf(principal), now });
         return { document: storeDocument(store, deps), location: addressOfStore(store.id, baseUrl) };
@@ -116,7 +119,7 @@ export const createStoreOperations = (
     patch: accepting({
       title: 'Change the store',
       isConditional: true,
-      summary: 'Changes the properties that are sent and leaves the others as they are',
+      summary: 'Changes the properties that are sent and keeps the others',
       input: partOfStore,
       review: async (request) => storeFaults(detailsOf(await storeOf(sql, request), request.body)),
       handle: async (request) => ({ status: 200, document: storeDocument(await change(deps, request), deps) }),
@@ -124,7 +127,7 @@ export const createStoreOperations = (
     remove: guarded({
       title: 'Erase the store',
       isConditional: true,
-      summary: 'Erases the store with everything in it, at once and for good; needs the scope platform',
+      summary: 'Erases the store and all its data, immediately and permanently; needs the scope platform',
       access: 'platform',
       handle: async (request) => {
         await eraseStore(sql, { ...storeOfAddress(request), eraseTheirs: deps.eraseTheirs }, request);

@@ -1,4 +1,4 @@
-/** What the relations of home, stores and members mean, with examples made as the real ones are. */
+/** Documentation of the relations of home, stores and members; the examples are made by the same code as real documents. */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
 import { storeDocument, type PublishedCollection } from './document.ts';
@@ -28,7 +28,7 @@ const member: MemberRow = {
   timeZone: store.timeZone,
 };
 
-/** An app that was let into the store. */
+/** An app with access to the store. */
 const app: Principal = {
   userId: 41,
   clientId: 11,
@@ -41,7 +41,7 @@ const app: Principal = {
 
 const memberExample: Example = ({ baseUrl }) => memberDocument(member, { principal: app, baseUrl });
 
-/** `collections`: what the platform publishes. */
+/** `collections`: the collections of published resources. */
 export const storeChapter = ({
   authUrl,
   collections,
@@ -53,13 +53,13 @@ export const storeChapter = ({
   const storeExample: Example = ({ baseUrl }) => storeDocument(store, { baseUrl, collections });
   return {
     title: 'Home and stores',
-    about: 'Begin at home; everything else is found by following links from there.',
+    about: 'Start at home and follow links to all other resources.',
     relations: [
       {
         rel: 'home',
         title: 'The API home',
         about:
-          'The one address to know. Without a token it says how to get one; with a token it leads to the stores that the token reaches.',
+          'The entry point. Without a token it links to the ways to get one; with a token it links to the stores that the token has access to.',
         paths: ['/'],
         example: homeExample,
       },
@@ -67,7 +67,7 @@ export const storeChapter = ({
         rel: 'stores',
         title: 'Your stores',
         about:
-          'The stores that the token reaches: one for a token of a store, all of a person for a token of an account. Only the platform makes new ones.',
+          'The stores that the token has access to: one for a token of a store, all stores of the user for a token of an account. Only the platform creates stores.',
         paths: ['/stores'],
         makes: 'store',
         example: listExample('stores', 'Your stores', '/stores', storeExample),
@@ -76,7 +76,7 @@ export const storeChapter = ({
         rel: 'store',
         title: 'A store',
         about:
-          'Its name, its domain and its time zone, in which the dates of everything that belongs to it are shown. Everything in the store is found by its links.',
+          'The name, domain and time zone of a store, with links to everything in it. All dates of its resources are shown in its time zone.',
         paths: ['/stores/:store_id'],
         example: storeExample,
       },
@@ -84,7 +84,7 @@ export const storeChapter = ({
         rel: 'members',
         title: 'The members of a store',
         about:
-          'The people who may let apps into the store. An app works only while the person who let it in is a member. A store has at most 100 of them.',
+          'The users who can authorize apps for the store. An app has access only while the user who authorized it is a member. A store has at most 100 members.',
         paths: ['/stores/:store_id/members'],
         makes: 'member',
         example: listExample('members', 'The members of this store', '/stores/1001/members', memberExample),
@@ -92,7 +92,7 @@ export const storeChapter = ({
       {
         rel: 'member',
         title: 'A member of a store',
-        about: 'One person in one store, as its owner or as a member.',
+        about: 'A user of a store, as its owner or as a member.',
         paths: ['/stores/:store_id/members/:user_id'],
         example: memberExample,
       },

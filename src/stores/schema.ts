@@ -1,4 +1,4 @@
-/** What a body may say of a store: all of it when it is made, any part when it is changed. */
+/** Schemas of a store in request bodies: complete for creation, partial for changes. */
 import { Type, type Static } from 'typebox';
 import { readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
@@ -10,13 +10,13 @@ import {
   type SubscriptionEvents,
 } from './rules.ts';
 
-const name = Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What the store is called.' });
+const name = Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'The name of the store.' });
 const domain = Type.String({
   minLength: 1,
   maxLength: DOMAIN_LENGTH_MAX,
-  description: 'The host name under which people shop, such as shop.example.com.',
+  description: 'The host name of the shop, such as shop.example.com.',
 });
-const email = Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'Where mails about the store go.' });
+const email = Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'The address for mails about the store.' });
 const timeZone = Type.String({
   minLength: 1,
   description: 'The IANA time zone, such as Europe/Berlin, in which the dates of the store are shown.',
@@ -25,16 +25,15 @@ const timeZone = Type.String({
 const subscriptionEvents = Type.Optional(
   Type.Unsafe<SubscriptionEvents>({
     enum: SUBSCRIPTION_EVENTS,
-    description:
-      'Whether Halcyon derives the steps in the lives of subscriptions, or the platform publishes them; the platform decides.',
+    description: 'Whether Halcyon derives subscription events or the platform publishes them; set by the platform.',
     isOfPlatform: true,
   }),
 );
 
-const taken = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
+const readOnlyProperties = { id: readOnly(), date_created: readOnly(), date_modified: readOnly() };
 
 export const wholeStore = Type.Object(
-  { name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, ...taken },
+  { name, domain, email, time_zone: timeZone, subscription_events: subscriptionEvents, ...readOnlyProperties },
   { additionalProperties: false },
 );
 
@@ -45,14 +44,14 @@ export const partOfStore = Type.Object(
     email: Type.Optional(email),
     time_zone: Type.Optional(timeZone),
     subscription_events: subscriptionEvents,
-    ...taken,
+    ...readOnlyProperties,
   },
   { additionalProperties: false },
 );
 
 export type StorePart = Static<typeof partOfStore>;
 
-/** What a body makes of the details that are there. */
+/** Returns the details after applying the members of the body. */
 export const detailsOf = (present: StoreDetails, body: StorePart): StoreDetails => ({
   name: body.name ?? present.name,
   domain: body.domain ?? present.domain,

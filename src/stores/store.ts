@@ -1,17 +1,17 @@
-/** Stores: how they come to be, and who belongs to them. */
+/** Creates stores and memberships. */
 import type { Queryable } from '#db/pool.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 import { invalid, notFound } from '#core/problem.ts';
-import { holdStore, holdUser, insertMember, lockMember, updateRole } from './members/members-sql.ts';
+import { lockStoreRow, lockUserRow, insertMember, lockMember, updateRole } from './members/members-sql.ts';
 import { insertStore, listMemberships, nextNumber, type Role } from './stores-sql.ts';
 import { readTimeZone, shardOfNumber, storeFaults, type StoreDetails } from './rules.ts';
 
-/** What has to be said of a new store; the rest has its default. */
+/** Details of a new store; subscriptionEvents has a default. */
 export type NewStore = Omit<StoreDetails, 'subscriptionEvents'> & Partial<StoreDetails>;
 
-/** A new store on a shard of its own choosing. Throws a 400 with one entry for each detail that cannot be. */
-export const createStore = async (sql: Queryable, given: NewStore & { now: Date }): Promise<{ id: number }> => {
-  const store = { ...given, subscriptionEvents: given.subscriptionEvents ?? 'derived' };
+/** Creates a store and chooses its shard. Throws a 400 with one fault for each invalid detail. */
+export const createStore = async (sql: Queryable, details: NewStore & { now: Date }): Promise<{ id: number }> => {
+  const store = { ...details, subscriptionEvents: details.subscriptionEvents ?? 'derived' };
   const faults = storeFaults(store);
   if (faults.length > 0) throw invalid(...faults);
   const n = await nextNumber(sql);
@@ -23,26 +23,26 @@ export const createStore = async (sql: Queryable, given: NewStore & { now: Date 
 };
 
 /**
- * Makes a user a member of a store, or changes the role of one; answers the role that they had. Throws a 404 where store or
- * user does not exist.
+ * Adds a user to a store, or changes the role of a member; returns the previous role. Throws a 404 if store or user does not
+ * exist.
  */
 export const addMember = async (
   sql: Queryable,
   member: { storeId: number; userId: number; role: Role; now: Date },
 ): Promise<Role | null> => {
   const key = { ...member, shard: shardOf(member.storeId) };
-  if (!(await holdStore(sql, key)) || !(await holdUser(sql, member.userId))) throw notFound('store or user');
+  if (!(await lockStoreRow(sql, key)) || !(await lockUserRow(sql, member.userId))) throw notFound('store or user');
   if (await insertMember(sql, key)) return null;
-  const present = await lockMember(sql, key);
-  // Taken out by somebody else between the two statements: to run the command again is the way.
-  if (present === undefined) throw notFound('member');
+  const current = await lockMember(sql, key);
+  // Removed concurrently between the two statements; the caller may repeat the command.
+  if (current === undefined) throw notFound('member');
   await updateRole(sql, key);
-  return present.role;
+  return current.role;
 };
 
 type Memberships = { stores: number[]; owned: number[]; names: ReadonlyMap<number, string> };
 
-/** The stores somebody is a member of, those of them that they own, and how they are called. */
+/** Returns the stores of a user, those that the user owns, and their names. */
 export const membershipsOf = async (sql: Queryable, userId: number): Promise<Memberships> => {
   const rows = await listMemberships(sql, userId);
   const owned = rows.filter(({ role }) => role === 'owner').map(({ storeId }) => storeId);

@@ -1,4 +1,4 @@
-/** The statements of stores: the tables store and membership are written here and nowhere else. */
+/** SQL of stores and memberships. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -14,7 +14,7 @@ export type StoreRow = {
   email: string;
   timeZone: string;
   subscriptionEvents: SubscriptionEvents;
-  /** Rises with each change. */
+  /** Increases with each change. */
   revision: number;
   dateCreated: Date;
   dateModified: Date;
@@ -22,7 +22,7 @@ export type StoreRow = {
 
 export const nextNumber = async (sql: Queryable): Promise<number> => {
   const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
-  if (row === undefined) throw new Error('nextval answered no row');
+  if (row === undefined) throw new Error('nextval returned no row');
   return row.n;
 };
 
@@ -37,7 +37,7 @@ export const insertStore = async (
       ${store.subscriptionEvents}, ${store.now}, ${store.now})`;
 };
 
-/** The role that they had; undefined where the user is no member of the store. */
+/** Removes a member and returns the role; undefined if the user is not a member of the store. */
 export const deleteMember = async (
   sql: Queryable,
   member: { shard: number; storeId: number; userId: number },
@@ -58,14 +58,14 @@ export const findStore = async (sql: Queryable, shard: number, id: number): Prom
   return row;
 };
 
-/** The store, its row kept from other writers until the transaction ends. */
+/** Returns the store and locks its row until the transaction ends. */
 export const lockStore = async (sql: Queryable, shard: number, id: number): Promise<StoreRow | undefined> => {
   const [row] = await sql<StoreRow[]>`
     select ${columns(sql)} from store where shard = ${shard} and id = ${id} for no key update`;
   return row;
 };
 
-/** Writes every detail of a locked store. */
+/** Updates all details of a locked store. */
 export const updateStore = async (
   sql: Queryable,
   store: StoreDetails & { shard: number; id: number; now: Date },
@@ -84,13 +84,13 @@ export const updateStore = async (
   return row;
 };
 
-/** Which stores a list may show: null for all of them, which only the platform sees. */
+/** The stores that a list may show; null for all, which only the platform sees. */
 export type Reach = { shards: readonly number[]; ids: readonly number[] } | null;
 
-const reached = (sql: Queryable, reach: Reach) =>
+const inReach = (sql: Queryable, reach: Reach) =>
   reach === null ? sql`true` : sql`shard = any (${reach.shards}::smallint[]) and id = any (${reach.ids}::bigint[])`;
 
-const compared = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
+const filterColumns = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
   id: sql`id`,
   name: sql`name`,
   domain: sql`domain`,
@@ -101,10 +101,12 @@ const compared = (sql: Queryable): Columns<typeof STORE_PROPERTIES> => ({
   date_modified: sql`date_modified`,
 });
 
-/** A page of stores, by id unless asked otherwise. */
-export const listStores = async (sql: Queryable, reach: Reach, wanted: Listing): Promise<StoreRow[]> => sql<StoreRow[]>`
-  select ${columns(sql)} from store where ${reached(sql, reach)} ${narrowed(sql, wanted.filters, compared(sql))}
-  order by ${ordered(sql, wanted.order, compared(sql), [sql`id`])} ${paged(sql, wanted)}`;
+/** Returns a page of stores, ordered by id by default. */
+export const listStores = async (sql: Queryable, reach: Reach, listing: Listing): Promise<StoreRow[]> => sql<
+  StoreRow[]
+>`
+  select ${columns(sql)} from store where ${inReach(sql, reach)} ${narrowed(sql, listing.filters, filterColumns(sql))}
+  order by ${ordered(sql, listing.order, filterColumns(sql), [sql`id`])} ${paged(sql, listing)}`;
 
 export const countStores = async (
   sql: Queryable,
@@ -112,13 +114,13 @@ export const countStores = async (
   { filters }: Pick<Listing, 'filters'>,
 ): Promise<number> => {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total from store where ${reached(sql, reach)} ${narrowed(sql, filters, compared(sql))}`;
+    select count(*) as total from store where ${inReach(sql, reach)} ${narrowed(sql, filters, filterColumns(sql))}`;
   return row?.total ?? 0;
 };
 
 export type MembershipRow = { storeId: number; role: Role; name: string };
 
-/** The stores that a user is a member of. */
+/** Returns the memberships of a user. */
 export const listMemberships = async (sql: Queryable, userId: number): Promise<MembershipRow[]> =>
   sql<MembershipRow[]>`
     select m.store_id as "storeId", m.role, s.name

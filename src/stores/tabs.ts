@@ -1,9 +1,9 @@
-/** The places of a store, on each page in it: which store that is says the document by its links. */
+/** The tabs of a store on each of its pages. The document's links identify the store. */
 import type { Document } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 
-/** In the order in which a person wants them; all below the address of the store. */
-const PLACES = [
+/** Labels and paths below the address of the store, in display order. */
+const TABS = [
   ['Overview', '/overview'],
   ['Webhooks', '/webhooks'],
   ['Events', '/events'],
@@ -13,10 +13,10 @@ const PLACES = [
 
 const pathOf = (href: string): string => href.split(/[?#]/, 1)[0] ?? '';
 
-/** Its own address, or that of a store which it is a part of. */
+/** Returns the store that the document represents or belongs to. */
 const storeOf = ({ links }: Document, baseUrl: string): { address: string; id: number } | undefined => {
-  const ways = links.filter(({ rel, crumb }) => rel === 'self' || (rel === 'store' && crumb !== undefined));
-  for (const { href } of ways) {
+  const candidates = links.filter(({ rel, crumb }) => rel === 'self' || (rel === 'store' && crumb !== undefined));
+  for (const { href } of candidates) {
     const [, id] = href.startsWith(`${baseUrl}/stores/`)
       ? (/^\/stores\/(\d+)(?=[/?]|$)/.exec(href.slice(baseUrl.length)) ?? [])
       : [];
@@ -25,7 +25,7 @@ const storeOf = ({ links }: Document, baseUrl: string): { address: string; id: n
   return undefined;
 };
 
-/** `nameOf` knows the stores of the reader; undefined where the document is of none of them. */
+/** Returns the tabs; undefined if the document belongs to none of the reader's stores, whose names `nameOf` returns. */
 export const storeTabs = (
   document: Document,
   { baseUrl, nameOf }: { baseUrl: string; nameOf: (storeId: number) => string | undefined },
@@ -34,25 +34,26 @@ export const storeTabs = (
   const name = store && nameOf(store.id);
   if (store === undefined || name === undefined) return undefined;
   const self = pathOf(document.links.find(({ rel }) => rel === 'self')?.href ?? '');
-  const above = new Set(document.links.flatMap(({ href, crumb }) => (crumb === undefined ? [] : [pathOf(href)])));
-  const addressOf = (below: string): string => store.address + below;
-  const isIn = (address: string): boolean => above.has(address) || self.startsWith(`${address}/`);
-  // What has no place of its own is found on the page of the store.
-  const place = PLACES.find(([, below]) => addressOf(below) === self || isIn(addressOf(below)))?.[1];
+  const ancestors = new Set(document.links.flatMap(({ href, crumb }) => (crumb === undefined ? [] : [pathOf(href)])));
+  const addressOf = (path: string): string => store.address + path;
+  const isBelow = (address: string): boolean => ancestors.has(address) || self.startsWith(`${address}/`);
+  // Documents without a tab of their own are under the tab of the store.
+  const currentTab = TABS.find(([, path]) => addressOf(path) === self || isBelow(addressOf(path)))?.[1];
   return html`<nav class="tabs" aria-label="The store ${name}">
     <strong>${name}</strong>
-    ${PLACES.map(([words, below]) => {
-      const href = new URL(addressOf(below)).pathname;
+    ${TABS.map(([label, path]) => {
+      const href = new URL(addressOf(path)).pathname;
       const current =
-        below !== place ? false : addressOf(below) === self ? html`aria-current="page"` : html`aria-current="true"`;
-      return html`<a href="${href}" ${current}>${words}</a>`;
+        path !== currentTab ? false : addressOf(path) === self ? html`aria-current="page"` : html`aria-current="true"`;
+      return html`<a href="${href}" ${current}>${label}</a>`;
     })}
   </nav>`;
 };
 
-/** With one store that store, else the list of them. */
-export const landingOf = ({ stores }: { stores: readonly number[] }, baseUrl: string): string => {
-  const [only, ...more] = stores;
-  const address = only !== undefined && more.length === 0 ? `${baseUrl}/stores/${only}/overview` : `${baseUrl}/stores`;
+/** Returns the path of the first page after sign-in: the overview of a user's only store, else the list of stores. */
+export const startPageOf = ({ stores }: { stores: readonly number[] }, baseUrl: string): string => {
+  const [onlyStore, ...others] = stores;
+  const address =
+    onlyStore !== undefined && others.length === 0 ? `${baseUrl}/stores/${onlyStore}/overview` : `${baseUrl}/stores`;
   return new URL(address).pathname;
 };

@@ -89,7 +89,7 @@ test('a store owner lets somebody in by their address, and takes them out again'
   await page.getByLabel('Email').fill('nobody@example.com');
   await page.getByLabel('Role').selectOption('Member');
   await page.getByRole('button', { name: 'Add a member' }).click();
-  await page.getByText('Nobody signs in here with this address').first().waitFor();
+  await page.getByText('No account has this e-mail address').first().waitFor();
   await page.getByLabel('Email').fill(fixture.bob);
   await page.getByRole('button', { name: 'Add a member' }).click();
   assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), fixture.bob);

@@ -41,7 +41,7 @@ test('an app is told no address, and finds nobody by one', async () => {
 
 for (const [what, changes, message] of [
   ['nobody', {}, /whom to add: email or user/],
-  ['whom nobody knows', { email: 'nobody@example.com' }, /Nobody signs in here with this address/],
+  ['whom nobody knows', { email: 'nobody@example.com' }, /No account has this e-mail address/],
   ['who is there already', { email: ada }, /is a member of the store already/],
 ] as const) {
   test(`an owner who adds ${what} is told what to mend`, async () => {
@@ -60,7 +60,7 @@ test('an owner adds nobody by number, and so is not shown who has an account her
   const refused = await owner.send(MEMBERS, form);
   assert.equal(refused.status, 403);
   const page = await refused.text();
-  assert.match(page, /Say whom to add by their email/);
+  assert.match(page, /Send email: only the scope platform/);
   assert.doesNotMatch(page, new RegExp(bob));
   assert.equal(await roleOf(bobId), undefined);
 });

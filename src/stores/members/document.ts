@@ -5,10 +5,10 @@ import { isInPerson, reachesUser, type Principal } from '#core/principal.ts';
 import { addressOfStore } from '../document.ts';
 import type { MemberRow } from './members-sql.ts';
 
-/** How each property of a member is compared. */
+/** Properties of a member that lists can filter and order by, with the type of comparison. */
 export const MEMBER_PROPERTIES = {
   user_id: 'number',
-  // An app that could search by it would be told it.
+  // Filters would reveal e-mail addresses to apps.
   email: 'none',
   role: 'text',
   date_created: 'date',
@@ -17,16 +17,16 @@ export const MEMBER_PROPERTIES = {
 export const addressOfMembers = (storeId: number, baseUrl: string): string =>
   `${addressOfStore(storeId, baseUrl)}/members`;
 
-/** A member. The people of a store know each other by their addresses; no app is told one. */
+/** Returns the Document of a member. Users see each other's e-mail addresses; apps see none. */
 export const memberDocument = (
   { storeId, userId, email, role, dateCreated, timeZone }: MemberRow,
   { principal, baseUrl }: { principal: Principal; baseUrl: string },
 ): Document => {
   const members = addressOfMembers(storeId, baseUrl);
-  const shown = principal.scope === 'platform' || isInPerson(principal) ? email : null;
+  const visibleEmail = principal.scope === 'platform' || isInPerson(principal) ? email : null;
   return {
     name: 'member',
-    title: shown ?? `User ${userId}`,
+    title: visibleEmail ?? `User ${userId}`,
     version: role,
     links: [
       { rel: 'self', href: `${members}/${userId}`, title: 'This member' },
@@ -39,7 +39,7 @@ export const memberDocument = (
     embedded: [],
     properties: [
       number('user_id', userId),
-      text('email', shown),
+      text('email', visibleEmail),
       enumeration('role', role),
       date('date_created', formatDate(dateCreated, timeZone)),
     ],

@@ -1,4 +1,4 @@
-/** The statements of members, as the API reads and changes them. */
+/** SQL of the members of a store. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -11,7 +11,7 @@ export type MemberRow = {
   email: string;
   role: Role;
   dateCreated: Date;
-  /** The store's. */
+  /** Time zone of the store. */
   timeZone: string;
 };
 
@@ -29,7 +29,7 @@ export const findMember = async (sql: Queryable, key: Key): Promise<MemberRow | 
   return row;
 };
 
-/** The member, their row kept from other writers until the transaction ends. */
+/** Returns the member and locks the row until the transaction ends. */
 export const lockMember = async (sql: Queryable, key: Key): Promise<MemberRow | undefined> => {
   const [row] = await sql<MemberRow[]>`${members(sql, key)} and m.user_id = ${key.userId} for no key update of m`;
   return row;
@@ -57,8 +57,8 @@ export const countMembers = async (
 };
 
 /**
- * Whether somebody else owns the store, too: all its owners are kept from other writers until the transaction ends, in one
- * order, so that of two who take each other out one waits and is told.
+ * Whether the store has another owner. Locks all its owners in one order until the transaction ends, so that two owners cannot
+ * remove each other concurrently.
  */
 export const hasOtherOwner = async (sql: Queryable, { shard, storeId, userId }: Key): Promise<boolean> => {
   const rows = await sql<{ userId: number }[]>`
@@ -67,28 +67,28 @@ export const hasOtherOwner = async (sql: Queryable, { shard, storeId, userId }: 
   return rows.some((row) => row.userId !== userId);
 };
 
-/** The id of whoever signs in with this address. */
+/** Returns the id of the user with this e-mail address. */
 export const findUserId = async (sql: Queryable, email: string): Promise<number | undefined> => {
   const [row] = await sql<{ id: number }[]>`select id from users where lower(email) = lower(${email})`;
   return row?.id;
 };
 
 /**
- * Whether the store is there, and is not erased until the transaction ends. Whoever else adds a member to it waits so long, too:
- * so the limit is exact.
+ * Locks the store until the transaction ends, which prevents its erasure and serializes additions of members, so that their
+ * limit is exact. Returns false if it does not exist.
  */
-export const holdStore = async (sql: Queryable, { shard, storeId }: Store): Promise<boolean> => {
+export const lockStoreRow = async (sql: Queryable, { shard, storeId }: Store): Promise<boolean> => {
   const rows = await sql`select from store where shard = ${shard} and id = ${storeId} for no key update`;
   return rows.length === 1;
 };
 
-/** Whether the user is there, and is not erased until the transaction ends. */
-export const holdUser = async (sql: Queryable, userId: number): Promise<boolean> => {
+/** Locks the user against erasure until the transaction ends. Returns false if it does not exist. */
+export const lockUserRow = async (sql: Queryable, userId: number): Promise<boolean> => {
   const rows = await sql`select from users where id = ${userId} for key share`;
   return rows.length === 1;
 };
 
-/** False where they are a member already. */
+/** Inserts a member. Returns false if the user is a member already. */
 export const insertMember = async (sql: Queryable, member: Key & { role: Role; now: Date }): Promise<boolean> => {
   const rows = await sql`
     insert into membership (shard, store_id, user_id, role, date_created)

@@ -1,6 +1,6 @@
 /**
- * The people of a store over the API: {base_url}/stores/<id>/members. Whoever reaches the store sees them; who they are say the
- * platform and, in person, the owners, of whom one always stays.
+ * API operations on the members of a store: {base_url}/stores/<id>/members. All callers with access to the store can read them;
+ * the platform and signed-in owners can change them. One owner always remains.
  */
 import { actorOf, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
@@ -18,8 +18,8 @@ import {
   countMembers,
   findMember,
   hasOtherOwner,
-  holdStore,
-  holdUser,
+  lockStoreRow,
+  lockUserRow,
   insertMember,
   listMembers,
   lockMember,
@@ -27,7 +27,7 @@ import {
   type MemberRow,
 } from './members-sql.ts';
 import { changedMember, newMember } from './schema.ts';
-import { unknown, whomOf, type AddressThrottle } from './whom.ts';
+import { unknownUser, findNewMember, type AddressThrottle } from './new-member.ts';
 
 type Deps = {
   sql: Sql;
@@ -37,9 +37,9 @@ type Deps = {
   baseUrl: string;
   membersPerStore: number;
 };
-type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-const memberKeyOf = (request: Asked) => {
+const memberKeyOf = (request: AddressedRequest) => {
   const userId = parseId(request.params['user_id'] ?? '');
   if (userId === undefined) throw notFound('member');
   return { ...storeOfAddress(request), userId };
@@ -51,72 +51,74 @@ const byOf = ({ changelog }: Deps, { principal, now }: Pick<ApiRequest, 'princip
   now,
 });
 
-/** The member of the address, locked; and the one that the caller means. */
+/**
+ * Returns the member of the address and locks the row. Throws if the caller's version is stale or the only owner would be lost.
+ */
 const lockedMember = async (
   tx: Tx,
-  request: Asked & Pick<ApiRequest, 'unmodified'>,
-  { staysOwner }: { staysOwner: boolean },
+  request: AddressedRequest & Pick<ApiRequest, 'unmodified'>,
+  { remainsOwner }: { remainsOwner: boolean },
 ): Promise<MemberRow> => {
   const key = memberKeyOf(request);
-  // Before the member, in the order of all owners. The platform gives a store to others by taking it from all first.
-  const mayLeave = staysOwner || request.principal.scope === 'platform' || (await hasOtherOwner(tx, key));
+  // Locks all owners in order before the member. The platform may remove the last owner, to give the store to others.
+  const mayLoseOwner = remainsOwner || request.principal.scope === 'platform' || (await hasOtherOwner(tx, key));
   const member = await lockMember(tx, key);
   if (member === undefined) throw notFound('member');
   request.unmodified(member.role);
-  if (member.role === 'owner' && !mayLeave) throw new Problem(409, { code: 'last_owner', message: LAST });
+  if (member.role === 'owner' && !mayLoseOwner) throw new Problem(409, { code: 'last_owner', message: LAST_OWNER });
   return member;
 };
 
-const LAST = 'This is the only owner of the store: make somebody else an owner first';
+const LAST_OWNER = 'This is the only owner of the store: make another member an owner first';
 
-const ALREADY = 'This person is a member of the store already: change what they are at their own address';
+const ALREADY_MEMBER = 'This person is a member of the store already: change the role of the existing member';
 
-const full = ({ membersPerStore }: Deps): Problem => {
+const tooManyMembers = ({ membersPerStore }: Deps): Problem => {
   const message = `A store has at most ${membersPerStore} members; remove one first`;
   return new Problem(409, { code: 'limit_reached', message });
 };
 
-/** A second time is refused, so that nobody takes an owner down by adding them again. */
-const addition = (deps: Deps): Operation =>
+/** Creates the operation that adds a member. A second addition is rejected, so that it cannot demote an owner. */
+const createAdd = (deps: Deps): Operation =>
   creating({
     title: 'Add a member',
-    summary: 'Makes a person a member of the store; for its owners in person and the scope platform',
+    summary: 'Adds a person to the store; for signed-in owners and the scope platform',
     access: 'owner',
     input: newMember,
     admit: async (request) => void (await storeOf(deps.sql, request)),
-    prepare: (request) => whomOf(deps, request),
+    prepare: (request) => findNewMember(deps, request),
     make: async (tx, request, userId) => {
       const { role } = request.body;
       const store = storeOfAddress(request);
       const key = { ...store, userId };
-      if (!(await holdStore(tx, store))) throw notFound('store');
-      if (!(await holdUser(tx, userId))) throw unknown(request.body);
+      if (!(await lockStoreRow(tx, store))) throw notFound('store');
+      if (!(await lockUserRow(tx, userId))) throw unknownUser(request.body);
       if (!(await insertMember(tx, { ...key, role, now: request.now })))
         throw new Problem(409, {
           code: 'already_member',
-          message: ALREADY,
+          message: ALREADY_MEMBER,
           field: request.body.email === undefined ? 'user' : 'email',
         });
-      if ((await countMembers(tx, store)) > deps.membersPerStore) throw full(deps);
+      if ((await countMembers(tx, store)) > deps.membersPerStore) throw tooManyMembers(deps);
       const member = await findMember(tx, key);
-      if (member === undefined) throw new Error('A member who was just made is not there');
+      if (member === undefined) throw new Error('A member that was just added does not exist');
       await recordMember(tx, key, { before: null, after: role }, byOf(deps, request));
       const location = `${addressOfMembers(key.storeId, deps.baseUrl)}/${userId}`;
       return { document: memberDocument(member, { ...request, baseUrl: deps.baseUrl }), location };
     },
   });
 
-const removal = (deps: Deps): Operation =>
+const createRemove = (deps: Deps): Operation =>
   guarded({
     title: 'Remove the member',
     isConditional: true,
     summary:
-      'Takes a person out of the store: they no longer reach it, and the apps that they let into it stop at once; for its owners in person and the scope platform',
+      'Removes a person from the store: the person and the apps that they authorized lose access immediately; for signed-in owners and the scope platform',
     access: 'owner',
     handle: async (request) => {
       const key = memberKeyOf(request);
       await transaction(deps.sql, async (tx) => {
-        await lockedMember(tx, request, { staysOwner: false });
+        await lockedMember(tx, request, { remainsOwner: false });
         await letGo(tx, key, { ...byOf(deps, request), stopWebhooks: deps.stopWebhooks });
       });
       return { status: 204, next: addressOfMembers(key.storeId, deps.baseUrl) };
@@ -127,7 +129,7 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
   const { sql, baseUrl } = deps;
   return {
     list: listing({
-      summary: 'The members of the store, a page at a time',
+      summary: 'The members of the store, in pages',
       rel: 'members',
       title: 'The members of this store',
       properties: MEMBER_PROPERTIES,
@@ -145,7 +147,7 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
         return { path: addressOfMembers(key.storeId, baseUrl), items, total, links };
       },
     }),
-    add: addition(deps),
+    add: createAdd(deps),
     read: guarded({
       summary: 'One member of the store',
       handle: async (request) => {
@@ -155,22 +157,22 @@ export const createMemberOperations = (deps: Deps): Record<'list' | 'add' | 'rea
       },
     }),
     patch: accepting({
-      title: 'Change what they are',
+      title: 'Change the role',
       isConditional: true,
-      summary: 'Makes an owner of a member, or a member of an owner; for its owners in person and the scope platform',
+      summary: 'Makes a member an owner, or an owner a member; for signed-in owners and the scope platform',
       access: 'owner',
       input: changedMember,
       handle: async (request) => {
         const { role } = request.body;
         const member = await transaction(sql, async (tx) => {
-          const present = await lockedMember(tx, request, { staysOwner: role === 'owner' });
+          const current = await lockedMember(tx, request, { remainsOwner: role === 'owner' });
           await updateRole(tx, { ...memberKeyOf(request), role });
-          await recordMember(tx, memberKeyOf(request), { before: present.role, after: role }, byOf(deps, request));
-          return { ...present, role };
+          await recordMember(tx, memberKeyOf(request), { before: current.role, after: role }, byOf(deps, request));
+          return { ...current, role };
         });
         return { status: 200, document: memberDocument(member, { ...request, baseUrl }) };
       },
     }),
-    remove: removal(deps),
+    remove: createRemove(deps),
   };
 };

@@ -1,4 +1,4 @@
-/** What a body may say of a member. */
+/** Schemas of a member in request bodies. */
 import { Type } from 'typebox';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
 import { readOnly } from '#http/inputs.ts';
@@ -8,19 +8,18 @@ const ROLES = ['owner', 'member'] as const satisfies readonly Role[];
 
 const role = Type.Unsafe<Role>({
   enum: ROLES,
-  description:
-    'Owners are shown the keys of its webhooks, and say who belongs to the store; members do everything else.',
+  description: 'Owners see the keys of webhooks and manage members; members can do everything else.',
 });
 const user = Type.Optional(
   Type.Integer({
     minimum: 1,
     maximum: Number.MAX_SAFE_INTEGER,
     isOfPlatform: true,
-    description: 'The id of the person, in place of their e-mail address; for the platform alone.',
+    description: 'The id of the user, instead of the e-mail address; only for the platform.',
   }),
 );
 const email = Type.Optional(
-  Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'Whom to add: the address that they sign in with.' }),
+  Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'The e-mail address that the new member signs in with.' }),
 );
 
 export const newMember = Type.Object({ email, role, user }, { additionalProperties: false });
