@@ -94,7 +94,7 @@ test('a store owner lets somebody in by their address, and takes them out again'
   await page.getByRole('button', { name: 'Add a member' }).click();
   assert.equal(await page.getByRole('heading', { level: 1 }).innerText(), fixture.bob);
   await page.locator('summary', { hasText: 'Remove the member' }).click();
-  await page.getByText('stop at once').waitFor();
+  await page.getByText('lose access immediately').waitFor();
   await page.getByRole('button', { name: 'Remove the member' }).click();
   await page.getByText('It is deleted.').waitFor();
   assert.equal(await page.getByRole('link', { name: fixture.bob }).count(), 0);

@@ -40,7 +40,7 @@ test('an app is told no address, and finds nobody by one', async () => {
 });
 
 for (const [what, changes, message] of [
-  ['nobody', {}, /whom to add: email or user/],
+  ['nobody', {}, /either email or user/],
   ['whom nobody knows', { email: 'nobody@example.com' }, /No account has this e-mail address/],
   ['who is there already', { email: ada }, /is a member of the store already/],
 ] as const) {
@@ -70,7 +70,7 @@ test('an owner makes an owner of a member, and takes them out again', async () =
   const path = `${MEMBERS}/${bobId}`;
   await owner.send(path, filled(await owner.formFor(path, 'PATCH'), { role: 'owner' }));
   assert.equal(await roleOf(bobId), 'owner');
-  assert.match(await (await owner.show(path)).text(), /stop at once/);
+  assert.match(await (await owner.show(path)).text(), /lose access immediately/);
   const gone = await owner.send(path, await owner.formFor(path, 'DELETE'));
   assert.equal(gone.headers.get('location'), `${MEMBERS}?done=deleted`);
   assert.equal(await roleOf(bobId), undefined);

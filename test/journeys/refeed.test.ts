@@ -149,12 +149,12 @@ test('each webhook that cannot be sent to is named with its reason, and then not
   });
   assert.equal(refused.status, 400);
   const reasons: [id: number, reason: string][] = [
-    [off, 'switched off'],
+    [off, 'is disabled'],
     [nowhere, 'url'],
     [customers, 'customer.* transaction$'],
     [idle, 'events'],
     [captured, 'transaction/voided'],
-    [7, 'no webhook'],
+    [7, 'not a webhook'],
   ];
   const told = faultsOf(refused);
   assert.deepEqual(
