@@ -15,19 +15,19 @@ import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { Timetable } from './queue/schedule.ts';
 import { Bodies } from './attempt/bodies.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
-import type { Tell } from './record/notice.ts';
-import type { SwitchOff } from './record/pending-disable.ts';
+import type { Notify } from './record/notice.ts';
+import type { DisableWebhook } from './record/pending-disable.ts';
 import type { LeaseSettings } from './leases/heartbeat.ts';
 import { Ownership } from './leases/ownership.ts';
 import { Signal } from './signal.ts';
-import type { TallySettings } from './stats/hourly.ts';
-import { openUnderFence, type UnderFence } from './record/under-fence.ts';
+import type { HourlyStatsSettings } from './stats/hourly.ts';
+import { openOwnerWrites, type OwnerWrites } from './record/owner-writes.ts';
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
   ConnectionSettings &
-  TallySettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
+  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
 
 export type EngineDeps = {
   sql: Sql;
@@ -42,9 +42,9 @@ export type EngineDeps = {
   guard: Guard;
   metrics: EngineMetrics;
   /** Switches a webhook off, in the transaction that holds its shard. */
-  switchOff: SwitchOff;
+  disableWebhook: DisableWebhook;
   /** Tells the people of a store what became of their webhook. */
-  tell: Tell;
+  notify: Notify;
   settings: EngineSettings;
 };
 
@@ -53,7 +53,7 @@ export class Engine {
   readonly bodies: Bodies;
   readonly connections: Connections;
   readonly ownership: Ownership;
-  readonly underFence: UnderFence;
+  readonly ownerWrites: OwnerWrites;
   readonly dispatcher: Dispatcher;
   readonly fetcher: Fetcher;
   readonly arrivals: Arrivals;
@@ -61,7 +61,7 @@ export class Engine {
   readonly discovery: Discovery;
   readonly timetable: Timetable;
   /** Fires whenever a delivery ended or went back to the table. */
-  readonly settling = new Signal();
+  readonly completions = new Signal();
   readonly #metrics: EngineMetrics;
 
   constructor(deps: EngineDeps) {
@@ -70,7 +70,7 @@ export class Engine {
     const want = (lane: Lane, isUrgent?: true) => this.fetcher.want(lane, isUrgent);
     const send = (lane: Lane) => this.send([lane]);
     const owns = (shard: number) => this.ownership.owns(shard);
-    const renew = (lane: Lane) => this.renew(lane);
+    const renew = (lane: Lane) => this.reloadTarget(lane);
     this.bodies = new Bodies({ sql, ...settings });
     this.lanes = new Lanes(settings, this.bodies);
     this.connections = new Connections({ guard: deps.guard, clock, settings });
@@ -78,13 +78,13 @@ export class Engine {
       ...deps,
       clock: deps.leaseClock,
       metrics: metrics.shards,
-      onGained: (shards) => this.underFence.suspects.gained(shards),
+      onGained: (shards) => this.ownerWrites.quarantine.gained(shards),
       onLost: (shards) => this.#close(shards),
       drain: (shards) => this.#drain(shards),
-      onKept: (shards) => this.#keep(shards),
-      isRecording: (shard) => this.underFence.recorder.isRecording(shard),
+      onKept: (shards) => this.#resume(shards),
+      isRecording: (shard) => this.ownerWrites.recorder.isRecording(shard),
     });
-    this.underFence = openUnderFence({
+    this.ownerWrites = openOwnerWrites({
       ...deps,
       workerId: settings.workerId,
       ownership: this.ownership,
@@ -94,21 +94,21 @@ export class Engine {
         this.discovery.shards(shards);
       },
       onReturned: send,
-      onSwitchedOff: renew,
+      onDisabled: renew,
     });
-    const { recorder, suspects, switchOffs } = this.underFence;
+    const { recorder, quarantine, pendingDisables } = this.ownerWrites;
     this.dispatcher = new Dispatcher({
       ...deps,
       idleMs: () => performance.nodeTiming.idleTime,
       bodies: this.bodies,
       connections: this.connections,
       recorder,
-      suspects,
-      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && suspects.isReady(shard),
+      quarantine,
+      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && quarantine.isReady(shard),
       mayBegin: (shard) => this.ownership.fenceOf(shard) !== undefined && this.ownership.mayAct(),
       fenceOf: (shard) => this.ownership.fenceOf(shard),
       mayAct: () => this.ownership.mayAct(),
-      onSettled: (lane) => this.#settled(lane),
+      onSettled: (lane) => this.#completed(lane),
       onPaced: (lane) => this.timetable.look(lane),
     });
     this.timetable = new Timetable({ clock, want, onDue: send });
@@ -118,13 +118,13 @@ export class Engine {
     };
     this.unfetched = new Unfetched({ sql, clock, log, owns, settings });
     const endUnfetched = (shard: number, webhookId: number) => this.unfetched.end(shard, webhookId);
-    const looking = { lanes: this.lanes, owns, look: send, renew, endUnfetched, onGivenUp };
-    this.discovery = new Discovery({ sql, clock, log, ...looking });
-    const onCondemned = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
+    const discoveryDeps = { lanes: this.lanes, owns, look: send, renew, endUnfetched, onGivenUp };
+    this.discovery = new Discovery({ sql, clock, log, ...discoveryDeps });
+    const onCondemned = (lane: Lane, epoch: number) => pendingDisables.request(lane, epoch);
     const { sealer } = deps;
     const fenced = { workerId: settings.workerId, fenceOf: (shard: number) => this.ownership.fenceOf(shard) };
-    const filling = { sealer, bodies: this.bodies, onFilled: send, onCondemned };
-    this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...filling });
+    const fetcherDeps = { sealer, bodies: this.bodies, onFilled: send, onCondemned };
+    this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...fetcherDeps });
     const { lanes, bodies } = this;
     const onArrived = (arrived: Iterable<Lane>) => this.send(arrived);
     this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, want, onArrived });
@@ -141,41 +141,41 @@ export class Engine {
   }
 
   /** The webhook of the lane changed, or may have: nothing is sent to it before its row was read again. */
-  renew(lane: Lane): void {
+  reloadTarget(lane: Lane): void {
     lane.forgetTarget();
     this.fetcher.want(lane);
   }
 
-  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
-  abort(belongs: (lane: Lane) => boolean): number {
-    const aborted = this.dispatcher.abort(belongs);
+  /** Ends every exchange of the lanes that `matches` picks; nothing of them is recorded. Answers how many there were. */
+  abort(matches: (lane: Lane) => boolean): number {
+    const aborted = this.dispatcher.abort(matches);
     this.#metrics.attempts.aborted(aborted);
     return aborted;
   }
 
   #close(shards: readonly number[]): void {
     for (const shard of shards) this.lanes.close(shard);
-    this.underFence.suspects.lost(shards);
+    this.ownerWrites.quarantine.lost(shards);
     this.abort((lane) => lane.isClosed);
   }
 
   /** Words of them were not heeded while they were on their way back. */
-  #keep(shards: readonly number[]): void {
-    for (const lane of this.lanes.ofShards(shards)) this.renew(lane);
+  #resume(shards: readonly number[]): void {
+    for (const lane of this.lanes.ofShards(shards)) this.reloadTarget(lane);
     this.discovery.shards(shards);
   }
 
   async #drain(shards: readonly number[]): Promise<number[]> {
-    this.underFence.suspects.release(({ shard }) => shards.includes(shard));
+    this.ownerWrites.quarantine.release(({ shard }) => shards.includes(shard));
     for (;;) {
       const empty = shards.filter((shard) => [...this.lanes.ofShards([shard])].every((lane) => lane.holding.isSettled));
       if (empty.length > 0) return empty;
-      await this.settling.next();
+      await this.completions.next();
     }
   }
 
-  #settled(lane: Lane): void {
+  #completed(lane: Lane): void {
     this.timetable.look(lane);
-    this.settling.fire();
+    this.completions.fire();
   }
 }

@@ -17,7 +17,7 @@ import { endDead } from '#delivery/queue/disabled-epochs-sql.ts';
 import { discoverLanes, fetchLanes, listChanged, loadArrivals, loadTargets } from '#delivery/queue/queue-sql.ts';
 import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
-import { insertNotes } from '#delivery/quarantine/quarantine-sql.ts';
+import { insertMarkers } from '#delivery/quarantine/quarantine-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 
@@ -116,7 +116,7 @@ const record = (rows: readonly number[], state: string | null) => {
     firstFailureAt: of(null),
     pausedUntil: of(null),
     probeAt: of(null),
-    isCondemned: of(false),
+    isPendingDisable: of(false),
     isWarned: of(false),
   };
   return recordBatch(sql, WORKER, fences, columns, states, { shard: shards(rows), deliveryId: rows.map(idAt) }, NOW);
@@ -180,7 +180,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     ),
   'note before sending': async (rows) => {
     const notes = rows.map((n) => ({ shard: SHARD, deliveryId: idAt(n) }));
-    await insertNotes(sql, WORKER, fences, notes);
+    await insertMarkers(sql, WORKER, fences, notes);
     return rows;
   },
   'record ends': async (rows) => {

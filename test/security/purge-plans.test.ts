@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { openPool } from '#db/pool.ts';
-import { createTallyPurge } from '#delivery/stats/purge.ts';
+import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
 import { createOAuthPurges } from '#identity/oauth/purges.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
@@ -17,7 +17,7 @@ const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
   ...createOAuthPurges({ sql, kept: housekeeping }),
   ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
-  createTallyPurge({ sql, keptDays: housekeeping.webhookHoursKeptDays }),
+  createHourlyStatsPurge({ sql, keptDays: housekeeping.webhookHoursKeptDays }),
 ];
 
 const ROWS = 10_000;

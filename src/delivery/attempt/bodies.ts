@@ -17,9 +17,9 @@ export class Bodies {
   readonly #cache: EventCache;
   /** Texts that one statement reads: several do at once. */
   readonly #loadBytes: number;
-  /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
+  /** When events were forgotten, as counted by `#forgetCount`: what was read before that is not believed. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
-  #forgettings = 0;
+  #forgetCount = 0;
   /** The last time when words may have been missed, which may have been about any event. */
   #allForgotten = 0;
 
@@ -32,7 +32,7 @@ export class Bodies {
 
   /** Where the count of what was erased stands: taken before a read, said when it is kept. */
   get readAt(): number {
-    return this.#forgettings;
+    return this.#forgetCount;
   }
 
   /** Keeps an event, unless something of it was erased since it was read, or ever where it comes from its publisher. */
@@ -45,22 +45,22 @@ export class Bodies {
 
   /** Something of these events was erased: they are read again, and are then as they should be, or gone. */
   forget(eventIds: readonly number[]): void {
-    this.#forgettings += 1;
+    this.#forgetCount += 1;
     for (const id of eventIds) {
       this.#cache.delete(id);
-      this.#forgotten.set(id, this.#forgettings);
+      this.#forgotten.set(id, this.#forgetCount);
     }
   }
 
   /** Words about events may have been missed. */
   forgetAll(): void {
     this.forget(this.#cache.ids());
-    this.#allForgotten = this.#forgettings;
+    this.#allForgotten = this.#forgetCount;
   }
 
   /** A delivery of the event is in memory, and one less: when none is, the event is not needed either. */
   hold(eventId: number): void {
-    this.#cache.hold(eventId);
+    this.#cache.retain(eventId);
   }
 
   release(eventId: number): void {
@@ -78,7 +78,7 @@ export class Bodies {
   async load(shard: number, eventIds: readonly number[]): Promise<void> {
     const missing = [...new Set(eventIds)].filter((id) => !this.#cache.has(id));
     if (missing.length === 0) return;
-    const readAt = this.#forgettings;
+    const readAt = this.#forgetCount;
     for (const event of await loadEvents(this.#sql, shard, missing, this.#loadBytes)) this.put(event, readAt);
   }
 
@@ -86,7 +86,7 @@ export class Bodies {
   async find(shard: number, eventId: number): Promise<Body | undefined> {
     const present = this.peek(eventId);
     if (present !== undefined) return present;
-    const readAt = this.#forgettings;
+    const readAt = this.#forgetCount;
     const [event] = await loadEvents(this.#sql, shard, [eventId]);
     if (event === undefined) return undefined;
     if (!this.put(event, readAt)) return this.find(shard, eventId);

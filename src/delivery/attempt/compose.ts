@@ -2,7 +2,7 @@
 import { keysAt } from '#core/rotation.ts';
 import type { ActiveTarget } from '../queue/target.ts';
 import type { Bodies } from './bodies.ts';
-import { encrypted, ENCRYPTED_TYPE } from './encrypt.ts';
+import { encryptBody, ENCRYPTED_TYPE } from './encrypt.ts';
 import type { Body } from './event-cache.ts';
 import { formats } from './formats/formats.ts';
 import { headersOf } from './request.ts';
@@ -13,11 +13,11 @@ export type MessageSettings = { headerPrefix: string; userAgent: string };
 export type Message = { headers: string[]; body: Uint8Array };
 
 /** Which attempt at which webhook, and when: by the time the key is chosen, and it is in what is signed. */
-export type Occasion = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
+export type AttemptContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
 
 /** Throws where the event cannot be rendered or encrypted, or a header cannot carry what it has to. */
 export const compose = (
-  { webhookId, target, attempt, now }: Occasion,
+  { webhookId, target, attempt, now }: AttemptContext,
   event: Body,
   { bodies, settings: { headerPrefix, userAgent } }: { bodies: Bodies; settings: MessageSettings },
 ): Message => {
@@ -25,7 +25,7 @@ export const compose = (
   let contentType: string = formats[target.format].contentType;
   let body = bodies.shape(event, target);
   if (target.isEncrypted && keys.current !== null) {
-    body = encrypted(body, contentType, keys.current);
+    body = encryptBody(body, contentType, keys.current);
     contentType = ENCRYPTED_TYPE;
   }
   const headers = headersOf({

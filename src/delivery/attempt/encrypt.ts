@@ -21,7 +21,7 @@ const keyIdOf = (encryptionKey: string): string =>
   createHmac('sha256', encryptionKey).update('kid').digest('hex').slice(0, KEY_ID_CHARACTERS);
 
 /** `cty` names what is inside without `application/` (RFC 7516 §4.1.12). */
-const headOf = (contentType: string, encryptionKey: string): string =>
+const protectedHeader = (contentType: string, encryptionKey: string): string =>
   JSON.stringify({
     alg: 'dir',
     enc: 'A256GCM',
@@ -30,8 +30,8 @@ const headOf = (contentType: string, encryptionKey: string): string =>
   });
 
 /** The bytes that are sent. The key of the cipher is the SHA-256 of the whole `encryption_key` string in UTF-8. */
-export const encrypted = (body: Uint8Array, contentType: string, encryptionKey: string): Uint8Array => {
-  const head = Buffer.from(headOf(contentType, encryptionKey)).toString('base64url');
+export const encryptBody = (body: Uint8Array, contentType: string, encryptionKey: string): Uint8Array => {
+  const head = Buffer.from(protectedHeader(contentType, encryptionKey)).toString('base64url');
   const key = createHash('sha256').update(encryptionKey).digest();
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(head));

@@ -15,9 +15,9 @@ const ENTRY_BYTES = 512;
 /** A text in memory has one or two bytes a character, and what is rendered of it has about as many again. */
 const BYTES_PER_CHARACTER = 4;
 /** So full it is after there was too much: the first of a map is behind all that were taken out of it. */
-const ROOM_MADE = 7 / 8;
+const EVICT_DOWN_TO = 7 / 8;
 
-type Kept = Body & { deliveries: number };
+type CacheEntry = Body & { deliveries: number };
 
 const bytesOf = ({ event }: Body): number => ENTRY_BYTES + event.body.length * BYTES_PER_CHARACTER;
 
@@ -28,7 +28,7 @@ const bytesOf = ({ event }: Body): number => ENTRY_BYTES + event.body.length * B
 export class EventCache {
   readonly #byteLimit: number;
   /** The ones that came first stand first: who waits for so long is slow or paused, and is read again in its turn. */
-  readonly #kept = new Map<number, Kept>();
+  readonly #entries = new Map<number, CacheEntry>();
   #bytes = 0;
 
   constructor(byteLimit: number) {
@@ -36,52 +36,52 @@ export class EventCache {
   }
 
   get(eventId: number): Body | undefined {
-    return this.#kept.get(eventId);
+    return this.#entries.get(eventId);
   }
 
   has(eventId: number): boolean {
-    return this.#kept.has(eventId);
+    return this.#entries.has(eventId);
   }
 
   ids(): number[] {
-    return [...this.#kept.keys()];
+    return [...this.#entries.keys()];
   }
 
   add(event: EventRow): void {
-    const kept = { event, rendered: null, deliveries: 0 };
-    this.#kept.set(event.id, kept);
-    this.#bytes += bytesOf(kept);
-    if (this.#bytes > this.#byteLimit) this.#makeRoom();
+    const entry = { event, rendered: null, deliveries: 0 };
+    this.#entries.set(event.id, entry);
+    this.#bytes += bytesOf(entry);
+    if (this.#bytes > this.#byteLimit) this.#evict();
   }
 
   /** A delivery of it is in memory now. */
-  hold(eventId: number): void {
-    const kept = this.#kept.get(eventId);
-    if (kept !== undefined) kept.deliveries += 1;
+  retain(eventId: number): void {
+    const entry = this.#entries.get(eventId);
+    if (entry !== undefined) entry.deliveries += 1;
   }
 
   /** One is not any more. Where it came later than some of them it goes with the first: the others read it again. */
   release(eventId: number): void {
-    const kept = this.#kept.get(eventId);
-    if (kept === undefined) return;
-    kept.deliveries -= 1;
-    if (kept.deliveries <= 0) this.#drop(eventId, kept);
+    const entry = this.#entries.get(eventId);
+    if (entry === undefined) return;
+    entry.deliveries -= 1;
+    if (entry.deliveries <= 0) this.#remove(eventId, entry);
   }
 
   delete(eventId: number): void {
-    const kept = this.#kept.get(eventId);
-    if (kept !== undefined) this.#drop(eventId, kept);
+    const entry = this.#entries.get(eventId);
+    if (entry !== undefined) this.#remove(eventId, entry);
   }
 
-  #drop(eventId: number, kept: Kept): void {
-    this.#kept.delete(eventId);
-    this.#bytes -= bytesOf(kept);
+  #remove(eventId: number, entry: CacheEntry): void {
+    this.#entries.delete(eventId);
+    this.#bytes -= bytesOf(entry);
   }
 
-  #makeRoom(): void {
-    for (const [eventId, kept] of this.#kept) {
-      if (this.#bytes <= this.#byteLimit * ROOM_MADE) return;
-      this.#drop(eventId, kept);
+  #evict(): void {
+    for (const [eventId, entry] of this.#entries) {
+      if (this.#bytes <= this.#byteLimit * EVICT_DOWN_TO) return;
+      this.#remove(eventId, entry);
     }
   }
 }

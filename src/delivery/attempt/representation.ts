@@ -46,8 +46,8 @@ export class Representations {
   rendered(event: EventRow, { zoom, fields }: Shape, format: FormatName): Uint8Array {
     const { storeId, type, resourceId: id, baseUrl, body } = event;
     const { needs, write } = formats[format];
-    const wanted = fields === null || needs.length === 0 ? fields : new Set([...fields, ...needs]);
-    const document = resourceDocument({ storeId, type, id, baseUrl, body }, { zoom, fields: wanted });
+    const requestedFields = fields === null || needs.length === 0 ? fields : new Set([...fields, ...needs]);
+    const document = resourceDocument({ storeId, type, id, baseUrl, body }, { zoom, fields: requestedFields });
     return Buffer.from(write(document, event, { baseUrl, relationPrefix: this.#relationPrefix }));
   }
 

@@ -12,40 +12,40 @@ export type HandBackDeps = {
 };
 
 export class HandBack {
-  readonly #deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onSettled: () => void };
-  readonly #underWay = new Set<number>();
+  readonly #deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onFinished: () => void };
+  readonly #inProgress = new Set<number>();
 
-  /** `release` gives them up, then tells the table; `onSettled`: some are not on their way any more. */
-  constructor(deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onSettled: () => void }) {
+  /** `release` gives them up, then tells the table; `onFinished`: some are not on their way any more. */
+  constructor(deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onFinished: () => void }) {
     this.#deps = deps;
   }
 
-  get underWay(): ReadonlySet<number> {
-    return this.#underWay;
+  get inProgress(): ReadonlySet<number> {
+    return this.#inProgress;
   }
 
   /** Each as soon as it is empty: one whose receiver takes its time keeps no other from its new owner. */
-  async begin(shards: readonly number[]): Promise<void> {
+  async start(shards: readonly number[]): Promise<void> {
     const { log, drain, release, onKept } = this.#deps;
-    let left = [...shards];
-    for (const shard of shards) this.#underWay.add(shard);
+    let remaining = [...shards];
+    for (const shard of shards) this.#inProgress.add(shard);
     try {
-      while (left.length > 0) {
-        const empty = await drain(left);
+      while (remaining.length > 0) {
+        const empty = await drain(remaining);
         await release(empty);
-        this.#settle(empty);
-        left = left.filter((shard) => this.#underWay.has(shard));
+        this.#finish(empty);
+        remaining = remaining.filter((shard) => this.#inProgress.has(shard));
       }
     } catch (error) {
       log.warn({ err: error }, 'shards could not be handed back');
-      this.#settle(left);
-      onKept(left);
+      this.#finish(remaining);
+      onKept(remaining);
     }
   }
 
   /** These are not on their way back any more: gone, or ours again. */
-  #settle(shards: readonly number[]): void {
-    for (const shard of shards) this.#underWay.delete(shard);
-    this.#deps.onSettled();
+  #finish(shards: readonly number[]): void {
+    for (const shard of shards) this.#inProgress.delete(shard);
+    this.#deps.onFinished();
   }
 }

@@ -9,7 +9,7 @@ export type LeaseSettings = { workerId: number; leaseMs: number; leaseMarginMs: 
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #settings: LeaseSettings;
-  /** Its own, because nothing else may make a beat wait: ten long statements in the pool would end a living worker's lease. */
+  /** Its own, because nothing else may make a beat wait: ten long statements in the pool would end a live worker's lease. */
   readonly #line: Lifeline;
   /** Our own monotonic time from which the lease counts. */
   #confirmedAtMs = Number.NEGATIVE_INFINITY;
@@ -23,7 +23,7 @@ export class Heartbeat {
   }
 
   /** Whether a beat was confirmed recently enough that no rival can have taken over. */
-  isSure(): boolean {
+  isValid(): boolean {
     const { leaseMs, leaseMarginMs } = this.#settings;
     return this.#clock.monotonicMs() < this.#confirmedAtMs + leaseMs - leaseMarginMs;
   }
@@ -31,10 +31,10 @@ export class Heartbeat {
   /** Beats once; `onConfirmed` is called before the lease counts anew. Rejects where it was not confirmed. */
   async beat(onConfirmed: () => void): Promise<void> {
     // The lease counts from before the statement was sent: a rival saw the new counter no earlier than that.
-    const askedAtMs = this.#clock.monotonicMs();
+    const requestedAtMs = this.#clock.monotonicMs();
     await this.#line.ask((sql) => beat(sql, this.#settings.workerId, this.#clock.now()));
     onConfirmed();
-    this.#confirmedAtMs = askedAtMs;
+    this.#confirmedAtMs = requestedAtMs;
   }
 
   stop(): Promise<void> {

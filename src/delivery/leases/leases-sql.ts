@@ -3,7 +3,7 @@ import type { Queryable } from '#db/pool.ts';
 export type WorkerRow = { id: number; beat: number };
 export type LeaseRow = { shard: number; owner: number | null; fence: number };
 
-/** Deaths are counted up to here: what matters is decided far below. */
+/** CrashCounts are counted up to here: what matters is decided far below. */
 const COUNTED_MAX = 1_000;
 
 /** One heartbeat: this worker's counter rises by one. */
@@ -30,7 +30,7 @@ export const waitForLocks = async (tx: Queryable, lockMs: number): Promise<void>
  * Takes shards that are free or whose owner is dead. The conditions are judged again under the rows' locks, so of two that
  * reach for a shard one gets it; the fence rises with each change of hands.
  * A dead owner's counter must still be what it was, and is held so: one that wakes up meanwhile beats before, and keeps
- * its shards, or after, and sees that they are gone. The living are never waited for by this, nor made to wait.
+ * its shards, or after, and sees that they are gone. The live are never waited for by this, nor made to wait.
  * A take-over from a dead owner counts one death of the shard, and one of each delivery that was noted as in flight: the
  * count of a shard is above 0 after nothing else, since who hands it back makes it 0.
  * Shards in order, as all who lock them do, or two of them wait for each other. Not `for update skip locked`: distributed
@@ -39,7 +39,7 @@ export const waitForLocks = async (tx: Queryable, lockMs: number): Promise<void>
 export const takeShards = async (sql: Queryable, worker: number, shards: number[], dead: readonly WorkerRow[]) => {
   const ids = dead.map(({ id }) => id);
   const beats = dead.map((seen) => seen.beat);
-  return sql<{ shard: number; fence: number; deaths: number }[]>`
+  return sql<{ shard: number; fence: number; crashCount: number }[]>`
     with gone as materialized (
       select w.id from worker w
       join unnest(${ids}::bigint[], ${beats}::bigint[]) as seen (id, beat) on seen.id = w.id and seen.beat = w.beat
@@ -60,48 +60,48 @@ export const takeShards = async (sql: Queryable, worker: number, shards: number[
       returning l.shard, l.fence, l.deaths
     ), counted as (
       update delivery_suspect s set deaths = least(s.deaths + 1, ${COUNTED_MAX})
-      from taken t where s.shard = t.shard and s.fence = t.fence - 1 and t.deaths > 0
+      from taken t where s.shard = t.shard and s.fence = t.fence - 1 and t.crashCount > 0
     )
-    select shard, fence, deaths from taken`;
+    select shard, fence, deaths as "crashCount" from taken`;
 };
 
 /**
- * Takes what is ours already under a new fence, the deaths as they were: whoever gave a shard up without handing it back may
+ * Takes what is owned already under a new fence, the deaths as they were: whoever gave a shard up without handing it back may
  * have outcomes on their way that were sent under the old one.
  */
 export const retakeShards = async (sql: Queryable, worker: number, shards: number[]) =>
-  sql<{ shard: number; fence: number; deaths: number }[]>`
-    with ours as materialized (
+  sql<{ shard: number; fence: number; crashCount: number }[]>`
+    with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
       order by shard
       for no key update
     )
-    update shard_lease l set fence = l.fence + 1 from ours where l.shard = ours.shard
-    returning l.shard, l.fence, l.deaths`;
+    update shard_lease l set fence = l.fence + 1 from owned where l.shard = owned.shard
+    returning l.shard, l.fence, l.deaths as "crashCount"`;
 
 /** Hands shards back; one that changed hands meanwhile is left alone. */
 export const releaseShards = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
   await sql`
-    with ours as materialized (
+    with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
       order by shard
       for no key update
     )
-    update shard_lease l set owner = null, deaths = 0 from ours where l.shard = ours.shard`;
+    update shard_lease l set owner = null, deaths = 0 from owned where l.shard = owned.shard`;
 };
 
 /** Forgets how many owners died holding the shards. */
-export const forgiveShards = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
+export const resetCrashCounts = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
   await sql`
-    with ours as materialized (
+    with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
       order by shard
       for no key update
     )
-    update shard_lease l set deaths = 0 from ours where l.shard = ours.shard`;
+    update shard_lease l set deaths = 0 from owned where l.shard = owned.shard`;
 };
 
 /** Removes workers that are gone and own nothing. */

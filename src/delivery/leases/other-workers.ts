@@ -7,12 +7,12 @@ const NO_BEAT = 0;
  * Who is alive, judged by nothing but how long a worker's counter stood still on our own monotonic clock: neither the
  * database's clock nor anybody's wall clock is trusted.
  */
-export class Rivals {
+export class OtherWorkers {
   readonly #self: number;
   readonly #leaseMs: number;
   readonly #seen = new Map<number, { beat: number; sinceMs: number }>();
   /** When the list that was read last was asked for. */
-  #askedAtMs = 0;
+  #requestedAtMs = 0;
 
   constructor(self: number, leaseMs: number) {
     this.#self = self;
@@ -26,7 +26,7 @@ export class Rivals {
   observe(
     workers: readonly WorkerRow[],
     leases: readonly LeaseRow[],
-    read: { askedAtMs: number; nowMs: number },
+    read: { requestedAtMs: number; nowMs: number },
   ): void {
     const beats = new Map<number, number>();
     for (const { owner } of leases) if (owner !== null) beats.set(owner, NO_BEAT);
@@ -35,11 +35,11 @@ export class Rivals {
     for (const [id, beat] of beats) {
       if (this.#seen.get(id)?.beat !== beat) this.#seen.set(id, { beat, sinceMs: read.nowMs });
     }
-    this.#askedAtMs = read.askedAtMs;
+    this.#requestedAtMs = read.requestedAtMs;
   }
 
   #isDead({ sinceMs }: { sinceMs: number }): boolean {
-    return this.#askedAtMs - sinceMs > this.#leaseMs;
+    return this.#requestedAtMs - sinceMs > this.#leaseMs;
   }
 
   /** Those whose counter stood still for a lease, with what it was. */
@@ -50,7 +50,7 @@ export class Rivals {
   }
 
   /** Who shares the shards, ourselves among them. */
-  living(): number[] {
+  live(): number[] {
     const others = [...this.#seen].filter(([id, seen]) => id !== this.#self && !this.#isDead(seen));
     return [...others.map(([id]) => id), this.#self];
   }

@@ -2,7 +2,7 @@
 import { transaction, type Sql } from '#db/pool.ts';
 import { takeShards, waitForLocks, type WorkerRow } from './leases-sql.ts';
 
-type Ask = <T>(question: (sql: Sql) => Promise<T>) => Promise<T>;
+type RunQuery = <T>(query: (sql: Sql) => Promise<T>) => Promise<T>;
 
 const LOCK_NOT_AVAILABLE = '55P03';
 /** For one shard after the other, where not all could be taken together. All of them locked are 5 s. */
@@ -10,13 +10,13 @@ const ONE_LOCK_MS = 20;
 
 /** `lockMs`: how long the lock of a row is waited for. Answers what was taken; asks in as many transactions as it needs. */
 export const takeUnlocked = async (
-  ask: Ask,
+  run: RunQuery,
   worker: number,
-  wanted: { shards: number[]; dead: readonly WorkerRow[]; lockMs: number },
+  request: { shards: number[]; dead: readonly WorkerRow[]; lockMs: number },
 ): Promise<Awaited<ReturnType<typeof takeShards>>[number][]> => {
-  const { shards, dead, lockMs } = wanted;
+  const { shards, dead, lockMs } = request;
   const take = () =>
-    ask((sql) =>
+    run((sql) =>
       transaction(sql, async (tx) => {
         await waitForLocks(tx, lockMs);
         return [...(await takeShards(tx, worker, shards, dead))];
@@ -31,7 +31,7 @@ export const takeUnlocked = async (
   // Not `for update skip locked`, which distributed PostgreSQL refuses.
   if (shards.length > 1) {
     for (const shard of shards)
-      taken.push(...(await takeUnlocked(ask, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
+      taken.push(...(await takeUnlocked(run, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
   }
   return taken;
 };

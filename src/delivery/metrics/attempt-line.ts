@@ -3,17 +3,17 @@
  * the origin and no path or query, of the answer its status and its size: what was answered stands in the attempt's row,
  * which those who may see the webhook can read.
  */
-import { isOurs, labelOf } from '../attempt/http/outcome.ts';
+import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 
-export type Recorded = { isWritten: boolean; durationMs: number };
+export type RecordResult = { isWritten: boolean; durationMs: number };
 
-const whole = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
+const rounded = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
 
-const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
+const attemptFields = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
   outcome: labelOf(outcome),
   // Of a fault of our own alone: what an endpoint says of itself is not for the log.
-  why: isOurs(outcome) && 'why' in outcome ? outcome.why : undefined,
+  why: isInternalError(outcome) && 'why' in outcome ? outcome.why : undefined,
   blockedAddress: outcome.kind === 'blocked' ? outcome.address : undefined,
   status: outcome.reply?.code,
   origin: wire?.origin,
@@ -23,21 +23,21 @@ const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date)
   // Of what is kept of it.
   answerCharacters: outcome.reply?.body?.length,
   waitMs: Math.max(0, startedAt.getTime() - dueAt.getTime()),
-  connectMs: whole(wire?.connectMs),
-  exchangeMs: whole(durationMs),
+  connectMs: rounded(wire?.connectMs),
+  exchangeMs: rounded(durationMs),
 });
 
-const whatIsNext = ({ next }: Entry): object =>
+const nextFields = ({ next }: Entry): object =>
   'state' in next ? { ended: next.state } : { nextAt: next.dueAt.toISOString() };
 
-const whatHolds = ({ webhook }: Entry): object => ({
+const backoffFields = ({ webhook }: Entry): object => ({
   failures: webhook?.consecutiveFailures,
   pausedUntil: webhook?.pausedUntil?.toISOString(),
   probeAt: webhook?.probeAt?.toISOString(),
 });
 
 /** Times in milliseconds. What is undefined is left out of the line. */
-export const attemptLine = (entry: Entry, record: Recorded, workerId: number): object => {
+export const attemptLine = (entry: Entry, record: RecordResult, workerId: number): object => {
   const { shard, fence, delivery, attempt } = entry;
   return {
     delivery: delivery.id,
@@ -48,10 +48,10 @@ export const attemptLine = (entry: Entry, record: Recorded, workerId: number): o
     fence,
     worker: workerId,
     attempt: delivery.attempts + 1,
-    ...(attempt !== null && whatWas(attempt, delivery.dueAt)),
-    recordMs: whole(record.durationMs),
+    ...(attempt !== null && attemptFields(attempt, delivery.dueAt)),
+    recordMs: rounded(record.durationMs),
     isRecorded: record.isWritten,
-    ...whatIsNext(entry),
-    ...whatHolds(entry),
+    ...nextFields(entry),
+    ...backoffFields(entry),
   };
 };

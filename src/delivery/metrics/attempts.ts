@@ -3,9 +3,9 @@
  * the 50 to 135 that a delivery takes.
  */
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { isOurs, labelOf } from '../attempt/http/outcome.ts';
+import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Entry } from '../record/entry.ts';
-import type { Recorded } from './attempt-line.ts';
+import type { RecordResult } from './attempt-line.ts';
 import { childOf } from './child.ts';
 
 const BUCKETS_SECONDS = [
@@ -17,9 +17,9 @@ const MS = 1_000;
 
 export type AttemptMetrics = {
   /** The exchange is over; nothing is written yet. */
-  landed: (entry: Entry) => void;
+  completed: (entry: Entry) => void;
   /** Its record is committed, or never will be: the shard was lost, and the next owner makes the attempt again. */
-  recorded: (entry: Entry, record: Recorded) => void;
+  recorded: (entry: Entry, record: RecordResult) => void;
   /** So many exchanges were given up by ourselves with their answers unknown. */
   aborted: (exchanges: number) => void;
 };
@@ -80,7 +80,7 @@ export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
   const instruments = createInstruments(registry);
   const { count, delivered, wait, connect, answer, record, aborted, unrecorded, connection, endings } = instruments;
   return {
-    landed: ({ attempt, delivery }) => {
+    completed: ({ attempt, delivery }) => {
       if (attempt === null) return;
       const { outcome, startedAt, durationMs, wire } = attempt;
       // Two clocks of two machines may be apart: less than nothing counts as nothing.
@@ -98,7 +98,7 @@ export const createAttemptMetrics = (registry: Registry): AttemptMetrics => {
     },
     recorded: ({ attempt, next }, { isWritten, durationMs }) => {
       if (isWritten && 'state' in next) {
-        const isPutAside = attempt !== null && isOurs(attempt.outcome);
+        const isPutAside = attempt !== null && isInternalError(attempt.outcome);
         endings.get(isPutAside ? 'put_aside' : next.state)?.inc();
       }
       if (attempt === null) return;

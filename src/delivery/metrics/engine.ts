@@ -6,7 +6,7 @@ import type { Sockets } from '../attempt/http/connections.ts';
 import type { Lane } from '../queue/lane.ts';
 import { HOLDERS, LANE_STATES } from '../queue/lane-state.ts';
 import { momentOf } from '../policy/backoff.ts';
-import { surveyOf, SHARD_GROUPS } from './gauge-sample.ts';
+import { sampleLanes, SHARD_GROUPS } from './gauge-sample.ts';
 
 /** What is looked at of a worker's parts. */
 export type EngineView = {
@@ -17,7 +17,7 @@ export type EngineView = {
     ownership: { owned: () => number[] };
     dispatcher: { readonly slots: Slots };
     connections: { readonly sockets: Sockets };
-    underFence: { recorder: { unrecorded: () => number } };
+    ownerWrites: { recorder: { unrecorded: () => number } };
   };
 };
 
@@ -83,7 +83,7 @@ const observeSockets = (registry: Registry, { connections }: EngineView['engine'
 
 export const observeEngine = (registry: Registry, view: EngineView): void => {
   const { clock, settings } = view;
-  const { lanes, ownership, dispatcher, underFence } = view.engine;
+  const { lanes, ownership, dispatcher, ownerWrites } = view.engine;
   const registers = [registry];
   const gauge = createGauges(registry);
   gauge('halcyon_delivery_in_flight', 'Attempts under way', () => dispatcher.slots.inFlight);
@@ -92,7 +92,7 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
   gauge('halcyon_delivery_slow_limit', 'Slots that the slow ones may have', () => dispatcher.slots.slowLimit);
   gauge('halcyon_delivery_unproven', 'Attempts at endpoints that never answered fast', () => dispatcher.slots.unproven);
   gauge('halcyon_delivery_unrecorded', 'Attempts that ended and are not recorded yet', () =>
-    underFence.recorder.unrecorded(),
+    ownerWrites.recorder.unrecorded(),
   );
   gauge('halcyon_shards_held', 'Shards that this process has, of 256', () => ownership.owned().length);
   observeSockets(registry, view.engine);
@@ -106,14 +106,14 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
       collect() {
         const moment = momentOf(clock);
         const nowMs = moment.now.getTime();
-        const survey = surveyOf(lanes.all(), moment);
-        for (const state of LANE_STATES) this.set({ state }, survey.lanes[state]);
-        queued.set(survey.queued);
+        const sample = sampleLanes(lanes.all(), moment);
+        for (const state of LANE_STATES) this.set({ state }, sample.lanes[state]);
+        queued.set(sample.queued);
         ages.reset();
         const groups = new Set(ownership.owned().map((shard) => Math.floor(shard / SHARD_GROUPS)));
         for (const holder of HOLDERS) {
           for (const group of groups) {
-            const dueAtMs = survey.oldestDueAtMs[holder].get(group) ?? nowMs;
+            const dueAtMs = sample.oldestDueAtMs[holder].get(group) ?? nowMs;
             ages.set({ held_by: holder, shard_group: group }, Math.max(0, nowMs - dueAtMs) / MS);
           }
         }

@@ -1,6 +1,6 @@
 /** What an attempt's outcome makes of its delivery and its webhook: pure, ready to be recorded. */
 import type { Pending } from '../queue/loaded-deliveries.ts';
-import { isOurs } from '../attempt/http/outcome.ts';
+import { isInternalError } from '../attempt/http/outcome.ts';
 import { deactivates, warns, type DeactivationSettings } from './deactivation.ts';
 import { effectOf } from './effect.ts';
 import { holdAfter, toStored, type Hold, type Moment } from './backoff.ts';
@@ -63,10 +63,10 @@ export const judge = (given: {
       delivery,
       attempt,
       // What our own faults end shows one attempt more than was charged: the one that says so.
-      attempts: isOurs(attempt.outcome) && verdict.kind === 'retry' ? delivery.attempts : number,
+      attempts: isInternalError(attempt.outcome) && verdict.kind === 'retry' ? delivery.attempts : number,
       faults,
       next: verdict.kind === 'retry' ? { dueAt: new Date(now.getTime() + verdict.afterMs) } : { state: verdict.kind },
-      webhook: hasChanged ? { ...health, ...toStored(hold, moment), isCondemned } : null,
+      webhook: hasChanged ? { ...health, ...toStored(hold, moment), isPendingDisable: isCondemned } : null,
       isWarning,
     },
   };

@@ -1,5 +1,5 @@
 /** How many faults of our own a delivery outlives: it is not charged for them, and yet it must end. Pure. */
-import { isOurs, type Outcome } from '../attempt/http/outcome.ts';
+import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -20,7 +20,7 @@ const THROW_WEIGHT = OWN_FAULTS_MAX / 12;
  * endpoint's side made of an attempt ends the row.
  */
 export const faultsAfter = (faults: number, outcome: Outcome): number => {
-  if (!isOurs(outcome)) return 0;
+  if (!isInternalError(outcome)) return 0;
   return faults + (outcome.kind === 'threw' ? THROW_WEIGHT : Math.min(faults + 1, LONGEST_GAPS));
 };
 

@@ -1,5 +1,5 @@
 /** What follows from an outcome: pure, with time and chance given. */
-import { isOurs, type Outcome } from '../attempt/http/outcome.ts';
+import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import { lengthened } from './jitter.ts';
 import { gapAfterFaultMs, OWN_FAULTS_MAX } from './own-faults.ts';
@@ -35,7 +35,7 @@ export const verdictOn = (
 ): Verdict => {
   if (outcome.kind === 'delivered') return { kind: 'successful' };
   if (outcome.kind === 'gone') return { kind: 'failed' };
-  if (isOurs(outcome)) {
+  if (isInternalError(outcome)) {
     if (faults >= OWN_FAULTS_MAX) return { kind: 'failed' };
     return { kind: 'retry', afterMs: lengthened(gapAfterFaultMs(faults, outcome), random) };
   }

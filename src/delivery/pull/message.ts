@@ -7,7 +7,7 @@ import { activeTarget, type ActiveTarget } from '../queue/target.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { compose, type MessageSettings } from '../attempt/compose.ts';
 import { loadEvents } from '../attempt/event-sql.ts';
-import type { HeldWebhook, Waiting } from './pull-sql.ts';
+import type { PullWebhook, Waiting } from './pull-sql.ts';
 
 export type MessagesDeps = {
   sql: Sql;
@@ -18,7 +18,7 @@ export type MessagesDeps = {
 };
 
 /** `body` is base64, encrypted or not: the very bytes that are signed. */
-export type HeldMessage = {
+export type PullMessage = {
   delivery_id: number;
   event_id: number;
   attempt: 1;
@@ -45,7 +45,7 @@ export class Messages {
   }
 
   /** The settings as they are; undefined where the webhook is gone. Throws where its key does not open. */
-  async target({ shard, webhookId }: HeldWebhook): Promise<ActiveTarget | undefined> {
+  async target({ shard, webhookId }: PullWebhook): Promise<ActiveTarget | undefined> {
     const { sql, sealer, baseUrl } = this.#deps;
     const [row] = await loadTargets(sql, shard, [webhookId]);
     return row === undefined ? undefined : activeTarget(row, new URL(baseUrl), sealer);
@@ -53,19 +53,19 @@ export class Messages {
 
   /** Undefined where what it carried was erased or dropped; `why` where it cannot be made. */
   async make(
-    { shard, webhookId }: HeldWebhook,
+    { shard, webhookId }: PullWebhook,
     { id, eventId }: Waiting,
     target: ActiveTarget,
     now: Date,
-  ): Promise<HeldMessage | { why: unknown } | undefined> {
+  ): Promise<PullMessage | { why: unknown } | undefined> {
     // Read anew each time, and kept nowhere: what is erased is not sent from memory.
     const [event] = await loadEvents(this.#deps.sql, shard, [eventId]);
     if (event === undefined) return undefined;
     const sent = { ...event, action: sentAction(event.action) };
     const { settings, baseUrl } = this.#deps;
     try {
-      const occasion = { webhookId, target, attempt: 1, now };
-      const made = compose(occasion, { event: sent, rendered: null }, { bodies: this.#bodies, settings });
+      const context = { webhookId, target, attempt: 1, now };
+      const made = compose(context, { event: sent, rendered: null }, { bodies: this.#bodies, settings });
       return {
         delivery_id: id,
         event_id: eventId,

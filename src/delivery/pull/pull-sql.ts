@@ -2,7 +2,7 @@
 import type { Queryable } from '#db/pool.ts';
 import type { EventRow } from '../attempt/event-sql.ts';
 
-export type HeldWebhook = { shard: number; webhookId: number };
+export type PullWebhook = { shard: number; webhookId: number };
 
 /** `isSent`: it was, on this stream, and has no answer yet. */
 export type Waiting = { id: number; eventId: number; isSent: boolean };
@@ -13,7 +13,7 @@ export type Waiting = { id: number; eventId: number; isSent: boolean };
  */
 export const listWaiting = async (
   sql: Queryable,
-  { shard, webhookId }: HeldWebhook,
+  { shard, webhookId }: PullWebhook,
   sent: readonly number[],
   limit: number,
 ): Promise<Waiting[]> => sql<Waiting[]>`
@@ -48,7 +48,7 @@ export type AnswerRow = {
  */
 export const writeAnswer = async (
   sql: Queryable,
-  { shard, webhookId, id }: HeldWebhook & { id: number },
+  { shard, webhookId, id }: PullWebhook & { id: number },
   answer: AnswerRow,
   now: Date,
 ): Promise<boolean> => {
@@ -90,7 +90,7 @@ export type AnsweredRow = {
 /** What was answered; `ended` where it ended without an answer, undefined where there is no such delivery. */
 export const findAnswer = async (
   sql: Queryable,
-  { shard, webhookId, id }: HeldWebhook & { id: number },
+  { shard, webhookId, id }: PullWebhook & { id: number },
 ): Promise<AnsweredRow | 'ended' | undefined> => {
   const [row] = await sql<(AnsweredRow | { n: null })[]>`
     select d.id as "deliveryId", a.n, d.event_id as "eventId", a.date_started as "dateStarted", a.duration_ms as "durationMs",
@@ -116,7 +116,7 @@ const EPOCH_MAX = 2 ** 31 - 1;
  */
 export const endUnfetched = async (
   sql: Queryable,
-  { shard, webhookId }: HeldWebhook,
+  { shard, webhookId }: PullWebhook,
   { after, limit, oldest }: { after: number; limit: number; oldest: number },
   now: Date,
 ): Promise<{ ended: number; last: number | null }> => {
@@ -126,13 +126,13 @@ export const endUnfetched = async (
       where shard = ${shard} and webhook_id = ${webhookId} and due_at = 'infinity' and id > ${after}
       order by due_at, id
       limit ${limit}
-    ), dead as materialized (
+    ), expired as materialized (
       select d.ctid as place from delivery d
       where d.shard = ${shard} and d.id = any (array(select id from held_first where id < ${oldest} or epoch < coalesce(
         (select w.epoch from webhook w where w.shard = ${shard} and w.id = ${webhookId}), ${EPOCH_MAX})))
       for update skip locked
     ), ended as (
-      delete from delivery d using dead where d.ctid = dead.place
+      delete from delivery d using expired where d.ctid = expired.place
       returning d.*
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)

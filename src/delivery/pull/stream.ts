@@ -14,8 +14,8 @@ import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { COMMENT, eventText, opening } from './framing.ts';
-import type { HeldMessage, Messages } from './message.ts';
-import { endEmpty, listWaiting, writeAnswer, type HeldWebhook, type Waiting } from './pull-sql.ts';
+import type { PullMessage, Messages } from './message.ts';
+import { endEmpty, listWaiting, writeAnswer, type PullWebhook, type Waiting } from './pull-sql.ts';
 
 export type StreamSettings = {
   pollMs: number;
@@ -40,34 +40,34 @@ export type Goodbye =
   | 'unusable';
 
 /** Asked at once and then every `recheckMs`: why the stream has to end; undefined where it may go on. Throws where nobody can tell. */
-export type MayGoOn = (now: Date) => Promise<Goodbye | undefined>;
+export type FindEndReason = (now: Date) => Promise<Goodbye | undefined>;
 
 type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settings: StreamSettings };
 
-export class HeldStream {
+export class PullStream {
   readonly readable: Readable;
   readonly closed: Promise<void>;
   /** Settles with the check that is under way, or was the last. */
   checked: Promise<void>;
   readonly #deps: StreamDeps;
-  readonly #webhook: HeldWebhook;
-  readonly #mayGoOn: MayGoOn;
+  readonly #webhook: PullWebhook;
+  readonly #findEndReason: FindEndReason;
   readonly #timers: NodeJS.Timeout[];
   #sent: number[] = [];
   #isEnding = false;
   #isChecking = true;
   /** End the wait that is under way: for the next look, for the listener to read. */
   #resume: () => void = () => {};
-  #wasRead: () => void = () => {};
-  #isWoken = false;
+  #onRead: () => void = () => {};
+  #isWakeRequested = false;
 
   /** `before`: of the stream in whose place this one comes, whose beginning must not be written after ours. */
-  constructor(deps: StreamDeps, webhook: HeldWebhook, mayGoOn: MayGoOn, before: Promise<void>) {
+  constructor(deps: StreamDeps, webhook: PullWebhook, findEndReason: FindEndReason, before: Promise<void>) {
     this.#deps = deps;
     this.#webhook = webhook;
-    this.#mayGoOn = mayGoOn;
+    this.#findEndReason = findEndReason;
     const { bufferBytes, commentMs, recheckMs, retryMs } = deps.settings;
-    this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#wasRead() });
+    this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#onRead() });
     this.closed = new Promise((resolve) => this.readable.once('close', resolve));
     // Whoever hangs up in the middle is no fault of ours.
     this.readable.on('error', () => {});
@@ -83,7 +83,7 @@ export class HeldStream {
 
   /** Something may wait, or an answer has made room. */
   wake(): void {
-    this.#isWoken = true;
+    this.#isWakeRequested = true;
     this.#resume();
   }
 
@@ -98,22 +98,22 @@ export class HeldStream {
     this.#close();
     this.readable.push(eventText('goodbye', { reason }));
     this.readable.push(null);
-    const late = setTimeout(() => this.readable.destroy(), this.#deps.settings.goodbyeMs);
-    void this.closed.then(() => clearTimeout(late));
+    const destroyTimer = setTimeout(() => this.readable.destroy(), this.#deps.settings.goodbyeMs);
+    void this.closed.then(() => clearTimeout(destroyTimer));
   }
 
   #close(): void {
     this.#isEnding = true;
     for (const timer of this.#timers) clearInterval(timer);
     this.#resume();
-    this.#wasRead();
+    this.#onRead();
   }
 
   async #check(): Promise<void> {
     if (this.#isEnding) return;
     this.#isChecking = true;
     try {
-      const reason = await this.#mayGoOn(this.#deps.clock.now());
+      const reason = await this.#findEndReason(this.#deps.clock.now());
       if (reason !== undefined) this.end(reason);
     } catch (error) {
       // Nobody can tell at the moment: the next check may.
@@ -124,29 +124,29 @@ export class HeldStream {
 
   async #run(): Promise<void> {
     while (!this.#isEnding) {
-      this.#isWoken = false;
+      this.#isWakeRequested = false;
       try {
-        await this.#turn();
+        await this.#sendWaiting();
       } catch (error) {
         const { log } = this.#deps;
         log.warn({ webhook: this.#webhook.webhookId, reason: String(error) }, 'looking for a listener failed');
       }
-      if (!this.#isWoken && !this.#isEnding) await this.#pause();
+      if (!this.#isWakeRequested && !this.#isEnding) await this.#pause();
     }
   }
 
-  async #turn(): Promise<void> {
+  async #sendWaiting(): Promise<void> {
     const { sql, messages, settings } = this.#deps;
     const waiting = await listWaiting(sql, this.#webhook, this.#sent, settings.unansweredMax);
     this.#sent = waiting.filter(({ isSent }) => isSent).map(({ id }) => id);
     // Connections take the numbers of deliveries by the block: events are told in the order in which they happened.
-    const fresh = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
-    if (fresh.length === 0) return;
+    const unsent = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
+    if (unsent.length === 0) return;
     const target = await messages.target(this.#webhook).catch((error: unknown) => this.#unusable(error));
-    for (const delivery of fresh) {
+    for (const delivery of unsent) {
       if (this.#isEnding || target === undefined) return;
       const message = await messages.make(this.#webhook, delivery, target, this.#deps.clock.now());
-      await this.#give(delivery, message);
+      await this.#send(delivery, message);
     }
   }
 
@@ -155,7 +155,7 @@ export class HeldStream {
     this.end('unusable');
   }
 
-  async #give(delivery: Waiting, message: HeldMessage | { why: unknown } | undefined): Promise<void> {
+  async #send(delivery: Waiting, message: PullMessage | { why: unknown } | undefined): Promise<void> {
     const { sql, clock, log } = this.#deps;
     const { shard } = this.#webhook;
     if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
@@ -167,13 +167,13 @@ export class HeldStream {
     }
     if (this.#isEnding) return;
     this.#sent.push(delivery.id);
-    if (!this.readable.push(eventText('delivery', message, delivery.id))) await this.#read();
+    if (!this.readable.push(eventText('delivery', message, delivery.id))) await this.#waitUntilRead();
   }
 
   /** Resolves when the listener has read what it was given, or the stream ends. */
-  async #read(): Promise<void> {
+  async #waitUntilRead(): Promise<void> {
     while (!this.#isEnding && this.readable.readableLength >= this.#deps.settings.bufferBytes) {
-      await new Promise<void>((resolve) => (this.#wasRead = resolve));
+      await new Promise<void>((resolve) => (this.#onRead = resolve));
     }
   }
 

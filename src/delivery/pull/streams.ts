@@ -4,10 +4,10 @@ import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { answer, type Answered, type Told } from './answer.ts';
+import { answer, type AnswerResult, type ListenerReply } from './answer.ts';
 import { Messages, type MessagesDeps } from './message.ts';
-import type { HeldWebhook } from './pull-sql.ts';
-import { HeldStream, type MayGoOn, type StreamSettings } from './stream.ts';
+import type { PullWebhook } from './pull-sql.ts';
+import { PullStream, type FindEndReason, type StreamSettings } from './stream.ts';
 
 type Settings = MessagesDeps['settings'] &
   StreamSettings & { streamsMax: number; streamsPerStoreMax: number; answerKeptBytes: number };
@@ -19,10 +19,10 @@ export type Opened =
   /** The process has as many as it may have, or the store has. */
   | { kind: 'full' | 'too_many' | 'stopping' };
 
-export class HeldStreams implements Running {
+export class PullStreams implements Running {
   readonly #deps: StreamsDeps;
   readonly #messages: Messages;
-  readonly #streams = new Map<number, { stream: HeldStream; storeId: number }>();
+  readonly #streams = new Map<number, { stream: PullStream; storeId: number }>();
   #isStopping = false;
 
   constructor(deps: StreamsDeps) {
@@ -31,7 +31,7 @@ export class HeldStreams implements Running {
   }
 
   /** Begins a stream, and ends the one that the webhook has. */
-  open(webhook: HeldWebhook & { storeId: number }, mayGoOn: MayGoOn): Opened {
+  open(webhook: PullWebhook & { storeId: number }, findEndReason: FindEndReason): Opened {
     const { webhookId, storeId } = webhook;
     const { streamsMax, streamsPerStoreMax } = this.#deps.settings;
     if (this.#isStopping) return { kind: 'stopping' };
@@ -41,7 +41,7 @@ export class HeldStreams implements Running {
     if (others.filter((one) => one.storeId === storeId).length >= streamsPerStoreMax) return { kind: 'too_many' };
     older?.stream.end('replaced');
     const deps = { ...this.#deps, messages: this.#messages };
-    const stream = new HeldStream(deps, webhook, mayGoOn, older?.stream.checked ?? Promise.resolve());
+    const stream = new PullStream(deps, webhook, findEndReason, older?.stream.checked ?? Promise.resolve());
     const entry = { stream, storeId };
     this.#streams.set(webhookId, entry);
     const isOver = stream.closed.then(() => stream.checked);
@@ -61,9 +61,9 @@ export class HeldStreams implements Running {
     this.#streams.get(webhookId)?.stream.check();
   }
 
-  async answer(webhook: HeldWebhook, deliveryId: number, told: Told): Promise<Answered> {
+  async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
     const { sql, clock, log, settings } = this.#deps;
-    const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, told, clock.now());
+    const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, reply, clock.now());
     // There is room for another.
     this.wake([webhook.webhookId]);
     return answered;

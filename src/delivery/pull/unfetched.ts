@@ -6,7 +6,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import { dayOf, firstIdOfDay } from '#core/ids.ts';
 import type { Log } from '#core/log.ts';
-import { endUnfetched, type HeldWebhook } from './pull-sql.ts';
+import { endUnfetched, type PullWebhook } from './pull-sql.ts';
 
 type Deps = {
   sql: Sql;
@@ -18,13 +18,13 @@ type Deps = {
 };
 
 /** A statement takes some 50 ms. */
-const AT_ONCE = 2_000;
+const BATCH_ROWS = 2_000;
 
 /** One statement at a time, so that all others have the connections; and of many webhooks each has its turn. */
 export class Unfetched {
   readonly #deps: Deps;
   /** By webhook, what its turn begins after. Who waits longest stands first. */
-  readonly #asked = new Map<number, { shard: number; after: number }>();
+  readonly #pending = new Map<number, { shard: number; after: number }>();
   #isRunning = false;
 
   constructor(deps: Deps) {
@@ -33,32 +33,32 @@ export class Unfetched {
 
   /** Ends all that the webhook has of it, by and by. One that is asked for again while it waits has one turn. */
   end(shard: number, webhookId: number): void {
-    if (!this.#asked.has(webhookId)) this.#asked.set(webhookId, { shard, after: 0 });
+    if (!this.#pending.has(webhookId)) this.#pending.set(webhookId, { shard, after: 0 });
     if (!this.#isRunning) void this.#run();
   }
 
   stop(): void {
-    this.#asked.clear();
+    this.#pending.clear();
   }
 
   async #run(): Promise<void> {
     this.#isRunning = true;
-    for (const [webhookId, { shard, after }] of this.#asked) {
-      const last = this.#deps.owns(shard) ? await this.#endSome({ shard, webhookId }, after) : null;
+    for (const [webhookId, { shard, after }] of this.#pending) {
+      const last = this.#deps.owns(shard) ? await this.#endBatch({ shard, webhookId }, after) : null;
       // It goes to the end, unless all of them were told to stop.
-      if (this.#asked.delete(webhookId) && last !== null) this.#asked.set(webhookId, { shard, after: last });
+      if (this.#pending.delete(webhookId) && last !== null) this.#pending.set(webhookId, { shard, after: last });
     }
     this.#isRunning = false;
   }
 
   /** Answers after which one there may be more; null where there is none. */
-  async #endSome(webhook: HeldWebhook, after: number): Promise<number | null> {
+  async #endBatch(webhook: PullWebhook, after: number): Promise<number | null> {
     const { sql, clock, log, settings } = this.#deps;
     const now = clock.now();
     const oldest = firstIdOfDay(dayOf(now) - settings.unfetchedDays);
     try {
-      const { ended, last } = await endUnfetched(sql, webhook, { after, limit: AT_ONCE, oldest }, now);
-      return ended === AT_ONCE ? last : null;
+      const { ended, last } = await endUnfetched(sql, webhook, { after, limit: BATCH_ROWS, oldest }, now);
+      return ended === BATCH_ROWS ? last : null;
     } catch (error) {
       // It keeps nobody from work: the next look tries again.
       log.warn({ webhook: webhook.webhookId, reason: String(error) }, 'what nobody will fetch could not be ended');

@@ -5,7 +5,7 @@ import { createLog } from '#core/log.ts';
 import { dayOf, idOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import type { Heard } from '../announce.ts';
+import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Signal } from '../signal.ts';
 import { Arrivals } from './arrivals.ts';
@@ -56,7 +56,7 @@ const arrivalsOf = ({
   const want = () => {};
   const log = createLog('silent');
   const arrivals = new Arrivals({ sql: pool, log, lanes, bodies, owns, want, onArrived: (all) => void onArrived(all) });
-  const hear = async (words: readonly Heard[]): Promise<void> => {
+  const hear = async (words: readonly AnnouncedWork[]): Promise<void> => {
     const done = read.next();
     arrivals.heard(words);
     await done;

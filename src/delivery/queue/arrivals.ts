@@ -6,7 +6,7 @@
  */
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
-import type { Heard } from '../announce.ts';
+import type { AnnouncedWork } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Pending } from './loaded-deliveries.ts';
 import type { Lane } from './lane.ts';
@@ -56,7 +56,7 @@ export class Arrivals {
   }
 
   /** What somebody else committed. Of what has no room nothing is read: it stays in the table until its lane fetches. */
-  heard(work: readonly Heard[]): void {
+  heard(work: readonly AnnouncedWork[]): void {
     const { lanes, owns, want, onArrived } = this.#deps;
     const behind = new Set<Lane>();
     for (const { shard, webhookId, deliveryId } of work) {

@@ -57,8 +57,8 @@ test('what was under way while the webhook was switched off and on says nothing 
   const late = end(2, 0, { kind: 'gone', reply: { ...reply, code: 410 } });
   assert.deepEqual(lane.health, { epoch: 1, consecutiveFailures: 7, firstFailureAt, isWarned: true, isProven: false });
   assert.deepEqual([lane.condemnedEpoch, present.isWarning, late.isWarning], [null, true, false]);
-  const { epoch, consecutiveFailures, isCondemned, isWarned } = toStates([present, late]);
-  assert.deepEqual([epoch, consecutiveFailures, isCondemned, isWarned], [[1], [7], [false], [true]]);
+  const { epoch, consecutiveFailures, isPendingDisable, isWarned } = toStates([present, late]);
+  assert.deepEqual([epoch, consecutiveFailures, isPendingDisable, isWarned], [[1], [7], [false], [true]]);
 });
 
 test('the first success of a webhook is noted, and none that follows', () => {

@@ -66,10 +66,10 @@ export class Dispatcher {
     // What ends at once asks for the next one in the middle of this: the loop goes on to it anyway, and as deep as it came.
     if (this.#isPumping) return;
     this.#isPumping = true;
-    const { recorder, settings, suspects, mayAct, fenceOf } = this.#deps;
+    const { recorder, settings, quarantine, mayAct, fenceOf } = this.#deps;
     const hasRoom = () => recorder.unrecorded() < settings.unrecordedLimit;
     try {
-      while (!this.#isStopped && mayAct() && suspects.alone === undefined && hasRoom()) {
+      while (!this.#isStopped && mayAct() && quarantine.exclusiveId === undefined && hasRoom()) {
         const turn = this.#turns.next();
         if (turn === undefined) return;
         turn.fence = fenceOf(turn.lane.shard);
@@ -134,7 +134,7 @@ export class Dispatcher {
   #write(lane: Lane, entry: Entry): void {
     this.#deps.recorder.record(entry, (isWritten) => {
       if (isWritten) this.#settle(lane, entry);
-      this.#deps.suspects.left(entry.delivery.id);
+      this.#deps.quarantine.leave(entry.delivery.id);
       this.#next(lane);
     });
   }
@@ -146,9 +146,9 @@ export class Dispatcher {
   }
 
   #settle(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
-    this.#deps.suspects.settled(shard, delivery.id);
+    this.#deps.quarantine.unmark(shard, delivery.id);
     lane.holding.settle(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
     // Whoever reads its settings next finds in the table that the webhook is to be switched off.
-    if (webhook?.isCondemned === true) lane.forgetTarget();
+    if (webhook?.isPendingDisable === true) lane.forgetTarget();
   }
 }

@@ -7,8 +7,8 @@ import type { Outcome } from '../attempt/http/outcome.ts';
 import type { Lane } from './lane.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/event-cache.ts';
-import { ended, putAside, type Attempt, type Entry } from '../record/entry.ts';
-import type { Suspects } from '../quarantine/quarantine.ts';
+import { ended, deadLetter, type Attempt, type Entry } from '../record/entry.ts';
+import type { Quarantine } from '../quarantine/quarantine.ts';
 import { land, type LandingSettings } from './completion.ts';
 import { OwnLoop } from './loop-lag.ts';
 import { ResourceOrder } from './resource-order.ts';
@@ -26,7 +26,7 @@ export type SenderDeps = {
   settings: SenderSettings;
   bodies: Bodies;
   connections: Connections;
-  suspects: Suspects;
+  quarantine: Quarantine;
   /** Whether an attempt may start for the shard: it is ours, and our lease is sure. */
   mayStart: (shard: number) => boolean;
   /**
@@ -71,29 +71,29 @@ export class Sender {
   /** Sends at once where nothing has to be waited for, which is nearly always: promises for each step were some 2.7 KB a delivery, by samples. */
   start(turn: Turn): void {
     const { lane, target, delivery } = turn;
-    const { bodies, suspects } = this.#deps;
+    const { bodies, quarantine } = this.#deps;
     if (delivery.epoch !== target.epoch) return this.#renew(turn);
-    const isAdmitted = suspects.admit(lane, delivery);
+    const isAdmitted = quarantine.admit(lane, delivery);
     if (isAdmitted === undefined) return this.#putAside(turn);
     if (!isAdmitted) return this.#deps.over(turn);
     const body = bodies.peek(delivery.eventId);
-    if (body === undefined || suspects.mustNote(lane.shard, delivery.id)) void this.#prepare(turn, body);
+    if (body === undefined || quarantine.mustMark(lane.shard, delivery.id)) void this.#prepare(turn, body);
     else this.#send(turn, body);
   }
 
   async #prepare(turn: Turn, present: Body | undefined): Promise<void> {
     const { lane, delivery } = turn;
-    const { bodies, suspects } = this.#deps;
-    let [body, isNoted, isCurrent] = [present, true, false];
+    const { bodies, quarantine } = this.#deps;
+    let [body, isMarked, isCurrent] = [present, true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before it is noted: a death while it waits is not its own.
-      if (suspects.alone === delivery.id) await this.#deps.alone();
-      if (suspects.mustNote(lane.shard, delivery.id)) isNoted = await suspects.note(lane.shard, delivery.id);
-      isCurrent = isNoted && this.#isCurrent(turn);
+      if (quarantine.exclusiveId === delivery.id) await this.#deps.alone();
+      if (quarantine.mustMark(lane.shard, delivery.id)) isMarked = await quarantine.mark(lane.shard, delivery.id);
+      isCurrent = isMarked && this.#isCurrent(turn);
     } catch (error) {
       // No fault of this delivery: the database was away.
-      return this.#failed(turn, 'ours', error);
+      return this.#failed(turn, 'internal', error);
     }
     if (!isCurrent) return this.#putBack(turn);
     if (body === undefined) return this.#endUnsent(turn);
@@ -156,7 +156,7 @@ export class Sender {
   }
 
   /** `threw`: it is this very delivery that cannot be sent. */
-  #failed(turn: Turn, kind: 'ours' | 'threw', error: unknown): void {
+  #failed(turn: Turn, kind: 'internal' | 'threw', error: unknown): void {
     const { log, clock } = this.#deps;
     const about = { err: error, delivery: turn.delivery.id, webhook: turn.lane.webhookId };
     log.error(about, 'an attempt failed on our side');
@@ -170,7 +170,7 @@ export class Sender {
 
   #putBack(turn: Turn): void {
     turn.lane.putBack(turn.delivery);
-    this.#deps.suspects.left(turn.delivery.id);
+    this.#deps.quarantine.leave(turn.delivery.id);
     this.#deps.over(turn);
   }
 
@@ -187,7 +187,7 @@ export class Sender {
     const { log, clock } = this.#deps;
     log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'a delivery that kills workers is put aside');
     lane.landed();
-    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
+    this.#deps.write(lane, deadLetter({ shard: lane.shard, fence }, delivery, 'kills workers', clock.now()));
     this.#deps.over(turn);
   }
 

@@ -21,7 +21,7 @@ export type Entry = Fenced & {
   faults: number;
   next: { state: 'successful' | 'failed' } | { dueAt: Date };
   /** The webhook's state after this one; null where it did not change. */
-  webhook: (Failures & StoredHold & { isCondemned: boolean }) | null;
+  webhook: (Failures & StoredHold & { isPendingDisable: boolean }) | null;
   /** It is this one that takes the webhook half the way to being switched off: the store is told once it is recorded. */
   isWarning: boolean;
 };
@@ -40,7 +40,7 @@ export const ended = ({ shard, fence }: Fenced, delivery: Pending): Entry => ({
 });
 
 /** A delivery that we give up by our own fault: it shows one attempt more than was charged, the one that says so. */
-export const putAside = ({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry => ({
+export const deadLetter = ({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry => ({
   shard,
   fence,
   delivery,

@@ -11,8 +11,8 @@ export const blankAnswers = async (
   sql: Queryable,
   { shard, storeId, ids }: { shard: number; storeId: number; ids: readonly number[] },
 ): Promise<number[]> => {
-  const rows = await sql<{ id: number; eventId: number; isHeld: boolean }[]>`
-    select id, event_id as "eventId", due_at = 'infinity' as "isHeld" from delivery
+  const rows = await sql<{ id: number; eventId: number; isPull: boolean }[]>`
+    select id, event_id as "eventId", due_at = 'infinity' as "isPull" from delivery
     where shard = ${shard} and store_id = ${storeId} and event_id = any(${ids}::bigint[])
     union all
     select d.id, d.event_id, false from unnest(${ids}::bigint[]) as erased (id)
@@ -23,5 +23,5 @@ export const blankAnswers = async (
     update attempt set response_headers = null, response_body = null
     where shard = ${shard} and delivery_id = any(${deliveries}::bigint[])
       and (response_headers is not null or response_body is not null)`;
-  return [...new Set(rows.flatMap(({ isHeld, eventId }) => (isHeld ? [eventId] : [])))];
+  return [...new Set(rows.flatMap(({ isPull, eventId }) => (isPull ? [eventId] : [])))];
 };

@@ -3,17 +3,17 @@ import type { Log } from '#core/log.ts';
 import type { Why } from '../policy/deactivation.ts';
 import type { Recorder } from './record.ts';
 
-/** `warning`: it is half the way to being switched off; else it was, and why. `epoch`: in which it failed. */
+/** `withWarnings`: it is half the way to being switched off; else it was, and why. `epoch`: in which it failed. */
 export type Notice = { shard: number; webhookId: number; epoch: number; about: 'warning' | Why };
 
 /** Given by whoever knows webhooks and their stores. In the background: it neither throws nor keeps anybody waiting. */
-export type Tell = (notice: Notice) => void;
+export type Notify = (notice: Notice) => void;
 
 /**
  * A recorder that has stores warned. Who has lost the shard has not written that it warned, and leaves it to the next owner.
- * Who dies after the commit has written it and told nobody: a warning may be lost, and never comes twice.
+ * Who dies after the commit has written it and told nobody: a withWarnings may be lost, and never comes twice.
  */
-export const warning = (recorder: Recorder, { log, tell }: { log: Log; tell: Tell }): Recorder => ({
+export const withWarnings = (recorder: Recorder, { log, notify }: { log: Log; notify: Notify }): Recorder => ({
   ...recorder,
   record: (entry, onRecorded) => {
     if (!entry.isWarning) return recorder.record(entry, onRecorded);
@@ -23,7 +23,7 @@ export const warning = (recorder: Recorder, { log, tell }: { log: Log; tell: Tel
       onRecorded(isWritten);
       if (!isWritten) return;
       log.info({ webhook: webhookId, shard }, 'a webhook is half the way to being switched off');
-      tell({ shard, webhookId, epoch, about: 'warning' });
+      notify({ shard, webhookId, epoch, about: 'warning' });
     });
   },
 });

@@ -9,11 +9,11 @@ import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { labelOf } from '../attempt/http/outcome.ts';
-import { numberOf } from '../record/columns.ts';
+import { attemptNumberOf } from '../record/columns.ts';
 import type { Entry } from '../record/entry.ts';
 import { addHours } from './hourly-sql.ts';
 
-export type TallySettings = {
+export type HourlyStatsSettings = {
   tallyEveryMs: number;
   /**
    * A webhook, an hour and an outcome each, some 400 bytes: beyond so many that the database has not taken, what would need
@@ -26,7 +26,7 @@ type Row = { shard: number; webhookId: number; hourMs: number; outcome: string; 
 
 const HOUR_MS = 3_600_000;
 /** What comes together in seconds is one statement; what waited for a database that was away is several. */
-const ROWS_AT_ONCE = 5_000;
+const ROWS_PER_STATEMENT = 5_000;
 
 const columnsOf = (rows: readonly Row[]) => ({
   shard: rows.map(({ shard }) => shard),
@@ -37,15 +37,15 @@ const columnsOf = (rows: readonly Row[]) => ({
   durations: rows.map(({ durations }) => `{${durations.join()}}`),
 });
 
-export class Tally implements Running {
-  readonly #deps: { sql: Sql; log: Log; settings: TallySettings };
+export class HourlyStats implements Running {
+  readonly #deps: { sql: Sql; log: Log; settings: HourlyStatsSettings };
   #rows = new Map<string, Row>();
   #uncounted = 0;
   #isFailing = false;
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
 
-  constructor(deps: { sql: Sql; log: Log; settings: TallySettings }) {
+  constructor(deps: { sql: Sql; log: Log; settings: HourlyStatsSettings }) {
     this.#deps = deps;
   }
 
@@ -63,7 +63,7 @@ export class Tally implements Running {
   /** Counts an entry that was recorded: exactly those that have a row in the history. */
   add(entry: Entry): void {
     const { shard, delivery, attempt } = entry;
-    if (attempt === null || numberOf(entry) === 0) return;
+    if (attempt === null || attemptNumberOf(entry) === 0) return;
     const hour = Math.floor(attempt.startedAt.getTime() / HOUR_MS);
     const outcome = labelOf(attempt.outcome);
     const row = this.#row(`${delivery.webhookId} ${hour} ${outcome}`, () => {
@@ -101,12 +101,12 @@ export class Tally implements Running {
 
   async #flush(): Promise<void> {
     const { sql, log } = this.#deps;
-    const waiting = [...this.#rows.values()];
+    const pending = [...this.#rows.values()];
     this.#rows = new Map();
     if (this.#uncounted > 0) log.error({ attempts: this.#uncounted }, 'attempts are missing in the hours of webhooks');
     this.#uncounted = 0;
-    while (waiting.length > 0) {
-      const rows = waiting.slice(0, ROWS_AT_ONCE);
+    while (pending.length > 0) {
+      const rows = pending.slice(0, ROWS_PER_STATEMENT);
       try {
         await addHours(sql, columnsOf(rows));
         this.#isFailing = false;
@@ -117,22 +117,23 @@ export class Tally implements Running {
         else {
           if (!this.#isFailing) log.warn({ err: error }, 'hours of webhooks could not be added; it is tried again');
           this.#isFailing = true;
-          return this.#keep(waiting);
+          return this.#requeue(pending);
         }
       }
-      waiting.splice(0, rows.length);
+      pending.splice(0, rows.length);
     }
   }
 
   /** Together with what came meanwhile. */
-  #keep(rows: readonly Row[]): void {
+  #requeue(rows: readonly Row[]): void {
     for (const row of rows) {
       const { webhookId, hourMs, outcome, attempts, durations } = row;
-      const met = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);
-      if (met === undefined) this.#uncounted += attempts;
-      if (met === undefined || met === row) continue;
-      met.attempts += attempts;
-      for (const [bucket, count] of durations.entries()) met.durations[bucket] = (met.durations[bucket] ?? 0) + count;
+      const existing = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);
+      if (existing === undefined) this.#uncounted += attempts;
+      if (existing === undefined || existing === row) continue;
+      existing.attempts += attempts;
+      for (const [bucket, count] of durations.entries())
+        existing.durations[bucket] = (existing.durations[bucket] ?? 0) + count;
     }
   }
 }

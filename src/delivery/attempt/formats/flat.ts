@@ -1,9 +1,9 @@
-/** An object without depth: what stands inside of another is named after the way to it. Pure. */
+/** An object without depth: what stands members of another is named after the way to it. Pure. */
 import { isObject } from '#catalog/document.ts';
 import type { Document, Value } from '#hypermedia/document.ts';
 
 /** Between the names on the way: `customer_email`, or `customer-email`, where each `_` of a name is `-` too. */
-export type Joint = '_' | '-';
+export type Separator = '_' | '-';
 
 /** Of the way at most so many characters: a name of 100 KB around thousands of members would be written thousands of times. */
 const PATH_CHARACTERS = 100;
@@ -43,15 +43,15 @@ export class Flat {
   readonly #texts = new Map<string, string>();
   /** Where to go on counting, so that thousands with one name are not counted from the start each. */
   readonly #numbers = new Map<string, number>();
-  readonly #joint: Joint;
+  readonly #separator: Separator;
 
-  constructor(joint: Joint) {
-    this.#joint = joint;
+  constructor(separator: Separator) {
+    this.#separator = separator;
   }
 
   add(name: string, text: string): void {
-    const spoken = this.#joint === '_' ? name : name.replaceAll('_', this.#joint);
-    this.#texts.set(this.#texts.has(spoken) ? this.#numbered(spoken) : spoken, text);
+    const key = this.#separator === '_' ? name : name.replaceAll('_', this.#separator);
+    this.#texts.set(this.#texts.has(key) ? this.#numberedName(key) : key, text);
   }
 
   /** Level by level. An object without members is no member either. */
@@ -61,10 +61,10 @@ export class Flat {
       const below: typeof level = [];
       for (const { path, list } of level) {
         for (const [name, node] of list) {
-          const whole = path === '' ? name : path + this.#joint + name;
-          const inside = listOf(node);
-          if (inside === undefined) this.add(whole, this.#written(node));
-          else below.push({ path: whole.slice(0, PATH_CHARACTERS), list: inside });
+          const whole = path === '' ? name : path + this.#separator + name;
+          const members = listOf(node);
+          if (members === undefined) this.add(whole, this.#toJson(node));
+          else below.push({ path: whole.slice(0, PATH_CHARACTERS), list: members });
         }
       }
       level = below;
@@ -75,19 +75,19 @@ export class Flat {
     return `{${[...this.#texts].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
   }
 
-  #numbered(name: string): string {
+  #numberedName(name: string): string {
     let number = this.#numbers.get(name) ?? 2;
-    while (this.#texts.has(`${name}${this.#joint}${number}`)) number += 1;
+    while (this.#texts.has(`${name}${this.#separator}${number}`)) number += 1;
     this.#numbers.set(name, number + 1);
-    return `${name}${this.#joint}${number}`;
+    return `${name}${this.#separator}${number}`;
   }
 
   /** Objects in a list are flat each by itself. How deep lists stand in lists is limited where events are published. */
-  #written(node: Node): string {
-    if (Array.isArray(node)) return `[${(node as readonly Node[]).map((item) => this.#written(item)).join(',')}]`;
+  #toJson(node: Node): string {
+    if (Array.isArray(node)) return `[${(node as readonly Node[]).map((item) => this.#toJson(item)).join(',')}]`;
     const list = listOf(node);
     if (list === undefined) return JSON.stringify(node);
-    const flat = new Flat(this.#joint);
+    const flat = new Flat(this.#separator);
     flat.addAll(new Members(list));
     return flat.text();
   }

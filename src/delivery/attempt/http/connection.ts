@@ -88,7 +88,7 @@ export class Connection {
 
   /** Whether any byte came since the request was sent. */
   get hasReceived(): boolean {
-    return this.#intake?.hasTaken === true;
+    return this.#intake?.hasReceived === true;
   }
 
   /** Bytes of the request that the kernel has not taken yet. */
@@ -108,8 +108,8 @@ export class Connection {
   }
 
   /** So much of what came is the answer's body. */
-  took(bytes: number): void {
-    this.#intake?.took(bytes);
+  countBody(bytes: number): void {
+    this.#intake?.countBody(bytes);
   }
 
   served(): void {

@@ -4,7 +4,7 @@ import type { Running } from '#core/lifecycle.ts';
 import { Connection } from './connection.ts';
 import { createDialer, type Dialer, type DialSettings } from './dial.ts';
 import type { Guard } from './guard.ts';
-import { Idle } from './idle-connections.ts';
+import { IdleConnections } from './idle-connections.ts';
 
 export type ConnectionSettings = DialSettings & {
   /** How many may be idle, to all origins together (each is a file descriptor and 20 KB, more with TLS), and for how long. */
@@ -29,7 +29,7 @@ export class Connections implements Running {
   readonly #clock: Clock;
   readonly #settings: ConnectionSettings;
   readonly #all = new Set<Connection>();
-  readonly #idle: Idle;
+  readonly #idle: IdleConnections;
   #opened = 0;
   #reused = 0;
 
@@ -37,7 +37,7 @@ export class Connections implements Running {
     this.#dialer = createDialer(deps);
     this.#clock = deps.clock;
     this.#settings = deps.settings;
-    this.#idle = new Idle(deps.settings.idleSockets, (connection) => this.drop(connection));
+    this.#idle = new IdleConnections(deps.settings.idleSockets, (connection) => this.drop(connection));
   }
 
   /** One that nobody uses: the one that was used last, else a new one. */
@@ -67,7 +67,7 @@ export class Connections implements Running {
   }
 
   /** It was answered, and may be used again. */
-  giveBack(connection: Connection): void {
+  release(connection: Connection): void {
     connection.served();
     this.#idle.add(connection);
   }

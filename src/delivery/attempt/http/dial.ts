@@ -15,7 +15,7 @@ export type DialSettings = {
 /** How far opening is. */
 type Step = 'dns' | 'connect' | 'tls';
 
-type Dialling = {
+type DialRequest = {
   origin: string;
   /** An IPv6 address without its brackets. */
   hostname: string;
@@ -28,7 +28,7 @@ type Dialling = {
 
 export type Dialer = {
   /** Throws `BlockedAddress` for an address that the guard forbids; a name is judged when it was looked up. */
-  dial: (dialling: Dialling) => Socket;
+  dial: (request: DialRequest) => Socket;
   /** How many handshakes were made in full, and how many resumed a session. */
   handshakes: { full: number; resumed: number };
 };
@@ -46,7 +46,7 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
   // One for all connections: Node makes one for each otherwise, with the whole list of authorities to go through.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
-  const openTls = ({ origin, hostname, port, onStep }: Dialling, ready: () => void): TLSSocket => {
+  const openTls = ({ origin, hostname, port, onStep }: DialRequest, ready: () => void): TLSSocket => {
     const known = sessions.find(origin, clock.monotonicMs());
     let verifiedAtMs = known?.verifiedAtMs ?? Number.NEGATIVE_INFINITY;
     const socket = connectTls({
@@ -77,27 +77,27 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
     const forget = () => {
       if (!isOpen && known !== undefined) sessions.forget(origin, known);
     };
-    // Nobody says whether the session was to blame. `close` comes late, but also where there is no error: a time-out.
+    // Nobody says whether the session was to blame. `close` comes timeout, but also where there is no error: a time-out.
     socket.once('error', forget).once('close', forget);
     return socket;
   };
 
-  const openTcp = ({ hostname, port }: Dialling, ready: () => void): Socket =>
+  const openTcp = ({ hostname, port }: DialRequest, ready: () => void): Socket =>
     connectTcp({ host: hostname, port, lookup: guard.lookupFor(port) }).once('connect', ready);
 
-  const dial = (dialling: Dialling): Socket => {
-    const { hostname, isTls, onStep, done } = dialling;
-    guard.judgeLiteral(dialling);
+  const dial = (request: DialRequest): Socket => {
+    const { hostname, isTls, onStep, done } = request;
+    guard.checkLiteral(request);
     onStep(isIP(hostname) === 0 ? 'dns' : 'connect');
     let isDone = false;
     const end = (error: Error | null, opened: Socket | null): void => {
-      clearTimeout(late);
+      clearTimeout(timeout);
       if (isDone) return;
       isDone = true;
       done(error, opened);
     };
-    const socket: Socket = (isTls ? openTls : openTcp)(dialling, () => end(null, socket));
-    const late = setTimeout(() => {
+    const socket: Socket = (isTls ? openTls : openTcp)(request, () => end(null, socket));
+    const timeout = setTimeout(() => {
       // First the word, then the socket: it closes without an error of its own.
       end(new ConnectTimeout('the connection was not opened in time'), null);
       socket.destroy();
@@ -107,10 +107,10 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
       if (error !== null || isDone || socket.destroyed) return;
       onStep('connect');
       // What the look-up took is nothing that the endpoint has to make good.
-      late.refresh();
+      timeout.refresh();
     });
     socket.on('error', (error) => end(error, null));
-    socket.once('close', () => clearTimeout(late));
+    socket.once('close', () => clearTimeout(timeout));
     return socket;
   };
   return { dial, handshakes };

@@ -36,7 +36,7 @@ class TimedOut extends Error {
 }
 
 /** RFC 9110 §15.2: any number may come before the answer. Nobody has use for more; a flood of them is work for nothing. */
-const INFORMATIONAL_ANSWERS = 32;
+const INFORMATIONAL_RESPONSES_MAX = 32;
 const SWITCHING_PROTOCOLS = 101;
 /** A connection that was closed before the request arrived is reset one round trip after the request was written. */
 const REPEAT_WITHIN_MS = 1_000;
@@ -47,7 +47,7 @@ type Deps = { connections: Connections; clock: Clock; limits: ExchangeLimits };
  * A class, and its own handler: one object an exchange, where closures were nine. With a client for each connection instead
  * of undici's pools an exchange took 33 µs of processor time instead of 45 (500 endpoints, 256 at once, one run).
  */
-class OneExchange implements Exchange, Dispatcher.DispatchHandler {
+class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly outcome: Promise<Outcome>;
   readonly #deps: Deps;
   readonly #request: Request;
@@ -56,11 +56,11 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #deadline: NodeJS.Timeout;
   #connection: Connection;
   #isStarted = false;
-  #isSecond = false;
-  #isOver = false;
+  #isRepeat = false;
+  #hasEnded = false;
   #informational = 0;
   #startedMs = 0;
-  #dialledMs: number | undefined;
+  #dialStartedMs: number | undefined;
   #connectMs: number | null = null;
   #answer: Answer | undefined;
 
@@ -74,40 +74,40 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
     // A timer each: 0.13 µs of the worker's 50 a delivery. A list of deadlines behind one timer was 0.05.
     this.#deadline = setTimeout(expire, deps.limits.exchangeTimeoutMs, this);
     this.#connection = deps.connections.take(origin);
-    if (!this.#connection.hasServed) this.#dialledMs = deps.clock.monotonicMs();
+    if (!this.#connection.hasServed) this.#dialStartedMs = deps.clock.monotonicMs();
     this.#connection.send(request, this);
   }
 
   get wire(): Wire {
     const { origin } = this.#connection;
-    const isReused = this.#dialledMs === undefined;
-    const isRepeated = this.#isSecond && this.#isStarted;
+    const isReused = this.#dialStartedMs === undefined;
+    const isRepeated = this.#isRepeat && this.#isStarted;
     return { origin, requestBytes: this.#request.body.length, connectMs: this.#connectMs, isReused, isRepeated };
   }
 
   abort(): void {
-    if (this.#isOver) return;
-    this.#cut();
+    if (this.#hasEnded) return;
+    this.#close();
     this.#reject(new Aborted());
   }
 
   /** Ends it with the outcome of the error; the connection is closed. */
   fail(error: Error): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     const phase = this.#phase();
-    this.#cut();
+    this.#close();
     this.#resolve(outcomeOfError(error, phase));
   }
 
   onRequestStart(): void {
     this.#startedMs = this.#deps.clock.monotonicMs();
-    if (this.#dialledMs !== undefined) this.#connectMs = this.#startedMs - this.#dialledMs;
+    if (this.#dialStartedMs !== undefined) this.#connectMs = this.#startedMs - this.#dialStartedMs;
     if (this.#request.mayBegin()) this.#isStarted = true;
     else this.abort();
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     const { limits } = this.#deps;
     if (status >= 200) {
       this.#answer = new Answer(status, headers, limits);
@@ -115,28 +115,28 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
     }
     this.#informational += 1;
     // Nobody asked for another protocol: it refuses ours.
-    if (status === SWITCHING_PROTOCOLS) this.#answered(new Answer(status, headers, limits));
-    else if (this.#informational > INFORMATIONAL_ANSWERS) this.fail(new HeadTooLarge('too many 1xx'));
+    if (status === SWITCHING_PROTOCOLS) this.#finish(new Answer(status, headers, limits));
+    else if (this.#informational > INFORMATIONAL_RESPONSES_MAX) this.fail(new HeadTooLarge('too many 1xx'));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#isOver || this.#answer === undefined) return;
-    this.#connection.took(chunk.length);
-    if (this.#answer.add(chunk)) this.#answered(this.#answer);
+    if (this.#hasEnded || this.#answer === undefined) return;
+    this.#connection.countBody(chunk.length);
+    if (this.#answer.add(chunk)) this.#finish(this.#answer);
   }
 
   onResponseEnd(): void {
-    if (this.#isOver || this.#answer === undefined) return;
-    this.#isOver = true;
+    if (this.#hasEnded || this.#answer === undefined) return;
+    this.#hasEnded = true;
     clearTimeout(this.#deadline);
-    this.#deps.connections.giveBack(this.#connection);
+    this.#deps.connections.release(this.#connection);
     this.#resolve(this.#answer.outcome(this.#deps.clock.now()));
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     // There is a status, which says it all.
-    if (this.#answer !== undefined && isTooLong(error)) this.#answered(this.#answer);
+    if (this.#answer !== undefined && isTooLong(error)) this.#finish(this.#answer);
     else if (this.#mayRepeat(error)) this.#repeat();
     else this.fail(error);
   }
@@ -156,21 +156,21 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   #repeat(): void {
     const { connections } = this.#deps;
     connections.drop(this.#connection);
-    this.#isSecond = true;
+    this.#isRepeat = true;
     this.#isStarted = false;
-    this.#dialledMs = this.#deps.clock.monotonicMs();
+    this.#dialStartedMs = this.#deps.clock.monotonicMs();
     this.#connection = connections.open(this.#connection.origin);
     this.#connection.send(this.#request, this);
   }
 
   /** Ends with what came so far; the rest is not read. */
-  #answered(answer: Answer): void {
-    this.#cut();
+  #finish(answer: Answer): void {
+    this.#close();
     this.#resolve(answer.outcome(this.#deps.clock.now()));
   }
 
-  #cut(): void {
-    this.#isOver = true;
+  #close(): void {
+    this.#hasEnded = true;
     clearTimeout(this.#deadline);
     this.#deps.connections.drop(this.#connection);
   }
@@ -183,8 +183,8 @@ class OneExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 }
 
-const expire = (exchange: OneExchange): void => exchange.fail(new TimedOut());
+const expire = (exchange: HttpExchange): void => exchange.fail(new TimedOut());
 
 /** Starts the exchange with an origin such as `https://example.com:8443`. */
 export const startExchange = (origin: string, request: Request, deps: Deps): Exchange =>
-  new OneExchange(origin, request, deps);
+  new HttpExchange(origin, request, deps);

@@ -1,6 +1,6 @@
 /**
- * The outbound guard: which addresses a delivery may reach. Every address that a host resolves to is judged, one
- * forbidden address refuses the host, and the socket is opened to a judged address and no other, so that a second,
+ * The outbound guard: which addresses a delivery may reach. Every address that a host resolves to is resolveAllowed, one
+ * forbidden address refuses the host, and the socket is opened to a resolveAllowed address and no other, so that a second,
  * different DNS answer gains nothing.
  */
 import { isIP, type LookupFunction } from 'node:net';
@@ -20,7 +20,7 @@ export class BlockedAddress extends Error {
 }
 
 /** Where something is to be sent; an IPv6 address without its brackets. */
-type Place = { hostname: string; port: number };
+type Destination = { hostname: string; port: number };
 
 export type GuardRules = {
   /** Networks that deliveries may reach although they are not public. */
@@ -30,15 +30,15 @@ export type GuardRules = {
 };
 
 export type Guard = {
-  /** For `net.connect` to that port: answers judged addresses only. */
+  /** For `net.connect` to that port: answers resolveAllowed addresses only. */
   lookupFor: (port: number) => LookupFunction;
   /** For addresses that are written as numbers, which no look-up sees. Throws `BlockedAddress`. */
-  judgeLiteral: (place: Place) => void;
+  checkLiteral: (destination: Destination) => void;
   /** Why a webhook may not have this url; null where it may. A name that does not resolve is accepted. */
-  judgeUrl: (url: string) => Promise<string | null>;
+  checkUrl: (url: string) => Promise<string | null>;
 };
 
-const placeOf = (url: string): Place => {
+const destinationOf = (url: string): Destination => {
   const { hostname, port, protocol } = new URL(url);
   return { hostname: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (protocol === 'https:' ? 443 : 80) };
 };
@@ -48,7 +48,7 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
   const networks = new Networks(allowed);
 
   /** Throws `BlockedAddress` when any of a host's addresses is forbidden, however good the others are. */
-  const judge = ({ hostname, port }: Place, addresses: readonly { address: string }[]): void => {
+  const check = ({ hostname, port }: Destination, addresses: readonly { address: string }[]): void => {
     for (const { address } of addresses) {
       const isAllowed = isPublic(address) || networks.has(address);
       if (!isAllowed) {
@@ -60,20 +60,20 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
     }
   };
 
-  /** Judged each time it is used, however long ago it was asked for; what is answered is what was judged. */
-  const judged = async (place: Place) => {
-    const addresses = await resolve(place.hostname);
-    judge(place, addresses);
+  /** Judged each time it is used, however long ago it was asked for; what is answered is what was resolveAllowed. */
+  const resolveAllowed = async (destination: Destination) => {
+    const addresses = await resolve(destination.hostname);
+    check(destination, addresses);
     return [...addresses];
   };
 
-  const judgeLiteral = (place: Place): void => {
-    if (isIP(place.hostname) !== 0) judge(place, [{ address: place.hostname }]);
+  const checkLiteral = (destination: Destination): void => {
+    if (isIP(destination.hostname) !== 0) check(destination, [{ address: destination.hostname }]);
   };
 
   return {
     lookupFor: (port) => (hostname, options, callback) => {
-      judged({ hostname, port }).then(
+      resolveAllowed({ hostname, port }).then(
         (addresses) => {
           const [first] = addresses;
           if (first === undefined) callback(new Error(`${hostname} has no address`), '', 4);
@@ -83,12 +83,12 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
         (error: NodeJS.ErrnoException) => callback(error, '', 4),
       );
     },
-    judgeLiteral,
-    judgeUrl: async (url) => {
-      const place = placeOf(url);
+    checkLiteral,
+    checkUrl: async (url) => {
+      const destination = destinationOf(url);
       try {
-        judgeLiteral(place);
-        if (isIP(place.hostname) === 0) await judged(place);
+        checkLiteral(destination);
+        if (isIP(destination.hostname) === 0) await resolveAllowed(destination);
       } catch (error) {
         if (error instanceof BlockedAddress) return error.message;
       }

@@ -29,7 +29,7 @@ export const parseHosts = (text: string): Hosts => {
 export const ownAddresses = (hosts: Hosts, name: string): readonly LookupAddress[] | undefined =>
   hosts.get(name) ?? (/^(?:.+\.)?localhost$/.test(name) ? LOOPBACK : undefined);
 
-const LOOKED_AT_EVERY_MS = 5_000;
+const CHECK_INTERVAL_MS = 5_000;
 
 type Read = { changedMs: number; hosts: Hosts };
 
@@ -38,7 +38,7 @@ export class HostsFile {
   readonly #path: string;
   readonly #clock: Clock;
   #read: Promise<Read> | undefined;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #checkedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(path: string, clock: Clock) {
     this.#path = path;
@@ -47,15 +47,15 @@ export class HostsFile {
 
   async current(): Promise<Hosts> {
     const nowMs = this.#clock.monotonicMs();
-    if (this.#read === undefined || nowMs - this.#lookedAtMs >= LOOKED_AT_EVERY_MS) {
-      this.#lookedAtMs = nowMs;
-      this.#read = this.#look(this.#read);
+    if (this.#read === undefined || nowMs - this.#checkedAtMs >= CHECK_INTERVAL_MS) {
+      this.#checkedAtMs = nowMs;
+      this.#read = this.#reload(this.#read);
     }
     return (await this.#read).hosts;
   }
 
-  async #look(before: Promise<Read> | undefined): Promise<Read> {
-    const known = await before;
+  async #reload(previous: Promise<Read> | undefined): Promise<Read> {
+    const known = await previous;
     const changedMs = await stat(this.#path).then(
       ({ mtimeMs }) => mtimeMs,
       () => 0,

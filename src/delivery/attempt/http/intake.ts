@@ -38,12 +38,12 @@ export class Intake {
   }
 
   /** Whether anything came since `expect`. */
-  get hasTaken(): boolean {
+  get hasReceived(): boolean {
     return this.#headsBytes + this.#wireBytes > 0;
   }
 
   /** So much of what was taken is the answer's body. */
-  took(bytes: number): void {
+  countBody(bytes: number): void {
     this.#bodyBytes += bytes;
   }
 

@@ -2,7 +2,7 @@
 import type { LookupAddress, RecordWithTtl } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 
-export type Found = { addresses: readonly LookupAddress[]; ttlMs: number };
+export type ResolvedAddresses = { addresses: readonly LookupAddress[]; ttlMs: number };
 
 /**
  * For each server, and then once more for at most twice as long. An answer to a packet that was given up is not taken any more,
@@ -11,7 +11,7 @@ export type Found = { addresses: readonly LookupAddress[]; ttlMs: number };
 const TRY_MS = 2_000;
 const TRIES = 2;
 
-class NobodyAnswered extends Error {
+class NoServerAnswered extends Error {
   readonly code = 'ETIMEOUT';
 }
 
@@ -46,26 +46,30 @@ const addressesOf = (records: readonly RecordWithTtl[] = [], family: 4 | 6): Loo
  * A resolver each (33 µs): it knows /etc/resolv.conf as it is now, can be given up alone, and asks from a port of its own,
  * which who wants to answer in a server's place has to guess beside the query's number (RFC 5452 §9.2).
  */
-export const askServers = async (name: string, limitMs: number, servers?: readonly string[]): Promise<Found> => {
+export const queryServers = async (
+  name: string,
+  limitMs: number,
+  servers?: readonly string[],
+): Promise<ResolvedAddresses> => {
   const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES });
   if (servers !== undefined) resolver.setServers(servers);
-  let isLate = false;
-  const late = setTimeout(() => {
-    isLate = true;
+  let hasTimedOut = false;
+  const timeout = setTimeout(() => {
+    hasTimedOut = true;
     resolver.cancel();
   }, limitMs);
-  const asked = await Promise.allSettled([
+  const answers = await Promise.allSettled([
     resolver.resolve4(name, { ttl: true }),
     resolver.resolve6(name, { ttl: true }),
   ]);
-  clearTimeout(late);
-  const [four, six] = asked.map((family) => (family.status === 'fulfilled' ? family.value : []));
+  clearTimeout(timeout);
+  const [four, six] = answers.map((family) => (family.status === 'fulfilled' ? family.value : []));
   const found = [...addressesOf(four, 4), ...addressesOf(six, 6)];
   if (found.length > 0) {
     const ttlSeconds = Math.min(...[...(four ?? []), ...(six ?? [])].map(({ ttl }) => ttl));
     return { addresses: found, ttlMs: ttlSeconds * 1_000 };
   }
-  if (isLate) throw new NobodyAnswered(`no server answered for ${name}`);
-  const reasons = asked.flatMap((family) => (family.status === 'rejected' ? [family.reason as Error] : []));
+  if (hasTimedOut) throw new NoServerAnswered(`no server answered for ${name}`);
+  const reasons = answers.flatMap((family) => (family.status === 'rejected' ? [family.reason as Error] : []));
   throw reasonOf(reasons) ?? new NoAddress(`${name} leads to no address`);
 };

@@ -26,12 +26,12 @@ export type Outcome =
   /** The guard does not let us talk to that address, which is for the operator alone where the host is a name. */
   | { kind: 'blocked'; why: string; address: string; reply: null }
   /** A fault of our own side, in what surrounds us (a resolver, a database): never charged to the endpoint. */
-  | { kind: 'ours'; why: string; reply: null }
+  | { kind: 'internal'; why: string; reply: null }
   /** A fault of our own side in this very delivery: to render or to send it threw. Never charged either. */
   | { kind: 'threw'; why: string; reply: null };
 
 /** Whether the fault is our own side's, and no attempt is charged. */
-export const isOurs = ({ kind }: Outcome): boolean => kind === 'ours' || kind === 'threw';
+export const isInternalError = ({ kind }: Outcome): boolean => kind === 'internal' || kind === 'threw';
 
 /** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …; `internal`: our own fault. */
 export const labelOf = (outcome: Outcome): OutcomeLabel => {
@@ -47,7 +47,7 @@ export const labelOf = (outcome: Outcome): OutcomeLabel => {
     case 'too_large':
     case 'malformed':
       return outcome.kind;
-    case 'ours':
+    case 'internal':
     case 'threw':
       return 'internal';
   }
