@@ -1,4 +1,7 @@
-/** Words between processes, by NOTIFY: new work for a shard's owner, webhooks and events that changed. Polling is the truth. */
+/**
+ * Notifications between processes (NOTIFY): new work for a shard's owner, changed webhooks, erased events. Polling
+ * finds whatever a notification misses.
+ */
 import { listen } from '#db/listen.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
@@ -10,13 +13,13 @@ const WEBHOOK_CHANNEL = 'halcyon_webhook';
 const EVENT_CHANNEL = 'halcyon_event';
 
 export type LaneKey = { shard: number; webhookId: number };
-/** A delivery that was committed. */
+/** A committed delivery. */
 export type Work = LaneKey & { deliveryId: number };
-/** Without a delivery (a predecessor of this version tells none) something of that webhook is in the table. */
+/** Without a delivery id, which an older version does not send, the webhook has new rows in the table. */
 export type AnnouncedWork = LaneKey & { deliveryId: number | undefined };
 export type ErasedEvents = { shard: number; ids: readonly number[] };
 
-/** A payload may have 8,000 bytes; a key has at most 37, and a comma. */
+/** A payload has at most 8,000 bytes; a key at most 37 and a comma. */
 const KEYS_PER_NOTIFICATION = 200;
 const COALESCE_MS = 5;
 
@@ -33,7 +36,10 @@ const notifyAll = async (sql: Queryable, channel: string, keys: readonly (string
     await notify(sql, channel, keys.slice(at, at + KEYS_PER_NOTIFICATION).join(','));
 };
 
-/** Calls with whatever is announced; `onMissed` when words may have been missed, because the line was down or silent. */
+/**
+ * Calls a handler for each notification, and `onMissed` after the connection was down or silent and may have missed
+ * some.
+ */
 export const listenForChanges = (
   sql: Sql,
   handlers: {
@@ -54,13 +60,13 @@ export const listenForChanges = (
     { onMissed: handlers.onMissed, silenceMs },
   );
 
-/** New work that comes with a transaction: notification when it commits, and not at all if it does not. */
+/** Announces new work when the transaction commits; nothing is sent if it rolls back. */
 export const announceWork = (tx: Queryable, work: readonly Work[]): Promise<void> =>
   notifyAll(tx, WORK_CHANNEL, work.map(workKey));
 
 /**
- * Webhooks that change with a transaction: notification when it commits. After the commit the word could be lost, and a lane that is
- * busy would go on by the old settings.
+ * Announces changed webhooks when the transaction commits. A notification sent after the commit could be lost, and a
+ * busy lane would continue with the old settings.
  */
 export const announceChanged = (tx: Queryable, webhooks: readonly LaneKey[]): Promise<void> =>
   notifyAll(
@@ -69,12 +75,12 @@ export const announceChanged = (tx: Queryable, webhooks: readonly LaneKey[]): Pr
     webhooks.map(({ shard, webhookId }) => `${shard}:${webhookId}`),
   );
 
-/** Events of which something was erased, notification when it commits: nobody sends them from memory. */
+/** Announces erased events when the transaction commits, so that no process sends them from memory. */
 export const announceErased = (tx: Queryable, { ids }: ErasedEvents): Promise<void> =>
   notifyAll(tx, EVENT_CHANNEL, ids);
 
 export type Announcer = Running & {
-  /** New work, notification at most once in a few milliseconds however often it is said. */
+  /** Announces new work; calls within a few milliseconds are combined into one notification. */
   work: (work: Work) => void;
 };
 
@@ -89,7 +95,7 @@ export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
   };
   const logFailure = (notification: Promise<void>) =>
     notification.catch((error: unknown) =>
-      deps.log.warn({ reason: String(error) }, 'other processes could not be notification; they look by themselves'),
+      deps.log.warn({ reason: String(error) }, 'notifying other processes failed; they find the work by polling'),
     );
   return {
     work: (work) => {

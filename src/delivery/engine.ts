@@ -1,4 +1,4 @@
-/** The parts of a worker, wired here and nowhere else, and how lanes go from one to the next. */
+/** Wires the components of a worker and moves lanes between them. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Clock } from '#core/clock.ts';
@@ -31,19 +31,22 @@ export type EngineSettings = LeaseSettings &
 
 export type EngineDeps = {
   sql: Sql;
-  /** For what needs a connection to PostgreSQL itself: words from other processes, the heartbeat. */
+  /** A pool without a connection pooler in between, for LISTEN and the heartbeat. */
   direct: Sql;
   clock: Clock;
-  /** By which leases are held: apart, so that hours may pass for lanes in a moment and no shard is lost. */
+  /**
+   * The clock of the leases. Separate, so that a test can advance the clock of the lanes by hours without losing a
+   * shard.
+   */
   leaseClock: Clock;
   random: () => number;
   log: Log;
   sealer: Sealer;
   guard: Guard;
   metrics: EngineMetrics;
-  /** Switches a webhook off, in the transaction that holds its shard. */
+  /** Disables a webhook, in the transaction that locks its shard lease. */
   disableWebhook: DisableWebhook;
-  /** Tells the people of a store what became of their webhook. */
+  /** Notifies a store about the state of its webhook. */
   notify: Notify;
   settings: EngineSettings;
 };
@@ -60,7 +63,7 @@ export class Engine {
   readonly unfetched: Unfetched;
   readonly discovery: Discovery;
   readonly timetable: Timetable;
-  /** Fires whenever a delivery ended or went back to the table. */
+  /** Fires whenever a delivery was completed or returned to the table. */
   readonly completions = new Signal();
   readonly #metrics: EngineMetrics;
 
@@ -89,7 +92,8 @@ export class Engine {
       workerId: settings.workerId,
       ownership: this.ownership,
       onReady: (shards) => {
-        // What came in before that could not be sent, and the table tells of nothing that is in memory already.
+        // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory
+        // already.
         this.send(this.lanes.ofShards(shards));
         this.discovery.shards(shards);
       },
@@ -131,7 +135,7 @@ export class Engine {
     metrics.watch({ clock, settings, engine: this });
   }
 
-  /** Starts what the lanes can send, and looks after what they need. */
+  /** Starts what the lanes can send and schedules their timers and fetches. */
   send(lanes: Iterable<Lane>): void {
     for (const lane of lanes) {
       this.timetable.look(lane);
@@ -140,13 +144,15 @@ export class Engine {
     this.dispatcher.pump();
   }
 
-  /** The webhook of the lane changed, or may have: nothing is sent to it before its row was read again. */
+  /**
+   * Discards the settings of a webhook that may have changed: nothing is sent to it until its row has been read again.
+   */
   reloadTarget(lane: Lane): void {
     lane.forgetTarget();
     this.fetcher.want(lane);
   }
 
-  /** Ends every exchange of the lanes that `matches` picks; nothing of them is recorded. Answers how many there were. */
+  /** Aborts every exchange of the lanes that `matches` selects, without recording a result. Returns their number. */
   abort(matches: (lane: Lane) => boolean): number {
     const aborted = this.dispatcher.abort(matches);
     this.#metrics.attempts.aborted(aborted);
@@ -159,7 +165,7 @@ export class Engine {
     this.abort((lane) => lane.isClosed);
   }
 
-  /** Words of them were not heeded while they were on their way back. */
+  /** Reads webhooks and work of these shards again: notifications were ignored while a hand-back was in progress. */
   #resume(shards: readonly number[]): void {
     for (const lane of this.lanes.ofShards(shards)) this.reloadTarget(lane);
     this.discovery.shards(shards);

@@ -1,4 +1,6 @@
-/** The delivery worker as the rest of the installation sees it: it is handed work, told of changes, and stopped. */
+/**
+ * The public interface of the delivery worker: start, stop, offer committed deliveries, invalidate webhooks and events.
+ */
 import { within, type Running } from '#core/lifecycle.ts';
 import { listenForChanges, type LaneKey, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
@@ -6,10 +8,10 @@ import type { Pending } from './queue/loaded-deliveries.ts';
 import type { Lane } from './queue/lane.ts';
 import type { EventRow } from './attempt/event-sql.ts';
 
-/** How long a stop waits: for what is on the wire, then for the last records, then for the shards to be handed back. */
+/** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
 type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };
 
-/** A delivery straight from its commit, with the event it carries. */
+/** A delivery that this process has just committed, with its event. */
 export type CommittedDelivery = { shard: number; delivery: Pending; event: EventRow };
 
 export type WorkerDeps = EngineDeps & { settings: EngineSettings & { stopping: StopTimeouts } };
@@ -25,7 +27,7 @@ export class Worker implements Running {
     this.#engine = new Engine(deps);
   }
 
-  /** Whether our lease was confirmed recently enough to act on it. */
+  /** Returns whether this worker's lease was confirmed recently enough to act on it. */
   leaseIsValid(): boolean {
     return this.#engine.ownership.mayAct();
   }
@@ -52,7 +54,7 @@ export class Worker implements Running {
     ownerWrites.hourlyStats.start();
   }
 
-  /** Takes the deliveries that are ours; answers the others, whose owner must be told. */
+  /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
   offer(deliveries: readonly CommittedDelivery[]): Work[] {
     const { ownership, bodies, lanes } = this.#engine;
     const notOwned: Work[] = [];
@@ -71,27 +73,31 @@ export class Worker implements Running {
     return notOwned;
   }
 
-  /** Drops what is known of the webhook: nothing is sent to it before its row was read again. */
+  /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
   webhookChanged({ shard, webhookId }: LaneKey): void {
     const { ownership, lanes } = this.#engine;
-    // Also where nothing is in memory: if it was switched off, what it has that is not due yet is ended too.
+    // Also creates a lane where none is in memory: a disabled webhook's deliveries that are not due yet have to be
+    // ended too.
     if (ownership.owns(shard)) this.#engine.reloadTarget(lanes.get(shard, webhookId));
   }
 
-  /** Something of these events was erased: they are read again before they are sent. */
+  /** Discards cached bodies of these events after an erasure: they are read again before they are sent. */
   readonly eventsErased = (ids: readonly number[]): void => this.#engine.bodies.forget(ids);
 
-  /** The shards that this worker has at the moment: other work that is done once may be shared out by them too. */
+  /** Returns the shards that this worker owns; other jobs that run once per shard are distributed by them too. */
   ownedShards(): number[] {
     return this.#engine.ownership.owned();
   }
 
-  /** Looks for work in the table: after a COMMIT whose result is unknown. */
+  /** Polls the table for work, after a COMMIT whose result is unknown. */
   rediscover(): void {
     this.#engine.discovery.everything();
   }
 
-  /** Stops taking, finishes what is in flight within the time-out, records it, hands the shards back. */
+  /**
+   * Takes no new work, finishes running exchanges within the time limit, records their results and hands back the
+   * shards.
+   */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
@@ -112,13 +118,13 @@ export class Worker implements Running {
     dispatcher.stop();
     let aborted = 0;
     const abortTimer = setTimeout(() => (aborted = this.#engine.abort(() => true)), exchangesMs);
-    // With the database gone nothing can be recorded: what is not by then is sent again by the next owner.
+    // Without a database nothing can be recorded: the next owner repeats attempts that are unrecorded by then.
     await within(exchangesMs + recordsMs, { stop: () => this.#finish() }).stop();
     clearTimeout(abortTimer);
     const unrecorded = ownerWrites.recorder.unrecorded();
     await within(handBackMs, { stop: () => this.#handBack() }).stop();
     const tookMs = Math.round(clock.monotonicMs() - startedMs);
-    // The first two are sent again by the next owner.
+    // The next owner repeats the aborted and unrecorded attempts.
     log.info({ aborted, unrecorded, handedBack: ownership.handedBack, tookMs }, 'stopped delivering');
     await connections.stop();
   }

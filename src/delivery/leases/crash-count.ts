@@ -1,9 +1,14 @@
-/** How many owners in a row died holding a shard that is ours now; whoever lives with it has broken the row. */
+/**
+ * Counts, per owned shard, how many consecutive owners crashed. An owner that survives for an hour resets the count.
+ */
 import type { Queryable } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import { resetCrashCounts } from './leases-sql.ts';
 
-/** What kills does so within seconds of a take-over: it is pending and due. An hour is long past that. */
+/**
+ * A delivery that crashes workers is pending and due, so it does so within seconds of a take-over, far less than an
+ * hour.
+ */
 const STABLE_AFTER_MS = 3_600_000;
 
 export class CrashCounts {
@@ -16,7 +21,7 @@ export class CrashCounts {
     this.#clock = clock;
   }
 
-  /** The shards are ours from now on. */
+  /** Starts to track shards that were taken. */
   add(shards: readonly { shard: number; crashCount: number }[]): void {
     const sinceMs = this.#clock.monotonicMs();
     for (const { shard, crashCount } of shards) this.#byShard.set(shard, { crashCount, sinceMs });
@@ -26,7 +31,7 @@ export class CrashCounts {
     return this.#byShard.get(shard)?.crashCount ?? 0;
   }
 
-  /** Forgets the crashCount of the shards that we have lived with for an hour. */
+  /** Resets the crash count of shards that this worker has owned for an hour. */
   async resetStable(run: (query: (sql: Queryable) => Promise<void>) => Promise<void>): Promise<void> {
     const beforeMs = this.#clock.monotonicMs() - STABLE_AFTER_MS;
     const stable = [...this.#byShard].filter(([, { crashCount, sinceMs }]) => crashCount > 0 && sinceMs < beforeMs);

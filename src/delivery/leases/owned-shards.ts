@@ -1,4 +1,4 @@
-/** The shards that a worker has, each under its fence; whoever has to hear of what comes and goes is told. */
+/** The shards that a worker owns, with their fencing tokens; notifies about additions and losses. */
 import type { Log } from '#core/log.ts';
 import type { LossCause, ShardMetrics, TakeCause } from '../metrics/shards.ts';
 
@@ -6,14 +6,17 @@ export type OwnedShardsDeps = {
   log: Log;
   metrics: ShardMetrics;
   onGained: (shards: number[]) => void;
-  /** Stop at once: abort what is in flight and forget what is queued. */
+  /** Called on a loss: exchanges of these shards have to be aborted and their queues discarded at once. */
   onLost: (shards: number[]) => void;
 };
 
-/** Said once for all of them, and the only trace of why the next owner, who may be ourselves, sends something again. */
+/**
+ * Logged once for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats
+ * attempts.
+ */
 const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
-  silent: 'no heartbeat was confirmed in time: what is in flight is given up, and nothing sent before one is',
-  fenced: 'another worker has what was ours: what is in flight is given up',
+  silent: 'lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is',
+  fenced: 'shards lost: another worker owns them; running attempts are aborted',
 };
 
 export type TakenShard = { shard: number; fence: number; crashCount: number };
@@ -21,7 +24,7 @@ export type TakenShard = { shard: number; fence: number; crashCount: number };
 export class OwnedShards {
   readonly #deps: OwnedShardsDeps;
   readonly #fences = new Map<number, number>();
-  /** Of shards that were given up for silence, until it is known who has them. */
+  /** Tokens of shards whose lease lapsed, until their next owner is known. */
   readonly #lapsedFences = new Map<number, number>();
   #changes = 0;
   #lapses = 0;
@@ -30,12 +33,12 @@ export class OwnedShards {
     this.#deps = deps;
   }
 
-  /** Rises with everything that is gained or lost. */
+  /** Rises with every addition and loss. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** Rises whenever all that is held has to be given up because we were silent, also if that is nothing. */
+  /** Rises whenever the lease lapses, even if no shard was owned. */
   get lapses(): number {
     return this.#lapses;
   }
@@ -44,12 +47,15 @@ export class OwnedShards {
     return [...this.#fences.keys()];
   }
 
-  /** The fence to record under; undefined where the shard is not held. */
+  /** Returns the fencing token to record under; undefined if the shard is not owned. */
   fenceOf(shard: number): number | undefined {
     return this.#fences.get(shard);
   }
 
-  /** The same, also where the shard was given up for silence: until it is taken again, only the table can refuse that fence. */
+  /**
+   * Returns the token also after a lapse of the lease: until the shard is taken again, only the table can reject that
+   * token.
+   */
   lastFenceOf(shard: number): number | undefined {
     return this.#fences.get(shard) ?? this.#lapsedFences.get(shard);
   }
@@ -84,7 +90,7 @@ export class OwnedShards {
     this.#deps.onLost(removed);
   }
 
-  /** Something that was under way is settled: a list that was read before it may not show it. */
+  /** Counts a change after a hand-back: a list read before it may be outdated. */
   noteChange(): void {
     this.#changes += 1;
   }

@@ -1,4 +1,7 @@
-/** Which shards this worker owns: beat, look, take what is free or orphaned, hand back what is too many. */
+/**
+ * Decides which shards this worker owns: sends heartbeats, reads the leases, takes free and orphaned shards, hands back
+ * surplus ones.
+ */
 import { Lifeline } from '#db/lifeline.ts';
 import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -17,7 +20,7 @@ import { takeUnlocked } from './take.ts';
 
 type Deps = OwnedShardsDeps &
   HandBackDeps & {
-    /** Where the heartbeat opens connections of its own: to PostgreSQL itself, past what shares connections out. */
+    /** A pool without a connection pooler in between, from which the heartbeat opens connections of its own. */
     direct: Sql;
     clock: Clock;
     log: Log;
@@ -28,11 +31,11 @@ export class Ownership implements Running {
   readonly #deps: Deps;
   readonly #otherWorkers: OtherWorkers;
   readonly #heartbeat: Heartbeat;
-  /** Apart from the heartbeat: a look may wait for the lock of a row. */
+  /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
   readonly #line: Lifeline;
   readonly #owned: OwnedShards;
   readonly crashCounts: CrashCounts;
-  /** By the stop: how many shards. */
+  /** Number of shards that `stop` handed back. */
   handedBack = 0;
   readonly #handBack: HandBack;
   #isStopping = false;
@@ -62,39 +65,39 @@ export class Ownership implements Running {
 
   start(): void {
     this.#loop();
-    // The owner stops by itself at lease − margin, also when its heartbeat hangs in a dead connection.
+    // Suspends the worker at lease − margin, even if its heartbeat is stuck on a dead connection.
     this.#watchdog = setInterval(() => this.#suspendWhenExpired(), Math.max(20, this.#deps.settings.leaseMarginMs / 4));
   }
 
-  /** The fence to record under; undefined where the shard is not shards. */
+  /** Returns the fencing token to record under; undefined if the shard is not owned. */
   fenceOf(shard: number): number | undefined {
     return this.#owned.fenceOf(shard);
   }
 
-  /** The same, also where the shard was given up for silence and nobody is known to have it. */
+  /** Returns the token also after a lapse of the lease, while no other owner is known. */
   readonly lastFenceOf = (shard: number): number | undefined => this.#owned.lastFenceOf(shard);
 
-  /** Whether new work of the shard is ownRows: shards, and not on its way back. */
+  /** Returns whether this worker takes new work of the shard: it owns it and is not handing it back. */
   owns(shard: number): boolean {
     return this.#owned.fenceOf(shard) !== undefined && !this.#handBack.inProgress.has(shard);
   }
 
-  /** All that `owns` says yes to. */
+  /** Returns all shards for which `owns` is true. */
   owned(): number[] {
     return this.#owned.shards.filter((shard) => this.owns(shard));
   }
 
-  /** Whether our own beat was confirmed recently enough that no rival can have taken over. */
+  /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
   mayAct(): boolean {
     return this.#heartbeat.isValid();
   }
 
-  /** Another worker turned out to have the shard. Nothing is lost where that was told of an earlier holding of ownRows. */
+  /** Removes a shard that another worker owns, unless the report concerns an earlier token of this worker. */
   lost(shard: number, fence: number): void {
     if (this.lastFenceOf(shard) === fence) this.#owned.remove([shard], 'fenced');
   }
 
-  /** Keeps what it has until `stop`, and neither takes more nor hands back some of it. */
+  /** Keeps the owned shards until `stop`, without taking or handing back any. */
   stopTaking(): void {
     this.#isStopping = true;
   }
@@ -114,12 +117,12 @@ export class Ownership implements Running {
       this.handedBack = shards.length;
       await this.#line.ask((sql) => removeWorkers(sql, [settings.workerId]));
     } catch (error) {
-      log.warn({ err: error }, 'the shards could not be handed back; they are free when the lease ends');
+      log.warn({ err: error }, 'handing back shards failed; they become free when the lease expires');
     }
     await Promise.all([this.#heartbeat.stop(), this.#line.stop()]);
   }
 
-  /** A beat, and after each that is confirmed a look, unless the one before is still under way. */
+  /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
   #loop(): void {
     this.#beating = this.#heartbeat
       .beat(() => this.#suspendWhenExpired())
@@ -136,8 +139,8 @@ export class Ownership implements Running {
 
   #logFailure(error: unknown): void {
     if (isUnavailable(error))
-      this.#deps.log.warn({ reason: String(error) }, 'the database is away; the lease runs out');
-    else this.#deps.log.error({ err: error }, 'a heartbeat failed');
+      this.#deps.log.warn({ reason: String(error) }, 'heartbeat failed: database unavailable; the lease will expire');
+    else this.#deps.log.error({ err: error }, 'heartbeat failed');
   }
 
   async #refresh(): Promise<void> {
@@ -146,19 +149,20 @@ export class Ownership implements Running {
     const requestedAtMs = clock.monotonicMs();
     const [workers, leases] = await this.#line.ask(look);
     this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
-    // Something was lost or handed back while the list was read: it may show what is no longer so. The next look is new.
+    // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
     if (changes !== this.#owned.changes || this.#isStopped || !this.mayAct()) return;
     await this.#reconcile(leases);
     if (!this.#isStopping) await this.#balance(leases);
   }
 
-  /** What the table says is ownRows against what we hold: a fence that differs means that it changed hands meanwhile. */
+  /** Compares the table with memory: a different token means that the shard had another owner meanwhile. */
   async #reconcile(leases: readonly LeaseRow[]): Promise<void> {
     const self = this.#deps.settings.workerId;
     const ownRows = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
     const lost = this.#owned.shards.filter((shard) => ownRows.get(shard)?.fence !== this.#owned.fenceOf(shard));
     this.#owned.remove(lost, 'fenced');
-    // TakenShard under a new fence, a shard would refuse the outcomes that a silence left to be recorded under the old one.
+    // Under a new token the shard would reject results of attempts started before the lapse, so those are recorded
+    // first.
     const isBusy = (shard: number) => this.#handBack.inProgress.has(shard) || this.#deps.isRecording(shard);
     const missing = [...ownRows.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
     if (missing.length === 0) return;
@@ -174,11 +178,11 @@ export class Ownership implements Running {
     const workers = { self: settings.workerId, live: this.#otherWorkers.live(), dead: deadIds };
     const { take, handBack } = planShards(leases, workers, this.#handBack.inProgress);
     if (take.length > 0) {
-      // Committed before the first fetch: whoever had the shard can record nothing any more.
+      // Committed before the first fetch: the previous owner can record nothing any more.
       const request = { shards: take, dead, lockMs: Math.floor(settings.leaseMs / 4) };
       const lapses = this.#owned.lapses;
       const taken = await takeUnlocked((query) => this.#line.ask(query), settings.workerId, request);
-      // Nobody died holding what was free, and whoever takes it notes that.
+      // A free shard has no crash count, and a take-over from a dead owner raises it.
       this.#add(lapses, taken, ({ crashCount }) => (crashCount > 0 ? 'dead' : 'free'));
     }
     if (deadIds.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...deadIds]));
@@ -190,7 +194,10 @@ export class Ownership implements Running {
     if (!this.mayAct()) this.#owned.remove(this.#owned.shards, 'silent');
   }
 
-  /** Where there was a silence since the query, a rival may have taken over since it was answered: the next look tells. */
+  /**
+   * Adds taken shards, unless the lease lapsed since the statement was sent: another worker may have taken over, and
+   * the next refresh finds out.
+   */
   #add(lapses: number, shards: readonly TakenShard[], causeOf: Parameters<OwnedShards['add']>[1]): void {
     if (lapses !== this.#owned.lapses || !this.mayAct()) return;
     this.crashCounts.add(shards);

@@ -65,7 +65,7 @@ for (const [before, after] of [
   });
 }
 
-test('the shards of the dead are shared by the live at their first look, and nobody hands back for it', () => {
+test('the shards of the dead are shared by the living at their first look, and nobody hands back for it', () => {
   const leases = free();
   round(leases, ids(7));
   const live = ids(7).slice(2);

@@ -1,9 +1,9 @@
-/** How many shards a worker should hold, and which. Pure: workers is alive and workers holds what comes in. */
+/** Computes how many shards a worker should own, and which. Pure. */
 import type { LeaseRow } from './leases-sql.ts';
 
 /**
- * How many shards each of the live should hold. Shares differ by one at most and amount to all shards: with the same
- * `ceil(shards / live)` for everybody, of 100 workers 14 would have none.
+ * Returns the number of shards per live worker. Numbers differ by at most one and add up to all shards: with
+ * `ceil(shards / workers)` for each, 14 of 100 workers would have none.
  */
 export const sharesOf = (live: readonly number[], shards: number): Map<number, number> => {
   const least = Math.floor(shards / live.length);
@@ -13,14 +13,14 @@ export const sharesOf = (live: readonly number[], shards: number): Map<number, n
 };
 
 /**
- * What to take, of what is free or a dead worker's, and what to hand back, for an even split among the live. All workers see
- * the same list reach for different shards: when all reached for the first that is free, one had it and the others came
- * a beat later for the next. Whoever sees another list may lose one to somebody else, and looks again.
+ * Returns which free or orphaned shards to take and which to hand back for an even split. Workers that see the same
+ * list take different shards: when all took the first free one, one worker got it and the others waited a heartbeat for
+ * the next. A worker with another list may lose a shard to a competitor and tries again.
  */
 export const planShards = (
   leases: readonly LeaseRow[],
   workers: { self: number; live: readonly number[]; dead: ReadonlySet<number> },
-  /** What we are handing back already. */
+  /** Shards whose hand-back is in progress. */
   handingBack: ReadonlySet<number>,
 ): { take: number[]; handBack: number[] } => {
   const { self, live, dead } = workers;

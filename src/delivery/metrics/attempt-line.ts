@@ -1,7 +1,6 @@
 /**
- * One wide line of the log an attempt: all that an operator asks about it, and nothing that may be secret. Of the address
- * the origin and no path or query, of the answer its status and its size: what was answered stands in the attempt's row,
- * which those who may see the webhook can read.
+ * Builds one wide log line per attempt, without secrets: of the URL only the origin, of the response only its status
+ * and size. The response itself is in the attempt's row, for users that may see the webhook.
  */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
@@ -12,7 +11,7 @@ const rounded = (ms: number | null | undefined): number | undefined => (ms == nu
 
 const attemptFields = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
   outcome: labelOf(outcome),
-  // Of a fault of our own alone: what an endpoint says of itself is not for the log.
+  // Only of internal errors: text from an endpoint is not logged.
   why: isInternalError(outcome) && 'why' in outcome ? outcome.why : undefined,
   blockedAddress: outcome.kind === 'blocked' ? outcome.address : undefined,
   status: outcome.reply?.code,
@@ -20,7 +19,7 @@ const attemptFields = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt:
   isReused: wire?.isReused,
   isRepeated: wire?.isRepeated,
   requestBytes: wire?.requestBytes,
-  // Of what is kept of it.
+  // Only the stored part of the body.
   answerCharacters: outcome.reply?.body?.length,
   waitMs: Math.max(0, startedAt.getTime() - dueAt.getTime()),
   connectMs: rounded(wire?.connectMs),
@@ -36,7 +35,7 @@ const backoffFields = ({ webhook }: Entry): object => ({
   probeAt: webhook?.probeAt?.toISOString(),
 });
 
-/** Times in milliseconds. What is undefined is left out of the line. */
+/** Returns the fields of the line; times are in milliseconds, and undefined fields are omitted. */
 export const attemptLine = (entry: Entry, record: RecordResult, workerId: number): object => {
   const { shard, fence, delivery, attempt } = entry;
   return {

@@ -1,16 +1,19 @@
-/** The lanes in a few numbers. Pure: one walk, 20 ms for 100,000 lanes, and only when somebody asks. */
+/** Summarises the lanes in a few numbers. Pure: one walk, 20 ms for 100,000 lanes, only when metrics are scraped. */
 import type { Lane } from '../queue/lane.ts';
 import { heldBy, stateOf, type Holder, type LaneState } from '../queue/lane-state.ts';
 import type { Moment } from '../policy/backoff.ts';
 
-/** Shards in a group: sixteen groups are few enough for a series each. */
+/** Shards per group: sixteen groups are few enough for one time series each. */
 export const SHARD_GROUPS = 16;
 
 export type GaugeSample = {
   lanes: Record<LaneState, number>;
-  /** Due deliveries in memory that wait for their turn. */
+  /** Number of due deliveries queued in memory. */
   queued: number;
-  /** By whom it waits for and by group of shards: what one slow or paced webhook leaves undone is no backlog of ours. */
+  /**
+   * By what delays the delivery and by shard group: a backlog of one slow or rate-limited webhook is not a backlog of
+   * this service.
+   */
   oldestDueAtMs: Record<Holder, Map<number, number>>;
 };
 
@@ -25,7 +28,7 @@ export const sampleLanes = (lanes: Iterable<Lane>, moment: Moment): GaugeSample 
     const state = stateOf(lane, moment.nowMs);
     sample.lanes[state] += 1;
     sample.queued += lane.holding.queued;
-    // What a webhook that is off still holds is ended, and not sent.
+    // Deliveries of a disabled webhook are ended without being sent.
     if (lane.first === undefined || state === 'inactive') continue;
     const oldest = sample.oldestDueAtMs[heldBy(lane, moment.nowMs)];
     const group = Math.floor(lane.shard / SHARD_GROUPS);

@@ -1,4 +1,7 @@
-/** What a listener answers: the one attempt and the end of a held delivery. It says nothing of how the webhook fares. */
+/**
+ * Records a listener's answer: the only attempt and the end of a pull delivery. It does not change the health of the
+ * webhook.
+ */
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
@@ -6,8 +9,8 @@ import { textOf } from '../attempt/http/answer.ts';
 import { findAnswer, writeAnswer, type AnsweredRow, type AnswerRow, type PullWebhook } from './pull-sql.ts';
 
 /**
- * `code` null: nothing answered. Then `outcome` says why, or is null where the delivery was only looked at, which counts as
- * arrived.
+ * If `code` is null there was no response: `outcome` says why, or is null if the delivery was only displayed, which
+ * counts as delivered.
  */
 export type ListenerReply = {
   code: number | null;
@@ -19,7 +22,7 @@ export type ListenerReply = {
 
 export type AnswerResult =
   | { kind: 'answered'; attempt: AnsweredRow }
-  /** Another answer came before, or none did and it has ended all the same. */
+  /** `answered_otherwise`: a different answer was recorded before. `ended`: it ended without an answer. */
   | { kind: 'answered_otherwise' | 'ended' }
   | { kind: 'unknown' };
 
@@ -47,7 +50,7 @@ const isSame = (row: AnswerRow, stored: AnsweredRow): boolean =>
     (name) => row[name] === stored[name],
   );
 
-/** The same once more changes nothing, and is answered as it was the first time. */
+/** Records an answer. The same answer again changes nothing and returns the same result. */
 export const answer = async (
   { sql, log, answerKeptBytes }: { sql: Sql; log: Log; answerKeptBytes: number },
   delivery: PullWebhook & { id: number },

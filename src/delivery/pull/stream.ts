@@ -27,19 +27,22 @@ export type StreamSettings = {
   bufferBytes: number;
 };
 
-/** Why a stream ends, as its listener is told. */
+/** Why a stream ends, as sent to its listener. */
 export type Goodbye =
-  /** The process stops: come again. */
+  /** The process stops: the client should reconnect. */
   | 'stopping'
-  /** A newer stream has taken its place. */
+  /** The webhook has a newer stream. */
   | 'replaced'
   | 'deleted'
-  /** The token has run out or was revoked. */
+  /** The token has expired or was revoked. */
   | 'unauthorized'
-  /** The key of the webhook does not open. */
+  /** The webhook's key cannot be decrypted. */
   | 'unusable';
 
-/** Asked at once and then every `recheckMs`: why the stream has to end; undefined where it may go on. Throws where nobody can tell. */
+/**
+ * Called at the start and every `recheckMs`: returns why the stream has to end, undefined if it may continue. Throws if
+ * that cannot be determined.
+ */
 export type FindEndReason = (now: Date) => Promise<Goodbye | undefined>;
 
 type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settings: StreamSettings };
@@ -47,7 +50,7 @@ type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settin
 export class PullStream {
   readonly readable: Readable;
   readonly closed: Promise<void>;
-  /** Settles with the check that is under way, or was the last. */
+  /** Settles with the running or most recent check. */
   checked: Promise<void>;
   readonly #deps: StreamDeps;
   readonly #webhook: PullWebhook;
@@ -56,12 +59,12 @@ export class PullStream {
   #sent: number[] = [];
   #isEnding = false;
   #isChecking = true;
-  /** End the wait that is under way: for the next look, for the listener to read. */
+  /** End the current wait: for the next poll, and for the listener to read. */
   #resume: () => void = () => {};
   #onRead: () => void = () => {};
   #isWakeRequested = false;
 
-  /** `before`: of the stream in whose place this one comes, whose beginning must not be written after ours. */
+  /** `before`: the last check of the replaced stream, which must not write its start after this one's. */
   constructor(deps: StreamDeps, webhook: PullWebhook, findEndReason: FindEndReason, before: Promise<void>) {
     this.#deps = deps;
     this.#webhook = webhook;
@@ -69,7 +72,7 @@ export class PullStream {
     const { bufferBytes, commentMs, recheckMs, retryMs } = deps.settings;
     this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#onRead() });
     this.closed = new Promise((resolve) => this.readable.once('close', resolve));
-    // Whoever hangs up in the middle is no fault of ours.
+    // A client that disconnects is not an error.
     this.readable.on('error', () => {});
     this.#timers = [
       setInterval(() => this.readable.readableLength === 0 && this.readable.push(COMMENT), commentMs),
@@ -81,18 +84,18 @@ export class PullStream {
     void this.#run();
   }
 
-  /** Something may wait, or an answer has made room. */
+  /** Polls at once: there may be new deliveries, or an answer made room for another. */
   wake(): void {
     this.#isWakeRequested = true;
     this.#resume();
   }
 
-  /** Something has changed that it may have to end for. */
+  /** Runs the check at once, after a change of the webhook. */
   check(): void {
     if (!this.#isChecking) this.checked = this.#check();
   }
 
-  /** Tells the listener why, and hangs up; one that does not read is not waited for longer than `goodbyeMs`. */
+  /** Sends the reason and closes the stream; a client that does not read is disconnected after `goodbyeMs`. */
   end(reason: Goodbye): void {
     if (this.#isEnding) return;
     this.#close();
@@ -116,8 +119,8 @@ export class PullStream {
       const reason = await this.#findEndReason(this.#deps.clock.now());
       if (reason !== undefined) this.end(reason);
     } catch (error) {
-      // Nobody can tell at the moment: the next check may.
-      this.#deps.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'a listener was not checked');
+      // Unknown at the moment; the next check decides.
+      this.#deps.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'listener check failed');
     }
     this.#isChecking = false;
   }
@@ -129,7 +132,7 @@ export class PullStream {
         await this.#sendWaiting();
       } catch (error) {
         const { log } = this.#deps;
-        log.warn({ webhook: this.#webhook.webhookId, reason: String(error) }, 'looking for a listener failed');
+        log.warn({ webhook: this.#webhook.webhookId, reason: String(error) }, 'reading deliveries for a listener failed');
       }
       if (!this.#isWakeRequested && !this.#isEnding) await this.#pause();
     }
@@ -139,7 +142,7 @@ export class PullStream {
     const { sql, messages, settings } = this.#deps;
     const waiting = await listWaiting(sql, this.#webhook, this.#sent, settings.unansweredMax);
     this.#sent = waiting.filter(({ isSent }) => isSent).map(({ id }) => id);
-    // Connections take the numbers of deliveries by the block: events are told in the order in which they happened.
+    // Ids of deliveries are allocated per connection in blocks, so events are sent in the order of their own ids.
     const unsent = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
     if (unsent.length === 0) return;
     const target = await messages.target(this.#webhook).catch((error: unknown) => this.#unusable(error));
@@ -151,7 +154,7 @@ export class PullStream {
   }
 
   #unusable(error: unknown): undefined {
-    this.#deps.log.error({ err: error, webhook: this.#webhook.webhookId }, 'a held webhook cannot be used');
+    this.#deps.log.error({ err: error, webhook: this.#webhook.webhookId }, 'pull webhook unusable');
     this.end('unusable');
   }
 
@@ -160,7 +163,7 @@ export class PullStream {
     const { shard } = this.#webhook;
     if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
     if ('why' in message) {
-      log.error({ err: message.why, delivery: delivery.id }, 'a delivery failed on our side');
+      log.error({ err: message.why, delivery: delivery.id }, 'composing a delivery failed');
       const reply = { responseCode: null, responseHeaders: null, responseBody: null };
       const answer = { state: 'failed', outcome: 'internal', startedAt: clock.now(), durationMs: 0, ...reply } as const;
       return void (await writeAnswer(sql, { ...this.#webhook, id: delivery.id }, answer, clock.now()));
@@ -170,7 +173,7 @@ export class PullStream {
     if (!this.readable.push(eventText('delivery', message, delivery.id))) await this.#waitUntilRead();
   }
 
-  /** Resolves when the listener has read what it was given, or the stream ends. */
+  /** Resolves when the listener has read its messages, or the stream ends. */
   async #waitUntilRead(): Promise<void> {
     while (!this.#isEnding && this.readable.readableLength >= this.#deps.settings.bufferBytes) {
       await new Promise<void>((resolve) => (this.#onRead = resolve));

@@ -1,4 +1,4 @@
-/** The streams that a process has open, one a webhook, and what their listeners answer. */
+/** The open streams of a process, one per webhook, and the answers of their listeners. */
 import type { Readable } from 'node:stream';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
@@ -16,7 +16,7 @@ export type StreamsDeps = Omit<MessagesDeps, 'settings'> & { clock: Clock; log: 
 
 export type Opened =
   | { kind: 'open'; readable: Readable }
-  /** The process has as many as it may have, or the store has. */
+  /** Refused: `full` if the process has its maximum of streams, `too_many` if the store has. */
   | { kind: 'full' | 'too_many' | 'stopping' };
 
 export class PullStreams implements Running {
@@ -30,7 +30,7 @@ export class PullStreams implements Running {
     this.#messages = new Messages(deps);
   }
 
-  /** Begins a stream, and ends the one that the webhook has. */
+  /** Opens a stream and ends the previous one of the webhook. */
   open(webhook: PullWebhook & { storeId: number }, findEndReason: FindEndReason): Opened {
     const { webhookId, storeId } = webhook;
     const { streamsMax, streamsPerStoreMax } = this.#deps.settings;
@@ -51,12 +51,12 @@ export class PullStreams implements Running {
     return { kind: 'open', readable: stream.readable };
   }
 
-  /** Something was held for these webhooks, and is committed. */
+  /** Wakes the streams of these webhooks after new deliveries were committed. */
   wake(webhookIds: Iterable<number>): void {
     for (const id of webhookIds) this.#streams.get(id)?.stream.wake();
   }
 
-  /** The webhook was changed or deleted. */
+  /** Checks the stream of a changed or deleted webhook. */
   changed(webhookId: number): void {
     this.#streams.get(webhookId)?.stream.check();
   }
@@ -64,7 +64,7 @@ export class PullStreams implements Running {
   async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
     const { sql, clock, log, settings } = this.#deps;
     const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, reply, clock.now());
-    // There is room for another.
+    // The answer made room for another delivery.
     this.wake([webhook.webhookId]);
     return answered;
   }

@@ -2,26 +2,26 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IsolationSlot } from './isolation-slot.ts';
 
-/** How many of a hundred with so many crashCount are let in at once. */
+/** How many of a hundred with so many deaths are let in at once. */
 const letIn = (crashCount: number): number => {
   const slot = new IsolationSlot();
   return Array.from({ length: 100 }, (_, id) => slot.enter(id, crashCount)).filter(Boolean).length;
 };
 
-test('the more crashCount, the less concurrency: 16, 4, none', () => {
+test('the more deaths, the less company: 16, 4, none', () => {
   assert.deepEqual([1, 2, 3, 4].map(letIn), [16, 4, 1, 1]);
 });
 
-test('whoever is inside keeps their concurrency small, too', () => {
+test('whoever is inside keeps their company small, too', () => {
   const slot = new IsolationSlot();
   assert.equal(slot.enter(1, 3), true);
-  assert.equal(slot.enter(2, 1), false, 'one with three crashCount is alone');
+  assert.equal(slot.enter(2, 1), false, 'one with three deaths is alone');
   slot.leave(1);
   assert.equal(slot.enter(2, 1), true);
   assert.equal(slot.enter(1, 3), false);
 });
 
-test('one with three crashCount is alone, until it leaves', () => {
+test('one with three deaths is alone, until it leaves', () => {
   const slot = new IsolationSlot();
   slot.enter(1, 2);
   assert.equal(slot.exclusiveId, undefined);

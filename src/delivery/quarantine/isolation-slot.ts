@@ -1,27 +1,28 @@
 /**
- * Where deliveries are sent that were in flight when an owner of their shard died: few at once, fewer the more often it
- * happened, so that the one that kills is soon alone with what it does. Pure.
+ * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so
+ * that the delivery that causes them soon runs alone. Pure.
  */
 
 /**
- * How many may be in flight at once, by the crashCount they were part of. With up to 1,024 in flight at the first one noted, 16
- * at once take the innocent through in seconds; the next death leaves 16 at most, the one after it 4, then the killer alone.
+ * Deliveries that may run at once, by the number of crashes in which they were in flight. Up to 1,024 are in flight at
+ * the first one that counts: 16 at once take the harmless ones through in seconds, and the next crashes leave at most
+ * 16, then 4, then one.
  */
 const CONCURRENCY_BY_CRASHES = [Number.POSITIVE_INFINITY, 16, 4, 1] as const;
 
-/** Alone twice, in its whole worker, and dead each time: what was in flight alone kills. */
+/** At this count the delivery ran alone in its worker twice, and the worker crashed each time. */
 export const DEAD_LETTER_AT_CRASHES = 5;
 
 const concurrencyFor = (crashCount: number): number => CONCURRENCY_BY_CRASHES[crashCount] ?? 1;
 
 export class IsolationSlot {
-  /** CrashCounts by delivery. */
+  /** Crash counts by delivery. */
   readonly #running = new Map<number, number>();
   #exclusive: number | undefined;
 
   /**
-   * Who is inside and may have no concurrency: of what is not suspected, either. A death beside a hundred others would prove
-   * nothing, and one whose receiver takes its time is in flight at each death, whatever kills.
+   * The running delivery that excludes every other one, quarantined or not. A crash beside a hundred others would prove
+   * nothing, and a delivery with a slow receiver is in flight at every crash, whatever causes it.
    */
   get exclusiveId(): number | undefined {
     return this.#exclusive;
@@ -31,7 +32,7 @@ export class IsolationSlot {
     return this.#running.size;
   }
 
-  /** Lets the delivery in, if neither it nor any that is inside would have too much concurrency. */
+  /** Admits the delivery unless its own limit or that of a running one would be exceeded. */
   enter(id: number, crashCount: number): boolean {
     const concurrency = this.#running.size + 1;
     if (
@@ -44,7 +45,7 @@ export class IsolationSlot {
     return true;
   }
 
-  /** Answers whether it was inside. */
+  /** Releases the slot; returns whether the delivery had one. */
   leave(id: number): boolean {
     if (id === this.#exclusive) this.#exclusive = undefined;
     return this.#running.delete(id);

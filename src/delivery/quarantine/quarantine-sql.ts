@@ -1,16 +1,16 @@
 import type { Queryable } from '#db/pool.ts';
 
 export type Marker = { shard: number; deliveryId: number };
-/** `fence`: of the owner who sent it last. */
+/** `fence`: the token of the owner that sent it last. */
 export type StoredMarker = Marker & { fence: number; crashCount: number };
 
-/** What was in flight when owners of these shards died. */
+/** Returns the deliveries that were in flight when owners of these shards crashed. */
 export const loadMarkers = async (sql: Queryable, shards: readonly number[]) => sql<StoredMarker[]>`
   select shard, delivery_id as "deliveryId", fence, deaths as "crashCount" from delivery_suspect where shard = any (${shards}::smallint[])`;
 
 /**
- * Notes what is about to be sent, under the shards' fences; what is marked already keeps its deaths. Answers the shards that
- * are still owned: what is for the others must not be sent.
+ * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing marks keep their
+ * crash count. Returns the shards that are still owned: deliveries of the others must not be sent.
  */
 export const insertMarkers = async (
   sql: Queryable,

@@ -1,7 +1,7 @@
 /**
- * Deliveries that may kill who sends them (a crash in native code, memory, an endless loop). In a shard whose owners die one
- * after the other what is being sent is markers before; what is markers when an owner died was in flight, and the take-over
- * counts it (`takeShards`). Such ones are sent in a cell, and at last put aside. docs/delivery-states.md tells the whole.
+ * Isolates deliveries that crash their worker (native code, memory, an endless loop). In a shard whose owners crash
+ * repeatedly each delivery is marked in the table before it is sent; a take-over counts a crash for each marked
+ * delivery (`takeShards`). Those run in the isolation slot and are finally dead-lettered; see docs/delivery-states.md.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#db/batch.ts';
@@ -12,7 +12,10 @@ import type { Pending } from '../queue/loaded-deliveries.ts';
 import { IsolationSlot, DEAD_LETTER_AT_CRASHES } from './isolation-slot.ts';
 import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './quarantine-sql.ts';
 
-/** From so many crashCount of owners in a row on. One may be anybody's: a machine that was switched off, memory run out. */
+/**
+ * Deliveries are marked after this many consecutive crashes of owners. A single one may have another cause: a machine
+ * switched off, memory exhausted.
+ */
 const MARK_FROM_CRASHES = 2;
 const RETRY_MS = 250;
 const BATCH_ROWS = 500;
@@ -22,18 +25,18 @@ type Deps = {
   log: Log;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
-  /** How many owners in a row died holding the shard. */
+  /** Returns how many consecutive owners of the shard crashed. */
   crashCountOf: (shard: number) => number;
   onLost: (shard: number, fence: number) => void;
-  /** What is known of these shards is here: they may be sent for. */
+  /** The marks of these shards are loaded: their deliveries may be sent. */
   onReady: (shards: number[]) => void;
-  /** Something is in the queue of the lane again. */
+  /** Deliveries were returned to the queue of the lane. */
   onReturned: (lane: Lane) => void;
 };
 
 export class Quarantine {
   readonly #deps: Deps;
-  /** By shard and delivery what is markers; a shard is in here once its markers were read. */
+  /** Marks by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
   #waitingCount: { lane: Lane; delivery: Pending }[] = [];
@@ -49,7 +52,7 @@ export class Quarantine {
     });
   }
 
-  /** Reads what is markers of the shards; nothing may be sent for them before. */
+  /** Loads the marks of the shards; nothing may be sent for them before that. */
   gained(shards: readonly number[]): void {
     void this.#load(shards);
   }
@@ -67,19 +70,21 @@ export class Quarantine {
     return this.#markers.get(shard)?.has(deliveryId) === true;
   }
 
-  /** The delivery that is to be sent, or is being sent, while nothing else is under way; it must wait until that is so. */
+  /**
+   * The delivery that must run alone: it waits until nothing else is running, and nothing starts before it has ended.
+   */
   get exclusiveId(): number | undefined {
     return this.#slot.exclusiveId;
   }
 
-  /** How many are owned back, so that those in the cell are alone. */
+  /** Number of deliveries that wait for the isolation slot. */
   get waitingCount(): number {
     return this.#waitingCount.length;
   }
 
   /**
-   * Whether the delivery that was taken from its lane may be sent now; undefined: it never may again. One that may not waits
-   * in here, and comes back to the front of its lane when somebody leaves the cell.
+   * Returns whether a dequeued delivery may be sent now; undefined if it must never be sent again. If false, it waits
+   * here and returns to the front of its lane when the slot is released.
    */
   admit(lane: Lane, delivery: Pending): boolean | undefined {
     const crashCount = this.#markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
@@ -91,14 +96,17 @@ export class Quarantine {
     return false;
   }
 
-  /** Whether it has to be markers before it is sent: where owners die, and whatever is suspected anyway. */
+  /**
+   * Returns whether the delivery has to be marked before it is sent: owners of its shard crash, or it is marked
+   * already.
+   */
   mustMark(shard: number, deliveryId: number): boolean {
     return this.#deps.crashCountOf(shard) >= MARK_FROM_CRASHES || this.isMarked(shard, deliveryId);
   }
 
   /**
-   * Notes that it is about to be sent by us: without that the next death would count for what waits its turn, too. False
-   * where it must not be sent, because the shard is not ours any more.
+   * Marks the delivery under the current fencing token: otherwise the next crash would also count for deliveries that
+   * only wait. Returns false if the shard is not owned any more, so that it must not be sent.
    */
   async mark(shard: number, deliveryId: number): Promise<boolean> {
     const fence = this.#deps.fenceOf(shard);
@@ -110,27 +118,27 @@ export class Quarantine {
   }
 
   /**
-   * It was recorded, or not sent at all. Not sooner: as long as its mark stands, the death that the next one brings would be
-   * counted as its own.
+   * Releases the slot of a delivery that was recorded or not sent. Not earlier: while it is marked, a crash caused by
+   * the next one would count against it.
    */
   leave(deliveryId: number): void {
     if (this.#slot.leave(deliveryId)) this.release(() => true);
   }
 
-  /** Its end is recorded, and its mark removed with it. */
+  /** Forgets the mark, which recording the delivery has deleted. */
   unmark(shard: number, deliveryId: number): void {
     this.#markers.get(shard)?.delete(deliveryId);
   }
 
   /**
-   * Gives what waits back to its lanes. All of it, whatever has room: a lane may be paused by now, and who was let in for it
-   * would keep the others waitingCount. They are few, and wait in here again.
+   * Returns waiting deliveries to their lanes. All of them, whatever the limit: a lane may be paused by now, and a slot
+   * reserved for it would block the others. They are few, and are admitted again here.
    */
   release(matches: (lane: Lane) => boolean): void {
     const all = this.#waitingCount;
     this.#waitingCount = all.filter(({ lane }) => !matches(lane));
     const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);
-    // From behind, so that who came first is first in the queue.
+    // In reverse, so that the one that waited first is at the front.
     for (const { lane, delivery } of returned.toReversed()) lane.requeue(delivery);
     for (const lane of new Set(returned.map(({ lane: one }) => one))) this.#deps.onReturned(lane);
   }
@@ -143,7 +151,7 @@ export class Quarantine {
       if (owned.length === 0) return;
       try {
         const rows = await loadMarkers(sql, owned);
-        // One that was lost and taken again meanwhile has a look of its own under way.
+        // A shard that was lost and taken again meanwhile has a load of its own in progress.
         const stillOwned = owned.filter((shard) => fenceOf(shard) === fences.get(shard));
         const markers = Map.groupBy(rows, ({ shard }: StoredMarker) => shard);
         for (const shard of stillOwned)
@@ -152,7 +160,7 @@ export class Quarantine {
         onReady(stillOwned);
         return;
       } catch (error) {
-        log.warn({ reason: String(error) }, 'it could not be read what may kill; trying again');
+        log.warn({ reason: String(error) }, 'loading quarantined deliveries failed; retrying');
         await wait(RETRY_MS);
       }
     }
@@ -164,7 +172,10 @@ export class Quarantine {
       .map(({ deliveryId, crashCount }) => ({ deliveryId, crashCount }));
     if (crashed.length === 0) return;
     const worst = Math.max(...crashed.map(({ crashCount }) => crashCount));
-    this.#deps.log.warn({ deliveries: crashed.length, worst }, 'in flight when workers died: sent with care');
+    this.#deps.log.warn(
+      { deliveries: crashed.length, worst },
+      'deliveries were in flight when workers crashed; quarantined',
+    );
   }
 
   async #write(markers: readonly Marker[]): Promise<boolean[]> {

@@ -1,17 +1,17 @@
-/** Entries as the columns of the record statement. */
+/** Converts entries to the columns of the record statement. */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Pending } from '../queue/loaded-deliveries.ts';
 import type { Entry } from './entry.ts';
 import type { RecordColumns, StateColumns } from './record-sql.ts';
 
 /**
- * The number of the attempt's row; 0: none. A fault of our own is not charged, so it takes no number and leaves no row: the
- * next attempt has this one's. The last of them is the end of the delivery, which is shown.
+ * Returns the number of the attempt's row, or 0 for none. An internal error is not charged, so it takes no number and
+ * writes no row, except the last one, which ends the delivery and is shown.
  */
 export const attemptNumberOf = ({ attempt, attempts, next }: Entry): number =>
   attempt === null || (isInternalError(attempt.outcome) && 'dueAt' in next) ? 0 : attempts;
 
-/** `keepResponses`: false where what others have sent cannot be stored. */
+/** `keepResponses`: false if the database rejected text sent by a receiver. */
 export const toColumns = (entries: readonly Entry[], now: Date, keepResponses: boolean): RecordColumns => {
   const replies = entries.map(({ attempt }) => attempt?.outcome.reply ?? null);
   return {
@@ -36,8 +36,8 @@ export const toColumns = (entries: readonly Entry[], now: Date, keepResponses: b
 };
 
 /**
- * Of several entries of a webhook the last one says what its state is; but not one that was under way while the webhook was
- * switched off and on again.
+ * Returns the newest state of each webhook. Entries of an epoch older than another entry's are ignored: their attempts
+ * began before the webhook was disabled.
  */
 export const toStates = (entries: readonly Entry[]): StateColumns => {
   const newest = new Map<number, { shard: number; delivery: Pending; state: NonNullable<Entry['webhook']> }>();

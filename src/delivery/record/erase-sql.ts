@@ -1,11 +1,11 @@
-/** What receivers answered to events that were erased: it may repeat what it was told. */
+/** Erases responses to erased events: a response may repeat data of the request. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 
 /**
- * Empties the answers to some events of one store; that there were attempts, when and how they ended stays. A delivery is
- * never older than its event, so that earlier days are not looked through, and the days that are have a small index each. Answers
- * the events of which a listener may still say something: it may have been handed them long before.
+ * Erases the responses to events of one store; attempts, their times and outcomes remain. A delivery is never older
+ * than its event, so earlier days are not scanned, and each later day has a small index. Returns the events with
+ * unanswered pull deliveries: a listener may have received them and still answer.
  */
 export const blankAnswers = async (
   sql: Queryable,

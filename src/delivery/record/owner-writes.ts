@@ -1,4 +1,4 @@
-/** What the owner of shards writes about them, each time under their fences: outcomes, quarantine, switch-offs. */
+/** Composes all writes of a shard owner that check its fencing tokens: results, quarantine marks, pending disables. */
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
@@ -28,15 +28,15 @@ export const openOwnerWrites = (deps: {
   workerId: number;
   ownership: Pick<Ownership, 'fenceOf' | 'lastFenceOf' | 'lost' | 'crashCounts'>;
   settings: DeactivationSettings & HourlyStatsSettings & { leaseMs: number };
-  /** Switches a webhook off, in the transaction that holds its shard. */
+  /** Disables a webhook, in the transaction that locks its shard lease. */
   disableWebhook: DisableWebhook;
-  /** Tells the people of a store what became of their webhook. */
+  /** Notifies a store about the state of its webhook. */
   notify: Notify;
-  /** The shards may be sent for. */
+  /** Deliveries of these shards may be sent. */
   onReady: (shards: number[]) => void;
-  /** The lane may have something to send now. */
+  /** The lane may have something to send. */
   onReturned: (lane: Lane) => void;
-  /** Its settings have to be read again. */
+  /** The settings of the lane's webhook have to be read again. */
   onDisabled: (lane: Lane) => void;
 }): OwnerWrites => {
   const { sql, clock, log, metrics, workerId, ownership, settings, disableWebhook, notify, onReady, onReturned } = deps;

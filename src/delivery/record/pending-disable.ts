@@ -1,4 +1,4 @@
-/** Switches webhooks off whose recorded state demands it: once, by the owner of their shard alone. */
+/** Disables webhooks whose recorded state requires it; only the owner of the shard does so. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { hurry, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -9,7 +9,7 @@ import { whyCondemned, type DeactivationSettings, type Why } from '../policy/dea
 import type { Notify } from './notice.ts';
 import { lockShard } from './record-sql.ts';
 
-/** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
+/** Disables a webhook; returns false if it is disabled already or has another epoch. */
 export type DisableWebhook = (
   tx: Tx,
   failed: { shard: number; webhookId: number; epoch: number; why: Why },
@@ -26,17 +26,17 @@ type Deps = {
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
   disableWebhook: DisableWebhook;
-  /** Hears of each that was switched off, after the commit. */
+  /** Called after the commit for each webhook that was disabled. */
   notify: Notify;
-  /** Its settings have to be read again. */
+  /** The settings of the lane's webhook have to be read again. */
   onDone: (lane: Lane) => void;
 };
 
 const RETRY_MS = 5_000;
 
 const MESSAGES = {
-  failures: 'a webhook was switched off: nothing arrives there',
-  gone: 'a webhook was switched off: its endpoint answered 410',
+  failures: 'webhook disabled: too many consecutive failures',
+  gone: 'webhook disabled: its endpoint answered 410',
 } as const satisfies Record<Why, string>;
 
 export class PendingDisables {
@@ -47,7 +47,7 @@ export class PendingDisables {
     this.#deps = deps;
   }
 
-  /** The state of the lane's webhook, as the table has it, demands that it is switched off. Sends nothing meanwhile. */
+  /** Disables the lane's webhook because its stored state requires it; the lane sends nothing until then. */
   request(lane: Lane, epoch: number): void {
     if (this.#inProgress.has(lane)) return;
     this.#inProgress.add(lane);
@@ -57,14 +57,14 @@ export class PendingDisables {
     });
   }
 
-  /** Settings and health were read before anybody could demand it; without them it is told of as of any other. */
+  /** Returns the reason. Settings and health were loaded before the request; without them the reason is `failures`. */
   #reasonFor({ health, target }: Lane): Why {
     const { clock, settings } = this.#deps;
     if (health === null || target?.isActive !== true) return 'failures';
     return whyCondemned(health, clock.now(), target.retryProfile, settings);
   }
 
-  /** Other processes need no word of it: who owns the shard is who sends. */
+  /** No NOTIFY is sent: only the owner of the shard sends to the webhook. */
   async #disable(lane: Lane, epoch: number, why: Why): Promise<void> {
     const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, disableWebhook, notify } = this.#deps;
     const { shard, webhookId } = lane;
@@ -83,8 +83,8 @@ export class PendingDisables {
       log.warn({ webhook: webhookId, shard, why }, MESSAGES[why]);
     } catch (error) {
       const about = { err: error, webhook: webhookId };
-      if (isUnavailable(error)) log.warn(about, 'a webhook waits to be switched off: the database is away');
-      else log.error(about, 'a webhook could not be switched off; it is tried again');
+      if (isUnavailable(error)) log.warn(about, 'disabling webhook failed: database unavailable; retrying');
+      else log.error(about, 'disabling webhook failed; retrying');
       await wait(RETRY_MS, undefined, { ref: false });
     }
   }

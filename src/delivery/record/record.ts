@@ -1,4 +1,4 @@
-/** What became of deliveries, written down in batches; nothing is dropped while the shard is ours. */
+/** Records results of deliveries in batches; drops nothing while the shard is owned. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher } from '#db/batch.ts';
 import { isRefused } from '#db/unavailable.ts';
@@ -7,22 +7,22 @@ import { bytesOf, deadLetter, type Entry } from './entry.ts';
 import { RETRY_DELAYS_MS, UNAVAILABLE_RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
 export type Recorder = {
-  /** Tells later, with true once committed, with false when the shard was lost and nothing was written. */
+  /** Records an entry and calls back: true once committed, false if the shard was lost and nothing was written. */
   record: (entry: Entry, onRecorded: (isWritten: boolean) => void) => void;
   unrecorded: () => number;
-  /** Whether an outcome of the shard is not recorded yet. */
+  /** Returns whether a result of the shard is not recorded yet. */
   isRecording: (shard: number) => boolean;
 };
 
-/** What cannot be written in any form is tried ever more rarely. */
+/** Longest delay between retries of an entry that the database rejects in every form. */
 const REFUSED_RETRY_MAX_MS = 30_000;
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
 
 /**
- * One outcome that cannot be written holds up neither its lane nor a stop: it is written with ever reduced in it. At once and
- * not in a later batch, for it carries the state of its webhook, which must not overwrite a newer one and which the lane
- * waits for where it says that the webhook is to be switched off.
+ * Writes an entry that was rejected, with less content in each try, so that it blocks neither its lane nor a stop.
+ * Immediately and not in a later batch: its webhook state must not overwrite a newer one, and the lane waits for it if
+ * the webhook has to be disabled.
  */
 const writeReduced = async (
   writer: Writer,
@@ -34,14 +34,17 @@ const writeReduced = async (
   const write = async (reduced: Entry) => (await writer.write([reduced], { keepResponses: false }))[0] === true;
   const deadLettered = { ...deadLetter(entry, delivery, 'refused by the database', clock.now()), webhook };
   const variants: [message: string, write: () => Promise<boolean>][] = [
-    // The answer first: it is the one thing in an entry that others have made.
-    ['an answer could not be kept', () => write(entry)],
-    ['an outcome could not be recorded: put aside', () => write(deadLettered)],
-    ['an attempt is left out of the history', () => write({ ...entry, attempt: null })],
-    ['a delivery goes on without a record of its attempt', () => writer.writeWithoutHistory(entry, true)],
-    ['so does its webhook', () => writer.writeWithoutHistory(entry, false)],
+    // Without the response first: it is the only part of an entry with foreign data.
+    ['recording a result failed; written without its response', () => write(entry)],
+    ['recording a result failed; delivery dead-lettered', () => write(deadLettered)],
+    ['recording a result failed; written without its attempt', () => write({ ...entry, attempt: null })],
+    ['recording a result failed; written without history', () => writer.writeWithoutHistory(entry, true)],
+    [
+      'recording a result failed; written without history and webhook state',
+      () => writer.writeWithoutHistory(entry, false),
+    ],
   ];
-  // A failure that is no refusal says nothing of what was to be written: no delivery is ended for it.
+  // An error other than a rejection says nothing about the entry's content, so it does not dead-letter the delivery.
   if (!isRefused(why)) variants.splice(1, 1);
   let failure = why;
   for (const [message, attempt] of variants) {
@@ -50,7 +53,7 @@ const writeReduced = async (
       if (isWritten) log.error({ err: why, delivery: delivery.id, webhook: delivery.webhookId, shard }, message);
       return isWritten;
     } catch (error) {
-      // The next has reduced in it.
+      // The next variant contains less.
       failure = error;
     }
   }
@@ -71,13 +74,13 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
     for (const [index, { onRecorded }] of batch.entries()) onRecorded(written[index] === true);
   };
 
-  /** Answers undefined where not even reduced can be written, yet. */
+  /** Returns undefined if no variant can be written yet. */
   const writeOne = async ({ entry, tries }: PendingEntry, refusal: unknown): Promise<boolean | undefined> => {
     try {
       return await writeReduced(writer, deps, entry, refusal);
     } catch (error) {
       const about = { err: error, delivery: entry.delivery.id };
-      if (tries === 0) log.error(about, 'a delivery can be recorded in no form; it is tried again');
+      if (tries === 0) log.error(about, 'recording a result failed in every form; retrying');
       return undefined;
     }
   };
@@ -85,7 +88,7 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   const write = async (batch: readonly PendingEntry[]): Promise<void> => {
     let written: readonly boolean[];
     const single = batch.length === 1 ? batch[0] : undefined;
-    // Half as much may be quick enough. A single one is not deadLettered up at once, or its history would be lost to a deadlock.
+    // A half of the batch may be fast enough. A single entry is retried first, or a deadlock would lose its history.
     const retryDelaysMs = single?.tries === 0 ? RETRY_DELAYS_MS : [];
     try {
       written = await writer.write(
@@ -98,11 +101,11 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
       if (isWritten === undefined) return void retryLater(single);
       written = [isWritten];
     }
-    // Not in here: what goes wrong with them is not the batch's fault, which would be written again.
+    // Outside of this function: an error of a callback must not make the batch be written again.
     queueMicrotask(() => report(batch, written));
   };
 
-  /** In the order of arrival; of several that are refused together the batch is halved, until it is one. */
+  /** In order of arrival. A rejected batch is split in halves, down to one entry. */
   const batches = createBatcher<PendingEntry, void>({
     maxRows: BATCH_ROWS,
     maxBytes: BATCH_BYTES,
@@ -114,7 +117,7 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   });
 
   const submit = (pending: PendingEntry): void => {
-    // What no form of can be written does not keep a shard from being taken again.
+    // An entry that cannot be written in any form must not prevent that the shard is taken again.
     if (pending.tries === 0 ? writer.mayOwnShard(pending.entry) : writer.ownsShard(pending.entry)) batches.add(pending);
     else queueMicrotask(() => report([pending], [false]));
   };

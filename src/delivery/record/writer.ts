@@ -1,4 +1,4 @@
-/** Writes entries under the fences of their shards. */
+/** Writes entries under the fencing tokens of their shards. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
@@ -14,22 +14,22 @@ export type WriterDeps = {
   log: Log;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
-  /** The same, also where the shard was given up for silence and nobody has it yet. */
+  /** Returns the token also after a lapse of the lease, while no other owner is known. */
   lastFenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
-  /** Whether the delivery was marked before it was sent. */
+  /** Returns whether the delivery was marked as in flight before it was sent. */
   isMarked: (shard: number, deliveryId: number) => boolean;
 };
 
 export const UNAVAILABLE_RETRY_MS = 250;
 
 /**
- * Between the tries of a single entry that fails and is not refused: a deadlock, a statement that somebody cancelled. Five
- * tries, and no more: while it is tried every other outcome waits, and a page that cannot be read never can.
+ * Delays before retries of a single entry that failed without being rejected, such as by a deadlock or a cancelled
+ * statement. Limited to five tries: all other results wait meanwhile, and an unreadable page never becomes readable.
  */
 export const RETRY_DELAYS_MS: readonly number[] = [50, 100, 200, 400];
 
-/** What is candidates was taken under a fence. */
+/** Returns the token under which the entry's delivery was dequeued; throws if there is none. */
 const requireFence = ({ shard, fence }: Entry): number => {
   if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
   return fence;
@@ -43,8 +43,8 @@ export class Writer {
   }
 
   /**
-   * Answers of each entry whether it is committed: false where its shard was lost since it was taken, though it may be candidates
-   * again. `retryDelaysMs`: how long to wait before each further try, where it fails and is not refused.
+   * Returns for each entry whether it is committed: false if its shard was lost since the delivery was dequeued, even
+   * if it is owned again. `retryDelaysMs`: delays before further tries after a failure that is not a rejection.
    */
   write(
     entries: readonly Entry[],
@@ -53,24 +53,27 @@ export class Writer {
     return this.#retryUntilAvailable(() => this.#write(entries, keepResponses), retryDelaysMs);
   }
 
-  /** What became of the delivery, and with `keepState` of its webhook, and nothing else. */
+  /** Records the result of the delivery without history, and with `keepState` the state of its webhook. */
   writeWithoutHistory(entry: Entry, keepState: boolean): Promise<boolean> {
     return this.#retryUntilAvailable(() => this.#writeWithoutHistory(entry, keepState), []);
   }
 
-  /** Whether its shard may be candidates as it was when it was taken: after a silence the statement that records it finds out. */
+  /**
+   * Returns whether the shard may still be owned under the entry's token: after a lapse of the lease the record
+   * statement decides.
+   */
   mayOwnShard({ shard, fence }: Entry): boolean {
     return fence !== undefined && this.#deps.lastFenceOf(shard) === fence;
   }
 
-  /** Whether its shard is owned as it was when it was taken. */
+  /** Returns whether the shard is owned under the entry's token. */
   ownsShard({ shard, fence }: Entry): boolean {
     return fence !== undefined && this.#deps.fenceOf(shard) === fence;
   }
 
   /**
-   * A database that is away, or a COMMIT whose result is unknown: the same again, before anything later, so that the states
-   * of a webhook are written in their order. Recording again changes nothing twice.
+   * Repeats the write while the database is unavailable or the result of a COMMIT is unknown, before any later write,
+   * so that states of a webhook are written in order. Recording is idempotent.
    */
   async #retryUntilAvailable<T>(attempt: () => Promise<T>, retryDelaysMs: readonly number[]): Promise<T> {
     let tries = 0;
@@ -82,7 +85,7 @@ export class Writer {
         if (!isUnavailable(error)) {
           waitMs = retryDelaysMs[tries];
           if (isRefused(error) || waitMs === undefined) throw error;
-          if (tries === 0) this.#deps.log.warn({ err: error }, 'an outcome is written again');
+          if (tries === 0) this.#deps.log.warn({ err: error }, 'recording results failed; retrying');
           tries += 1;
         }
       }
@@ -99,7 +102,7 @@ export class Writer {
     );
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
-    // Notes of a shard that was given up are known no more.
+    // Marks of a shard that was lost are not in memory any more, so all its entries delete theirs.
     const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
     const markers = { shard: marked.map(({ shard }) => shard), deliveryId: marked.map(({ delivery }) => delivery.id) };
     const rows = toColumns(candidates, now, keepResponses);

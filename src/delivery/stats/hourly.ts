@@ -1,7 +1,7 @@
 /**
- * How the attempts of webhooks went, hour by hour: counted in memory as they are recorded and added to the table every few
- * seconds, so that an attempt costs a look-up in a map and no statement. What it tells is for charts, and nothing follows from
- * it: who dies takes the last seconds along, and a statement whose COMMIT got lost on its way back is counted twice.
+ * Hourly statistics of attempts per webhook: counted in memory as attempts are recorded and added to the table every
+ * few seconds, so an attempt costs a map look-up and no statement. They only feed charts: a crash loses the last
+ * seconds, and a statement whose COMMIT result got lost is counted twice.
  */
 import type { Sql } from '#db/pool.ts';
 import { isRefused } from '#db/unavailable.ts';
@@ -16,8 +16,8 @@ import { addHours } from './hourly-sql.ts';
 export type HourlyStatsSettings = {
   tallyEveryMs: number;
   /**
-   * A webhook, an hour and an outcome each, some 400 bytes: beyond so many that the database has not taken, what would need
-   * another one is not counted, and as much may wait while a statement is under way.
+   * Rows (one per webhook, hour and outcome, some 400 bytes) kept while the database does not accept them; attempts
+   * that need another row are not counted. As many more may wait while a statement is running.
    */
   tallyRows: number;
 };
@@ -25,7 +25,7 @@ export type HourlyStatsSettings = {
 type Row = { shard: number; webhookId: number; hourMs: number; outcome: string; attempts: number; durations: number[] };
 
 const HOUR_MS = 3_600_000;
-/** What comes together in seconds is one statement; what waited for a database that was away is several. */
+/** A few seconds fit in one statement; a backlog after a database outage takes several. */
 const ROWS_PER_STATEMENT = 5_000;
 
 const columnsOf = (rows: readonly Row[]) => ({
@@ -53,14 +53,14 @@ export class HourlyStats implements Running {
     this.#timer = setInterval(() => void this.flush(), this.#deps.settings.tallyEveryMs);
   }
 
-  /** Adds what is left; where that fails it is lost with the process. */
+  /** Writes the remaining rows; if that fails they are lost. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#flushing;
     await this.flush();
   }
 
-  /** Counts an entry that was recorded: exactly those that have a row in the history. */
+  /** Counts a recorded entry, if it has a row in the history. */
   add(entry: Entry): void {
     const { shard, delivery, attempt } = entry;
     if (attempt === null || attemptNumberOf(entry) === 0) return;
@@ -85,7 +85,7 @@ export class HourlyStats implements Running {
     row.durations[bucket] = (row.durations[bucket] ?? 0) + 1;
   }
 
-  /** Adds to the table what has come together. What it does not take is kept for the next time. */
+  /** Adds the collected rows to the table and keeps those that it does not accept for the next flush. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush().finally(() => (this.#flushing = undefined));
     return this.#flushing;
@@ -103,7 +103,8 @@ export class HourlyStats implements Running {
     const { sql, log } = this.#deps;
     const pending = [...this.#rows.values()];
     this.#rows = new Map();
-    if (this.#uncounted > 0) log.error({ attempts: this.#uncounted }, 'attempts are missing in the hours of webhooks');
+    if (this.#uncounted > 0)
+      log.error({ attempts: this.#uncounted }, 'hourly statistics incomplete: row limit reached');
     this.#uncounted = 0;
     while (pending.length > 0) {
       const rows = pending.slice(0, ROWS_PER_STATEMENT);
@@ -111,11 +112,12 @@ export class HourlyStats implements Running {
         await addHours(sql, columnsOf(rows));
         this.#isFailing = false;
       } catch (error) {
-        // Asking again would be in vain, and keep all others from being added.
+        // Retrying rejected rows would fail again and block all others.
         const isLost = isRefused(error);
-        if (isLost) log.error({ err: error, rows: rows.length }, 'hours of webhooks are given up');
+        if (isLost)
+          log.error({ err: error, rows: rows.length }, 'hourly statistics rejected by the database; rows dropped');
         else {
-          if (!this.#isFailing) log.warn({ err: error }, 'hours of webhooks could not be added; it is tried again');
+          if (!this.#isFailing) log.warn({ err: error }, 'writing hourly statistics failed; retrying');
           this.#isFailing = true;
           return this.#requeue(pending);
         }
@@ -124,7 +126,7 @@ export class HourlyStats implements Running {
     }
   }
 
-  /** Together with what came meanwhile. */
+  /** Merges rows that were not written with those collected meanwhile. */
   #requeue(rows: readonly Row[]): void {
     for (const row of rows) {
       const { webhookId, hourMs, outcome, attempts, durations } = row;
