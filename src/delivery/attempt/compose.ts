@@ -1,4 +1,4 @@
-/** What one attempt puts on the wire: its bytes, and the headers that speak of them. */
+/** Composes the request of one attempt: body and headers. */
 import { keysAt } from '#core/rotation.ts';
 import type { ActiveTarget } from '../queue/target.ts';
 import type { Bodies } from './bodies.ts';
@@ -9,13 +9,13 @@ import { headersOf } from './request.ts';
 
 export type MessageSettings = { headerPrefix: string; userAgent: string };
 
-/** Each header's name is followed by its value. */
+/** `headers`: names and values alternate. */
 export type Message = { headers: string[]; body: Uint8Array };
 
-/** Which attempt at which webhook, and when: by the time the key is chosen, and it is in what is signed. */
+/** The time selects the key and is part of what is signed. */
 export type AttemptContext = { webhookId: number; target: ActiveTarget; attempt: number; now: Date };
 
-/** Throws where the event cannot be rendered or encrypted, or a header cannot carry what it has to. */
+/** Throws if the event cannot be rendered or encrypted, or if a header value is invalid. */
 export const compose = (
   { webhookId, target, attempt, now }: AttemptContext,
   event: Body,

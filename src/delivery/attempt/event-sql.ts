@@ -4,8 +4,8 @@ import type { Queryable } from '#db/pool.ts';
 export type EventRow = FrozenEvent & { storeId: number };
 
 /**
- * What events carry, in the order in which they are asked for; one that was erased is as one that is gone. The first comes
- * in any case, and further ones until there are `limitBytes`: what one statement answers is in memory as a whole.
+ * Returns events in the order of `ids`, without erased and deleted ones: the first, and further ones up to `limitBytes`
+ * of text, because the whole result is in memory at once.
  */
 export const loadEvents = async (
   sql: Queryable,

@@ -1,6 +1,6 @@
 /**
- * The request of a delivery, makeRequest to be looked at by the code that sends it: what went out, or would go. Nothing is sent, and
- * who may not see the key is shown what is makeRequest without it.
+ * Composes the request of a delivery for display, with the code that sends it: as it was sent, or would be. Without
+ * permission to see the key, parts made with the key are omitted.
  */
 import { sentAction } from '#catalog/sample.ts';
 import type { Sql } from '#db/pool.ts';
@@ -23,7 +23,7 @@ type PreviewDeps = {
   settings: MessageSettings & { bodyCacheBytes: number; relationPrefix: string };
 };
 
-/** `now`: when it went out, or would. `seesKey`: whoever looks may see what is makeRequest with the key. */
+/** `now`: when it was sent or would be. `seesKey`: whether the user may see what is made with the key. */
 type PreviewRequest = {
   shard: number;
   webhookId: number;
@@ -35,27 +35,27 @@ type PreviewRequest = {
 
 type MadeRequest = {
   kind: 'made';
-  /** The webhook's, by whose settings it was makeRequest. */
+  /** The revision of the webhook whose settings were used. */
   revision: number;
-  /** Each name is followed by its value. */
+  /** Names and values alternate. */
   headers: readonly string[];
   body: Uint8Array;
-  /** `body` is what is inside of what travels. */
+  /** `body` is the plaintext of an encrypted body. */
   isEncrypted: boolean;
-  /** Nothing was left out or masked. */
+  /** Nothing was omitted or masked. */
   isWhole: boolean;
 };
 
 type Previewed =
   | MadeRequest
-  /** The event was erased, or retention has dropped it. */
+  /** The event was erased, or dropped by retention. */
   | { kind: 'gone' }
-  /** The webhook has no url, and is not held either. */
+  /** The webhook has no URL and is not a pull webhook. */
   | { kind: 'nowhere' }
-  /** It cannot be makeRequest: the key does not open, say. */
+  /** The request cannot be composed, for example because the key cannot be decrypted. */
   | { kind: 'unusable' };
 
-/** In place of a token, whoever looks: it opens another platform. */
+/** Replaces a token for every user, because it gives access to another platform. */
 const MASKED = 'Bearer ••••••••';
 
 const withoutKeys = (target: ActiveTarget): ActiveTarget => ({
@@ -65,11 +65,11 @@ const withoutKeys = (target: ActiveTarget): ActiveTarget => ({
   rotationEndsAt: null,
 });
 
-/** What is encrypted anew for each attempt never has the same bytes twice, nor signatures that could be shown for it. */
+/** Encryption differs for each attempt, so neither encrypted bytes nor their signatures can be shown. */
 const withContentType = (headers: readonly string[], contentType: string): string[] =>
   headers.map((text, at) => (headers[at - 1] === 'content-type' ? contentType : text));
 
-/** Throws where it cannot be makeRequest. */
+/** Throws if the request cannot be composed. */
 const makeRequest = (
   { webhookId, attempt, now, seesKey }: PreviewRequest,
   target: ActiveTarget,
@@ -93,18 +93,18 @@ export const createPreview = ({ sql, sealer, log, baseUrl, settings }: PreviewDe
   return async (request) => {
     const { shard, webhookId, eventId } = request;
     const [row] = await loadTargets(sql, shard, [webhookId]);
-    // What is held is fetched where the API is.
+    // A pull webhook's events are fetched from the API.
     const url = row?.isHeld === true ? baseUrl : (row?.url ?? null);
     if (row === undefined || url === null) return { kind: 'nowhere' };
     const [stored] = await loadEvents(sql, shard, [eventId]);
     if (stored === undefined) return { kind: 'gone' };
     const event = { ...stored, action: sentAction(stored.action) };
     try {
-      // Also what is off has a request that went out.
+      // A disabled webhook may have sent requests too.
       const target = activeTarget(row, new URL(url), sealer);
       return { kind: 'made', revision: row.revision, ...makeRequest(request, target, event, { bodies, settings }) };
     } catch (error) {
-      log.warn({ err: error, webhook: webhookId, event: eventId }, 'a request cannot be shown');
+      log.warn({ err: error, webhook: webhookId, event: eventId }, 'composing a request preview failed');
       return { kind: 'unusable' };
     }
   };

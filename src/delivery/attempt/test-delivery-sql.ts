@@ -1,4 +1,4 @@
-/** What is held and written for a delivery that goes beside the lanes. */
+/** Statements of test deliveries, which bypass the lanes. */
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 
@@ -18,13 +18,16 @@ export type TestAttemptRow = {
   now: Date;
 };
 
-/** Whether the webhook is there, and is not deleted until the transaction ends. */
+/** Returns whether the webhook exists, and locks it against deletion until the transaction ends. */
 export const lockWebhook = async (sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> => {
   const rows = await sql`select from webhook where shard = ${shard} and id = ${id} for key share`;
   return rows.length === 1;
 };
 
-/** The end of the delivery and its one attempt; answers the delivery's id. It was never pending, so nobody else sends it. */
+/**
+ * Inserts the finished delivery and its only attempt; returns the delivery's id. It is never pending, so no worker
+ * sends it.
+ */
 export const insertTestDelivery = async (sql: Queryable, row: TestAttemptRow): Promise<number> => {
   const [written] = await sql<{ id: number }[]>`
     with allocated as materialized (
@@ -39,6 +42,6 @@ export const insertTestDelivery = async (sql: Queryable, row: TestAttemptRow): P
       ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
     from allocated
     returning delivery_id as id`;
-  if (written === undefined) throw new Error('An attempt that was inserted did not come back');
+  if (written === undefined) throw new Error('Inserting an attempt returned no row');
   return written.id;
 };

@@ -31,32 +31,32 @@ const createInstruments = (registry: Registry) => {
   const registers = [registry];
   const attempts = new Counter({
     name: 'halcyon_delivery_attempts_total',
-    help: 'Attempts that ended, by how',
+    help: 'Finished attempts, by outcome',
     labelNames: ['outcome'],
     registers,
   });
   const delivered = new Histogram({
     name: 'halcyon_delivery_publish_to_delivered_seconds',
-    help: 'From the arrival of what was published to the answer of its receiver, of deliveries whose first attempt succeeded',
+    help: 'Time from the publish request to the response of the receiver, of deliveries whose first attempt succeeded',
     buckets: BUCKETS_SECONDS,
     registers,
   });
   const phases = new Histogram({
     name: 'halcyon_delivery_attempt_phase_seconds',
-    help: 'What an attempt spends its time on: waiting since it was due, opening a connection where there was none, the answer, the record',
+    help: 'Time of an attempt by phase: waiting since it was due, opening a new connection, waiting for the response, recording',
     labelNames: ['phase'],
     buckets: BUCKETS_SECONDS,
     registers,
   });
   const repeats = new Counter({
     name: 'halcyon_delivery_repeats_total',
-    help: 'Requests that a receiver may get twice: sent again in an attempt, or in another because nothing of theirs was recorded',
+    help: 'Requests that a receiver may get twice: repeated within an attempt, or in another one because the first was not recorded',
     labelNames: ['cause'],
     registers,
   });
   const ended = new Counter({
     name: 'halcyon_deliveries_ended_total',
-    help: 'Deliveries that ended, by how; put_aside: given up by a fault of our own',
+    help: 'Ended deliveries, by state; put_aside: dead-lettered because of internal errors',
     labelNames: ['state'],
     registers,
   });

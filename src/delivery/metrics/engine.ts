@@ -70,15 +70,10 @@ const observeSockets = (registry: Registry, { connections }: EngineView['engine'
     const { opened, reused } = connections.sockets;
     return { opened, reused };
   });
-  since(
-    'halcyon_tls_handshakes_total',
-    'TLS handshakes with endpoints, full or resumed',
-    'kind',
-    () => {
-      const { full, resumed } = connections.sockets.handshakes;
-      return { full, resumed };
-    },
-  );
+  since('halcyon_tls_handshakes_total', 'TLS handshakes with endpoints, full or resumed', 'kind', () => {
+    const { full, resumed } = connections.sockets.handshakes;
+    return { full, resumed };
+  });
 };
 
 export const observeEngine = (registry: Registry, view: EngineView): void => {
@@ -90,7 +85,11 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
   gauge('halcyon_delivery_slots', 'Attempts that may run at once', () => settings.slots);
   gauge('halcyon_delivery_slow', 'Running attempts that are slow or go to slow endpoints', () => dispatcher.slots.slow);
   gauge('halcyon_delivery_slow_limit', 'Slots for slow attempts', () => dispatcher.slots.slowLimit);
-  gauge('halcyon_delivery_unproven', 'Running attempts to new endpoints, which have not answered fast yet', () => dispatcher.slots.unproven);
+  gauge(
+    'halcyon_delivery_unproven',
+    'Running attempts to new endpoints, which have not answered fast yet',
+    () => dispatcher.slots.unproven,
+  );
   gauge('halcyon_delivery_unrecorded', 'Finished attempts that are not recorded yet', () =>
     ownerWrites.recorder.unrecorded(),
   );

@@ -65,6 +65,9 @@ export const answer = async (
   if (!isSame(row, stored)) return { kind: 'answered_otherwise' };
   const { id, webhookId } = delivery;
   if (isNew)
-    log.info({ delivery: id, webhook: webhookId, outcome: row.outcome, exchangeMs: row.durationMs }, 'listened');
+    log.info(
+      { delivery: id, webhook: webhookId, outcome: row.outcome, exchangeMs: row.durationMs },
+      'pull delivery answered',
+    );
   return { kind: 'answered', attempt: stored };
 };

@@ -1,13 +1,13 @@
 /**
- * One listener's stream: what waits for its webhook, one event a delivery, until somebody ends it.
+ * The stream of one listener: a server-sent event per pending delivery of its webhook, until either side ends it.
  *
  * ```
- *   open ──► looking ──(something waits, and the listener reads)──► sending ──► looking
- *              │ every `pollMs`, or woken                             └ the listener does not read: waits, holding one message
+ *   open ──► polling ──(pending deliveries, and the listener reads)──► sending ──► polling
+ *              │ every `pollMs`, or on `wake`                             └ the listener does not read: waits with one message
  *              └──(stopping · replaced · deleted · unauthorized · unusable)──► goodbye ──► closed
  * ```
  *
- * What was sent and not answered is not sent again by this stream, and by the next one it is: an answer is what ends a delivery.
+ * A delivery ends with its answer: one that was sent and not answered is sent again by the next stream, not by this one.
  */
 import { Readable } from 'node:stream';
 import type { Sql } from '#db/pool.ts';
@@ -132,7 +132,10 @@ export class PullStream {
         await this.#sendWaiting();
       } catch (error) {
         const { log } = this.#deps;
-        log.warn({ webhook: this.#webhook.webhookId, reason: String(error) }, 'reading deliveries for a listener failed');
+        log.warn(
+          { webhook: this.#webhook.webhookId, reason: String(error) },
+          'reading deliveries for a listener failed',
+        );
       }
       if (!this.#isWakeRequested && !this.#isEnding) await this.#pause();
     }

@@ -1,16 +1,19 @@
 /**
- * The outbound guard: which addresses a delivery may reach. Every address that a host resolves to is resolveAllowed, one
- * forbidden address refuses the host, and the socket is opened to a resolveAllowed address and no other, so that a second,
- * different DNS answer gains nothing.
+ * The outbound guard: decides which addresses deliveries may reach. It checks every address to which a host resolves;
+ * one forbidden address blocks the host. The socket is opened only to checked addresses, so that a second, different
+ * DNS response (DNS rebinding) has no effect.
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { isPublic, Networks } from './networks.ts';
 import { isOwn, type Listener } from './own-ports.ts';
 import type { Resolve } from './resolver.ts';
 
-/** The message is for whoever owns the webhook, so it does not tell where a name of the operator's network leads. */
+/**
+ * The message is shown to the owner of the webhook, so it does not reveal the address of a name in the operator's
+ * network.
+ */
 export class BlockedAddress extends Error {
-  /** For the operator. */
+  /** For the operator only. */
   readonly address: string;
 
   constructor(message: string, address: string) {
@@ -19,22 +22,22 @@ export class BlockedAddress extends Error {
   }
 }
 
-/** Where something is to be sent; an IPv6 address without its brackets. */
+/** A target of a request; an IPv6 address has no brackets. */
 type Destination = { hostname: string; port: number };
 
 export type GuardRules = {
   /** Networks that deliveries may reach although they are not public. */
   allowed?: readonly string[];
-  /** What listens there is our own. */
+  /** Addresses on which Halcyon and its database listen. */
   own?: readonly Listener[];
 };
 
 export type Guard = {
-  /** For `net.connect` to that port: answers resolveAllowed addresses only. */
+  /** Returns a look-up function for `net.connect` to that port, which returns checked addresses only. */
   lookupFor: (port: number) => LookupFunction;
-  /** For addresses that are written as numbers, which no look-up sees. Throws `BlockedAddress`. */
+  /** Checks hosts that are literal addresses, for which no look-up runs. Throws `BlockedAddress`. */
   checkLiteral: (destination: Destination) => void;
-  /** Why a webhook may not have this url; null where it may. A name that does not resolve is accepted. */
+  /** Returns why a webhook may not have this URL; null if it may. A name that does not resolve is accepted. */
   checkUrl: (url: string) => Promise<string | null>;
 };
 
@@ -43,11 +46,11 @@ const destinationOf = (url: string): Destination => {
   return { hostname: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (protocol === 'https:' ? 443 : 80) };
 };
 
-/** Throws on an `allowed` that is no network. */
+/** Throws if `allowed` contains an invalid network. */
 export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Resolve): Guard => {
   const networks = new Networks(allowed);
 
-  /** Throws `BlockedAddress` when any of a host's addresses is forbidden, however good the others are. */
+  /** Throws `BlockedAddress` if any of the host's addresses is forbidden. */
   const check = ({ hostname, port }: Destination, addresses: readonly { address: string }[]): void => {
     for (const { address } of addresses) {
       const isAllowed = isPublic(address) || networks.has(address);
@@ -60,7 +63,7 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
     }
   };
 
-  /** Judged each time it is used, however long ago it was asked for; what is answered is what was resolveAllowed. */
+  /** Resolves the host and checks its addresses; cached addresses are checked again each time. */
   const resolveAllowed = async (destination: Destination) => {
     const addresses = await resolve(destination.hostname);
     check(destination, addresses);

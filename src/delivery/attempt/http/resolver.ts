@@ -1,4 +1,7 @@
-/** Names to addresses, for all connections of a process: pending once, kept for a moment, and never many at once. */
+/**
+ * Resolves names for all connections of a process: one query per name, cached briefly, with a limit of concurrent
+ * queries.
+ */
 import type { LookupAddress } from 'node:dns';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
@@ -8,20 +11,20 @@ import { queryServers } from './name-servers.ts';
 
 export type ResolverSettings = {
   lookupTimeoutMs: number;
-  /** Each has a socket of its own as long as it is under way. */
+  /** Maximum number of concurrent look-ups; each has a socket of its own. */
   lookupsAtOnce: number;
-  /** However long an answer says that it is good for. */
+  /** Upper limit of the time that an answer is cached, whatever its TTL. */
   lookupKeptMs: number;
-  /** Also that a name does not exist. */
+  /** Also applies to names that do not exist. */
   failedLookupKeptMs: number;
-  /** A name may have thousands. */
+  /** Limit of cached addresses; a name may have thousands. */
   addressesKept: number;
 };
 
-/** Rejects with c-ares' error. The addresses are judged by who uses them, each time. */
+/** Rejects with c-ares' error. Callers check the addresses each time. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** An answer that is good for nothing but this question (RFC 1035 §3.2.1) would be pending for with each connection. */
+/** An answer with a TTL of 0 (RFC 1035 §3.2.1) would be queried for each connection. */
 const KEPT_MIN_MS = 1_000;
 
 type Answer = { addresses: readonly LookupAddress[]; error: unknown; keptMs: number };
@@ -56,7 +59,7 @@ class Resolver {
     return addresses;
   }
 
-  /** One look-up a name, whoever asks meanwhile. */
+  /** Shares one look-up per name between concurrent callers. */
   #resolveOnce(name: string): Promise<Answer> {
     const pending = this.#pending.get(name);
     if (pending !== undefined) return pending;
@@ -81,7 +84,7 @@ class Resolver {
       const { addresses, ttlMs } = await queryServers(name, lookupTimeoutMs, this.#servers);
       return { addresses, error: null, keptMs: Math.min(Math.max(ttlMs, KEPT_MIN_MS), lookupKeptMs) };
     } catch (error) {
-      // RFC 9520 §3.2: kept, or a zone whose servers are dead is pending for with each delivery.
+      // RFC 9520 §3.2: failures are cached, or a zone with dead servers would be queried for each delivery.
       return { addresses: [], error, keptMs: failedLookupKeptMs };
     } finally {
       this.#releaseSlot();
@@ -93,7 +96,7 @@ class Resolver {
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Hands the place on. */
+  /** Passes the slot on to the next look-up. */
   #releaseSlot(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#underWay -= 1;
@@ -104,7 +107,7 @@ class Resolver {
 export type ResolverDeps = {
   clock: Clock;
   settings: ResolverSettings;
-  /** Addresses with ports; where there are none, /etc/resolv.conf says. */
+  /** Addresses with ports; by default those of /etc/resolv.conf. */
   servers?: readonly string[];
   hostsFile?: string;
 };
