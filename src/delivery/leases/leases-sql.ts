@@ -61,7 +61,7 @@ export const takeShards = async (sql: Queryable, worker: number, shards: number[
       returning l.shard, l.fence, l.deaths
     ), counted as (
       update delivery_suspect s set deaths = least(s.deaths + 1, ${COUNTED_MAX})
-      from taken t where s.shard = t.shard and s.fence = t.fence - 1 and t.crashCount > 0
+      from taken t where s.shard = t.shard and s.fence = t.fence - 1 and t.deaths > 0
     )
     select shard, fence, deaths as "crashCount" from taken`;
 };

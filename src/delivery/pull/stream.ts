@@ -84,7 +84,7 @@ export class PullStream {
     void this.#run();
   }
 
-  /** Polls at once: there may be new deliveries, or an answer made room for another. */
+  /** Polls at once: there may be new deliveries, or an answer allows the next one. */
   wake(): void {
     this.#isWakeRequested = true;
     this.#resume();

@@ -64,7 +64,7 @@ export class PullStreams implements Running {
   async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
     const { sql, clock, log, settings } = this.#deps;
     const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, reply, clock.now());
-    // The answer made room for another delivery.
+    // The answer allows another unanswered delivery.
     this.wake([webhook.webhookId]);
     return answered;
   }

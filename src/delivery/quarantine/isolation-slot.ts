@@ -34,12 +34,8 @@ export class IsolationSlot {
 
   /** Admits the delivery unless its own limit or that of a running one would be exceeded. */
   enter(id: number, crashCount: number): boolean {
-    const concurrency = this.#running.size + 1;
-    if (
-      concurrency > concurrencyFor(crashCount) ||
-      [...this.#running.values()].some((other) => concurrency > concurrencyFor(other))
-    )
-      return false;
+    const exceedsLimit = (crashes: number) => this.#running.size + 1 > concurrencyFor(crashes);
+    if (exceedsLimit(crashCount) || [...this.#running.values()].some(exceedsLimit)) return false;
     this.#running.set(id, crashCount);
     if (concurrencyFor(crashCount) === 1) this.#exclusive = id;
     return true;

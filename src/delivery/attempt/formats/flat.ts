@@ -63,9 +63,9 @@ export class Flat {
       for (const { path, list } of level) {
         for (const [name, node] of list) {
           const whole = path === '' ? name : path + this.#separator + name;
-          const members = listOf(node);
-          if (members === undefined) this.add(whole, this.#toJson(node));
-          else below.push({ path: whole.slice(0, PATH_CHARACTERS), list: members });
+          const nested = listOf(node);
+          if (nested === undefined) this.add(whole, this.#toJson(node));
+          else below.push({ path: whole.slice(0, PATH_CHARACTERS), list: nested });
         }
       }
       level = below;
