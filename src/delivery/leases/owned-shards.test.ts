@@ -26,7 +26,7 @@ test('a worker says once why it gives up what it has in flight', () => {
     holdings.remove([1, 2], cause);
     holdings.remove([1, 2], cause);
     assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /what is in flight is given up/);
+    assert.match(said[0] ?? '', /running attempts are aborted/);
   }
 });
 

@@ -6,7 +6,8 @@ export type StoredMarker = Marker & { fence: number; crashCount: number };
 
 /** Returns the deliveries that were in flight when owners of these shards crashed. */
 export const loadMarkers = async (sql: Queryable, shards: readonly number[]) => sql<StoredMarker[]>`
-  select shard, delivery_id as "deliveryId", fence, deaths as "crashCount" from delivery_suspect where shard = any (${shards}::smallint[])`;
+  select shard, delivery_id as "deliveryId", fence, deaths as "crashCount"
+  from delivery_suspect where shard = any (${shards}::smallint[])`;
 
 /**
  * Marks deliveries as in flight before they are sent, if the fencing tokens are current; existing marks keep their

@@ -39,7 +39,7 @@ export class Quarantine {
   /** Marks by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
-  #waitingCount: { lane: Lane; delivery: Pending }[] = [];
+  #waiting: { lane: Lane; delivery: Pending }[] = [];
   readonly #batcher: Batcher<Marker, boolean>;
 
   constructor(deps: Deps) {
@@ -59,7 +59,7 @@ export class Quarantine {
 
   lost(shards: readonly number[]): void {
     for (const shard of shards) this.#markers.delete(shard);
-    this.#waitingCount = this.#waitingCount.filter(({ lane }) => !lane.isClosed);
+    this.#waiting = this.#waiting.filter(({ lane }) => !lane.isClosed);
   }
 
   isReady(shard: number): boolean {
@@ -79,7 +79,7 @@ export class Quarantine {
 
   /** Number of deliveries that wait for the isolation slot. */
   get waitingCount(): number {
-    return this.#waitingCount.length;
+    return this.#waiting.length;
   }
 
   /**
@@ -92,7 +92,7 @@ export class Quarantine {
     if (crashCount >= DEAD_LETTER_AT_CRASHES) return undefined;
     if (this.#slot.enter(delivery.id, crashCount)) return true;
     lane.landed();
-    this.#waitingCount.push({ lane, delivery });
+    this.#waiting.push({ lane, delivery });
     return false;
   }
 
@@ -135,8 +135,8 @@ export class Quarantine {
    * reserved for it would block the others. They are few, and are admitted again here.
    */
   release(matches: (lane: Lane) => boolean): void {
-    const all = this.#waitingCount;
-    this.#waitingCount = all.filter(({ lane }) => !matches(lane));
+    const all = this.#waiting;
+    this.#waiting = all.filter(({ lane }) => !matches(lane));
     const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);
     // In reverse, so that the one that waited first is at the front.
     for (const { lane, delivery } of returned.toReversed()) lane.requeue(delivery);
@@ -155,7 +155,7 @@ export class Quarantine {
         const stillOwned = owned.filter((shard) => fenceOf(shard) === fences.get(shard));
         const markers = Map.groupBy(rows, ({ shard }: StoredMarker) => shard);
         for (const shard of stillOwned)
-          this.#markers.set(shard, new Map((markers.get(shard) ?? []).map((mark) => [mark.deliveryId, mark])));
+          this.#markers.set(shard, new Map((markers.get(shard) ?? []).map((marker) => [marker.deliveryId, marker])));
         this.#logCrashed(rows.filter(({ shard }) => stillOwned.includes(shard)));
         onReady(stillOwned);
         return;
