@@ -24,8 +24,8 @@ type Deps = {
 };
 
 /**
- * Has an undici `Client` of its own. In an undici `Pool` the socket of an exchange is unknown: it could be neither seen
- * whether it was used before nor closed while it is opened.
+ * Has an undici `Client` of its own: an undici `Pool` does not expose the socket of an exchange, so that it would be
+ * unknown whether it was used before, and it could not be closed while it is opened.
  */
 export class Connection {
   readonly origin: string;
