@@ -1,4 +1,7 @@
-/** Words between processes, by NOTIFY: new work for a shard's owner, webhooks and events that changed. Polling is the truth. */
+/**
+ * Notifications between processes (NOTIFY): new work for a shard's owner, changed webhooks, erased events. Polling
+ * finds whatever a notification misses.
+ */
 import { listen } from '#db/listen.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Running } from '#core/lifecycle.ts';
@@ -9,36 +12,39 @@ const WORK_CHANNEL = 'halcyon_work';
 const WEBHOOK_CHANNEL = 'halcyon_webhook';
 const EVENT_CHANNEL = 'halcyon_event';
 
-export type LaneName = { shard: number; webhookId: number };
-/** A delivery that was committed. */
-export type Work = LaneName & { deliveryId: number };
-/** Without a delivery (a predecessor of this version tells none) something of that webhook is in the table. */
-export type Heard = LaneName & { deliveryId: number | undefined };
-export type EventName = { shard: number; ids: readonly number[] };
+export type LaneKey = { shard: number; webhookId: number };
+/** A committed delivery. */
+export type Work = LaneKey & { deliveryId: number };
+/** Without a delivery id, which an older version does not send, the webhook has new rows in the table. */
+export type AnnouncedWork = LaneKey & { deliveryId: number | undefined };
+export type ErasedEvents = { shard: number; ids: readonly number[] };
 
-/** A payload may have 8,000 bytes; a name has at most 37, and a comma. */
-const NAMES_AT_ONCE = 200;
+/** A payload has at most 8,000 bytes; a key at most 37 and a comma. */
+const KEYS_PER_NOTIFICATION = 200;
 const COALESCE_MS = 5;
 
-const nameOf = ({ shard, webhookId, deliveryId }: Work): string => `${shard}:${webhookId}:${deliveryId}`;
+const workKey = ({ shard, webhookId, deliveryId }: Work): string => `${shard}:${webhookId}:${deliveryId}`;
 
-const parseNames = (payload: string): Heard[] =>
-  payload.split(',').flatMap((name) => {
-    const [shard = NaN, webhookId = NaN, deliveryId] = name.split(':').map(Number);
+const parseKeys = (payload: string): AnnouncedWork[] =>
+  payload.split(',').flatMap((key) => {
+    const [shard = NaN, webhookId = NaN, deliveryId] = key.split(':').map(Number);
     return Number.isInteger(shard) && Number.isInteger(webhookId) ? [{ shard, webhookId, deliveryId }] : [];
   });
 
-const tell = async (sql: Queryable, channel: string, names: readonly (string | number)[]): Promise<void> => {
-  for (let at = 0; at < names.length; at += NAMES_AT_ONCE)
-    await notify(sql, channel, names.slice(at, at + NAMES_AT_ONCE).join(','));
+const notifyAll = async (sql: Queryable, channel: string, keys: readonly (string | number)[]): Promise<void> => {
+  for (let at = 0; at < keys.length; at += KEYS_PER_NOTIFICATION)
+    await notify(sql, channel, keys.slice(at, at + KEYS_PER_NOTIFICATION).join(','));
 };
 
-/** Calls with whatever is announced; `onMissed` when words may have been missed, because the line was down or silent. */
-export const listenForNews = (
+/**
+ * Calls a handler for each notification, and `onMissed` after the connection was down or silent and may have missed
+ * some.
+ */
+export const listenForChanges = (
   sql: Sql,
-  news: {
-    onWork: (work: readonly Heard[]) => void;
-    onWebhook: (lane: LaneName) => void;
+  handlers: {
+    onWork: (work: readonly AnnouncedWork[]) => void;
+    onWebhook: (lane: LaneKey) => void;
     onEvents: (ids: readonly number[]) => void;
     onMissed: () => void;
   },
@@ -47,33 +53,34 @@ export const listenForNews = (
   listen(
     sql,
     {
-      [WORK_CHANNEL]: (payload) => news.onWork(parseNames(payload)),
-      [WEBHOOK_CHANNEL]: (payload) => parseNames(payload).forEach(news.onWebhook),
-      [EVENT_CHANNEL]: (payload) => news.onEvents(payload.split(',').map(Number)),
+      [WORK_CHANNEL]: (payload) => handlers.onWork(parseKeys(payload)),
+      [WEBHOOK_CHANNEL]: (payload) => parseKeys(payload).forEach(handlers.onWebhook),
+      [EVENT_CHANNEL]: (payload) => handlers.onEvents(payload.split(',').map(Number)),
     },
-    { onMissed: news.onMissed, silenceMs },
+    { onMissed: handlers.onMissed, silenceMs },
   );
 
-/** New work that comes with a transaction: told when it commits, and not at all if it does not. */
+/** Announces new work when the transaction commits; nothing is sent if it rolls back. */
 export const announceWork = (tx: Queryable, work: readonly Work[]): Promise<void> =>
-  tell(tx, WORK_CHANNEL, work.map(nameOf));
+  notifyAll(tx, WORK_CHANNEL, work.map(workKey));
 
 /**
- * Webhooks that change with a transaction: told when it commits. After the commit the word could be lost, and a lane that is
- * busy would go on by the old settings.
+ * Announces changed webhooks when the transaction commits. A notification sent after the commit could be lost, and a
+ * busy lane would continue with the old settings.
  */
-export const announceChanged = (tx: Queryable, webhooks: readonly LaneName[]): Promise<void> =>
-  tell(
+export const announceChanged = (tx: Queryable, webhooks: readonly LaneKey[]): Promise<void> =>
+  notifyAll(
     tx,
     WEBHOOK_CHANNEL,
     webhooks.map(({ shard, webhookId }) => `${shard}:${webhookId}`),
   );
 
-/** Events of which something was erased, told when it commits: nobody sends them from memory. */
-export const announceErased = (tx: Queryable, { ids }: EventName): Promise<void> => tell(tx, EVENT_CHANNEL, ids);
+/** Announces erased events when the transaction commits, so that no process sends them from memory. */
+export const announceErased = (tx: Queryable, { ids }: ErasedEvents): Promise<void> =>
+  notifyAll(tx, EVENT_CHANNEL, ids);
 
 export type Announcer = Running & {
-  /** New work, told at most once in a few milliseconds however often it is said. */
+  /** Announces new work; calls within a few milliseconds are combined into one notification. */
   work: (work: Work) => void;
 };
 
@@ -82,22 +89,22 @@ export const createAnnouncer = (deps: { sql: Sql; log: Log }): Announcer => {
   let timer: NodeJS.Timeout | undefined;
   const flush = async () => {
     timer = undefined;
-    const names = pending;
+    const keys = pending;
     pending = [];
-    await tell(deps.sql, WORK_CHANNEL, names);
+    await notifyAll(deps.sql, WORK_CHANNEL, keys);
   };
-  const quietly = (told: Promise<void>) =>
-    told.catch((error: unknown) =>
-      deps.log.warn({ reason: String(error) }, 'other processes could not be told; they look by themselves'),
+  const logFailure = (notification: Promise<void>) =>
+    notification.catch((error: unknown) =>
+      deps.log.warn({ reason: String(error) }, 'notifying other processes failed; they find the work by polling'),
     );
   return {
     work: (work) => {
-      pending.push(nameOf(work));
-      timer ??= setTimeout(() => void quietly(flush()), COALESCE_MS);
+      pending.push(workKey(work));
+      timer ??= setTimeout(() => void logFailure(flush()), COALESCE_MS);
     },
     stop: async () => {
       clearTimeout(timer);
-      await quietly(flush());
+      await logFailure(flush());
     },
   };
 };

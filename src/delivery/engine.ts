@@ -1,4 +1,4 @@
-/** The parts of a worker, wired here and nowhere else, and how lanes go from one to the next. */
+/** Wires the components of a worker and moves lanes between them. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import type { Clock } from '#core/clock.ts';
@@ -15,36 +15,39 @@ import { Lanes, type LanesLimits } from './queue/lanes.ts';
 import { Schedule } from './queue/schedule.ts';
 import { Bodies } from './attempt/bodies.ts';
 import type { EngineMetrics } from './metrics/metrics.ts';
-import type { Tell } from './record/notice.ts';
-import type { SwitchOff } from './record/pending-disable.ts';
+import type { Notify } from './record/notice.ts';
+import type { DisableWebhook } from './record/pending-disable.ts';
 import type { LeaseSettings } from './leases/heartbeat.ts';
 import { Ownership } from './leases/ownership.ts';
 import { Signal } from './signal.ts';
-import type { TallySettings } from './stats/hourly.ts';
-import { openUnderFence, type UnderFence } from './record/under-fence.ts';
+import type { HourlyStatsSettings } from './stats/hourly.ts';
+import { openOwnerWrites, type OwnerWrites } from './record/owner-writes.ts';
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &
   DispatchSettings &
   ConnectionSettings &
-  TallySettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
+  HourlyStatsSettings & { unfetchedDays: number; bodyCacheBytes: number; relationPrefix: string };
 
 export type EngineDeps = {
   sql: Sql;
-  /** For what needs a connection to PostgreSQL itself: words from other processes, the heartbeat. */
+  /** A pool without a connection pooler in between, for LISTEN and the heartbeat. */
   direct: Sql;
   clock: Clock;
-  /** By which leases are held: apart, so that hours may pass for lanes in a moment and no shard is lost. */
+  /**
+   * The clock of the leases. Separate, so that a test can advance the clock of the lanes by hours without losing a
+   * shard.
+   */
   leaseClock: Clock;
   random: () => number;
   log: Log;
   sealer: Sealer;
   guard: Guard;
   metrics: EngineMetrics;
-  /** Switches a webhook off, in the transaction that holds its shard. */
-  switchOff: SwitchOff;
-  /** Tells the people of a store what became of their webhook. */
-  tell: Tell;
+  /** Disables a webhook, in the transaction that locks its shard lease. */
+  disableWebhook: DisableWebhook;
+  /** Notifies a store about the state of its webhook. */
+  notify: Notify;
   settings: EngineSettings;
 };
 
@@ -53,15 +56,15 @@ export class Engine {
   readonly bodies: Bodies;
   readonly connections: Connections;
   readonly ownership: Ownership;
-  readonly underFence: UnderFence;
+  readonly ownerWrites: OwnerWrites;
   readonly dispatcher: Dispatcher;
   readonly fetcher: Fetcher;
   readonly arrivals: Arrivals;
   readonly unfetched: Unfetched;
   readonly discovery: Discovery;
   readonly schedule: Schedule;
-  /** Fires whenever a delivery ended or went back to the table. */
-  readonly settling = new Signal();
+  /** Fires whenever a delivery was completed or returned to the table. */
+  readonly completions = new Signal();
   readonly #metrics: EngineMetrics;
 
   constructor(deps: EngineDeps) {
@@ -70,7 +73,7 @@ export class Engine {
     const requestFetch = (lane: Lane, isUrgent?: true) => this.fetcher.request(lane, isUrgent);
     const send = (lane: Lane) => this.send([lane]);
     const owns = (shard: number) => this.ownership.owns(shard);
-    const renew = (lane: Lane) => this.renew(lane);
+    const renew = (lane: Lane) => this.reloadTarget(lane);
     this.bodies = new Bodies({ sql, ...settings });
     this.lanes = new Lanes(settings, this.bodies);
     this.connections = new Connections({ guard: deps.guard, clock, settings });
@@ -78,37 +81,38 @@ export class Engine {
       ...deps,
       clock: deps.leaseClock,
       metrics: metrics.shards,
-      onGained: (shards) => this.underFence.suspects.gained(shards),
+      onGained: (shards) => this.ownerWrites.quarantine.gained(shards),
       onLost: (shards) => this.#close(shards),
       drain: (shards) => this.#drain(shards),
-      onKept: (shards) => this.#keep(shards),
-      isRecording: (shard) => this.underFence.recorder.isRecording(shard),
+      onKept: (shards) => this.#resume(shards),
+      isRecording: (shard) => this.ownerWrites.recorder.isRecording(shard),
     });
-    this.underFence = openUnderFence({
+    this.ownerWrites = openOwnerWrites({
       ...deps,
       workerId: settings.workerId,
       ownership: this.ownership,
       onReady: (shards) => {
-        // What came in before that could not be sent, and the table tells of nothing that is in memory already.
+        // Lanes may have received work before the shard was ready, and polling does not return rows that are in memory
+        // already.
         this.send(this.lanes.ofShards(shards));
         this.discovery.scanShards(shards);
       },
       onReturned: send,
-      onSwitchedOff: renew,
+      onDisabled: renew,
     });
-    const { recorder, suspects, switchOffs } = this.underFence;
+    const { recorder, quarantine, pendingDisables } = this.ownerWrites;
     this.dispatcher = new Dispatcher({
       ...deps,
       idleMs: () => performance.nodeTiming.idleTime,
       bodies: this.bodies,
       connections: this.connections,
       recorder,
-      quarantine: suspects,
-      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && suspects.isReady(shard),
+      quarantine,
+      mayStart: (shard) => this.ownership.owns(shard) && this.ownership.mayAct() && quarantine.isReady(shard),
       mayBegin: (shard) => this.ownership.fenceOf(shard) !== undefined && this.ownership.mayAct(),
       fenceOf: (shard) => this.ownership.fenceOf(shard),
       mayAct: () => this.ownership.mayAct(),
-      onCompleted: (lane) => this.#settled(lane),
+      onCompleted: (lane) => this.#completed(lane),
       onRateLimited: (lane) => this.schedule.update(lane),
     });
     this.schedule = new Schedule({ clock, requestFetch, onDue: send });
@@ -118,20 +122,20 @@ export class Engine {
     };
     this.unfetched = new Unfetched({ sql, clock, log, owns, settings });
     const endUnfetched = (shard: number, webhookId: number) => this.unfetched.end(shard, webhookId);
-    const looking = { lanes: this.lanes, owns, activate: send, reload: renew, endUnfetched, onEvicted };
-    this.discovery = new Discovery({ sql, clock, log, ...looking });
-    const onPendingDisable = (lane: Lane, epoch: number) => switchOffs.demand(lane, epoch);
+    const discoveryDeps = { lanes: this.lanes, owns, activate: send, reload: renew, endUnfetched, onEvicted };
+    this.discovery = new Discovery({ sql, clock, log, ...discoveryDeps });
+    const onPendingDisable = (lane: Lane, epoch: number) => pendingDisables.request(lane, epoch);
     const { sealer } = deps;
     const fenced = { workerId: settings.workerId, fenceOf: (shard: number) => this.ownership.fenceOf(shard) };
-    const filling = { sealer, bodies: this.bodies, onFilled: send, onPendingDisable };
-    this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...filling });
+    const fetcherDeps = { sealer, bodies: this.bodies, onFilled: send, onPendingDisable };
+    this.fetcher = new Fetcher({ sql, clock, log, ...fenced, ...fetcherDeps });
     const { lanes, bodies } = this;
     const onArrived = (arrived: Iterable<Lane>) => this.send(arrived);
     this.arrivals = new Arrivals({ sql, log, lanes, bodies, owns, requestFetch, onArrived });
     metrics.watch({ clock, settings, engine: this });
   }
 
-  /** Starts what the lanes can send, and looks after what they need. */
+  /** Starts what the lanes can send and schedules their timers and fetches. */
   send(lanes: Iterable<Lane>): void {
     for (const lane of lanes) {
       this.schedule.update(lane);
@@ -140,44 +144,46 @@ export class Engine {
     this.dispatcher.pump();
   }
 
-  /** The webhook of the lane changed, or may have: nothing is sent to it before its row was read again. */
-  renew(lane: Lane): void {
+  /**
+   * Discards the settings of a webhook that may have changed: nothing is sent to it until its row has been read again.
+   */
+  reloadTarget(lane: Lane): void {
     lane.forgetTarget();
     this.fetcher.request(lane);
   }
 
-  /** Ends every exchange of the lanes that `belongs` picks; nothing of them is recorded. Answers how many there were. */
-  abort(belongs: (lane: Lane) => boolean): number {
-    const aborted = this.dispatcher.abort(belongs);
+  /** Aborts every exchange of the lanes that `matches` selects, without recording a result. Returns their number. */
+  abort(matches: (lane: Lane) => boolean): number {
+    const aborted = this.dispatcher.abort(matches);
     this.#metrics.attempts.aborted(aborted);
     return aborted;
   }
 
   #close(shards: readonly number[]): void {
     for (const shard of shards) this.lanes.close(shard);
-    this.underFence.suspects.lost(shards);
+    this.ownerWrites.quarantine.lost(shards);
     this.abort((lane) => lane.isClosed);
   }
 
-  /** Words of them were not heeded while they were on their way back. */
-  #keep(shards: readonly number[]): void {
-    for (const lane of this.lanes.ofShards(shards)) this.renew(lane);
+  /** Reads webhooks and work of these shards again: notifications were ignored while a hand-back was in progress. */
+  #resume(shards: readonly number[]): void {
+    for (const lane of this.lanes.ofShards(shards)) this.reloadTarget(lane);
     this.discovery.scanShards(shards);
   }
 
   async #drain(shards: readonly number[]): Promise<number[]> {
-    this.underFence.suspects.release(({ shard }) => shards.includes(shard));
+    this.ownerWrites.quarantine.release(({ shard }) => shards.includes(shard));
     for (;;) {
       const empty = shards.filter((shard) =>
         [...this.lanes.ofShards([shard])].every((lane) => lane.deliveries.isFullyRecorded),
       );
       if (empty.length > 0) return empty;
-      await this.settling.next();
+      await this.completions.next();
     }
   }
 
-  #settled(lane: Lane): void {
+  #completed(lane: Lane): void {
     this.schedule.update(lane);
-    this.settling.fire();
+    this.completions.fire();
   }
 }

@@ -1,4 +1,4 @@
-/** Something that happens again and again, and can be waited for. */
+/** A recurring event that can be awaited. */
 export class Signal {
   readonly #waiting = new Set<() => void>();
 
@@ -8,7 +8,7 @@ export class Signal {
     this.#waiting.clear();
   }
 
-  /** Resolves when it happens next. */
+  /** Resolves at the next `fire`. */
   next(): Promise<void> {
     return new Promise((resolve) => this.#waiting.add(resolve));
   }

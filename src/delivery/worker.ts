@@ -1,23 +1,25 @@
-/** The delivery worker as the rest of the installation sees it: it is handed work, told of changes, and stopped. */
+/**
+ * The public interface of the delivery worker: start, stop, offer committed deliveries, invalidate webhooks and events.
+ */
 import { within, type Running } from '#core/lifecycle.ts';
-import { listenForNews, type LaneName, type Work } from './announce.ts';
+import { listenForChanges, type LaneKey, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
 import type { Pending } from './queue/loaded-deliveries.ts';
 import type { Lane } from './queue/lane.ts';
 import type { EventRow } from './attempt/event-sql.ts';
 
-/** How long a stop waits: for what is on the wire, then for the last records, then for the shards to be handed back. */
-type StopShares = { exchangesMs: number; recordsMs: number; handBackMs: number };
+/** Time limits of a stop: for running exchanges, then for recording their results, then for handing back the shards. */
+type StopTimeouts = { exchangesMs: number; recordsMs: number; handBackMs: number };
 
-/** A delivery straight from its commit, with the event it carries. */
-export type HandedOver = { shard: number; delivery: Pending; event: EventRow };
+/** A delivery that this process has just committed, with its event. */
+export type CommittedDelivery = { shard: number; delivery: Pending; event: EventRow };
 
-export type WorkerDeps = EngineDeps & { settings: EngineSettings & { stopping: StopShares } };
+export type WorkerDeps = EngineDeps & { settings: EngineSettings & { stopping: StopTimeouts } };
 
 export class Worker implements Running {
   readonly #deps: WorkerDeps;
   readonly #engine: Engine;
-  #news: Running | undefined;
+  #listener: Running | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(deps: WorkerDeps) {
@@ -25,21 +27,21 @@ export class Worker implements Running {
     this.#engine = new Engine(deps);
   }
 
-  /** Whether our lease was confirmed recently enough to act on it. */
-  isSure(): boolean {
+  /** Returns whether this worker's lease was confirmed recently enough to act on it. */
+  leaseIsValid(): boolean {
     return this.#engine.ownership.mayAct();
   }
 
   async start(): Promise<void> {
-    const { ownership, schedule, discovery, arrivals, bodies, lanes, underFence } = this.#engine;
-    this.#news = await listenForNews(
+    const { ownership, schedule, discovery, arrivals, bodies, lanes, ownerWrites } = this.#engine;
+    this.#listener = await listenForChanges(
       this.#deps.direct,
       {
         onWork: (work) => arrivals.receive(work),
         onWebhook: (lane) => this.webhookChanged(lane),
         onEvents: this.eventsErased,
         onMissed: () => {
-          for (const lane of lanes.all()) this.#engine.renew(lane);
+          for (const lane of lanes.all()) this.#engine.reloadTarget(lane);
           bodies.forgetAll();
           discovery.scanAll();
         },
@@ -49,17 +51,17 @@ export class Worker implements Running {
     ownership.start();
     schedule.start();
     discovery.start();
-    underFence.tally.start();
+    ownerWrites.hourlyStats.start();
   }
 
-  /** Takes the deliveries that are ours; answers the others, whose owner must be told. */
-  offer(deliveries: readonly HandedOver[]): Work[] {
+  /** Queues the deliveries of owned shards. Returns the others, whose owners have to be notified. */
+  offer(deliveries: readonly CommittedDelivery[]): Work[] {
     const { ownership, bodies, lanes } = this.#engine;
-    const foreign: Work[] = [];
+    const notOwned: Work[] = [];
     const touched = new Set<Lane>();
     for (const { shard, delivery, event } of deliveries) {
       if (!ownership.owns(shard)) {
-        foreign.push({ shard, webhookId: delivery.webhookId, deliveryId: delivery.id });
+        notOwned.push({ shard, webhookId: delivery.webhookId, deliveryId: delivery.id });
         continue;
       }
       const lane = lanes.get(shard, delivery.webhookId);
@@ -68,30 +70,34 @@ export class Worker implements Running {
       touched.add(lane);
     }
     this.#engine.send(touched);
-    return foreign;
+    return notOwned;
   }
 
-  /** Drops what is known of the webhook: nothing is sent to it before its row was read again. */
-  webhookChanged({ shard, webhookId }: LaneName): void {
+  /** Discards the cached settings of the webhook: nothing is sent to it until its row has been read again. */
+  webhookChanged({ shard, webhookId }: LaneKey): void {
     const { ownership, lanes } = this.#engine;
-    // Also where nothing is in memory: if it was switched off, what it has that is not due yet is ended too.
-    if (ownership.owns(shard)) this.#engine.renew(lanes.get(shard, webhookId));
+    // Also creates a lane where none is in memory: a disabled webhook's deliveries that are not due yet have to be
+    // ended too.
+    if (ownership.owns(shard)) this.#engine.reloadTarget(lanes.get(shard, webhookId));
   }
 
-  /** Something of these events was erased: they are read again before they are sent. */
+  /** Discards cached bodies of these events after an erasure: they are read again before they are sent. */
   readonly eventsErased = (ids: readonly number[]): void => this.#engine.bodies.forget(ids);
 
-  /** The shards that this worker has at the moment: other work that is done once may be shared out by them too. */
+  /** Returns the shards that this worker owns; other jobs that run once per shard are distributed by them too. */
   ownedShards(): number[] {
     return this.#engine.ownership.owned();
   }
 
-  /** Looks for work in the table: after a COMMIT whose result is unknown. */
+  /** Polls the table for work, after a COMMIT whose result is unknown. */
   rediscover(): void {
     this.#engine.discovery.scanAll();
   }
 
-  /** Stops taking, finishes what is in flight within the time-out, records it, hands the shards back. */
+  /**
+   * Takes no new work, finishes running exchanges within the time limit, records their results and hands back the
+   * shards.
+   */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
@@ -100,10 +106,10 @@ export class Worker implements Running {
   async #stop(): Promise<void> {
     const { clock, log } = this.#deps;
     const { exchangesMs, recordsMs, handBackMs } = this.#deps.settings.stopping;
-    const { discovery, unfetched, schedule, arrivals, fetcher, dispatcher, connections, ownership, underFence } =
+    const { discovery, unfetched, schedule, arrivals, fetcher, dispatcher, connections, ownership, ownerWrites } =
       this.#engine;
     const startedMs = clock.monotonicMs();
-    ownership.takeNoMore();
+    ownership.stopTaking();
     discovery.stop();
     unfetched.stop();
     arrivals.stop();
@@ -111,25 +117,25 @@ export class Worker implements Running {
     fetcher.stop();
     dispatcher.stop();
     let aborted = 0;
-    const late = setTimeout(() => (aborted = this.#engine.abort(() => true)), exchangesMs);
-    // With the database gone nothing can be recorded: what is not by then is sent again by the next owner.
+    const abortTimer = setTimeout(() => (aborted = this.#engine.abort(() => true)), exchangesMs);
+    // Without a database nothing can be recorded: the next owner repeats attempts that are unrecorded by then.
     await within(exchangesMs + recordsMs, { stop: () => this.#finish() }).stop();
-    clearTimeout(late);
-    const unrecorded = underFence.recorder.unrecorded();
+    clearTimeout(abortTimer);
+    const unrecorded = ownerWrites.recorder.unrecorded();
     await within(handBackMs, { stop: () => this.#handBack() }).stop();
     const tookMs = Math.round(clock.monotonicMs() - startedMs);
-    // The first two are sent again by the next owner.
+    // The next owner repeats the aborted and unrecorded attempts.
     log.info({ aborted, unrecorded, handedBack: ownership.handedBack, tookMs }, 'stopped delivering');
     await connections.stop();
   }
 
   async #handBack(): Promise<void> {
-    const { ownership, underFence } = this.#engine;
-    await Promise.all([this.#news?.stop(), ownership.stop(), underFence.tally.stop()]);
+    const { ownership, ownerWrites } = this.#engine;
+    await Promise.all([this.#listener?.stop(), ownership.stop(), ownerWrites.hourlyStats.stop()]);
   }
 
   async #finish(): Promise<void> {
-    const { dispatcher, underFence, settling } = this.#engine;
-    while (dispatcher.slots.inFlight > 0 || underFence.recorder.unrecorded() > 0) await settling.next();
+    const { dispatcher, ownerWrites, completions } = this.#engine;
+    while (dispatcher.slots.inFlight > 0 || ownerWrites.recorder.unrecorded() > 0) await completions.next();
   }
 }

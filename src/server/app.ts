@@ -9,7 +9,7 @@ import { createSealer, type Sealer } from '#db/seal.ts';
 import { createAnnouncer } from '#delivery/announce.ts';
 import { blankAnswers } from '#delivery/record/erase-sql.ts';
 import { createStatePurge } from '#delivery/record/purge.ts';
-import { createTallyPurge } from '#delivery/stats/purge.ts';
+import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erase/purges.ts';
 import { createIdAllocator } from '#events/publish/id-allocator.ts';
@@ -78,7 +78,7 @@ const keepRetention = (
       createSealing({ sql, sealer }),
       createForsakenPurge({ sql, changelog, announce: announceChanges, ...config.held }),
       createStatePurge({ sql }),
-      createTallyPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
+      createHourlyStatsPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
       ...createStorePurges({ sql }),
       ...createAccountPurges({ sql, auditKeptDays: config.housekeeping.auditKeptDays }),
     ],
@@ -139,7 +139,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
   const worker = deps.roles.includes('deliver')
     ? createWorker(deps, sealer, guard, engine, allocateIds, notices)
     : undefined;
-  if (worker !== undefined) observing.check(() => (worker.isSure() ? undefined : 'lease'));
+  if (worker !== undefined) observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
   await worker?.start();
   const days = worker === undefined ? undefined : tellOfDays(deps, worker, allocateIds);
   const recoveries = worker === undefined ? undefined : recoverEvents(deps, worker, observing.recoveries);

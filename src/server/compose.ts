@@ -11,7 +11,7 @@ import { createCommerceOperations } from '#catalog/item.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { createSearch, type Search } from '#db/search.ts';
-import type { HeldStreams } from '#delivery/pull/streams.ts';
+import type { PullStreams } from '#delivery/pull/streams.ts';
 import type { Guard } from '#delivery/attempt/http/guard.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { rescheduleSnapshot } from '#events/snapshots/zone.ts';
@@ -63,7 +63,7 @@ export type ComposeDeps = {
   sealer: Sealer;
   guard: Guard;
   sending: Pick<WebhookDeps, 'preview' | 'sendSample'>;
-  held: HeldStreams;
+  held: PullStreams;
   worker: Worker | undefined;
   bearer: Bearer;
   publishing: Publishing;
@@ -117,7 +117,7 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
       baseUrl,
       ...webhooks,
       headerPrefix: naming.webhookHeaderPrefix,
-      judgeUrl: guard.judgeUrl,
+      judgeUrl: guard.checkUrl,
       ...deps.sending,
       held,
       authenticate: deps.bearer,

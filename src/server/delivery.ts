@@ -4,10 +4,10 @@ import type { Sealer } from '#db/seal.ts';
 import { announceWork } from '#delivery/announce.ts';
 import { createGuard, type Guard } from '#delivery/attempt/http/guard.ts';
 import { createResolver } from '#delivery/attempt/http/resolver.ts';
-import { HeldStreams } from '#delivery/pull/streams.ts';
+import { PullStreams } from '#delivery/pull/streams.ts';
 import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
-import { Trials } from '#delivery/attempt/test-delivery.ts';
+import { TestDeliveries } from '#delivery/attempt/test-delivery.ts';
 import { Worker } from '#delivery/worker.ts';
 import type { IdAllocator } from '#events/publish/id-allocator.ts';
 import { startSnapshots } from '#events/snapshots/snapshots.ts';
@@ -74,8 +74,8 @@ export const createWorker = (
     sealer,
     guard,
     metrics,
-    switchOff: createSwitchOff(openInternalEvents(config, allocateIds).changelog),
-    tell: (notice) => notices?.tell(notice),
+    disableWebhook: createSwitchOff(openInternalEvents(config, allocateIds).changelog),
+    notify: (notice) => notices?.tell(notice),
     settings: {
       ...config.delivery,
       ...sendingOf(config.naming),
@@ -97,10 +97,10 @@ type Trying = Running & { sendSample: SendSample };
 const openHeld = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   sealer: Sealer,
-): HeldStreams => {
+): PullStreams => {
   const { delivery, baseUrl, naming } = config;
   const settings = { ...delivery, ...config.held, ...sendingOf(naming) };
-  return new HeldStreams({ sql, sealer, clock, log, baseUrl, settings });
+  return new PullStreams({ sql, sealer, clock, log, baseUrl, settings });
 };
 
 /** Sends test deliveries in processes that serve the API; needs no worker. */
@@ -109,11 +109,11 @@ const openTrials = (
   sealer: Sealer,
   guard: Guard,
   allocateIds: IdAllocator,
-  onHeld: HeldStreams['wake'],
+  onHeld: PullStreams['wake'],
 ): Trying => {
   const { delivery, baseUrl, naming } = config;
   const settings = { ...delivery, idleSockets: delivery.trialsAtOnce, ...sendingOf(naming) };
-  const trials = new Trials({ sql, guard, sealer, clock, log, settings });
+  const trials = new TestDeliveries({ sql, guard, sealer, clock, log, settings });
   const samples = createSamples({ sql, allocateIds, baseUrl });
   return {
     sendSample: async ({ shard, webhookId: id, isHeld, ...about }) => {

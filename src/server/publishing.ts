@@ -2,7 +2,7 @@
 import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
-import type { HandedOver, Worker } from '#delivery/worker.ts';
+import type { CommittedDelivery, Worker } from '#delivery/worker.ts';
 import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { EventCaches } from '#events/erase/chain.ts';
@@ -14,7 +14,7 @@ import type { WebhookDeps } from '#webhooks/access.ts';
 import { createAppAccess } from '#webhooks/app-access/app-access.ts';
 import type { Config } from '#config/config.ts';
 
-const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): HandedOver => ({
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): CommittedDelivery => ({
   shard,
   delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0, faults: 0, dueAt },
   event: { ...event, storeId },

@@ -92,7 +92,7 @@ test('a hang-up is known by a fault of its life or by what it said, and by nothi
   hurt.fault('l1', 'killed', atMs);
   assert.deepEqual(hurt.strangeHangUps(), []);
   const time = new Date(performance.timeOrigin + atMs).toISOString();
-  const said = `{"level":"warn","time":"${time}","msg":"no heartbeat was confirmed in time: what is in flight is given up"}\n`;
+  const said = `{"level":"warn","time":"${time}","msg":"lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is"}\n`;
   const telling = ledgerOf(hangUp);
   telling.heard(() => suspensionsIn('l1', said));
   assert.deepEqual(telling.strangeHangUps(), []);

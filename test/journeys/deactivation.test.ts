@@ -120,7 +120,7 @@ test('ten thousand failures within five minutes do not switch off, and a success
     fenceOf: () => 1,
     lastFenceOf: () => 1,
     onLost: () => {},
-    isNoted: () => false,
+    isMarked: () => false,
   });
   const reply = { code: 500, headers: '', body: '' };
   const startMs = Date.now();

@@ -28,11 +28,11 @@ test('a webhook of which nothing is left to send is switched off by the next own
   const webhookId = await engine.addWebhook(receiver.url);
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const { promise: never } = Promise.withResolvers<boolean>();
-  const switchOff = () => {
+  const disableWebhook = () => {
     begin();
     return never;
   };
-  const first = await engine.startWorker({}, { switchOff });
+  const first = await engine.startWorker({}, { disableWebhook });
   await engine.publish([1], first);
   // The worker is frozen in the transaction that disables the webhook; the database ends that transaction.
   await begun;

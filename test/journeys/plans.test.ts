@@ -17,7 +17,7 @@ import { endOldEpochs } from '#delivery/queue/disabled-epochs-sql.ts';
 import { discoverLanes, fetchLanes, listChanged, loadArrivals, loadTargets } from '#delivery/queue/queue-sql.ts';
 import { loadEvents } from '#delivery/attempt/event-sql.ts';
 import { recordBatch, type RecordColumns, type StateColumns } from '#delivery/record/record-sql.ts';
-import { insertNotes } from '#delivery/quarantine/quarantine-sql.ts';
+import { insertMarkers } from '#delivery/quarantine/quarantine-sql.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { testDatabase } from '../setup/database.ts';
 
@@ -180,7 +180,7 @@ const STATEMENTS: Readonly<Record<string, (rows: readonly number[]) => Promise<r
     ),
   'note before sending': async (rows) => {
     const notes = rows.map((n) => ({ shard: SHARD, deliveryId: idAt(n) }));
-    await insertNotes(sql, WORKER, fences, notes);
+    await insertMarkers(sql, WORKER, fences, notes);
     return rows;
   },
   'record ends': async (rows) => {

@@ -6,7 +6,7 @@ import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { Lane } from '#delivery/queue/lane.ts';
 import type { Notice } from '#delivery/record/notice.ts';
-import { SwitchOffs, type SwitchOff } from '#delivery/record/pending-disable.ts';
+import { PendingDisables, type DisableWebhook } from '#delivery/record/pending-disable.ts';
 import { openInternalEvents } from '#server/publishing.ts';
 import { createSwitchOff } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
@@ -22,11 +22,11 @@ const start = async () => {
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
   const native = createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog);
   const told: Notice[] = [];
-  const demand = (fence: number, epoch: number, switchOff: SwitchOff = native) => {
+  const demand = (fence: number, epoch: number, switchOff: DisableWebhook = native) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();
     const lost: number[] = [];
     const lane = new Lane(shard, webhookId, { laneQueue: 1, slotsPerLane: 1, slotsPerSlowLane: 1 });
-    const switchOffs = new SwitchOffs({
+    const switchOffs = new PendingDisables({
       sql,
       clock,
       log: createLog('silent'),
@@ -34,12 +34,12 @@ const start = async () => {
       fenceOf: () => fence,
       onLost: (one) => lost.push(one),
       metrics: { deactivated: () => {} },
-      tell: (notice) => void told.push(notice),
+      notify: (notice) => void told.push(notice),
       settings: { leaseMs: 1_000, deactivateAfterFailures: 12, deactivateAfterSeconds: { hour: 3_600, long: 272_105 } },
-      switchOff,
+      disableWebhook: switchOff,
       onDone: () => resolve(lost),
     });
-    switchOffs.demand(lane, epoch);
+    switchOffs.request(lane, epoch);
     return done;
   };
   const trace = async () => {

@@ -1,7 +1,7 @@
 /** Whoever sends hears of each change to a webhook, with its commit, wherever the request was answered. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { listenForNews } from '#delivery/announce.ts';
+import { listenForChanges } from '#delivery/announce.ts';
 import { startTestApp } from '../setup/app.ts';
 import { until } from '../setup/until.ts';
 
@@ -17,7 +17,7 @@ const create = async (): Promise<number> => {
 
 test('a change of a webhook, its end, and a new domain or the end of its store are told of once each', async () => {
   const heard: number[] = [];
-  const news = await listenForNews(
+  const news = await listenForChanges(
     sql,
     {
       onWork: () => {},

@@ -33,7 +33,7 @@ const replacing = async (line: string, instead: string, testName = TEST_NAME): P
   return { testFile: TEST_FILE, testName, patch };
 };
 
-const FIRST_LINE = '/** Signatures over the very bytes that are sent. */';
+const FIRST_LINE = '/** Signatures over the exact bytes that are sent. */';
 const ID_LINE = '  `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;';
 const noticed = () => replacing(ID_LINE, '  `msg_${eventId.toString(36)}_${nonce.toString(36)}`;');
 const unnoticed = () => replacing(FIRST_LINE, '/** Changed. */');

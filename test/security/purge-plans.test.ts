@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createAccountPurges } from '#identity/accounts/purges.ts';
 import { openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
-import { createTallyPurge } from '#delivery/stats/purge.ts';
+import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
 import { createOAuthPurges } from '#identity/oauth/purges.ts';
 import { createSealing } from '#webhooks/clear.ts';
 import { readConfig } from '../../src/config/config.ts';
@@ -19,7 +19,7 @@ const { housekeeping } = readConfig({}, process.cwd());
 const purges = [
   ...createOAuthPurges({ sql, kept: housekeeping }),
   ...createAccountPurges({ sql, auditKeptDays: housekeeping.auditKeptDays }),
-  createTallyPurge({ sql, keptDays: housekeeping.webhookHoursKeptDays }),
+  createHourlyStatsPurge({ sql, keptDays: housekeeping.webhookHoursKeptDays }),
 ];
 
 const ROWS = 10_000;

@@ -5,7 +5,7 @@ import { createAnnouncer } from '#delivery/announce.ts';
 import { createGuard } from '#delivery/attempt/http/guard.ts';
 import type { Resolve } from '#delivery/attempt/http/resolver.ts';
 import { createEngineMetrics } from '#delivery/metrics/metrics.ts';
-import { Worker, type HandedOver } from '#delivery/worker.ts';
+import { Worker, type CommittedDelivery } from '#delivery/worker.ts';
 import { createIdAllocator } from '#events/publish/id-allocator.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
@@ -43,7 +43,7 @@ export type Engine = {
   publisher: Publisher;
   handTo: (worker: Worker | undefined) => void;
   /** `own`: what the worker has in place of the real thing. */
-  startWorker: (settings?: Partial<typeof defaults>, own?: { switchOff?: SwitchOff }) => Promise<Worker>;
+  startWorker: (settings?: Partial<typeof defaults>, own?: { disableWebhook?: SwitchOff }) => Promise<Worker>;
 };
 
 const defaults = {
@@ -87,7 +87,7 @@ const defaults = {
   userAgent: 'Halcyon/test',
 };
 
-const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): HandedOver => ({
+const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event }: Committed): CommittedDelivery => ({
   shard,
   delivery: { id: deliveryId, storeId, webhookId, epoch, eventId: event.id, attempts: 0, faults: 0, dueAt },
   event: { ...event, storeId },
@@ -192,8 +192,8 @@ export const startEngine = async (
         sealer,
         guard,
         metrics,
-        switchOff: createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog),
-        tell: (notice) => notices?.tell(notice),
+        disableWebhook: createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog),
+        notify: (notice) => notices?.tell(notice),
         ...own,
         settings: all,
       });

@@ -1,4 +1,4 @@
-/** What deliveries carry: events by id in one byte-capped cache, and the bytes that a webhook gets of one. */
+/** Bodies of deliveries: caches events by id, within a byte limit, and renders the bytes that a webhook receives. */
 import { LRUCache } from 'lru-cache';
 import type { Sql } from '#db/pool.ts';
 import type { ActiveTarget } from '../queue/target.ts';
@@ -6,21 +6,24 @@ import { EventCache, type Body } from './event-cache.ts';
 import { loadEvents, type EventRow } from './event-sql.ts';
 import { Representations } from './representation.ts';
 
-/** So many events of which something was erased are told apart from what arrives late of them; a few bytes each. */
+/** Number of events whose erasure is remembered, to reject outdated reads of them; a few bytes each. */
 const FORGOTTEN_MAX = 100_000;
-/** What one load reads of the bytes of the cache, where a text takes four times its bytes (event-cache.ts): 4 MiB of 64. */
+/**
+ * Share of the cache size that one load may read. A text takes four times its bytes in memory (event-cache.ts): 4 MiB
+ * of 64.
+ */
 const LOAD_SHARE = 1 / 16;
 
 export class Bodies {
   readonly #sql: Sql;
   readonly #representations: Representations;
   readonly #cache: EventCache;
-  /** Texts that one statement reads: several do at once. */
+  /** Limit of text bytes per statement; several statements run at once. */
   readonly #loadBytes: number;
-  /** When events were forgotten, as counted by `#forgettings`: what was read before that is not believed. */
+  /** By event, the value of `#forgetCount` when it was last forgotten: older reads of it are rejected. */
   readonly #forgotten = new LRUCache<number, number>({ max: FORGOTTEN_MAX });
-  #forgettings = 0;
-  /** The last time when words may have been missed, which may have been about any event. */
+  #forgetCount = 0;
+  /** The value of `#forgetCount` when notifications may last have been missed, which may concern any event. */
   #allForgotten = 0;
 
   constructor(deps: { sql: Sql; bodyCacheBytes: number; relationPrefix: string }) {
@@ -30,12 +33,15 @@ export class Bodies {
     this.#loadBytes = Math.ceil(deps.bodyCacheBytes * LOAD_SHARE);
   }
 
-  /** Where the count of what was erased stands: taken before a read, said when it is kept. */
+  /** Returns the number of erasures so far: taken before a read and passed to `put`. */
   get readAt(): number {
-    return this.#forgettings;
+    return this.#forgetCount;
   }
 
-  /** Keeps an event, unless something of it was erased since it was read, or ever where it comes from its publisher. */
+  /**
+   * Caches an event, unless it was erased after `readAt`, or at any time if it comes from its publisher. Returns
+   * whether it is current.
+   */
   put(event: EventRow, readAt?: number): boolean {
     if ((this.#forgotten.get(event.id) ?? 0) > (readAt ?? 0)) return false;
     if (readAt !== undefined && this.#allForgotten > readAt) return false;
@@ -43,24 +49,24 @@ export class Bodies {
     return true;
   }
 
-  /** Something of these events was erased: they are read again, and are then as they should be, or gone. */
+  /** Removes erased events: they are read again, with their erased data or not at all. */
   forget(eventIds: readonly number[]): void {
-    this.#forgettings += 1;
+    this.#forgetCount += 1;
     for (const id of eventIds) {
       this.#cache.delete(id);
-      this.#forgotten.set(id, this.#forgettings);
+      this.#forgotten.set(id, this.#forgetCount);
     }
   }
 
-  /** Words about events may have been missed. */
+  /** Removes all events, after notifications may have been missed. */
   forgetAll(): void {
     this.forget(this.#cache.ids());
-    this.#allForgotten = this.#forgettings;
+    this.#allForgotten = this.#forgetCount;
   }
 
-  /** A delivery of the event is in memory, and one less: when none is, the event is not needed either. */
+  /** Counts a delivery of the event in memory; after the last `release` the event is dropped. */
   hold(eventId: number): void {
-    this.#cache.hold(eventId);
+    this.#cache.retain(eventId);
   }
 
   release(eventId: number): void {
@@ -72,29 +78,33 @@ export class Bodies {
   }
 
   /**
-   * Loads what is not in memory, in one statement, the first of it first and no more than a part of what there is room for;
-   * the others are found when they are sent. 200 deliveries of 50 lanes could be 2.5 GB. What is gone stays away.
+   * Loads missing events in one statement, in the order of their ids' list and up to a share of the cache; the others
+   * are loaded when they are sent. Without the limit 200 deliveries of 50 lanes could be 2.5 GB. Erased events stay
+   * missing.
    */
   async load(shard: number, eventIds: readonly number[]): Promise<void> {
     const missing = [...new Set(eventIds)].filter((id) => !this.#cache.has(id));
     if (missing.length === 0) return;
-    const readAt = this.#forgettings;
+    const readAt = this.#forgetCount;
     for (const event of await loadEvents(this.#sql, shard, missing, this.#loadBytes)) this.put(event, readAt);
   }
 
-  /** The one event, from memory or the table; undefined where it was erased or its partition dropped. */
+  /** Returns an event from memory or the table; undefined if it was erased or its partition was dropped. */
   async find(shard: number, eventId: number): Promise<Body | undefined> {
     const present = this.peek(eventId);
     if (present !== undefined) return present;
-    const readAt = this.#forgettings;
+    const readAt = this.#forgetCount;
     const [event] = await loadEvents(this.#sql, shard, [eventId]);
     if (event === undefined) return undefined;
     if (!this.put(event, readAt)) return this.find(shard, eventId);
-    // An event larger than the whole cache is not kept by it.
+    // An event larger than the whole cache is not cached.
     return this.peek(eventId) ?? { event, rendered: null };
   }
 
-  /** In `json` the representation as GET answers it with the webhook's query, byte for byte; else what the format makes of it. */
+  /**
+   * Returns the body: for `json` byte for byte the representation that GET returns with the webhook's query, otherwise
+   * that of the format.
+   */
   shape(body: Body, { format, query, shape }: Pick<ActiveTarget, 'format' | 'query' | 'shape'>): Uint8Array {
     const { event } = body;
     const spliced = query === '' && format === 'json' ? this.#representations.spliced(event) : undefined;

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { compactDecrypt } from 'jose';
-import { encrypted, isReadable } from './encrypt.ts';
+import { encryptBody, isReadable } from './encrypt.ts';
 
 const keyOf = (text: string): Buffer => createHash('sha256').update(text).digest();
 const KEY = 'schlüssel';
 const body = Buffer.from('{"id":1,"name":"Zoë"}');
 
 test('what was encrypted is decrypted by jose, and its head says with which key and what is inside', async () => {
-  const jwe = encrypted(body, 'application/hal+json', KEY);
+  const jwe = encryptBody(body, 'application/hal+json', KEY);
   const { plaintext, protectedHeader } = await compactDecrypt(jwe, keyOf(KEY));
   assert.deepEqual(Buffer.from(plaintext), body);
   const { kid, ...head } = protectedHeader;
@@ -20,10 +20,10 @@ test('what was encrypted is decrypted by jose, and its head says with which key 
 
 test('the same body is never encrypted to the same bytes, and another key has another kid', () => {
   const headOf = (jwe: Uint8Array): string => Buffer.from(jwe).toString().split('.')[0] ?? '';
-  const [one, two] = [encrypted(body, 'application/hal+json', KEY), encrypted(body, 'application/hal+json', KEY)];
+  const [one, two] = [encryptBody(body, 'application/hal+json', KEY), encryptBody(body, 'application/hal+json', KEY)];
   assert.notDeepEqual(one, two);
   assert.equal(headOf(one), headOf(two));
-  assert.notEqual(headOf(one), headOf(encrypted(body, 'application/hal+json', 'another')));
+  assert.notEqual(headOf(one), headOf(encryptBody(body, 'application/hal+json', 'another')));
 });
 
 for (const url of [

@@ -18,8 +18,8 @@ const eventOf = (id: number, characters = 2): EventRow => ({
 test('an event is let go with the last delivery of it, and not before', () => {
   const cache = new EventCache(1_000_000);
   cache.add(eventOf(1));
-  cache.hold(1);
-  cache.hold(1);
+  cache.retain(1);
+  cache.retain(1);
   cache.release(1);
   assert.equal(cache.has(1), true);
   cache.release(1);
@@ -30,7 +30,7 @@ test('beyond its bytes those go that came first, whoever holds them, and some mo
   const cache = new EventCache(20 * 4_512);
   for (let id = 1; id <= 21; id += 1) {
     cache.add(eventOf(id, 1_000));
-    cache.hold(id);
+    cache.retain(id);
   }
   assert.deepEqual(
     cache.ids(),
@@ -42,7 +42,7 @@ test('what was let go leaves its bytes to others', () => {
   const cache = new EventCache(10_000);
   for (let id = 1; id <= 100; id += 1) {
     cache.add(eventOf(id, 1_000));
-    cache.hold(id);
+    cache.retain(id);
     if (id > 1) cache.release(id);
   }
   assert.deepEqual(cache.ids(), [1]);

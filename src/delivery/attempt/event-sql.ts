@@ -4,23 +4,23 @@ import type { Queryable } from '#db/pool.ts';
 export type EventRow = FrozenEvent & { storeId: number };
 
 /**
- * What events carry, in the order in which they are asked for; one that was erased is as one that is gone. The first comes
- * in any case, and further ones until there are `mostBytes`: what one statement answers is in memory as a whole.
+ * Returns events in the order of `ids`, without erased and deleted ones: the first, and further ones up to `limitBytes`
+ * of text, because the whole result is in memory at once.
  */
 export const loadEvents = async (
   sql: Queryable,
   shard: number,
   ids: number[],
-  mostBytes = Number.MAX_SAFE_INTEGER,
+  limitBytes = Number.MAX_SAFE_INTEGER,
 ) => sql<EventRow[]>`
   select id, store_id as "storeId", resource_type as type, resource_id as "resourceId", action, version, nonce,
     base_url as "baseUrl", body
   from (
-    select e.*, told.at, sum(octet_length(e.body)) over (order by told.at) - octet_length(e.body) as before
-    from unnest(${ids}::bigint[]) with ordinality as told (id, at)
+    select e.*, requested.at, sum(octet_length(e.body)) over (order by requested.at) - octet_length(e.body) as before
+    from unnest(${ids}::bigint[]) with ordinality as requested (id, at)
     cross join lateral (
-      select * from event e where e.shard = ${shard} and e.id = told.id and e.body <> '' limit 1
+      select * from event e where e.shard = ${shard} and e.id = requested.id and e.body <> '' limit 1
     ) as e
   ) as sized
-  where before < ${mostBytes}::bigint
+  where before < ${limitBytes}::bigint
   order by at`;

@@ -1,6 +1,6 @@
 /**
- * The request of a delivery, made to be looked at by the code that sends it: what went out, or would go. Nothing is sent, and
- * who may not see the key is shown what is made without it.
+ * Composes the request of a delivery for display, with the code that sends it: as it was sent, or would be. Without
+ * permission to see the key, parts made with the key are omitted.
  */
 import { sentAction } from '#catalog/sample.ts';
 import type { Sql } from '#db/pool.ts';
@@ -24,7 +24,7 @@ type PreviewDeps = {
 };
 
 /** `now`: when it went out, or would. `seesKey`: the reader may see the secrets of the request and what is made with the key. */
-type Asked = {
+type PreviewRequest = {
   shard: number;
   webhookId: number;
   eventId: number;
@@ -33,14 +33,14 @@ type Asked = {
   seesKey: boolean;
 };
 
-type Made = {
+type MadeRequest = {
   kind: 'made';
-  /** The webhook's, by whose settings it was made. */
+  /** The revision of the webhook whose settings were used. */
   revision: number;
-  /** Each name is followed by its value. */
+  /** Names and values alternate. */
   headers: readonly string[];
   body: Uint8Array;
-  /** `body` is what is inside of what travels. */
+  /** `body` is the plaintext of an encrypted body. */
   isEncrypted: boolean;
   /** Nothing of the key was left out or masked. */
   isWhole: boolean;
@@ -49,15 +49,15 @@ type Made = {
 };
 
 type Previewed =
-  | Made
-  /** The event was erased, or retention has dropped it. */
+  | MadeRequest
+  /** The event was erased, or dropped by retention. */
   | { kind: 'gone' }
-  /** The webhook has no url, and is not held either. */
+  /** The webhook has no URL and is not a pull webhook. */
   | { kind: 'nowhere' }
-  /** It cannot be made: the key does not open, say. */
+  /** The request cannot be composed, for example because the key cannot be decrypted. */
   | { kind: 'unusable' };
 
-/** In place of a token, whoever looks: it opens another platform. */
+/** Replaces a token for every user, because it gives access to another platform. */
 const MASKED = 'Bearer ••••••••';
 
 const withoutKeys = (target: ActiveTarget): ActiveTarget => ({
@@ -74,46 +74,51 @@ const withoutValues = (target: ActiveTarget): ActiveTarget => ({
   headers: Object.fromEntries(Object.keys(target.headers).map((name) => [name, HIDDEN])),
 });
 
-/** What is encrypted anew for each attempt never has the same bytes twice, nor signatures that could be shown for it. */
-const withType = (headers: readonly string[], contentType: string): string[] =>
+/** Encryption differs for each attempt, so neither encrypted bytes nor their signatures can be shown. */
+const withContentType = (headers: readonly string[], contentType: string): string[] =>
   headers.map((text, at) => (headers[at - 1] === 'content-type' ? contentType : text));
 
-/** Throws where it cannot be made. */
-const made = (
-  { webhookId, attempt, now, seesKey }: Asked,
+/** Throws if the request cannot be composed. */
+const makeRequest = (
+  { webhookId, attempt, now, seesKey }: PreviewRequest,
   target: ActiveTarget,
   event: EventRow,
   { bodies, settings }: { bodies: Bodies; settings: MessageSettings },
-): Omit<Made, 'kind' | 'revision' | 'isHidden'> => {
+): Omit<MadeRequest, 'kind' | 'revision' | 'isHidden'> => {
   const hasKey = keysAt(target, now).current !== null;
   const isToken = hasKey && formats[target.format].key === 'opens';
   const isEncrypted = hasKey && target.isEncrypted;
   const isWhole = !hasKey || (seesKey && !isToken && !isEncrypted);
-  const occasion = { webhookId, target: isWhole ? target : withoutKeys(target), attempt, now };
-  const { headers, body } = compose(occasion, { event, rendered: null }, { bodies, settings });
+  const context = { webhookId, target: isWhole ? target : withoutKeys(target), attempt, now };
+  const { headers, body } = compose(context, { event, rendered: null }, { bodies, settings });
   if (isToken) headers.push('authorization', MASKED);
-  return { headers: isEncrypted ? withType(headers, ENCRYPTED_TYPE) : headers, body, isEncrypted, isWhole };
+  return { headers: isEncrypted ? withContentType(headers, ENCRYPTED_TYPE) : headers, body, isEncrypted, isWhole };
 };
 
-export type Preview = (asked: Asked) => Promise<Previewed>;
+export type Preview = (request: PreviewRequest) => Promise<Previewed>;
 
 export const createPreview = ({ sql, sealer, log, baseUrl, settings }: PreviewDeps): Preview => {
   const bodies = new Bodies({ sql, ...settings });
-  return async (asked) => {
-    const { shard, webhookId, eventId } = asked;
+  return async (request) => {
+    const { shard, webhookId, eventId } = request;
     const [row] = await loadTargets(sql, shard, [webhookId]);
     if (row === undefined || (row.url === null && !row.isHeld)) return { kind: 'nowhere' };
-    const [kept] = await loadEvents(sql, shard, [eventId]);
-    if (kept === undefined) return { kind: 'gone' };
-    const event = { ...kept, action: sentAction(kept.action) };
+    const [stored] = await loadEvents(sql, shard, [eventId]);
+    if (stored === undefined) return { kind: 'gone' };
+    const event = { ...stored, action: sentAction(stored.action) };
     try {
       // Also what is off has a request that went out; what is held is fetched where the API is.
       const target = activeTarget(row, sealer, baseUrl);
-      const isHidden = !asked.seesKey && (Object.keys(target.headers).length > 0 || target.url.search !== '');
+      const isHidden = !request.seesKey && (Object.keys(target.headers).length > 0 || target.url.search !== '');
       const shown = isHidden ? withoutValues(target) : target;
-      return { kind: 'made', revision: row.revision, isHidden, ...made(asked, shown, event, { bodies, settings }) };
+      return {
+        kind: 'made',
+        revision: row.revision,
+        isHidden,
+        ...makeRequest(request, shown, event, { bodies, settings }),
+      };
     } catch (error) {
-      log.warn({ err: error, webhook: webhookId, event: eventId }, 'a request cannot be shown');
+      log.warn({ err: error, webhook: webhookId, event: eventId }, 'composing a request preview failed');
       return { kind: 'unusable' };
     }
   };

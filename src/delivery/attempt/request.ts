@@ -1,4 +1,4 @@
-/** What a delivery says beside its body. */
+/** Composes the headers of a delivery. */
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import type { keysAt } from '#core/rotation.ts';
 import type { ActiveTarget } from '../queue/target.ts';
@@ -9,14 +9,14 @@ import { hexSignature, standardSignature, webhookMessageId } from './sign.ts';
 export type Sending = {
   event: EventRow;
   target: Pick<ActiveTarget, 'headers' | 'storeDomain' | 'format' | 'url'>;
-  /** Those that count now, as `keysAt` tells. */
+  /** The current keys, as returned by `keysAt`. */
   keys: Keys;
   webhookId: number;
   attempt: number;
   body: Uint8Array;
   contentType: string;
   now: Date;
-  /** `Service`, unless the operator set another. */
+  /** `Service` by default. */
   headerPrefix: string;
   userAgent: string;
 };
@@ -39,7 +39,7 @@ const namesWith = (prefix: string): Names => ({
   nextSignature: `${prefix}-Webhook-Signature-Next`,
 });
 
-/** A process has one prefix. */
+/** By prefix; a process uses one. */
 const names = new Map<string, Names>();
 
 const namesOf = (prefix: string): Names => {
@@ -48,24 +48,27 @@ const namesOf = (prefix: string): Names => {
   return known;
 };
 
-/** Webhooks refuse what is reserved or cannot be sent, and yet the prefix may be another than when they were written. */
+/**
+ * Adds the webhook's own headers. Reserved and invalid ones were rejected when it was saved, but the prefix may have
+ * changed since.
+ */
 const addExtra = (headers: string[], extra: Readonly<Record<string, string>>, prefix: string): void => {
   for (const [name, value] of Object.entries(extra)) {
     if (isHeaderName(name) && isHeaderValue(value) && !isReservedHeader(name, prefix)) headers.push(name, value);
   }
 };
 
-/** RFC 6750 §5.3: a token goes out over TLS or not at all. */
+/** Returns the header value. RFC 6750 §5.3: tokens are sent over TLS only. */
 const bearerOf = (token: string, { protocol }: URL): string => {
-  if (protocol !== 'https:') throw new Error('the token of the platform is sent over https only');
-  if (!isHeaderValue(token)) throw new Error('the token of the platform has characters that no header can carry');
+  if (protocol !== 'https:') throw new Error('the platform token may be sent over https only');
+  if (!isHeaderValue(token)) throw new Error('the platform token contains characters that are invalid in a header');
   return `Bearer ${token}`;
 };
 
 /**
- * The headers of one attempt (contract, "Deliveries out"), each name followed by its value: as an object they took undici
- * and us 4.1 µs a delivery, and take 2.2. All signatures are over `body`, which must be the very bytes that are sent.
- * Without a key there are none. Throws where the key would be a token, and cannot be sent as one.
+ * Returns the headers of one attempt (contract, "Deliveries out"), names and values alternating: as an object they took
+ * 4.1 µs per delivery, now 2.2. Signatures are over `body`, the exact bytes sent, and absent without a key. Throws if
+ * the key is a token that cannot be sent.
  */
 export const headersOf = (sending: Sending): string[] => {
   const { event, target, keys, webhookId, attempt, body, now, headerPrefix } = sending;
@@ -110,7 +113,7 @@ export const headersOf = (sending: Sending): string[] => {
     return headers;
   }
   headers.push(name.nextSignature, hexSignature(body, next));
-  // Standard Webhooks 1.0, "Signature scheme": separated by blanks, one that is right is enough.
+  // Standard Webhooks 1.0, "Signature scheme": separated by blanks; one valid signature is enough.
   headers.push('webhook-signature', `${signature} ${standardSignature(body, id, timestamp, next)}`);
   return headers;
 };

@@ -1,11 +1,12 @@
-/** Signatures over the very bytes that are sent. */
+/** Signatures over the exact bytes that are sent. */
 import { createHmac } from 'node:crypto';
 
 export const SECRET_PREFIX = 'whsec_';
 
 /**
- * The key of Standard Webhooks: the decoded bytes of `whsec_` + base64, else the string's own UTF-8 bytes. Node.js decodes
- * what is cut off or has other characters, too; libraries of receivers differ in that, so only one spelling counts.
+ * Returns the key of Standard Webhooks: the decoded bytes of `whsec_` + base64, otherwise the string's UTF-8 bytes.
+ * Node.js also decodes truncated or invalid base64, and receivers' libraries differ in that, so only the canonical
+ * spelling is decoded.
  */
 const standardKey = (encryptionKey: string): Buffer => {
   const encoded = encryptionKey.startsWith(SECRET_PREFIX) ? encryptionKey.slice(SECRET_PREFIX.length) : '';
@@ -14,13 +15,13 @@ const standardKey = (encryptionKey: string): Buffer => {
 };
 
 /**
- * Lower-case hex HMAC-SHA256 of the raw body under the whole key string. Put together from two one-shot hashes an HMAC of 1 KB
- * takes 1.4 µs instead of 2.3: not worth one of our own.
+ * Returns the lower-case hex HMAC-SHA256 of the raw body under the whole key string. Composed of two one-shot hashes it
+ * would take 1.4 µs per KB instead of 2.3, which does not justify an own implementation.
  */
 export const hexSignature = (body: Uint8Array, encryptionKey: string): string =>
   createHmac('sha256', encryptionKey).update(body).digest('hex');
 
-/** `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */
+/** Returns `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */
 export const standardSignature = (
   body: Uint8Array,
   id: string,
@@ -32,8 +33,8 @@ export const standardSignature = (
 };
 
 /**
- * One id for an event and a webhook, kept by retries. `nonce` is random and stored with the event, so that an id which
- * comes again after a restore from back-up makes another webhook-id.
+ * Returns one id per event and webhook, the same for retries. `nonce` is random and stored with the event, so that an
+ * id allocated again after a restore from a backup gives another webhook-id.
  */
 export const webhookMessageId = (eventId: number, nonce: number, webhookId: number): string =>
   `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;

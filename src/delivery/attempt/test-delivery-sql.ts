@@ -1,8 +1,8 @@
-/** What is held and written for a delivery that goes beside the lanes. */
+/** Statements of test deliveries, which bypass the lanes. */
 import { nextDeliveryId } from '#db/numbers.ts';
 import type { Queryable } from '#db/pool.ts';
 
-export type TrialRow = {
+export type TestAttemptRow = {
   shard: number;
   day: number;
   storeId: number;
@@ -18,27 +18,30 @@ export type TrialRow = {
   now: Date;
 };
 
-/** Whether the webhook is there, and is not deleted until the transaction ends. */
-export const holdWebhook = async (sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> => {
+/** Returns whether the webhook exists, and locks it against deletion until the transaction ends. */
+export const lockWebhook = async (sql: Queryable, { shard, id }: { shard: number; id: number }): Promise<boolean> => {
   const rows = await sql`select from webhook where shard = ${shard} and id = ${id} for key share`;
   return rows.length === 1;
 };
 
-/** The end of the delivery and its one attempt; answers the delivery's id. It was never pending, so nobody else sends it. */
-export const insertTrial = async (sql: Queryable, row: TrialRow): Promise<number> => {
+/**
+ * Inserts the finished delivery and its only attempt; returns the delivery's id. It is never pending, so no worker
+ * sends it.
+ */
+export const insertTestDelivery = async (sql: Queryable, row: TestAttemptRow): Promise<number> => {
   const [written] = await sql<{ id: number }[]>`
-    with minted as materialized (
+    with allocated as materialized (
       select ${nextDeliveryId(sql, row.day, sql`${row.shard}::smallint`)} as id
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
-      select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now} from minted
+      select ${row.shard}, id, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.state}, 1, ${row.now} from allocated
     )
     insert into attempt (shard, delivery_id, n, store_id, webhook_id, event_id, date_started, duration_ms, outcome,
       response_code, response_headers, response_body)
     select ${row.shard}, id, 1, ${row.storeId}, ${row.webhookId}, ${row.eventId}, ${row.startedAt}, ${row.durationMs},
       ${row.outcome}, ${row.responseCode}, ${row.responseHeaders}, ${row.responseBody}
-    from minted
+    from allocated
     returning delivery_id as id`;
-  if (written === undefined) throw new Error('An attempt that was inserted did not come back');
+  if (written === undefined) throw new Error('Inserting an attempt returned no row');
   return written.id;
 };

@@ -1,7 +1,7 @@
 /**
- * A delivery that is sent at once and beside the lanes, because somebody wants to know what their endpoint answers: guarded,
- * shaped, signed and timed as every other, also where its webhook is off or paused. It is tried once, and says nothing of
- * how the webhook fares. Needs no worker; what a process that ends has under way is gone.
+ * Test deliveries: sent once, immediately and outside of the lanes, with the same guard, format, signatures and
+ * time-outs, even to a disabled or paused webhook. They do not change the webhook's health and need no worker; a
+ * stopping process discards running ones.
  */
 import { sentAction } from '#catalog/sample.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
@@ -19,21 +19,21 @@ import { loadTargets } from '../queue/queue-sql.ts';
 import { targetOf, type ActiveTarget } from '../queue/target.ts';
 import { Bodies } from './bodies.ts';
 import type { EventRow } from './event-sql.ts';
-import { holdWebhook, insertTrial, type TrialRow } from './test-delivery-sql.ts';
+import { lockWebhook, insertTestDelivery, type TestAttemptRow } from './test-delivery-sql.ts';
 
-type TrialSettings = SendSettings &
+type TestDeliverySettings = SendSettings &
   ConnectionSettings & { trialsAtOnce: number; bodyCacheBytes: number; relationPrefix: string };
 
-export type TrialDeps = {
+export type TestDeliveryDeps = {
   sql: Sql;
   guard: Guard;
   sealer: Sealer;
   clock: Clock;
   log: Log;
-  settings: TrialSettings;
+  settings: TestDeliverySettings;
 };
 
-/** What is sent: made when it is its turn, and kept in the transaction that tells what became of it. */
+/** The event to send: created before it is sent, and stored in the transaction that records the attempt. */
 export type Sample<Event extends EventRow> = {
   make: () => Promise<Event>;
   keep: (tx: Tx, event: Event) => Promise<void>;
@@ -41,88 +41,88 @@ export type Sample<Event extends EventRow> = {
 
 type Key = { shard: number; id: number };
 
-export type Tried =
-  | { kind: 'sent'; event: EventRow; deliveryId: number; attempt: TrialRow }
-  /** This process has one of the webhook under way, or as many as it may have in all. */
+export type TestResult =
+  | { kind: 'sent'; event: EventRow; deliveryId: number; attempt: TestAttemptRow }
+  /** Refused: this process is already testing the webhook (`under_way`), or has reached its limit (`full`). */
   | { kind: 'under_way' }
   | { kind: 'full' }
-  /** The webhook is gone, or has no url. */
+  /** The webhook is deleted, or has no URL. */
   | { kind: 'nowhere' }
   | { kind: 'stopping' };
 
 type Sent = { outcome: Outcome; startedAt: Date; durationMs: number };
 
-export class Trials implements Running {
-  readonly #deps: TrialDeps;
+export class TestDeliveries implements Running {
+  readonly #deps: TestDeliveryDeps;
   readonly #connections: Connections;
   readonly #bodies: Bodies;
-  /** By webhook; null until it is on its way. */
-  readonly #underWay = new Map<number, Exchange | null>();
+  /** By webhook; null until its exchange has begun. */
+  readonly #running = new Map<number, Exchange | null>();
   #isStopping = false;
 
-  constructor(deps: TrialDeps) {
+  constructor(deps: TestDeliveryDeps) {
     this.#deps = deps;
     this.#connections = new Connections(deps);
     this.#bodies = new Bodies({ sql: deps.sql, ...deps.settings });
   }
 
-  /** Answers when the endpoint has, or its time is over. */
-  async send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<Tried> {
+  /** Sends a test delivery; resolves when the endpoint has responded or timed out. */
+  async send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<TestResult> {
     if (this.#isStopping) return { kind: 'stopping' };
-    if (this.#underWay.has(webhook.id)) return { kind: 'under_way' };
-    if (this.#underWay.size >= this.#deps.settings.trialsAtOnce) return { kind: 'full' };
-    this.#underWay.set(webhook.id, null);
+    if (this.#running.has(webhook.id)) return { kind: 'under_way' };
+    if (this.#running.size >= this.#deps.settings.trialsAtOnce) return { kind: 'full' };
+    this.#running.set(webhook.id, null);
     try {
       return await this.#send(webhook, sample);
     } finally {
-      // Where nobody waits for it any more it goes no further.
-      this.#underWay.get(webhook.id)?.abort();
-      this.#underWay.delete(webhook.id);
+      // Stops the exchange if the transaction failed meanwhile.
+      this.#running.get(webhook.id)?.abort();
+      this.#running.delete(webhook.id);
     }
   }
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const exchange of this.#underWay.values()) exchange?.abort();
+    for (const exchange of this.#running.values()) exchange?.abort();
     await this.#connections.stop();
   }
 
-  async #send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<Tried> {
+  async #send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<TestResult> {
     const { sql, clock, log } = this.#deps;
     const event = await sample.make();
-    const begun = await this.#begin(webhook, event);
-    if (begun === undefined) return { kind: 'nowhere' };
-    const sent = await begun.sent;
+    const started = await this.#start(webhook, event);
+    if (started === undefined) return { kind: 'nowhere' };
+    const sent = await started.sent;
     if (sent === undefined) return { kind: 'stopping' };
     const attempt = rowOf(webhook, event, sent, clock.now());
     const deliveryId = await transaction(sql, async (tx) => {
       await sample.keep(tx, event);
-      return insertTrial(tx, attempt);
+      return insertTestDelivery(tx, attempt);
     });
     const { outcome, durationMs } = attempt;
     log.info(
       { delivery: deliveryId, webhook: webhook.id, store: event.storeId, outcome, exchangeMs: durationMs },
-      'test',
+      'test delivery sent',
     );
     return { kind: 'sent', event, deliveryId, attempt };
   }
 
   /**
-   * Puts it on its way while the row of its webhook is held, so that none begins after a deletion is committed: who deletes waits
-   * for the start, and not for the answer. Undefined where there is nowhere to send to.
+   * Starts the exchange while the webhook's row is locked, so that none starts after a deletion is committed; a
+   * deletion waits for the start only, not for the response. Returns undefined if there is no URL.
    */
-  async #begin(webhook: Key, event: EventRow): Promise<{ sent: Promise<Sent | undefined> } | undefined> {
+  async #start(webhook: Key, event: EventRow): Promise<{ sent: Promise<Sent | undefined> } | undefined> {
     return transaction(this.#deps.sql, async (tx) => {
-      if (!(await holdWebhook(tx, webhook))) return undefined;
+      if (!(await lockWebhook(tx, webhook))) return undefined;
       const [row] = await loadTargets(tx, webhook.shard, [webhook.id]);
       if (row === undefined || row.url === null) return undefined;
-      // It is tried whether it is on or off; a key that does not open is a fault of ours.
+      // Sent even if the webhook is disabled; a key that cannot be decrypted is an internal error.
       const target = () => targetOf({ ...row, isActive: true }, this.#deps.sealer);
       return { sent: this.#exchange(webhook, event, target) };
     });
   }
 
-  /** Begins before it returns. Undefined where it was broken off, because the process stops. */
+  /** Starts before it returns. Resolves with undefined if it was aborted because the process stops. */
   async #exchange(
     { shard, id }: Key,
     event: EventRow,
@@ -142,28 +142,28 @@ export class Trials implements Running {
         { bodies: this.#bodies, connections: this.#connections, clock, settings, mayBegin: () => !this.#isStopping },
       );
     } catch (error) {
-      log.error({ err: error, webhook: id }, 'a test failed on our side');
+      log.error({ err: error, webhook: id }, 'sending a test delivery failed');
       return { outcome: { kind: 'threw', why: String(error), reply: null }, startedAt, durationMs: 0 };
     }
-    this.#underWay.set(id, exchange);
+    this.#running.set(id, exchange);
     try {
       const outcome = await exchange.outcome;
       return { outcome, startedAt, durationMs: clock.monotonicMs() - startedMs };
     } catch {
-      // Aborted: nothing else is rejected.
+      // Only `Aborted` is rejected.
       return undefined;
     }
   }
 }
 
-/** Nobody takes it away while it is sent. */
+/** The parts of a lane that sending needs; the target does not change meanwhile. */
 const laneOf = (shard: number, webhookId: number, target: ActiveTarget) => ({
   shard,
   webhookId,
   target,
 });
 
-const rowOf = (webhook: Key, event: EventRow, { outcome, startedAt, durationMs }: Sent, now: Date): TrialRow => ({
+const rowOf = (webhook: Key, event: EventRow, { outcome, startedAt, durationMs }: Sent, now: Date): TestAttemptRow => ({
   shard: webhook.shard,
   day: dayOf(now),
   storeId: event.storeId,

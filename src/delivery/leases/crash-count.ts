@@ -1,43 +1,48 @@
-/** How many owners in a row died holding a shard that is ours now; whoever lives with it has broken the row. */
+/**
+ * Counts, per owned shard, how many consecutive owners crashed. An owner that survives for an hour resets the count.
+ */
 import type { Queryable } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
-import { forgiveShards } from './leases-sql.ts';
+import { resetCrashCounts } from './leases-sql.ts';
 
-/** What kills does so within seconds of a take-over: it is pending and due. An hour is long past that. */
-const LIVED_WITH_MS = 3_600_000;
+/**
+ * A delivery that crashes workers is pending and due, so it does so within seconds of a take-over, far less than an
+ * hour.
+ */
+const STABLE_AFTER_MS = 3_600_000;
 
-export class Deaths {
+export class CrashCounts {
   readonly #worker: number;
   readonly #clock: Clock;
-  readonly #held = new Map<number, { deaths: number; sinceMs: number }>();
+  readonly #byShard = new Map<number, { crashCount: number; sinceMs: number }>();
 
   constructor(worker: number, clock: Clock) {
     this.#worker = worker;
     this.#clock = clock;
   }
 
-  /** The shards are ours from now on. */
-  gained(shards: readonly { shard: number; deaths: number }[]): void {
+  /** Starts to track shards that were taken. */
+  add(shards: readonly { shard: number; crashCount: number }[]): void {
     const sinceMs = this.#clock.monotonicMs();
-    for (const { shard, deaths } of shards) this.#held.set(shard, { deaths, sinceMs });
+    for (const { shard, crashCount } of shards) this.#byShard.set(shard, { crashCount, sinceMs });
   }
 
   of(shard: number): number {
-    return this.#held.get(shard)?.deaths ?? 0;
+    return this.#byShard.get(shard)?.crashCount ?? 0;
   }
 
-  /** Forgets the deaths of the shards that we have lived with for an hour. */
-  async forgive(ask: (question: (sql: Queryable) => Promise<void>) => Promise<void>): Promise<void> {
-    const beforeMs = this.#clock.monotonicMs() - LIVED_WITH_MS;
-    const outlived = [...this.#held].filter(([, { deaths, sinceMs }]) => deaths > 0 && sinceMs < beforeMs);
-    if (outlived.length === 0) return;
-    await ask((sql) =>
-      forgiveShards(
+  /** Resets the crash count of shards that this worker has owned for an hour. */
+  async resetStable(run: (query: (sql: Queryable) => Promise<void>) => Promise<void>): Promise<void> {
+    const beforeMs = this.#clock.monotonicMs() - STABLE_AFTER_MS;
+    const stable = [...this.#byShard].filter(([, { crashCount, sinceMs }]) => crashCount > 0 && sinceMs < beforeMs);
+    if (stable.length === 0) return;
+    await run((sql) =>
+      resetCrashCounts(
         sql,
         this.#worker,
-        outlived.map(([shard]) => shard),
+        stable.map(([shard]) => shard),
       ),
     );
-    for (const [, held] of outlived) held.deaths = 0;
+    for (const [, entry] of stable) entry.crashCount = 0;
   }
 }

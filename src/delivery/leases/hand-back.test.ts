@@ -13,12 +13,12 @@ test('shards that could not be handed back are ours again, and what was not heed
       if (shards.includes(2)) throw new Error('the database is away');
       released.push(...shards);
     },
-    onSettled: () => {},
+    onFinished: () => {},
     onKept: (shards) => kept.push(...shards),
     isRecording: () => false,
   });
-  await handBack.begin([1, 2, 3]);
+  await handBack.start([1, 2, 3]);
   assert.deepEqual(released, [1]);
   assert.deepEqual(kept, [2, 3]);
-  assert.deepEqual([...handBack.underWay], []);
+  assert.deepEqual([...handBack.inProgress], []);
 });

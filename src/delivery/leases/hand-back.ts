@@ -1,51 +1,56 @@
-/** Shards on their way back: nothing new is begun for them, and each goes as soon as nothing of it is outside the table. */
+/** Hands shards back: takes no new work for them and releases each once all its work is recorded. */
 import type { Log } from '#core/log.ts';
 
 export type HandBackDeps = {
   log: Log;
-  /** Take no new work for the shards; resolves, with those, when there are any of which nothing is outside the table. */
+  /**
+   * Takes no new work for the shards; resolves with those of which nothing is in memory any more, as soon as there are
+   * any.
+   */
   drain: (shards: readonly number[]) => Promise<number[]>;
-  /** They were to be handed back, and are not: what was not heeded of them meanwhile has to be looked up. */
+  /** Called for shards that stay owned after a failed hand-back: notifications about them were ignored meanwhile. */
   onKept: (shards: number[]) => void;
-  /** Whether outcomes of the shard are not recorded yet. */
+  /** Returns whether results of the shard are not recorded yet. */
   isRecording: (shard: number) => boolean;
 };
 
 export class HandBack {
-  readonly #deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onSettled: () => void };
-  readonly #underWay = new Set<number>();
+  readonly #deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onFinished: () => void };
+  readonly #inProgress = new Set<number>();
 
-  /** `release` gives them up, then tells the table; `onSettled`: some are not on their way any more. */
-  constructor(deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onSettled: () => void }) {
+  /**
+   * `release` gives the shards up and then updates the table; `onFinished` is called when shards leave `inProgress`.
+   */
+  constructor(deps: HandBackDeps & { release: (shards: number[]) => Promise<void>; onFinished: () => void }) {
     this.#deps = deps;
   }
 
-  get underWay(): ReadonlySet<number> {
-    return this.#underWay;
+  get inProgress(): ReadonlySet<number> {
+    return this.#inProgress;
   }
 
-  /** Each as soon as it is empty: one whose receiver takes its time keeps no other from its new owner. */
-  async begin(shards: readonly number[]): Promise<void> {
+  /** Releases each shard as soon as it is empty, so that a slow receiver does not delay the other shards. */
+  async start(shards: readonly number[]): Promise<void> {
     const { log, drain, release, onKept } = this.#deps;
-    let left = [...shards];
-    for (const shard of shards) this.#underWay.add(shard);
+    let remaining = [...shards];
+    for (const shard of shards) this.#inProgress.add(shard);
     try {
-      while (left.length > 0) {
-        const empty = await drain(left);
+      while (remaining.length > 0) {
+        const empty = await drain(remaining);
         await release(empty);
-        this.#settle(empty);
-        left = left.filter((shard) => this.#underWay.has(shard));
+        this.#finish(empty);
+        remaining = remaining.filter((shard) => this.#inProgress.has(shard));
       }
     } catch (error) {
-      log.warn({ err: error }, 'shards could not be handed back');
-      this.#settle(left);
-      onKept(left);
+      log.warn({ err: error }, 'handing back shards failed');
+      this.#finish(remaining);
+      onKept(remaining);
     }
   }
 
-  /** These are not on their way back any more: gone, or ours again. */
-  #settle(shards: readonly number[]): void {
-    for (const shard of shards) this.#underWay.delete(shard);
-    this.#deps.onSettled();
+  /** Removes shards that were released or that stay owned. */
+  #finish(shards: readonly number[]): void {
+    for (const shard of shards) this.#inProgress.delete(shard);
+    this.#deps.onFinished();
   }
 }

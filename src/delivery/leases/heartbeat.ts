@@ -1,4 +1,4 @@
-/** Our own beat, and how long it is good for. */
+/** The heartbeat of this worker and the validity of its lease. */
 import { Lifeline } from '#db/lifeline.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
@@ -9,32 +9,37 @@ export type LeaseSettings = { workerId: number; leaseMs: number; leaseMarginMs: 
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #settings: LeaseSettings;
-  /** Its own, because nothing else may make a beat wait: ten long statements in the pool would end a living worker's lease. */
+  /**
+   * A connection of its own: ten long statements in the shared pool would delay the heartbeat and end a live worker's
+   * lease.
+   */
   readonly #line: Lifeline;
-  /** Our own monotonic time from which the lease counts. */
+  /** Monotonic time from which the lease counts. */
   #confirmedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: { direct: Sql; clock: Clock; settings: LeaseSettings }) {
     const { leaseMs, leaseMarginMs } = deps.settings;
     this.#clock = deps.clock;
     this.#settings = deps.settings;
-    // A beat that is answered later than this confirms nothing.
+    // A heartbeat that is answered later than this confirms nothing.
     this.#line = new Lifeline(deps.direct, leaseMs - leaseMarginMs);
   }
 
-  /** Whether a beat was confirmed recently enough that no rival can have taken over. */
-  isSure(): boolean {
+  /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
+  isValid(): boolean {
     const { leaseMs, leaseMarginMs } = this.#settings;
     return this.#clock.monotonicMs() < this.#confirmedAtMs + leaseMs - leaseMarginMs;
   }
 
-  /** Beats once; `onConfirmed` is called before the lease counts anew. Rejects where it was not confirmed. */
+  /**
+   * Sends one heartbeat; calls `onConfirmed` before the lease is extended. Rejects if the heartbeat was not confirmed.
+   */
   async beat(onConfirmed: () => void): Promise<void> {
-    // The lease counts from before the statement was sent: a rival saw the new counter no earlier than that.
-    const askedAtMs = this.#clock.monotonicMs();
+    // The lease counts from before the statement was sent: no other worker saw the new counter earlier.
+    const requestedAtMs = this.#clock.monotonicMs();
     await this.#line.ask((sql) => beat(sql, this.#settings.workerId, this.#clock.now()));
     onConfirmed();
-    this.#confirmedAtMs = askedAtMs;
+    this.#confirmedAtMs = requestedAtMs;
   }
 
   stop(): Promise<void> {

@@ -3,10 +3,10 @@ import type { Queryable } from '#db/pool.ts';
 export type WorkerRow = { id: number; beat: number };
 export type LeaseRow = { shard: number; owner: number | null; fence: number };
 
-/** Deaths are counted up to here: what matters is decided far below. */
+/** Upper bound of stored crash counts; decisions depend on much smaller values. */
 const COUNTED_MAX = 1_000;
 
-/** One heartbeat: this worker's counter rises by one. */
+/** Increments the heartbeat counter of this worker. */
 export const beat = async (sql: Queryable, worker: number, now: Date): Promise<void> => {
   await sql`
     insert into worker (id, beat, date_started) values (${worker}, 1, ${now})
@@ -17,29 +17,30 @@ const listWorkers = async (sql: Queryable) => sql<WorkerRow[]>`select id, beat f
 
 const listLeases = async (sql: Queryable) => sql<LeaseRow[]>`select shard, owner, fence from shard_lease`;
 
-/** Who there is, and who has what. */
+/** Returns all workers and all leases. */
 export const look = (sql: Queryable): Promise<[WorkerRow[], LeaseRow[]]> =>
   Promise.all([listWorkers(sql), listLeases(sql)]);
 
-/** Until the transaction ends a lock is waited for no longer than that; then it fails with 55P03. */
+/** Limits how long the rest of the transaction waits for a lock; beyond that it fails with 55P03. */
 export const waitForLocks = async (tx: Queryable, lockMs: number): Promise<void> => {
   await tx`select set_config('lock_timeout', ${String(lockMs)}, true)`;
 };
 
 /**
- * Takes shards that are free or whose owner is dead. The conditions are judged again under the rows' locks, so of two that
- * reach for a shard one gets it; the fence rises with each change of hands.
- * A dead owner's counter must still be what it was, and is held so: one that wakes up meanwhile beats before, and keeps
- * its shards, or after, and sees that they are gone. The living are never waited for by this, nor made to wait.
- * A take-over from a dead owner counts one death of the shard, and one of each delivery that was noted as in flight: the
- * count of a shard is above 0 after nothing else, since who hands it back makes it 0.
- * Shards in order, as all who lock them do, or two of them wait for each other. Not `for update skip locked`: distributed
- * PostgreSQL refuses it across shards.
+ * Takes shards that are free or whose owner is dead; the fencing token rises. The conditions are checked again under
+ * row locks: of two competing workers one gets the shard, and a dead owner's counter, unchanged and locked, shows that
+ * it did not resume meanwhile; live workers are never locked.
+ *
+ * A take-over from a dead owner adds one crash to the shard and to each delivery that was marked as in flight. A
+ * hand-back resets the count, so nothing else makes it positive.
+ *
+ * Rows are locked in shard order, as everywhere, to avoid deadlocks. `for update skip locked` is not used: distributed
+ * PostgreSQL rejects it across shards.
  */
 export const takeShards = async (sql: Queryable, worker: number, shards: number[], dead: readonly WorkerRow[]) => {
   const ids = dead.map(({ id }) => id);
   const beats = dead.map((seen) => seen.beat);
-  return sql<{ shard: number; fence: number; deaths: number }[]>`
+  return sql<{ shard: number; fence: number; crashCount: number }[]>`
     with gone as materialized (
       select w.id from worker w
       join unnest(${ids}::bigint[], ${beats}::bigint[]) as seen (id, beat) on seen.id = w.id and seen.beat = w.beat
@@ -62,49 +63,49 @@ export const takeShards = async (sql: Queryable, worker: number, shards: number[
       update delivery_suspect s set deaths = least(s.deaths + 1, ${COUNTED_MAX})
       from taken t where s.shard = t.shard and s.fence = t.fence - 1 and t.deaths > 0
     )
-    select shard, fence, deaths from taken`;
+    select shard, fence, deaths as "crashCount" from taken`;
 };
 
 /**
- * Takes what is ours already under a new fence, the deaths as they were: whoever gave a shard up without handing it back may
- * have outcomes on their way that were sent under the old one.
+ * Takes shards of this worker again, under a new fencing token and with unchanged crash counts. After a lapse of the
+ * lease, results sent under the old token may still be on their way.
  */
 export const retakeShards = async (sql: Queryable, worker: number, shards: number[]) =>
-  sql<{ shard: number; fence: number; deaths: number }[]>`
-    with ours as materialized (
+  sql<{ shard: number; fence: number; crashCount: number }[]>`
+    with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
       order by shard
       for no key update
     )
-    update shard_lease l set fence = l.fence + 1 from ours where l.shard = ours.shard
-    returning l.shard, l.fence, l.deaths`;
+    update shard_lease l set fence = l.fence + 1 from owned where l.shard = owned.shard
+    returning l.shard, l.fence, l.deaths as "crashCount"`;
 
-/** Hands shards back; one that changed hands meanwhile is left alone. */
+/** Hands shards back, except those that have another owner by now. */
 export const releaseShards = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
   await sql`
-    with ours as materialized (
+    with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
       order by shard
       for no key update
     )
-    update shard_lease l set owner = null, deaths = 0 from ours where l.shard = ours.shard`;
+    update shard_lease l set owner = null, deaths = 0 from owned where l.shard = owned.shard`;
 };
 
-/** Forgets how many owners died holding the shards. */
-export const forgiveShards = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
+/** Resets the crash counts of the shards. */
+export const resetCrashCounts = async (sql: Queryable, worker: number, shards: number[]): Promise<void> => {
   await sql`
-    with ours as materialized (
+    with owned as materialized (
       select shard from shard_lease
       where shard = any (${shards}::smallint[]) and owner = ${worker}
       order by shard
       for no key update
     )
-    update shard_lease l set deaths = 0 from ours where l.shard = ours.shard`;
+    update shard_lease l set deaths = 0 from owned where l.shard = owned.shard`;
 };
 
-/** Removes workers that are gone and own nothing. */
+/** Deletes dead workers that own no shard. */
 export const removeWorkers = async (sql: Queryable, workers: number[]): Promise<void> => {
   await sql`
     delete from worker w

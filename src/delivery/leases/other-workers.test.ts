@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LeaseRow, WorkerRow } from './leases-sql.ts';
-import { Rivals } from './other-workers.ts';
+import { OtherWorkers } from './other-workers.ts';
 
 const LEASE_MS = 1_000;
 const noLeases: LeaseRow[] = [];
@@ -9,30 +9,30 @@ const both = (beat: number): WorkerRow[] => [
   { id: 1, beat: 7 },
   { id: 2, beat },
 ];
-const at = (ms: number) => ({ askedAtMs: ms, nowMs: ms });
+const at = (ms: number) => ({ requestedAtMs: ms, nowMs: ms });
 
 test('a rival is dead when its counter stood still for a lease on our own clock', () => {
-  const rivals = new Rivals(1, LEASE_MS);
+  const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5), noLeases, at(0));
   rivals.observe(both(5), noLeases, at(1_000));
   assert.deepEqual(rivals.dead(), []);
   rivals.observe(both(5), noLeases, at(1_001));
   assert.deepEqual(rivals.dead(), [{ id: 2, beat: 5 }]);
-  assert.deepEqual(rivals.living(), [1]);
+  assert.deepEqual(rivals.live(), [1]);
   rivals.observe(both(6), noLeases, at(1_002));
   assert.deepEqual(rivals.dead(), []);
-  assert.deepEqual(rivals.living(), [2, 1]);
+  assert.deepEqual(rivals.live(), [2, 1]);
 });
 
 test('an answer that we read long after we asked, because we were frozen, makes nobody dead', () => {
-  const rivals = new Rivals(1, LEASE_MS);
+  const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5), noLeases, at(0));
-  rivals.observe(both(5), noLeases, { askedAtMs: 100, nowMs: 60_000 });
+  rivals.observe(both(5), noLeases, { requestedAtMs: 100, nowMs: 60_000 });
   assert.deepEqual(rivals.dead(), []);
 });
 
 test('an owner without a row is dead after a lease like any other', () => {
-  const rivals = new Rivals(1, LEASE_MS);
+  const rivals = new OtherWorkers(1, LEASE_MS);
   const leases = [{ shard: 3, owner: 9, fence: 1 }];
   rivals.observe([{ id: 1, beat: 1 }], leases, at(0));
   assert.deepEqual(rivals.dead(), []);
@@ -41,9 +41,9 @@ test('an owner without a row is dead after a lease like any other', () => {
 });
 
 test('a rival whose row is gone is forgotten', () => {
-  const rivals = new Rivals(1, LEASE_MS);
+  const rivals = new OtherWorkers(1, LEASE_MS);
   rivals.observe(both(5), noLeases, at(0));
   rivals.observe([{ id: 1, beat: 1 }], noLeases, at(5_000));
   assert.deepEqual(rivals.dead(), []);
-  assert.deepEqual(rivals.living(), [1]);
+  assert.deepEqual(rivals.live(), [1]);
 });

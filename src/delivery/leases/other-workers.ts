@@ -1,18 +1,20 @@
 import type { LeaseRow, WorkerRow } from './leases-sql.ts';
 
-/** One that has shards and no row: it was removed while a last statement of its took them. */
+/**
+ * Counter of a worker that owns shards but has no row: its row was deleted while its last statement took the shards.
+ */
 const NO_BEAT = 0;
 
 /**
- * Who is alive, judged by nothing but how long a worker's counter stood still on our own monotonic clock: neither the
- * database's clock nor anybody's wall clock is trusted.
+ * Decides which workers are alive, only by how long their heartbeat counters stood still on this process's monotonic
+ * clock: neither the database's clock nor any wall clock is trusted.
  */
-export class Rivals {
+export class OtherWorkers {
   readonly #self: number;
   readonly #leaseMs: number;
   readonly #seen = new Map<number, { beat: number; sinceMs: number }>();
-  /** When the list that was read last was asked for. */
-  #askedAtMs = 0;
+  /** When the most recent list was requested. */
+  #requestedAtMs = 0;
 
   constructor(self: number, leaseMs: number) {
     this.#self = self;
@@ -20,13 +22,13 @@ export class Rivals {
   }
 
   /**
-   * A counter stood still from when its value had been read first to when it was asked for last: if we were frozen before
-   * we read an answer, the answer is old, and says nothing about how long.
+   * Records the counters of a list. A counter stood still from when its value was first received until the latest list
+   * was requested: after a freeze of this process an answer may be old and proves nothing about the time since.
    */
   observe(
     workers: readonly WorkerRow[],
     leases: readonly LeaseRow[],
-    read: { askedAtMs: number; nowMs: number },
+    read: { requestedAtMs: number; nowMs: number },
   ): void {
     const beats = new Map<number, number>();
     for (const { owner } of leases) if (owner !== null) beats.set(owner, NO_BEAT);
@@ -35,22 +37,22 @@ export class Rivals {
     for (const [id, beat] of beats) {
       if (this.#seen.get(id)?.beat !== beat) this.#seen.set(id, { beat, sinceMs: read.nowMs });
     }
-    this.#askedAtMs = read.askedAtMs;
+    this.#requestedAtMs = read.requestedAtMs;
   }
 
   #isDead({ sinceMs }: { sinceMs: number }): boolean {
-    return this.#askedAtMs - sinceMs > this.#leaseMs;
+    return this.#requestedAtMs - sinceMs > this.#leaseMs;
   }
 
-  /** Those whose counter stood still for a lease, with what it was. */
+  /** Returns the workers whose counter stood still for a lease, with its value. */
   dead(): WorkerRow[] {
     return [...this.#seen]
       .filter(([id, seen]) => id !== this.#self && this.#isDead(seen))
       .map(([id, { beat }]) => ({ id, beat }));
   }
 
-  /** Who shares the shards, ourselves among them. */
-  living(): number[] {
+  /** Returns the workers that share the shards, this one included. */
+  live(): number[] {
     const others = [...this.#seen].filter(([id, seen]) => id !== this.#self && !this.#isDead(seen));
     return [...others.map(([id]) => id), this.#self];
   }

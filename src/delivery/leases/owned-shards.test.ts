@@ -3,18 +3,18 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { createLog } from '#core/log.ts';
 import { createShardMetrics } from '../metrics/shards.ts';
-import { Holdings } from './owned-shards.ts';
+import { OwnedShards } from './owned-shards.ts';
 
 const openHoldings = () => {
   const said: string[] = [];
-  const holdings = new Holdings({
+  const holdings = new OwnedShards({
     log: createLog('warn', { write: (line) => void said.push((JSON.parse(line) as { msg: string }).msg) }),
     metrics: createShardMetrics(new Registry()),
     onGained: () => {},
     onLost: () => {},
   });
-  holdings.gain(
-    [1, 2, 3].map((shard) => ({ shard, fence: 1, deaths: 0 })),
+  holdings.add(
+    [1, 2, 3].map((shard) => ({ shard, fence: 1, crashCount: 0 })),
     () => 'free',
   );
   return { holdings, said };
@@ -23,15 +23,15 @@ const openHoldings = () => {
 test('a worker says once why it gives up what it has in flight', () => {
   for (const cause of ['silent', 'fenced'] as const) {
     const { holdings, said } = openHoldings();
-    holdings.lose([1, 2], cause);
-    holdings.lose([1, 2], cause);
+    holdings.remove([1, 2], cause);
+    holdings.remove([1, 2], cause);
     assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /what is in flight is given up/);
+    assert.match(said[0] ?? '', /running attempts are aborted/);
   }
 });
 
 test('what is handed back is handed back without a word', () => {
   const { holdings, said } = openHoldings();
-  holdings.lose([1, 2, 3], 'returned');
+  holdings.remove([1, 2, 3], 'returned');
   assert.deepEqual(said, []);
 });

@@ -1,91 +1,97 @@
-/** The shards that a worker has, each under its fence; whoever has to hear of what comes and goes is told. */
+/** The shards that a worker owns, with their fencing tokens; notifies about additions and losses. */
 import type { Log } from '#core/log.ts';
 import type { LossCause, ShardMetrics, TakeCause } from '../metrics/shards.ts';
 
-export type HoldingsDeps = {
+export type OwnedShardsDeps = {
   log: Log;
   metrics: ShardMetrics;
   onGained: (shards: number[]) => void;
-  /** Stop at once: abort what is in flight and forget what is queued. */
+  /** Called on a loss: exchanges of these shards have to be aborted and their queues discarded at once. */
   onLost: (shards: number[]) => void;
 };
 
-/** Said once for all of them, and the only trace of why the next owner, who may be ourselves, sends something again. */
-const GIVEN_UP: Readonly<Partial<Record<LossCause, string>>> = {
-  silent: 'no heartbeat was confirmed in time: what is in flight is given up, and nothing sent before one is',
-  fenced: 'another worker has what was ours: what is in flight is given up',
+/**
+ * Logged once for all shards of a loss: the only record of why the next owner, possibly this worker again, repeats
+ * attempts.
+ */
+const LOSS_MESSAGES: Readonly<Partial<Record<LossCause, string>>> = {
+  silent: 'lease expired: no heartbeat was confirmed in time; running attempts are aborted until one is',
+  fenced: 'shards lost: another worker owns them; running attempts are aborted',
 };
 
-export type Taken = { shard: number; fence: number; deaths: number };
+export type TakenShard = { shard: number; fence: number; crashCount: number };
 
-export class Holdings {
-  readonly #deps: HoldingsDeps;
+export class OwnedShards {
+  readonly #deps: OwnedShardsDeps;
   readonly #fences = new Map<number, number>();
-  /** Of shards that were given up for silence, until it is known who has them. */
-  readonly #silentFences = new Map<number, number>();
+  /** Tokens of shards whose lease lapsed, until their next owner is known. */
+  readonly #lapsedFences = new Map<number, number>();
   #changes = 0;
-  #silences = 0;
+  #lapses = 0;
 
-  constructor(deps: HoldingsDeps) {
+  constructor(deps: OwnedShardsDeps) {
     this.#deps = deps;
   }
 
-  /** Rises with everything that is gained or lost. */
+  /** Rises with every addition and loss. */
   get changes(): number {
     return this.#changes;
   }
 
-  /** Rises whenever all that is held has to be given up because we were silent, also if that is nothing. */
-  get silences(): number {
-    return this.#silences;
+  /** Rises whenever the lease lapses, even if no shard was owned. */
+  get lapses(): number {
+    return this.#lapses;
   }
 
   get shards(): number[] {
     return [...this.#fences.keys()];
   }
 
-  /** The fence to record under; undefined where the shard is not held. */
+  /** Returns the fencing token to record under; undefined if the shard is not owned. */
   fenceOf(shard: number): number | undefined {
     return this.#fences.get(shard);
   }
 
-  /** The same, also where the shard was given up for silence: until it is taken again, only the table can refuse that fence. */
+  /**
+   * Returns the token also after a lapse of the lease: until the shard is taken again, only the table can reject that
+   * token.
+   */
   lastFenceOf(shard: number): number | undefined {
-    return this.#fences.get(shard) ?? this.#silentFences.get(shard);
+    return this.#fences.get(shard) ?? this.#lapsedFences.get(shard);
   }
 
-  gain(shards: readonly Taken[], causeOf: (taken: Taken) => TakeCause): void {
+  add(shards: readonly TakenShard[], causeOf: (taken: TakenShard) => TakeCause): void {
     const { log, metrics, onGained } = this.#deps;
     this.#changes += 1;
     for (const { shard, fence } of shards) {
       this.#fences.set(shard, fence);
-      this.#silentFences.delete(shard);
+      this.#lapsedFences.delete(shard);
     }
     if (shards.length === 0) return;
     const counts = [...Map.groupBy(shards, causeOf)].map(([cause, { length }]) => [cause, length] as const);
     for (const [cause, count] of counts) metrics.taken(cause, count);
-    log.info({ ...Object.fromEntries(counts), held: this.#fences.size }, 'took shards');
+    log.info({ ...Object.fromEntries(counts), owned: this.#fences.size }, 'took shards');
     onGained(shards.map(({ shard }) => shard));
   }
 
-  lose(shards: readonly number[], cause: LossCause): void {
+  remove(shards: readonly number[], cause: LossCause): void {
     for (const shard of shards) {
       const fence = this.#fences.get(shard);
-      if (cause !== 'silent') this.#silentFences.delete(shard);
-      else if (fence !== undefined) this.#silentFences.set(shard, fence);
+      if (cause !== 'silent') this.#lapsedFences.delete(shard);
+      else if (fence !== undefined) this.#lapsedFences.set(shard, fence);
     }
-    const held = shards.filter((shard) => this.#fences.delete(shard));
-    this.#changes += held.length;
-    if (cause === 'silent') this.#silences += 1;
-    if (held.length === 0) return;
-    this.#deps.metrics.lost(cause, held.length);
-    const said = GIVEN_UP[cause];
-    if (said !== undefined) this.#deps.log.warn({ shards: held.length }, said);
-    this.#deps.onLost(held);
+    const removed = shards.filter((shard) => this.#fences.delete(shard));
+    this.#changes += removed.length;
+    if (cause === 'silent') this.#lapses += 1;
+    if (removed.length === 0) return;
+    this.#deps.metrics.lost(cause, removed.length);
+    const message = LOSS_MESSAGES[cause];
+    if (message !== undefined) this.#deps.log.warn({ shards: removed.length }, message);
+    this.#deps.onLost(removed);
   }
 
-  /** Something that was under way is settled: a list that was read before it may not show it. */
-  touch(): void {
+  /** Counts a change after a hand-back: a list read before it may be outdated. */
+  noteChange(): void {
     this.#changes += 1;
   }
 }

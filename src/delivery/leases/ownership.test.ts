@@ -251,7 +251,7 @@ test('a worker that is about to stop takes nothing more', async () => {
   const { sql } = await testDatabase(ends);
   const { held, ownership } = startOwner(sql, 1, ends);
   await holds(held, 256);
-  ownership.takeNoMore();
+  ownership.stopTaking();
   await sql`update shard_lease set owner = null where shard = 3`;
   await holds(held, 255);
   await beatsAnew(sql, 6);

@@ -1,4 +1,7 @@
-/** Which shards this worker owns: beat, look, take what is free or orphaned, hand back what is too many. */
+/**
+ * Decides which shards this worker owns: sends heartbeats, reads the leases, takes free and orphaned shards, hands back
+ * surplus ones.
+ */
 import { Lifeline } from '#db/lifeline.ts';
 import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -7,17 +10,17 @@ import { SHARDS } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { look, releaseShards, removeWorkers, retakeShards, type LeaseRow } from './leases-sql.ts';
-import { Deaths } from './crash-count.ts';
+import { CrashCounts } from './crash-count.ts';
 import { HandBack, type HandBackDeps } from './hand-back.ts';
 import { Heartbeat, type LeaseSettings } from './heartbeat.ts';
-import { Holdings, type HoldingsDeps, type Taken } from './owned-shards.ts';
-import { Rivals } from './other-workers.ts';
-import { planOf } from './share.ts';
+import { OwnedShards, type OwnedShardsDeps, type TakenShard } from './owned-shards.ts';
+import { OtherWorkers } from './other-workers.ts';
+import { planShards } from './share.ts';
 import { takeUnlocked } from './take.ts';
 
-type Deps = HoldingsDeps &
+type Deps = OwnedShardsDeps &
   HandBackDeps & {
-    /** Where the heartbeat opens connections of its own: to PostgreSQL itself, past what shares connections out. */
+    /** A pool without a connection pooler in between, from which the heartbeat opens connections of its own. */
     direct: Sql;
     clock: Clock;
     log: Log;
@@ -26,76 +29,76 @@ type Deps = HoldingsDeps &
 
 export class Ownership implements Running {
   readonly #deps: Deps;
-  readonly #rivals: Rivals;
+  readonly #otherWorkers: OtherWorkers;
   readonly #heartbeat: Heartbeat;
-  /** Apart from the heartbeat: a look may wait for the lock of a row. */
+  /** Separate from the heartbeat's connection: reading and taking leases may wait for row locks. */
   readonly #line: Lifeline;
-  readonly #held: Holdings;
-  readonly deaths: Deaths;
-  /** By the stop: how many shards. */
+  readonly #owned: OwnedShards;
+  readonly crashCounts: CrashCounts;
+  /** Number of shards that `stop` handed back. */
   handedBack = 0;
   readonly #handBack: HandBack;
   #isStopping = false;
   #isStopped = false;
   #timer: NodeJS.Timeout | undefined;
-  #watch: NodeJS.Timeout | undefined;
+  #watchdog: NodeJS.Timeout | undefined;
   #beating: Promise<void> = Promise.resolve();
-  #looking: Promise<void> | undefined;
+  #refreshing: Promise<void> | undefined;
 
   constructor(deps: Deps) {
     const { workerId, leaseMs } = deps.settings;
     this.#deps = deps;
-    this.deaths = new Deaths(workerId, deps.clock);
-    this.#held = new Holdings(deps);
-    this.#rivals = new Rivals(workerId, leaseMs);
+    this.crashCounts = new CrashCounts(workerId, deps.clock);
+    this.#owned = new OwnedShards(deps);
+    this.#otherWorkers = new OtherWorkers(workerId, leaseMs);
     this.#heartbeat = new Heartbeat(deps);
     this.#line = new Lifeline(deps.direct, leaseMs);
     this.#handBack = new HandBack({
       ...deps,
       release: async (shards) => {
-        this.#held.lose(shards, 'returned');
+        this.#owned.remove(shards, 'returned');
         await this.#line.ask((sql) => releaseShards(sql, workerId, shards));
       },
-      onSettled: () => this.#held.touch(),
+      onFinished: () => this.#owned.noteChange(),
     });
   }
 
   start(): void {
     this.#loop();
-    // The owner stops by itself at lease − margin, also when its heartbeat hangs in a dead connection.
-    this.#watch = setInterval(() => this.#suspendWhenSilent(), Math.max(20, this.#deps.settings.leaseMarginMs / 4));
+    // Suspends the worker at lease − margin, even if its heartbeat is stuck on a dead connection.
+    this.#watchdog = setInterval(() => this.#suspendWhenExpired(), Math.max(20, this.#deps.settings.leaseMarginMs / 4));
   }
 
-  /** The fence to record under; undefined where the shard is not held. */
+  /** Returns the fencing token to record under; undefined if the shard is not owned. */
   fenceOf(shard: number): number | undefined {
-    return this.#held.fenceOf(shard);
+    return this.#owned.fenceOf(shard);
   }
 
-  /** The same, also where the shard was given up for silence and nobody is known to have it. */
-  readonly lastFenceOf = (shard: number): number | undefined => this.#held.lastFenceOf(shard);
+  /** Returns the token also after a lapse of the lease, while no other owner is known. */
+  readonly lastFenceOf = (shard: number): number | undefined => this.#owned.lastFenceOf(shard);
 
-  /** Whether new work of the shard is ours: held, and not on its way back. */
+  /** Returns whether this worker takes new work of the shard: it owns it and is not handing it back. */
   owns(shard: number): boolean {
-    return this.#held.fenceOf(shard) !== undefined && !this.#handBack.underWay.has(shard);
+    return this.#owned.fenceOf(shard) !== undefined && !this.#handBack.inProgress.has(shard);
   }
 
-  /** All that `owns` says yes to. */
+  /** Returns all shards for which `owns` is true. */
   owned(): number[] {
-    return this.#held.shards.filter((shard) => this.owns(shard));
+    return this.#owned.shards.filter((shard) => this.owns(shard));
   }
 
-  /** Whether our own beat was confirmed recently enough that no rival can have taken over. */
+  /** Returns whether a heartbeat was confirmed recently enough that no other worker can have taken over. */
   mayAct(): boolean {
-    return this.#heartbeat.isSure();
+    return this.#heartbeat.isValid();
   }
 
-  /** Another worker turned out to have the shard. Nothing is lost where that was told of an earlier holding of ours. */
+  /** Removes a shard that another worker owns, unless the report concerns an earlier token of this worker. */
   lost(shard: number, fence: number): void {
-    if (this.lastFenceOf(shard) === fence) this.#held.lose([shard], 'fenced');
+    if (this.lastFenceOf(shard) === fence) this.#owned.remove([shard], 'fenced');
   }
 
-  /** Keeps what it has until `stop`, and neither takes more nor hands back some of it. */
-  takeNoMore(): void {
+  /** Keeps the owned shards until `stop`, without taking or handing back any. */
+  stopTaking(): void {
     this.#isStopping = true;
   }
 
@@ -103,97 +106,101 @@ export class Ownership implements Running {
     if (this.#isStopped) return;
     this.#isStopped = true;
     clearTimeout(this.#timer);
-    clearInterval(this.#watch);
-    await Promise.all([this.#beating, this.#looking]);
-    const held = this.#held.shards;
+    clearInterval(this.#watchdog);
+    await Promise.all([this.#beating, this.#refreshing]);
+    const shards = this.#owned.shards;
     const all = Array.from({ length: SHARDS }, (_, shard) => shard);
-    this.#held.lose(all, 'returned');
+    this.#owned.remove(all, 'returned');
     const { log, settings } = this.#deps;
     try {
       await this.#line.ask((sql) => releaseShards(sql, settings.workerId, all));
-      this.handedBack = held.length;
+      this.handedBack = shards.length;
       await this.#line.ask((sql) => removeWorkers(sql, [settings.workerId]));
     } catch (error) {
-      log.warn({ err: error }, 'the shards could not be handed back; they are free when the lease ends');
+      log.warn({ err: error }, 'handing back shards failed; they become free when the lease expires');
     }
     await Promise.all([this.#heartbeat.stop(), this.#line.stop()]);
   }
 
-  /** A beat, and after each that is confirmed a look, unless the one before is still under way. */
+  /** Sends a heartbeat; after a confirmed one refreshes the leases, unless a refresh is still running. */
   #loop(): void {
     this.#beating = this.#heartbeat
-      .beat(() => this.#suspendWhenSilent())
+      .beat(() => this.#suspendWhenExpired())
       .then(() => {
-        this.#looking ??= this.#look()
-          .catch((error: unknown) => this.#complain(error))
-          .finally(() => (this.#looking = undefined));
+        this.#refreshing ??= this.#refresh()
+          .catch((error: unknown) => this.#logFailure(error))
+          .finally(() => (this.#refreshing = undefined));
       })
-      .catch((error: unknown) => this.#complain(error))
+      .catch((error: unknown) => this.#logFailure(error))
       .then(() => {
         if (!this.#isStopped) this.#timer = setTimeout(() => this.#loop(), this.#deps.settings.beatMs);
       });
   }
 
-  #complain(error: unknown): void {
+  #logFailure(error: unknown): void {
     if (isUnavailable(error))
-      this.#deps.log.warn({ reason: String(error) }, 'the database is away; the lease runs out');
-    else this.#deps.log.error({ err: error }, 'a heartbeat failed');
+      this.#deps.log.warn({ reason: String(error) }, 'heartbeat failed: database unavailable; the lease will expire');
+    else this.#deps.log.error({ err: error }, 'heartbeat failed');
   }
 
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     const { clock } = this.#deps;
-    const { changes } = this.#held;
-    const askedAtMs = clock.monotonicMs();
+    const { changes } = this.#owned;
+    const requestedAtMs = clock.monotonicMs();
     const [workers, leases] = await this.#line.ask(look);
-    this.#rivals.observe(workers, leases, { askedAtMs, nowMs: clock.monotonicMs() });
-    // Something was lost or handed back while the list was read: it may show what is no longer so. The next look is new.
-    if (changes !== this.#held.changes || this.#isStopped || !this.mayAct()) return;
+    this.#otherWorkers.observe(workers, leases, { requestedAtMs, nowMs: clock.monotonicMs() });
+    // Shards were lost or handed back while the list was read, so it may be outdated; the next refresh reads a new one.
+    if (changes !== this.#owned.changes || this.#isStopped || !this.mayAct()) return;
     await this.#reconcile(leases);
     if (!this.#isStopping) await this.#balance(leases);
   }
 
-  /** What the table says is ours against what we hold: a fence that differs means that it changed hands meanwhile. */
+  /** Compares the table with memory: a different token means that the shard had another owner meanwhile. */
   async #reconcile(leases: readonly LeaseRow[]): Promise<void> {
     const self = this.#deps.settings.workerId;
-    const ours = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
-    const lost = this.#held.shards.filter((shard) => ours.get(shard)?.fence !== this.#held.fenceOf(shard));
-    this.#held.lose(lost, 'fenced');
-    // Taken under a new fence, a shard would refuse the outcomes that a silence left to be recorded under the old one.
-    const isBusy = (shard: number) => this.#handBack.underWay.has(shard) || this.#deps.isRecording(shard);
-    const again = [...ours.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
-    if (again.length === 0) return;
-    const silences = this.#held.silences;
-    const taken = await this.#line.ask((sql) => retakeShards(sql, self, again));
-    this.#gain(silences, taken, () => 'own');
+    const ownRows = new Map(leases.filter(({ owner }) => owner === self).map((row) => [row.shard, row]));
+    const lost = this.#owned.shards.filter((shard) => ownRows.get(shard)?.fence !== this.#owned.fenceOf(shard));
+    this.#owned.remove(lost, 'fenced');
+    // Under a new token the shard would reject results of attempts started before the lapse, so those are recorded
+    // first.
+    const isBusy = (shard: number) => this.#handBack.inProgress.has(shard) || this.#deps.isRecording(shard);
+    const missing = [...ownRows.keys()].filter((shard) => this.fenceOf(shard) === undefined && !isBusy(shard));
+    if (missing.length === 0) return;
+    const lapses = this.#owned.lapses;
+    const taken = await this.#line.ask((sql) => retakeShards(sql, self, missing));
+    this.#add(lapses, taken, () => 'own');
   }
 
   async #balance(leases: readonly LeaseRow[]): Promise<void> {
     const { settings } = this.#deps;
-    const dead = this.#rivals.dead();
-    const gone = new Set(dead.map(({ id }) => id));
-    const who = { self: settings.workerId, living: this.#rivals.living(), dead: gone };
-    const { take, handBack } = planOf(leases, who, this.#handBack.underWay);
+    const dead = this.#otherWorkers.dead();
+    const deadIds = new Set(dead.map(({ id }) => id));
+    const workers = { self: settings.workerId, live: this.#otherWorkers.live(), dead: deadIds };
+    const { take, handBack } = planShards(leases, workers, this.#handBack.inProgress);
     if (take.length > 0) {
-      // Committed before the first fetch: whoever had the shard can record nothing any more.
-      const wanted = { shards: take, dead, lockMs: Math.floor(settings.leaseMs / 4) };
-      const silences = this.#held.silences;
-      const taken = await takeUnlocked((question) => this.#line.ask(question), settings.workerId, wanted);
-      // Nobody died holding what was free, and whoever takes it notes that.
-      this.#gain(silences, taken, ({ deaths }) => (deaths > 0 ? 'dead' : 'free'));
+      // Committed before the first fetch: the previous owner can record nothing any more.
+      const request = { shards: take, dead, lockMs: Math.floor(settings.leaseMs / 4) };
+      const lapses = this.#owned.lapses;
+      const taken = await takeUnlocked((query) => this.#line.ask(query), settings.workerId, request);
+      // A free shard has no crash count, and a take-over from a dead owner raises it.
+      this.#add(lapses, taken, ({ crashCount }) => (crashCount > 0 ? 'dead' : 'free'));
     }
-    if (gone.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...gone]));
-    await this.deaths.forgive((question) => this.#line.ask(question));
-    void this.#handBack.begin(handBack);
+    if (deadIds.size > 0) await this.#line.ask((sql) => removeWorkers(sql, [...deadIds]));
+    await this.crashCounts.resetStable((query) => this.#line.ask(query));
+    void this.#handBack.start(handBack);
   }
 
-  #suspendWhenSilent(): void {
-    if (!this.mayAct()) this.#held.lose(this.#held.shards, 'silent');
+  #suspendWhenExpired(): void {
+    if (!this.mayAct()) this.#owned.remove(this.#owned.shards, 'silent');
   }
 
-  /** Where there was a silence since the question, a rival may have taken over since it was answered: the next look tells. */
-  #gain(silences: number, shards: readonly Taken[], causeOf: Parameters<Holdings['gain']>[1]): void {
-    if (silences !== this.#held.silences || !this.mayAct()) return;
-    this.deaths.gained(shards);
-    this.#held.gain(shards, causeOf);
+  /**
+   * Adds taken shards, unless the lease lapsed since the statement was sent: another worker may have taken over, and
+   * the next refresh finds out.
+   */
+  #add(lapses: number, shards: readonly TakenShard[], causeOf: Parameters<OwnedShards['add']>[1]): void {
+    if (lapses !== this.#owned.lapses || !this.mayAct()) return;
+    this.crashCounts.add(shards);
+    this.#owned.add(shards, causeOf);
   }
 }

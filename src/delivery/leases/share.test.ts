@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SHARDS } from '#core/ids.ts';
 import type { LeaseRow } from './leases-sql.ts';
-import { planOf, sharesOf } from './share.ts';
+import { planShards, sharesOf } from './share.ts';
 
 const ids = (count: number) => Array.from({ length: count }, (_, n) => 1_000 + n);
 const none: ReadonlySet<number> = new Set();
@@ -11,10 +11,10 @@ const heldBy = (leases: readonly LeaseRow[], id: number) =>
   leases.filter(({ owner }) => owner === id).map(({ shard }) => shard);
 
 /** All look at the same list, then each does what it planned; what two reach for, the first gets. */
-const round = (leases: LeaseRow[], living: readonly number[], dead = none): void => {
-  const plans = living.map((self) => ({
+const round = (leases: LeaseRow[], live: readonly number[], dead = none): void => {
+  const plans = live.map((self) => ({
     self,
-    ...planOf(leases, { self, living, dead }, none),
+    ...planShards(leases, { self, live, dead }, none),
   }));
   const taken = new Set<number>();
   for (const { self, take, handBack } of plans) {
@@ -27,8 +27,8 @@ const round = (leases: LeaseRow[], living: readonly number[], dead = none): void
   }
 };
 
-const sizes = (leases: readonly LeaseRow[], living: readonly number[]) =>
-  living.map((id) => heldBy(leases, id).length).toSorted((a, b) => a - b);
+const sizes = (leases: readonly LeaseRow[], live: readonly number[]) =>
+  live.map((id) => heldBy(leases, id).length).toSorted((a, b) => a - b);
 
 for (const count of [1, 3, 7, 100, 300]) {
   test(`the shares of ${count} workers are even, and leave nothing over`, () => {
@@ -68,9 +68,9 @@ for (const [before, after] of [
 test('the shards of the dead are shared by the living at their first look, and nobody hands back for it', () => {
   const leases = free();
   round(leases, ids(7));
-  const living = ids(7).slice(2);
-  round(leases, living, new Set(ids(7).slice(0, 2)));
-  const all = sizes(leases, living);
+  const live = ids(7).slice(2);
+  round(leases, live, new Set(ids(7).slice(0, 2)));
+  const all = sizes(leases, live);
   assert.equal(
     all.reduce((sum, one) => sum + one, 0),
     SHARDS,
@@ -82,6 +82,6 @@ test('nothing that is on its way back is taken or handed back again', () => {
   const leases = free();
   round(leases, ids(1));
   const leaving = new Set(heldBy(leases, 1_000).slice(128));
-  const who = { self: 1_000, living: [1_000, 2_000], dead: none };
-  assert.deepEqual(planOf(leases, who, leaving), { take: [], handBack: [] });
+  const who = { self: 1_000, live: [1_000, 2_000], dead: none };
+  assert.deepEqual(planShards(leases, who, leaving), { take: [], handBack: [] });
 });

@@ -1,41 +1,41 @@
-/** How many shards a worker should hold, and which. Pure: who is alive and who holds what comes in. */
+/** Computes how many shards a worker should own, and which. Pure. */
 import type { LeaseRow } from './leases-sql.ts';
 
 /**
- * How many shards each of the living should hold. Shares differ by one at most and amount to all shards: with the same
- * `ceil(shards / living)` for everybody, of 100 workers 14 would have none.
+ * Returns the number of shards per live worker. Numbers differ by at most one and add up to all shards: with
+ * `ceil(shards / workers)` for each, 14 of 100 workers would have none.
  */
-export const sharesOf = (living: readonly number[], shards: number): Map<number, number> => {
-  const least = Math.floor(shards / living.length);
-  const more = shards % living.length;
-  const ranked = living.toSorted((a, b) => a - b);
+export const sharesOf = (live: readonly number[], shards: number): Map<number, number> => {
+  const least = Math.floor(shards / live.length);
+  const more = shards % live.length;
+  const ranked = live.toSorted((a, b) => a - b);
   return new Map(ranked.map((id, rank) => [id, least + (rank < more ? 1 : 0)]));
 };
 
 /**
- * What to take, of what is free or a dead worker's, and what to hand back, for an even split among the living. All who see
- * the same list reach for different shards: when all reached for the first that is free, one had it and the others came
- * a beat later for the next. Whoever sees another list may lose one to somebody else, and looks again.
+ * Returns which free or orphaned shards to take and which to hand back for an even split. Workers that see the same
+ * list take different shards: when all took the first free one, one worker got it and the others waited a heartbeat for
+ * the next. A worker with another list may lose a shard to a competitor and tries again.
  */
-export const planOf = (
+export const planShards = (
   leases: readonly LeaseRow[],
-  who: { self: number; living: readonly number[]; dead: ReadonlySet<number> },
-  /** What we are handing back already. */
-  leaving: ReadonlySet<number>,
+  workers: { self: number; live: readonly number[]; dead: ReadonlySet<number> },
+  /** Shards whose hand-back is in progress. */
+  handingBack: ReadonlySet<number>,
 ): { take: number[]; handBack: number[] } => {
-  const { self, living, dead } = who;
-  const held = Map.groupBy(leases, ({ owner }) => owner);
+  const { self, live, dead } = workers;
+  const byOwner = Map.groupBy(leases, ({ owner }) => owner);
   const free = leases
     .filter(({ owner }) => owner === null || dead.has(owner))
     .map(({ shard }) => shard)
     .toSorted((a, b) => a - b);
-  const shares = sharesOf(living, leases.length);
-  const lacking = (id: number) => Math.max(0, (shares.get(id) ?? 0) - (held.get(id)?.length ?? 0));
+  const shares = sharesOf(live, leases.length);
+  const missing = (id: number) => Math.max(0, (shares.get(id) ?? 0) - (byOwner.get(id)?.length ?? 0));
   const others = [...shares.keys()].filter((id) => id < self);
-  const first = others.reduce((sum, id) => sum + lacking(id), 0);
-  const kept = (held.get(self) ?? []).map(({ shard }) => shard).filter((shard) => !leaving.has(shard));
+  const first = others.reduce((sum, id) => sum + missing(id), 0);
+  const kept = (byOwner.get(self) ?? []).map(({ shard }) => shard).filter((shard) => !handingBack.has(shard));
   return {
-    take: free.slice(first, first + lacking(self)).filter((shard) => !leaving.has(shard)),
+    take: free.slice(first, first + missing(self)).filter((shard) => !handingBack.has(shard)),
     handBack: kept.slice(shares.get(self)),
   };
 };

@@ -1,22 +1,22 @@
-/** Takes shards, and leaves those whose rows somebody has locked: whoever vanished holding one keeps no other from us. */
+/** Takes shards and skips those whose rows are locked, so that one frozen lock owner does not block the others. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { takeShards, waitForLocks, type WorkerRow } from './leases-sql.ts';
 
-type Ask = <T>(question: (sql: Sql) => Promise<T>) => Promise<T>;
+type RunQuery = <T>(query: (sql: Sql) => Promise<T>) => Promise<T>;
 
 const LOCK_NOT_AVAILABLE = '55P03';
-/** For one shard after the other, where not all could be taken together. All of them locked are 5 s. */
+/** Per shard, after taking all together has failed. If all 256 are locked that is 5 s. */
 const ONE_LOCK_MS = 20;
 
-/** `lockMs`: how long the lock of a row is waited for. Answers what was taken; asks in as many transactions as it needs. */
+/** Returns the taken shards; runs as many transactions as it needs. `lockMs` limits how long a row lock is awaited. */
 export const takeUnlocked = async (
-  ask: Ask,
+  run: RunQuery,
   worker: number,
-  wanted: { shards: number[]; dead: readonly WorkerRow[]; lockMs: number },
+  request: { shards: number[]; dead: readonly WorkerRow[]; lockMs: number },
 ): Promise<Awaited<ReturnType<typeof takeShards>>[number][]> => {
-  const { shards, dead, lockMs } = wanted;
+  const { shards, dead, lockMs } = request;
   const take = () =>
-    ask((sql) =>
+    run((sql) =>
       transaction(sql, async (tx) => {
         await waitForLocks(tx, lockMs);
         return [...(await takeShards(tx, worker, shards, dead))];
@@ -28,10 +28,10 @@ export const takeUnlocked = async (
     if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
   }
   const taken = [];
-  // Not `for update skip locked`, which distributed PostgreSQL refuses.
+  // Not `for update skip locked`, which distributed PostgreSQL rejects.
   if (shards.length > 1) {
     for (const shard of shards)
-      taken.push(...(await takeUnlocked(ask, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
+      taken.push(...(await takeUnlocked(run, worker, { shards: [shard], dead, lockMs: ONE_LOCK_MS })));
   }
   return taken;
 };

@@ -1,18 +1,17 @@
 /**
- * One wide line of the log an attempt: all that an operator asks about it, and nothing that may be secret. Of the address
- * the origin and no path or query, of the answer its status and its size: what was answered stands in the attempt's row,
- * which those who may see the webhook can read.
+ * Builds one wide log line per attempt, without secrets: of the URL only the origin, of the response only its status
+ * and size. The response itself is in the attempt's row, for users that may see the webhook.
  */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
 
-export type Recorded = { isWritten: boolean; durationMs: number };
+export type RecordResult = { isWritten: boolean; durationMs: number };
 
-const whole = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
+const rounded = (ms: number | null | undefined): number | undefined => (ms == null ? undefined : Math.round(ms));
 
-const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
+const attemptFields = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date): object => ({
   outcome: labelOf(outcome),
-  // Of a fault of our own alone: what an endpoint says of itself is not for the log.
+  // Only of internal errors: text from an endpoint is not logged.
   why: isInternalError(outcome) && 'why' in outcome ? outcome.why : undefined,
   blockedAddress: outcome.kind === 'blocked' ? outcome.address : undefined,
   status: outcome.reply?.code,
@@ -20,24 +19,24 @@ const whatWas = ({ outcome, startedAt, durationMs, wire }: Attempt, dueAt: Date)
   isReused: wire?.isReused,
   isRepeated: wire?.isRepeated,
   requestBytes: wire?.requestBytes,
-  // Of what is kept of it.
+  // Only the stored part of the body.
   answerCharacters: outcome.reply?.body?.length,
   waitMs: Math.max(0, startedAt.getTime() - dueAt.getTime()),
-  connectMs: whole(wire?.connectMs),
-  exchangeMs: whole(durationMs),
+  connectMs: rounded(wire?.connectMs),
+  exchangeMs: rounded(durationMs),
 });
 
-const whatIsNext = ({ next }: Entry): object =>
+const nextFields = ({ next }: Entry): object =>
   'state' in next ? { ended: next.state } : { nextAt: next.dueAt.toISOString() };
 
-const whatHolds = ({ webhook }: Entry): object => ({
+const backoffFields = ({ webhook }: Entry): object => ({
   failures: webhook?.consecutiveFailures,
   pausedUntil: webhook?.pausedUntil?.toISOString(),
   probeAt: webhook?.probeAt?.toISOString(),
 });
 
-/** Times in milliseconds. What is undefined is left out of the line. */
-export const attemptLine = (entry: Entry, record: Recorded, workerId: number): object => {
+/** Returns the fields of the line; times are in milliseconds, and undefined fields are omitted. */
+export const attemptLine = (entry: Entry, record: RecordResult, workerId: number): object => {
   const { shard, fence, delivery, attempt } = entry;
   return {
     delivery: delivery.id,
@@ -48,10 +47,10 @@ export const attemptLine = (entry: Entry, record: Recorded, workerId: number): o
     fence,
     worker: workerId,
     attempt: delivery.attempts + 1,
-    ...(attempt !== null && whatWas(attempt, delivery.dueAt)),
-    recordMs: whole(record.durationMs),
+    ...(attempt !== null && attemptFields(attempt, delivery.dueAt)),
+    recordMs: rounded(record.durationMs),
     isRecorded: record.isWritten,
-    ...whatIsNext(entry),
-    ...whatHolds(entry),
+    ...nextFields(entry),
+    ...backoffFields(entry),
   };
 };

@@ -1,6 +1,8 @@
 import type { Counter } from 'prom-client';
 
-/** The counter for one value of its label, from 0 on: a counter that is missing looks like one that nobody counts. */
+/**
+ * Returns the counter's child for one label value, initialised with 0: otherwise it would be missing from the output.
+ */
 export const childOf = <Label extends string>(counter: Counter<Label>, value: string) => {
   const child = counter.labels(value);
   child.inc(0);

@@ -1,4 +1,4 @@
-/** The state of the engine as it is when it is asked for: nothing of this costs a delivery anything. */
+/** Gauges of the engine, read when metrics are scraped, so that they cost deliveries nothing. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Clock } from '#core/clock.ts';
 import type { Slots } from '../queue/slots.ts';
@@ -6,9 +6,9 @@ import type { Sockets } from '../attempt/http/connections.ts';
 import type { Lane } from '../queue/lane.ts';
 import { BLOCKERS, LANE_STATES } from '../queue/lane-state.ts';
 import { momentOf } from '../policy/backoff.ts';
-import { surveyOf, SHARD_GROUPS } from './gauge-sample.ts';
+import { sampleLanes, SHARD_GROUPS } from './gauge-sample.ts';
 
-/** What is looked at of a worker's parts. */
+/** The parts of a worker that the gauges read. */
 export type EngineView = {
   clock: Clock;
   settings: { slots: number };
@@ -17,7 +17,7 @@ export type EngineView = {
     ownership: { owned: () => number[] };
     dispatcher: { readonly slots: Slots };
     connections: { readonly sockets: Sockets };
-    underFence: { recorder: { unrecorded: () => number } };
+    ownerWrites: { recorder: { unrecorded: () => number } };
   };
 };
 
@@ -37,13 +37,13 @@ const createGauges = (registry: Registry) => (name: string, help: string, read: 
     }),
   );
 
-/** By the one label that tells its values apart. */
+/** Registers the metrics of connections. */
 const observeSockets = (registry: Registry, { connections }: EngineView['engine']): void => {
   const registers = [registry];
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_sockets',
-      help: 'Connections to endpoints, by what they are at',
+      help: 'Connections to endpoints, by state',
       labelNames: ['state'],
       registers,
       collect() {
@@ -59,65 +59,64 @@ const observeSockets = (registry: Registry, { connections }: EngineView['engine'
         help,
         labelNames: [label],
         registers,
-        // It is counted elsewhere, from the start of the process on.
+        // The value is counted elsewhere, since the start of the process.
         collect() {
           this.reset();
           for (const [value, count] of Object.entries(read())) this.inc({ [label]: value }, count);
         },
       }),
     );
-  since('halcyon_connections_used_total', 'Connections that exchanges took, by whether they were there', 'from', () => {
+  since('halcyon_connections_used_total', 'Connections used by exchanges, newly opened or reused', 'from', () => {
     const { opened, reused } = connections.sockets;
     return { opened, reused };
   });
-  since(
-    'halcyon_tls_handshakes_total',
-    'TLS handshakes with endpoints, by whether a session was resumed',
-    'kind',
-    () => {
-      const { full, resumed } = connections.sockets.handshakes;
-      return { full, resumed };
-    },
-  );
+  since('halcyon_tls_handshakes_total', 'TLS handshakes with endpoints, full or resumed', 'kind', () => {
+    const { full, resumed } = connections.sockets.handshakes;
+    return { full, resumed };
+  });
 };
 
 export const observeEngine = (registry: Registry, view: EngineView): void => {
   const { clock, settings } = view;
-  const { lanes, ownership, dispatcher, underFence } = view.engine;
+  const { lanes, ownership, dispatcher, ownerWrites } = view.engine;
   const registers = [registry];
   const gauge = createGauges(registry);
-  gauge('halcyon_delivery_in_flight', 'Attempts under way', () => dispatcher.slots.inFlight);
-  gauge('halcyon_delivery_slots', 'Attempts that may be under way at once', () => settings.slots);
-  gauge('halcyon_delivery_slow', 'Attempts that are slow or of slow endpoints', () => dispatcher.slots.slowInFlight);
-  gauge('halcyon_delivery_slow_limit', 'Slots that the slow ones may have', () => dispatcher.slots.slowLimit);
+  gauge('halcyon_delivery_in_flight', 'Running attempts', () => dispatcher.slots.inFlight);
+  gauge('halcyon_delivery_slots', 'Attempts that may run at once', () => settings.slots);
+  gauge(
+    'halcyon_delivery_slow',
+    'Running attempts that are slow or go to slow endpoints',
+    () => dispatcher.slots.slowInFlight,
+  );
+  gauge('halcyon_delivery_slow_limit', 'Slots for slow attempts', () => dispatcher.slots.slowLimit);
   gauge(
     'halcyon_delivery_unproven',
-    'Attempts at endpoints that never answered fast',
+    'Running attempts to new endpoints, which have not answered fast yet',
     () => dispatcher.slots.newInFlight,
   );
-  gauge('halcyon_delivery_unrecorded', 'Attempts that ended and are not recorded yet', () =>
-    underFence.recorder.unrecorded(),
+  gauge('halcyon_delivery_unrecorded', 'Finished attempts that are not recorded yet', () =>
+    ownerWrites.recorder.unrecorded(),
   );
-  gauge('halcyon_shards_held', 'Shards that this process has, of 256', () => ownership.owned().length);
+  gauge('halcyon_shards_held', 'Shards that this process owns, of 256', () => ownership.owned().length);
   observeSockets(registry, view.engine);
-  // One walk over the lanes for the three of them: the first is asked first, and sets the others.
+  // One walk over the lanes fills three gauges: this one is collected first and sets the others.
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_lanes',
-      help: 'Webhooks with work in memory, by what they are at',
+      help: 'Webhooks with deliveries in memory, by state',
       labelNames: ['state'],
       registers,
       collect() {
         const moment = momentOf(clock);
         const nowMs = moment.now.getTime();
-        const survey = surveyOf(lanes.all(), moment);
-        for (const state of LANE_STATES) this.set({ state }, survey.lanes[state]);
-        queued.set(survey.queued);
+        const sample = sampleLanes(lanes.all(), moment);
+        for (const state of LANE_STATES) this.set({ state }, sample.lanes[state]);
+        queued.set(sample.queued);
         ages.reset();
         const groups = new Set(ownership.owned().map((shard) => Math.floor(shard / SHARD_GROUPS)));
         for (const blocker of BLOCKERS) {
           for (const group of groups) {
-            const dueAtMs = survey.oldestDueAtMs[blocker].get(group) ?? nowMs;
+            const dueAtMs = sample.oldestDueAtMs[blocker].get(group) ?? nowMs;
             ages.set({ held_by: blocker, shard_group: group }, Math.max(0, nowMs - dueAtMs) / MS);
           }
         }
@@ -126,12 +125,12 @@ export const observeEngine = (registry: Registry, view: EngineView): void => {
   );
   const queued = new Gauge({
     name: 'halcyon_delivery_queued',
-    help: 'Due deliveries in memory that wait for their turn; the table may have more',
+    help: 'Due deliveries queued in memory; the table may contain more',
     registers,
   });
   const ages = new Gauge({
     name: 'halcyon_delivery_backlog_age_seconds',
-    help: 'How long the oldest delivery is due, by whether its endpoint or we keep it waiting and by group of 16 shards',
+    help: 'Time since the oldest delivery was due, by what delays it (its endpoint or this service) and by group of 16 shards',
     labelNames: ['held_by', 'shard_group'],
     registers,
   });

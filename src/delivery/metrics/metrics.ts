@@ -1,4 +1,4 @@
-/** Everything that the engine shows of itself. One that nobody asks counts all the same, into a registry of its own. */
+/** All metrics of the engine. Without a metrics listener they are counted into a registry of their own. */
 import { Counter, type Registry } from 'prom-client';
 import type { DisableReason } from '../policy/deactivation.ts';
 import { createAttemptMetrics, type AttemptMetrics } from './attempts.ts';
@@ -11,16 +11,16 @@ const WHYS = ['failures', 'gone'] as const satisfies readonly DisableReason[];
 export type EngineMetrics = {
   attempts: AttemptMetrics;
   shards: ShardMetrics;
-  /** A webhook was switched off by ourselves. */
+  /** Counts a webhook that was disabled automatically. */
   deactivated: (why: DisableReason) => void;
-  /** The worker, whose state is looked at when somebody asks. */
+  /** Registers the gauges, which read the worker's state when scraped. */
   watch: (view: EngineView) => void;
 };
 
 export const createEngineMetrics = (registry: Registry): EngineMetrics => {
   const deactivations = new Counter({
     name: 'halcyon_webhook_deactivations_total',
-    help: 'Webhooks that Halcyon switched off, by why: nothing arrived there for long, or the endpoint answered 410',
+    help: 'Webhooks disabled automatically, by reason: repeated failures, or a 410 response',
     labelNames: ['why'],
     registers: [registry],
   });

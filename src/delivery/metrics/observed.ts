@@ -1,4 +1,4 @@
-/** A recorder that is watched: every attempt passes it, so it is where attempts are counted and told of. */
+/** Wraps a recorder: counts and logs every attempt that is recorded. */
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { Attempt, Entry } from '../record/entry.ts';
@@ -10,24 +10,28 @@ type Deps = {
   clock: Clock;
   log: Log;
   metrics: AttemptMetrics;
-  tally: { add: (entry: Entry) => void };
+  hourlyStats: { add: (entry: Entry) => void };
   workerId: number;
 };
 
-/** One that ends without an attempt has no line: there may be a million of them, when a webhook is switched off. */
+/** Entries without an attempt are not logged: disabling a webhook may end a million of them. */
 const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind === 'delivered' ? 'debug' : 'info');
 
-export const observed = (recorder: Recorder, { clock, log, metrics, tally, workerId }: Deps): Recorder => ({
+export const observeRecorder = (
+  recorder: Recorder,
+  { clock, log, metrics, hourlyStats, workerId }: Deps,
+): Recorder => ({
   ...recorder,
   record: (entry, onRecorded) => {
-    metrics.landed(entry);
+    metrics.completed(entry);
     const startedMs = clock.monotonicMs();
     recorder.record(entry, (isWritten) => {
       const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
       metrics.recorded(entry, record);
-      // What a worker did that lost the shard is done again by the next owner, and counted there.
-      if (isWritten) tally.add(entry);
-      // A line costs 24 µs with its way to a file, and a whole delivery 50 to 135: so those of successes are not in `info`.
+      // The next owner repeats attempts of a lost shard and counts them.
+      if (isWritten) hourlyStats.add(entry);
+      // A log line costs 24 µs including the file, a whole delivery 50 to 135 µs: so successes are logged at level
+      // `debug`.
       const level = entry.attempt === null ? null : levelOf(entry.attempt);
       if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, workerId), 'attempt');
       onRecorded(isWritten);

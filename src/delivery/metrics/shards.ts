@@ -1,10 +1,16 @@
-/** What is counted of shards that change hands. */
+/** Metrics of shards that change their owner. */
 import { Counter, type Registry } from 'prom-client';
 import { childOf } from './child.ts';
 
-/** `free`: nobody had it. `dead`: its owner had fallen silent. `own`: we had, and nobody took it meanwhile. */
+/**
+ * `free`: the shard had no owner. `dead`: its owner had stopped its heartbeats. `own`: this worker took it again after
+ * a lapse.
+ */
 export type TakeCause = 'free' | 'dead' | 'own';
-/** `fenced`: another worker has it. `silent`: our own beat was not confirmed in time. `returned`: handed back, for an even split. */
+/**
+ * `fenced`: another worker owns it. `silent`: no heartbeat of this worker was confirmed in time. `returned`: handed
+ * back, for an even split.
+ */
 export type LossCause = 'fenced' | 'silent' | 'returned';
 
 export type ShardMetrics = {
@@ -18,12 +24,12 @@ const children = <Cause extends string>(counter: Counter<'cause'>, causes: reado
 export const createShardMetrics = (registry: Registry): ShardMetrics => {
   const counter = (name: string, help: string) =>
     new Counter({ name, help, labelNames: ['cause'], registers: [registry] });
-  const taken = children<TakeCause>(counter('halcyon_shards_taken_total', 'Shards that were taken, by from whom'), [
+  const taken = children<TakeCause>(counter('halcyon_shards_taken_total', 'Shards taken, by cause'), [
     'free',
     'dead',
     'own',
   ]);
-  const lost = children<LossCause>(counter('halcyon_shards_lost_total', 'Shards that went, by why'), [
+  const lost = children<LossCause>(counter('halcyon_shards_lost_total', 'Shards lost or handed back, by cause'), [
     'fenced',
     'silent',
     'returned',

@@ -14,7 +14,7 @@ const reply = { code: 500, headers: '', body: '' };
 const failed: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
 const busy: Outcome = { kind: 'refused', reply: { ...reply, code: 503 }, retryAfterMs: 1_000 };
 const delivered: Outcome = { kind: 'delivered', reply };
-const ours: Outcome = { kind: 'ours', why: 'EAI_AGAIN', reply: null };
+const ours: Outcome = { kind: 'internal', why: 'EAI_AGAIN', reply: null };
 
 type Attempt = { atMs: number; outcome: Outcome };
 /** So many failures, evenly from the first minute on. */

@@ -10,7 +10,7 @@ const given = { attempt: 1, faults: 0, profile: 'hour' as const, random: 0 };
 const reply = { code: 500, headers: '', body: '' };
 const refused: Outcome = { kind: 'refused', reply, retryAfterMs: 0 };
 const delivered: Outcome = { kind: 'delivered', reply: { ...reply, code: 204 } };
-const ours: Outcome = { kind: 'ours', why: 'EAI_AGAIN', reply: null };
+const ours: Outcome = { kind: 'internal', why: 'EAI_AGAIN', reply: null };
 
 test('the profile hour makes 12 attempts with the gaps of the contract', () => {
   const gaps = Array.from({ length: 11 }, (_, index) => {

@@ -1,15 +1,18 @@
-/** What a listener answers: the one attempt and the end of a held delivery. It says nothing of how the webhook fares. */
+/**
+ * Records a listener's answer: the only attempt and the end of a pull delivery. It does not change the health of the
+ * webhook.
+ */
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
 import { textOf } from '../attempt/http/answer.ts';
-import { findAnswer, writeAnswer, type AnsweredRow, type AnswerRow, type HeldWebhook } from './pull-sql.ts';
+import { findAnswer, writeAnswer, type AnsweredRow, type AnswerRow, type PullWebhook } from './pull-sql.ts';
 
 /**
- * `code` null: nothing answered. Then `outcome` says why, or is null where the delivery was only looked at, which counts as
- * arrived.
+ * If `code` is null there was no response: `outcome` says why, or is null if the delivery was only displayed, which
+ * counts as delivered.
  */
-export type Told = {
+export type ListenerReply = {
   code: number | null;
   outcome: OutcomeLabel | null;
   durationMs: number;
@@ -17,28 +20,28 @@ export type Told = {
   body: string | null;
 };
 
-export type Answered =
+export type AnswerResult =
   | { kind: 'answered'; attempt: AnsweredRow }
-  /** Another answer came before, or none did and it has ended all the same. */
+  /** `answered_otherwise`: a different answer was recorded before. `ended`: it ended without an answer. */
   | { kind: 'answered_otherwise' | 'ended' }
   | { kind: 'unknown' };
 
-const outcomeOf = ({ code, outcome }: Told): OutcomeLabel => {
+const outcomeOf = ({ code, outcome }: ListenerReply): OutcomeLabel => {
   if (code === null) return outcome ?? 'delivered';
   if (code >= 200 && code < 300) return 'delivered';
   return code === 410 ? 'gone' : 'refused';
 };
 
-const rowOf = (told: Told, keptBytes: number, now: Date): AnswerRow => {
-  const outcome = outcomeOf(told);
+const rowOf = (reply: ListenerReply, keptBytes: number, now: Date): AnswerRow => {
+  const outcome = outcomeOf(reply);
   return {
     state: outcome === 'delivered' ? 'successful' : 'failed',
-    startedAt: new Date(now.getTime() - told.durationMs),
-    durationMs: told.durationMs,
+    startedAt: new Date(now.getTime() - reply.durationMs),
+    durationMs: reply.durationMs,
     outcome,
-    responseCode: told.code,
-    responseHeaders: told.headers === null ? null : textOf(told.headers, keptBytes),
-    responseBody: told.body === null ? null : textOf(told.body, keptBytes),
+    responseCode: reply.code,
+    responseHeaders: reply.headers === null ? null : textOf(reply.headers, keptBytes),
+    responseBody: reply.body === null ? null : textOf(reply.body, keptBytes),
   };
 };
 
@@ -47,14 +50,14 @@ const isSame = (row: AnswerRow, stored: AnsweredRow): boolean =>
     (name) => row[name] === stored[name],
   );
 
-/** The same once more changes nothing, and is answered as it was the first time. */
+/** Records an answer. The same answer again changes nothing and returns the same result. */
 export const answer = async (
   { sql, log, answerKeptBytes }: { sql: Sql; log: Log; answerKeptBytes: number },
-  delivery: HeldWebhook & { id: number },
-  told: Told,
+  delivery: PullWebhook & { id: number },
+  reply: ListenerReply,
   now: Date,
-): Promise<Answered> => {
-  const row = rowOf(told, answerKeptBytes, now);
+): Promise<AnswerResult> => {
+  const row = rowOf(reply, answerKeptBytes, now);
   const isNew = await writeAnswer(sql, delivery, row, now);
   const stored = await findAnswer(sql, delivery);
   if (stored === undefined) return { kind: 'unknown' };
@@ -62,6 +65,9 @@ export const answer = async (
   if (!isSame(row, stored)) return { kind: 'answered_otherwise' };
   const { id, webhookId } = delivery;
   if (isNew)
-    log.info({ delivery: id, webhook: webhookId, outcome: row.outcome, exchangeMs: row.durationMs }, 'listened');
+    log.info(
+      { delivery: id, webhook: webhookId, outcome: row.outcome, exchangeMs: row.durationMs },
+      'pull delivery answered',
+    );
   return { kind: 'answered', attempt: stored };
 };

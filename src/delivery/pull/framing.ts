@@ -1,9 +1,9 @@
-/** Server-sent events as text (WHATWG HTML, "Parsing an event stream"). What they carry is JSON, which has no line ends. */
+/** Server-sent events as text (WHATWG HTML, "Parsing an event stream"). Their data is JSON without line breaks. */
 
-/** Said first: how long to wait before coming again when the stream broke off, and that it is open. */
+/** Returns the start of a stream: the delay after which a client reconnects. */
 export const opening = (retryMs: number): string => `retry: ${retryMs}\n\n`;
 
-/** Nothing to tell, and still there. */
+/** A comment line that keeps an idle stream open. */
 export const COMMENT = ': still here\n\n';
 
 export const eventText = (event: string, data: unknown, id?: number): string =>

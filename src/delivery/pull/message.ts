@@ -1,4 +1,4 @@
-/** What a listener is given of a delivery: the request that an endpoint would have got. */
+/** Composes the message of a pull delivery: the request that an endpoint would have received. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { sentAction } from '#catalog/sample.ts';
@@ -7,25 +7,25 @@ import { activeTarget, type ActiveTarget } from '../queue/target.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { compose, type MessageSettings } from '../attempt/compose.ts';
 import { loadEvents } from '../attempt/event-sql.ts';
-import type { HeldWebhook, Waiting } from './pull-sql.ts';
+import type { PullWebhook, Waiting } from './pull-sql.ts';
 
 export type MessagesDeps = {
   sql: Sql;
   sealer: Sealer;
-  /** By which it is decided what is encrypted: the stream goes where this leads, as a delivery goes where a url does. */
+  /** Decides whether the body is encrypted, as the URL of a webhook does: the stream is served at this URL. */
   baseUrl: string;
   settings: MessageSettings & { bodyCacheBytes: number; relationPrefix: string };
 };
 
-/** `body` is base64, encrypted or not: the very bytes that are signed. */
-export type HeldMessage = {
+/** `body` is base64 of the exact bytes that are signed, encrypted or not. */
+export type PullMessage = {
   delivery_id: number;
   event_id: number;
   attempt: 1;
   method: 'POST';
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** Where the answer is sent. */
+  /** The URL to which the listener posts its answer. */
   answer: string;
 };
 
@@ -44,28 +44,28 @@ export class Messages {
     this.#bodies = new Bodies({ sql: deps.sql, ...deps.settings });
   }
 
-  /** The settings as they are; undefined where the webhook is gone. Throws where its key does not open. */
-  async target({ shard, webhookId }: HeldWebhook): Promise<ActiveTarget | undefined> {
+  /** Returns the current settings; undefined if the webhook is deleted. Throws if its key cannot be decrypted. */
+  async target({ shard, webhookId }: PullWebhook): Promise<ActiveTarget | undefined> {
     const { sql, sealer, baseUrl } = this.#deps;
     const [row] = await loadTargets(sql, shard, [webhookId]);
     return row === undefined ? undefined : activeTarget(row, sealer, baseUrl);
   }
 
-  /** Undefined where what it carried was erased or dropped; `why` where it cannot be made. */
+  /** Returns undefined if the event was erased or dropped, and `why` if the message cannot be composed. */
   async make(
-    { shard, webhookId }: HeldWebhook,
+    { shard, webhookId }: PullWebhook,
     { id, eventId }: Waiting,
     target: ActiveTarget,
     now: Date,
-  ): Promise<HeldMessage | { why: unknown } | undefined> {
-    // Read anew each time, and kept nowhere: what is erased is not sent from memory.
+  ): Promise<PullMessage | { why: unknown } | undefined> {
+    // Read from the table each time and not cached, so that nothing erased is sent from memory.
     const [event] = await loadEvents(this.#deps.sql, shard, [eventId]);
     if (event === undefined) return undefined;
     const sent = { ...event, action: sentAction(event.action) };
     const { settings, baseUrl } = this.#deps;
     try {
-      const occasion = { webhookId, target, attempt: 1, now };
-      const made = compose(occasion, { event: sent, rendered: null }, { bodies: this.#bodies, settings });
+      const context = { webhookId, target, attempt: 1, now };
+      const made = compose(context, { event: sent, rendered: null }, { bodies: this.#bodies, settings });
       return {
         delivery_id: id,
         event_id: eventId,

@@ -1,19 +1,19 @@
-/** The statements about deliveries that wait for a listener: they are due at infinity, where no lane looks. */
+/** Statements about pull deliveries: they are due at infinity, which no lane fetches. */
 import type { Queryable } from '#db/pool.ts';
 import type { EventRow } from '../attempt/event-sql.ts';
 
-export type HeldWebhook = { shard: number; webhookId: number };
+export type PullWebhook = { shard: number; webhookId: number };
 
-/** `isSent`: it was, on this stream, and has no answer yet. */
+/** `isSent`: sent on this stream and not answered yet. */
 export type Waiting = { id: number; eventId: number; isSent: boolean };
 
 /**
- * Of what was sent on a stream what is still unanswered, and so much of what was not sent that there are `limit` in all. By what
- * was sent and never by an id cursor: ids commit out of order. What is of an older epoch died with a switch-off.
+ * Returns the unanswered deliveries of those sent on a stream, and unsent ones up to `limit` in all. An id cursor would
+ * miss some, because ids commit out of order. Deliveries of an older epoch have failed and are not returned.
  */
 export const listWaiting = async (
   sql: Queryable,
-  { shard, webhookId }: HeldWebhook,
+  { shard, webhookId }: PullWebhook,
   sent: readonly number[],
   limit: number,
 ): Promise<Waiting[]> => sql<Waiting[]>`
@@ -31,7 +31,7 @@ export const listWaiting = async (
     limit greatest(0, ${limit} - (select count(*) from unanswered))
   )`;
 
-/** What became of a delivery at the listener's. */
+/** The result of a pull delivery. */
 export type AnswerRow = {
   state: 'successful' | 'failed';
   startedAt: Date;
@@ -43,12 +43,12 @@ export type AnswerRow = {
 };
 
 /**
- * The end of a held delivery and its one attempt, in one statement; false where it is not waiting (any more). What is written follows
- * from the row that it deletes, so that of two answers at once one is written.
+ * Ends a pull delivery and inserts its only attempt, in one statement; returns false if it is not pending. The attempt
+ * derives from the deleted row, so of two concurrent answers one is written.
  */
 export const writeAnswer = async (
   sql: Queryable,
-  { shard, webhookId, id }: HeldWebhook & { id: number },
+  { shard, webhookId, id }: PullWebhook & { id: number },
   answer: AnswerRow,
   now: Date,
 ): Promise<boolean> => {
@@ -71,7 +71,7 @@ export const writeAnswer = async (
   return rows.length > 0;
 };
 
-/** An attempt with the event that it was about; null where that is gone. */
+/** An attempt and its event; the event's fields are null if it was deleted. */
 export type AnsweredRow = {
   deliveryId: number;
   n: number;
@@ -87,10 +87,10 @@ export type AnsweredRow = {
   responseBody: string | null;
 };
 
-/** What was answered; `ended` where it ended without an answer, undefined where there is no such delivery. */
+/** Returns the recorded answer; `ended` if the delivery ended without one, undefined if it does not exist. */
 export const findAnswer = async (
   sql: Queryable,
-  { shard, webhookId, id }: HeldWebhook & { id: number },
+  { shard, webhookId, id }: PullWebhook & { id: number },
 ): Promise<AnsweredRow | 'ended' | undefined> => {
   const [row] = await sql<(AnsweredRow | { n: null })[]>`
     select d.id as "deliveryId", a.n, d.event_id as "eventId", a.date_started as "dateStarted", a.duration_ms as "durationMs",
@@ -104,19 +104,20 @@ export const findAnswer = async (
   return row.n === null ? 'ended' : row;
 };
 
-/** Larger than any epoch: of a webhook that was deleted everything is dead. */
+/** Larger than any epoch: all deliveries of a deleted webhook have failed. */
 const EPOCH_MAX = 2 ** 31 - 1;
 
 /**
- * Ends what died with a switch-off or with its webhook, and what is older than `oldest`, of the `limit` deliveries after `after`
- * that were held first: a webhook may have a million that live, and looking through all of them took 0.4 s each time. What is dead
- * is older than what lives, so it stands there, but for what connections have numbered out of order, which is found once those
- * before it have ended. Answers how many there were, and the last that was looked at: rows that ended stay in the index for as long
- * as an old transaction is open, and from the beginning each look took longer.
+ * Ends deliveries of an older epoch, of a deleted webhook, or older than `oldest`, among the first `limit` deliveries
+ * after `after`. In pages, because scanning a million live deliveries took 0.4 s each time; failed ones are older than
+ * live ones and therefore come first, apart from ids allocated out of order, which a later call finds.
+ *
+ * Returns the number of ended deliveries and the last id of the page: ended rows stay in the index while an old
+ * transaction is open, so scanning from the start became slower each time.
  */
 export const endUnfetched = async (
   sql: Queryable,
-  { shard, webhookId }: HeldWebhook,
+  { shard, webhookId }: PullWebhook,
   { after, limit, oldest }: { after: number; limit: number; oldest: number },
   now: Date,
 ): Promise<{ ended: number; last: number | null }> => {
@@ -126,13 +127,13 @@ export const endUnfetched = async (
       where shard = ${shard} and webhook_id = ${webhookId} and due_at = 'infinity' and id > ${after}
       order by due_at, id
       limit ${limit}
-    ), dead as materialized (
+    ), expired as materialized (
       select d.ctid as place from delivery d
       where d.shard = ${shard} and d.id = any (array(select id from held_first where id < ${oldest} or epoch < coalesce(
         (select w.epoch from webhook w where w.shard = ${shard} and w.id = ${webhookId}), ${EPOCH_MAX})))
       for update skip locked
     ), ended as (
-      delete from delivery d using dead where d.ctid = dead.place
+      delete from delivery d using expired where d.ctid = expired.place
       returning d.*
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
@@ -142,7 +143,7 @@ export const endUnfetched = async (
   return row ?? { ended: 0, last: null };
 };
 
-/** Ends one that can never be fetched, because what it carried was erased or dropped. */
+/** Ends a delivery whose event was erased or dropped. */
 export const endEmpty = async (
   sql: Queryable,
   { shard, id }: { shard: number; id: number },

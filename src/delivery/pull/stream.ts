@@ -1,21 +1,21 @@
 /**
- * One listener's stream: what waits for its webhook, one event a delivery, until somebody ends it.
+ * The stream of one listener: a server-sent event per pending delivery of its webhook, until either side ends it.
  *
  * ```
- *   open ──► looking ──(something waits, and the listener reads)──► sending ──► looking
- *              │ every `pollMs`, or woken                             └ the listener does not read: waits, holding one message
+ *   open ──► polling ──(pending deliveries, and the listener reads)──► sending ──► polling
+ *              │ every `pollMs`, or on `wake`                             └ the listener does not read: waits with one message
  *              └──(stopping · replaced · deleted · unauthorized · unusable)──► goodbye ──► closed
  * ```
  *
- * What was sent and not answered is not sent again by this stream, and by the next one it is: an answer is what ends a delivery.
+ * A delivery ends with its answer: one that was sent and not answered is sent again by the next stream, not by this one.
  */
 import { Readable } from 'node:stream';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { COMMENT, eventText, opening } from './framing.ts';
-import type { HeldMessage, Messages } from './message.ts';
-import { endEmpty, listWaiting, writeAnswer, type HeldWebhook, type Waiting } from './pull-sql.ts';
+import type { PullMessage, Messages } from './message.ts';
+import { endEmpty, listWaiting, writeAnswer, type PullWebhook, type Waiting } from './pull-sql.ts';
 
 export type StreamSettings = {
   pollMs: number;
@@ -27,49 +27,52 @@ export type StreamSettings = {
   bufferBytes: number;
 };
 
-/** Why a stream ends, as its listener is told. */
+/** Why a stream ends, as sent to its listener. */
 export type Goodbye =
-  /** The process stops: come again. */
+  /** The process stops: the client should reconnect. */
   | 'stopping'
-  /** A newer stream has taken its place. */
+  /** The webhook has a newer stream. */
   | 'replaced'
   | 'deleted'
-  /** The token has run out or was revoked. */
+  /** The token has expired or was revoked. */
   | 'unauthorized'
-  /** The key of the webhook does not open. */
+  /** The webhook's key cannot be decrypted. */
   | 'unusable';
 
-/** Asked at once and then every `recheckMs`: why the stream has to end; undefined where it may go on. Throws where nobody can tell. */
-export type MayGoOn = (now: Date) => Promise<Goodbye | undefined>;
+/**
+ * Called at the start and every `recheckMs`: returns why the stream has to end, undefined if it may continue. Throws if
+ * that cannot be determined.
+ */
+export type FindEndReason = (now: Date) => Promise<Goodbye | undefined>;
 
 type StreamDeps = { sql: Sql; clock: Clock; log: Log; messages: Messages; settings: StreamSettings };
 
-export class HeldStream {
+export class PullStream {
   readonly readable: Readable;
   readonly closed: Promise<void>;
-  /** Settles with the check that is under way, or was the last. */
+  /** Settles with the running or most recent check. */
   checked: Promise<void>;
   readonly #deps: StreamDeps;
-  readonly #webhook: HeldWebhook;
-  readonly #mayGoOn: MayGoOn;
+  readonly #webhook: PullWebhook;
+  readonly #findEndReason: FindEndReason;
   readonly #timers: NodeJS.Timeout[];
   #sent: number[] = [];
   #isEnding = false;
   #isChecking = true;
-  /** End the wait that is under way: for the next look, for the listener to read. */
+  /** End the current wait: for the next poll, and for the listener to read. */
   #resume: () => void = () => {};
-  #wasRead: () => void = () => {};
-  #isWoken = false;
+  #onRead: () => void = () => {};
+  #isWakeRequested = false;
 
-  /** `before`: of the stream in whose place this one comes, whose beginning must not be written after ours. */
-  constructor(deps: StreamDeps, webhook: HeldWebhook, mayGoOn: MayGoOn, before: Promise<void>) {
+  /** `before`: the last check of the replaced stream, which must not write its start after this one's. */
+  constructor(deps: StreamDeps, webhook: PullWebhook, findEndReason: FindEndReason, before: Promise<void>) {
     this.#deps = deps;
     this.#webhook = webhook;
-    this.#mayGoOn = mayGoOn;
+    this.#findEndReason = findEndReason;
     const { bufferBytes, commentMs, recheckMs, retryMs } = deps.settings;
-    this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#wasRead() });
+    this.readable = new Readable({ highWaterMark: bufferBytes, read: () => this.#onRead() });
     this.closed = new Promise((resolve) => this.readable.once('close', resolve));
-    // Whoever hangs up in the middle is no fault of ours.
+    // A client that disconnects is not an error.
     this.readable.on('error', () => {});
     this.#timers = [
       setInterval(() => this.readable.readableLength === 0 && this.readable.push(COMMENT), commentMs),
@@ -81,99 +84,102 @@ export class HeldStream {
     void this.#run();
   }
 
-  /** Something may wait, or an answer has made room. */
+  /** Polls at once: there may be new deliveries, or an answer allows the next one. */
   wake(): void {
-    this.#isWoken = true;
+    this.#isWakeRequested = true;
     this.#resume();
   }
 
-  /** Something has changed that it may have to end for. */
+  /** Runs the check at once, after a change of the webhook. */
   check(): void {
     if (!this.#isChecking) this.checked = this.#check();
   }
 
-  /** Tells the listener why, and hangs up; one that does not read is not waited for longer than `goodbyeMs`. */
+  /** Sends the reason and closes the stream; a client that does not read is disconnected after `goodbyeMs`. */
   end(reason: Goodbye): void {
     if (this.#isEnding) return;
     this.#close();
     this.readable.push(eventText('goodbye', { reason }));
     this.readable.push(null);
-    const late = setTimeout(() => this.readable.destroy(), this.#deps.settings.goodbyeMs);
-    void this.closed.then(() => clearTimeout(late));
+    const destroyTimer = setTimeout(() => this.readable.destroy(), this.#deps.settings.goodbyeMs);
+    void this.closed.then(() => clearTimeout(destroyTimer));
   }
 
   #close(): void {
     this.#isEnding = true;
     for (const timer of this.#timers) clearInterval(timer);
     this.#resume();
-    this.#wasRead();
+    this.#onRead();
   }
 
   async #check(): Promise<void> {
     if (this.#isEnding) return;
     this.#isChecking = true;
     try {
-      const reason = await this.#mayGoOn(this.#deps.clock.now());
+      const reason = await this.#findEndReason(this.#deps.clock.now());
       if (reason !== undefined) this.end(reason);
     } catch (error) {
-      // Nobody can tell at the moment: the next check may.
-      this.#deps.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'a listener was not checked');
+      // Unknown at the moment; the next check decides.
+      this.#deps.log.debug({ webhook: this.#webhook.webhookId, reason: String(error) }, 'listener check failed');
     }
     this.#isChecking = false;
   }
 
   async #run(): Promise<void> {
     while (!this.#isEnding) {
-      this.#isWoken = false;
+      this.#isWakeRequested = false;
       try {
-        await this.#turn();
+        await this.#sendWaiting();
       } catch (error) {
         const { log } = this.#deps;
-        log.warn({ webhook: this.#webhook.webhookId, reason: String(error) }, 'looking for a listener failed');
+        log.warn(
+          { webhook: this.#webhook.webhookId, reason: String(error) },
+          'reading deliveries for a listener failed',
+        );
       }
-      if (!this.#isWoken && !this.#isEnding) await this.#pause();
+      if (!this.#isWakeRequested && !this.#isEnding) await this.#pause();
     }
   }
 
-  async #turn(): Promise<void> {
+  async #sendWaiting(): Promise<void> {
     const { sql, messages, settings } = this.#deps;
     const waiting = await listWaiting(sql, this.#webhook, this.#sent, settings.unansweredMax);
     this.#sent = waiting.filter(({ isSent }) => isSent).map(({ id }) => id);
-    // Connections take the numbers of deliveries by the block: events are told in the order in which they happened.
-    const fresh = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
-    if (fresh.length === 0) return;
+    // Ids of deliveries are allocated per connection in blocks, so events are sent in the order of their own ids.
+    const unsent = waiting.filter(({ isSent }) => !isSent).toSorted((a, b) => a.eventId - b.eventId);
+    if (unsent.length === 0) return;
     const target = await messages.target(this.#webhook).catch((error: unknown) => this.#unusable(error));
-    for (const delivery of fresh) {
+    for (const delivery of unsent) {
       if (this.#isEnding || target === undefined) return;
       const message = await messages.make(this.#webhook, delivery, target, this.#deps.clock.now());
-      await this.#give(delivery, message);
+      await this.#send(delivery, message);
     }
   }
 
   #unusable(error: unknown): undefined {
-    this.#deps.log.error({ err: error, webhook: this.#webhook.webhookId }, 'a held webhook cannot be used');
+    this.#deps.log.error({ err: error, webhook: this.#webhook.webhookId }, 'pull webhook unusable');
     this.end('unusable');
   }
 
-  async #give(delivery: Waiting, message: HeldMessage | { why: unknown } | undefined): Promise<void> {
+  async #send(delivery: Waiting, message: PullMessage | { why: unknown } | undefined): Promise<void> {
     const { sql, clock, log } = this.#deps;
     const { shard } = this.#webhook;
     if (message === undefined) return endEmpty(sql, { shard, id: delivery.id }, clock.now());
     if ('why' in message) {
-      log.error({ err: message.why, delivery: delivery.id }, 'a delivery failed on our side');
+      log.error({ err: message.why, delivery: delivery.id }, 'composing a delivery failed');
       const reply = { responseCode: null, responseHeaders: null, responseBody: null };
       const answer = { state: 'failed', outcome: 'internal', startedAt: clock.now(), durationMs: 0, ...reply } as const;
       return void (await writeAnswer(sql, { ...this.#webhook, id: delivery.id }, answer, clock.now()));
     }
     if (this.#isEnding) return;
     this.#sent.push(delivery.id);
-    if (!this.readable.push(eventText('delivery', message, delivery.id))) await this.#read();
+    if (!this.readable.push(eventText('delivery', message, delivery.id))) await this.#waitUntilRead();
   }
 
-  /** Resolves when the listener has read what it was given, or the stream ends. */
-  async #read(): Promise<void> {
+  /** Resolves when the listener has read its messages, or the stream ends. */
+  async #waitUntilRead(): Promise<void> {
     while (!this.#isEnding && this.readable.readableLength >= this.#deps.settings.bufferBytes) {
-      await new Promise<void>((resolve) => (this.#wasRead = resolve));
+      await new Promise<void>((resolve) => (this.#onRead = resolve));
     }
   }
 

@@ -9,7 +9,7 @@ import { shardOf } from '#core/ids.ts';
 import { KEY, startEngine } from '../../../test/setup/engine.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { Goodbye } from './stream.ts';
-import { HeldStreams } from './streams.ts';
+import { PullStreams } from './streams.ts';
 
 const engine = await startEngine();
 const { sql, storeId } = engine;
@@ -39,7 +39,7 @@ const streamsOf = (
 ) => {
   const log = createLog('silent');
   const all = { ...settings, ...changes };
-  const streams = new HeldStreams({ sql, sealer: engine.sealer, clock: engine.clock, log, baseUrl, settings: all });
+  const streams = new PullStreams({ sql, sealer: engine.sealer, clock: engine.clock, log, baseUrl, settings: all });
   t.after(() => streams.stop());
   return streams;
 };
@@ -52,11 +52,11 @@ const addHeld = async (): Promise<number> => {
 
 /** Reads as much as it is told to; `wait` resolves when so many deliveries came. */
 const openAt = (
-  streams: HeldStreams,
+  streams: PullStreams,
   webhookId: number,
-  mayGoOn: () => Promise<Goodbye | undefined> = async () => undefined,
+  findEndReason: () => Promise<Goodbye | undefined> = async () => undefined,
 ) => {
-  const opened = streams.open({ shard, webhookId, storeId }, mayGoOn);
+  const opened = streams.open({ shard, webhookId, storeId }, findEndReason);
   if (opened.kind !== 'open') throw new Error(`it is ${opened.kind}`);
   const { readable } = opened;
   let text = '';
@@ -184,20 +184,20 @@ test('a stream ends when it may not go on, though its listener does not read', a
 test('a process and a store have so many streams; the newest of a webhook takes the place of its own', async (t) => {
   const [a, b] = [await addHeld(), await addHeld()];
   const store = streamsOf(t, { streamsPerStoreMax: 1 });
-  const mayGoOn = async () => undefined;
+  const findEndReason = async () => undefined;
   const first = openAt(store, a);
   first.read();
-  assert.equal(store.open({ shard, webhookId: b, storeId }, mayGoOn).kind, 'too_many');
-  assert.equal(store.open({ shard, webhookId: a, storeId }, mayGoOn).kind, 'open');
+  assert.equal(store.open({ shard, webhookId: b, storeId }, findEndReason).kind, 'too_many');
+  assert.equal(store.open({ shard, webhookId: a, storeId }, findEndReason).kind, 'open');
   await until(
     async () => first.text(),
     (text) => text.includes('"reason":"replaced"'),
   );
   const process = streamsOf(t, { streamsMax: 1 });
   openAt(process, a);
-  assert.equal(process.open({ shard, webhookId: b, storeId }, mayGoOn).kind, 'full');
+  assert.equal(process.open({ shard, webhookId: b, storeId }, findEndReason).kind, 'full');
   await process.stop();
-  assert.equal(process.open({ shard, webhookId: a, storeId }, mayGoOn).kind, 'stopping');
+  assert.equal(process.open({ shard, webhookId: a, storeId }, findEndReason).kind, 'stopping');
 });
 
 test('of two that come at once to a webhook the newer one begins when the older one has, so that it stays', async (t) => {

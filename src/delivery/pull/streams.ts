@@ -1,13 +1,13 @@
-/** The streams that a process has open, one a webhook, and what their listeners answer. */
+/** The open streams of a process, one per webhook, and the answers of their listeners. */
 import type { Readable } from 'node:stream';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { answer, type Answered, type Told } from './answer.ts';
+import { answer, type AnswerResult, type ListenerReply } from './answer.ts';
 import { Messages, type MessagesDeps } from './message.ts';
-import type { HeldWebhook } from './pull-sql.ts';
-import { HeldStream, type MayGoOn, type StreamSettings } from './stream.ts';
+import type { PullWebhook } from './pull-sql.ts';
+import { PullStream, type FindEndReason, type StreamSettings } from './stream.ts';
 
 type Settings = MessagesDeps['settings'] &
   StreamSettings & { streamsMax: number; streamsPerStoreMax: number; answerKeptBytes: number };
@@ -16,13 +16,13 @@ export type StreamsDeps = Omit<MessagesDeps, 'settings'> & { clock: Clock; log: 
 
 export type Opened =
   | { kind: 'open'; readable: Readable }
-  /** The process has as many as it may have, or the store has. */
+  /** Refused: `full` if the process has its maximum of streams, `too_many` if the store has. */
   | { kind: 'full' | 'too_many' | 'stopping' };
 
-export class HeldStreams implements Running {
+export class PullStreams implements Running {
   readonly #deps: StreamsDeps;
   readonly #messages: Messages;
-  readonly #streams = new Map<number, { stream: HeldStream; storeId: number }>();
+  readonly #streams = new Map<number, { stream: PullStream; storeId: number }>();
   #isStopping = false;
 
   constructor(deps: StreamsDeps) {
@@ -30,8 +30,8 @@ export class HeldStreams implements Running {
     this.#messages = new Messages(deps);
   }
 
-  /** Begins a stream, and ends the one that the webhook has. */
-  open(webhook: HeldWebhook & { storeId: number }, mayGoOn: MayGoOn): Opened {
+  /** Opens a stream and ends the previous one of the webhook. */
+  open(webhook: PullWebhook & { storeId: number }, findEndReason: FindEndReason): Opened {
     const { webhookId, storeId } = webhook;
     const { streamsMax, streamsPerStoreMax } = this.#deps.settings;
     if (this.#isStopping) return { kind: 'stopping' };
@@ -41,7 +41,7 @@ export class HeldStreams implements Running {
     if (others.filter((one) => one.storeId === storeId).length >= streamsPerStoreMax) return { kind: 'too_many' };
     older?.stream.end('replaced');
     const deps = { ...this.#deps, messages: this.#messages };
-    const stream = new HeldStream(deps, webhook, mayGoOn, older?.stream.checked ?? Promise.resolve());
+    const stream = new PullStream(deps, webhook, findEndReason, older?.stream.checked ?? Promise.resolve());
     const entry = { stream, storeId };
     this.#streams.set(webhookId, entry);
     const isOver = stream.closed.then(() => stream.checked);
@@ -51,20 +51,20 @@ export class HeldStreams implements Running {
     return { kind: 'open', readable: stream.readable };
   }
 
-  /** Something was held for these webhooks, and is committed. */
+  /** Wakes the streams of these webhooks after new deliveries were committed. */
   wake(webhookIds: Iterable<number>): void {
     for (const id of webhookIds) this.#streams.get(id)?.stream.wake();
   }
 
-  /** The webhook was changed or deleted. */
+  /** Checks the stream of a changed or deleted webhook. */
   changed(webhookId: number): void {
     this.#streams.get(webhookId)?.stream.check();
   }
 
-  async answer(webhook: HeldWebhook, deliveryId: number, told: Told): Promise<Answered> {
+  async answer(webhook: PullWebhook, deliveryId: number, reply: ListenerReply): Promise<AnswerResult> {
     const { sql, clock, log, settings } = this.#deps;
-    const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, told, clock.now());
-    // There is room for another.
+    const answered = await answer({ sql, log, ...settings }, { ...webhook, id: deliveryId }, reply, clock.now());
+    // The answer allows another unanswered delivery.
     this.wake([webhook.webhookId]);
     return answered;
   }

@@ -1,48 +1,49 @@
 /**
- * Where deliveries are sent that were in flight when an owner of their shard died: few at once, fewer the more often it
- * happened, so that the one that kills is soon alone with what it does. Pure.
+ * Limits how many deliveries run at once that were in flight when a worker crashed. The limit falls with each crash, so
+ * that the delivery that causes them soon runs alone. Pure.
  */
 
 /**
- * How many may be in flight at once, by the deaths they were part of. With up to 1,024 in flight at the first one noted, 16
- * at once take the innocent through in seconds; the next death leaves 16 at most, the one after it 4, then the killer alone.
+ * Deliveries that may run at once, by the number of crashes in which they were in flight. Up to 1,024 are in flight at
+ * the first one that counts: 16 at once take the harmless ones through in seconds, and the next crashes leave at most
+ * 16, then 4, then one.
  */
-const AT_ONCE = [Number.POSITIVE_INFINITY, 16, 4, 1] as const;
+const CONCURRENCY_BY_CRASHES = [Number.POSITIVE_INFINITY, 16, 4, 1] as const;
 
-/** Alone twice, in its whole worker, and dead each time: what was in flight alone kills. */
-export const PUT_ASIDE_AT_DEATHS = 5;
+/** At this count the delivery ran alone in its worker twice, and the worker crashed each time. */
+export const DEAD_LETTER_AT_CRASHES = 5;
 
-const atOnce = (deaths: number): number => AT_ONCE[deaths] ?? 1;
+const concurrencyFor = (crashCount: number): number => CONCURRENCY_BY_CRASHES[crashCount] ?? 1;
 
-export class Cell {
-  /** Deaths by delivery. */
-  readonly #inside = new Map<number, number>();
-  #alone: number | undefined;
+export class IsolationSlot {
+  /** Crash counts by delivery. */
+  readonly #running = new Map<number, number>();
+  #exclusive: number | undefined;
 
   /**
-   * Who is inside and may have no company: of what is not suspected, either. A death beside a hundred others would prove
-   * nothing, and one whose receiver takes its time is in flight at each death, whatever kills.
+   * The running delivery that excludes every other one, quarantined or not. A crash beside a hundred others would prove
+   * nothing, and a delivery with a slow receiver is in flight at every crash, whatever causes it.
    */
-  get alone(): number | undefined {
-    return this.#alone;
+  get exclusiveId(): number | undefined {
+    return this.#exclusive;
   }
 
   get size(): number {
-    return this.#inside.size;
+    return this.#running.size;
   }
 
-  /** Lets the delivery in, if neither it nor any that is inside would have too much company. */
-  enter(id: number, deaths: number): boolean {
-    const company = this.#inside.size + 1;
-    if (company > atOnce(deaths) || [...this.#inside.values()].some((other) => company > atOnce(other))) return false;
-    this.#inside.set(id, deaths);
-    if (atOnce(deaths) === 1) this.#alone = id;
+  /** Admits the delivery unless its own limit or that of a running one would be exceeded. */
+  enter(id: number, crashCount: number): boolean {
+    const exceedsLimit = (crashes: number) => this.#running.size + 1 > concurrencyFor(crashes);
+    if (exceedsLimit(crashCount) || [...this.#running.values()].some(exceedsLimit)) return false;
+    this.#running.set(id, crashCount);
+    if (concurrencyFor(crashCount) === 1) this.#exclusive = id;
     return true;
   }
 
-  /** Answers whether it was inside. */
+  /** Releases the slot; returns whether the delivery had one. */
   leave(id: number): boolean {
-    if (id === this.#alone) this.#alone = undefined;
-    return this.#inside.delete(id);
+    if (id === this.#exclusive) this.#exclusive = undefined;
+    return this.#running.delete(id);
   }
 }

@@ -6,9 +6,9 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { Pending } from '../queue/loaded-deliveries.ts';
 import { Lane } from '../queue/lane.ts';
-import { Deaths } from '../leases/crash-count.ts';
+import { CrashCounts } from '../leases/crash-count.ts';
 import { releaseShards, takeShards } from '../leases/leases-sql.ts';
-import { Suspects } from './quarantine.ts';
+import { Quarantine } from './quarantine.ts';
 
 const SELF = 1;
 const DEAD = 9;
@@ -39,7 +39,7 @@ const notesOf = async (shard: number): Promise<Record<string, number>> => {
 
 const take = async (shard: number) => {
   const taken = await takeShards(sql, SELF, [shard], [{ id: DEAD, beat: 5 }]);
-  return taken.map(({ deaths }) => deaths);
+  return taken.map(({ crashCount }) => crashCount);
 };
 
 const pending = (id: number): Pending => {
@@ -49,28 +49,28 @@ const pending = (id: number): Pending => {
 const suspectsOf = async (shard: number, fence = 1, deaths = 0) => {
   const lost: number[] = [];
   const lane = new Lane(shard, 2, { laneQueue: 100, slotsPerLane: 100, slotsPerSlowLane: 1 });
-  const suspects = new Suspects({
+  const quarantine = new Quarantine({
     sql,
     log: createLog('silent'),
     workerId: SELF,
     fenceOf: () => fence,
-    deathsOf: () => deaths,
+    crashCountOf: () => deaths,
     onLost: (one) => lost.push(one),
     onReady: () => {},
     onReturned: () => {},
   });
-  suspects.gained([shard]);
-  await until(async () => suspects.isReady(shard), Boolean);
+  quarantine.gained([shard]);
+  await until(async () => quarantine.isReady(shard), Boolean);
   /** Takes what is queued, and answers which of it may be sent. */
   const sendAll = (): number[] => {
     const sent: number[] = [];
     for (let one = lane.take(); one !== undefined; one = lane.take()) {
-      if (suspects.admit(lane, one) === true) sent.push(one.id);
+      if (quarantine.admit(lane, one) === true) sent.push(one.id);
       if (sent.length > 100) throw new Error('it goes on for ever');
     }
     return sent;
   };
-  return { suspects, lane, lost, sendAll };
+  return { quarantine, lane, lost, sendAll };
 };
 
 test('a take-over from a dead owner counts one death more, of the shard and of all that is noted', async () => {
@@ -90,9 +90,9 @@ test('what was not in flight under the dead owner, because it waited its turn, i
 test('a suspect is noted each time it is sent by another owner, however long nobody died', async () => {
   const shard = await shardWith({ 11: 2 }, SELF);
   await sql`update shard_lease set fence = 7 where shard = ${shard}`;
-  const { suspects } = await suspectsOf(shard, 7, 0);
-  assert.equal(suspects.mustNote(shard, 11), true);
-  assert.equal(await suspects.note(shard, 11), true);
+  const { quarantine } = await suspectsOf(shard, 7, 0);
+  assert.equal(quarantine.mustMark(shard, 11), true);
+  assert.equal(await quarantine.mark(shard, 11), true);
   const [note] = await sql<
     { fence: number }[]
   >`select fence from delivery_suspect where delivery_id = 11 and shard = ${shard}`;
@@ -112,11 +112,11 @@ test('a shard is forgiven when its owner has lived with it for an hour', async (
   await sql`update shard_lease set deaths = 3 where shard = ${shard}`;
   const system = testClock();
   let elapsedMs = 0;
-  const deaths = new Deaths(SELF, { ...system, monotonicMs: () => elapsedMs });
-  deaths.gained([{ shard, deaths: 3 }]);
+  const deaths = new CrashCounts(SELF, { ...system, monotonicMs: () => elapsedMs });
+  deaths.add([{ shard, crashCount: 3 }]);
   const after = async (ms: number) => {
     elapsedMs = ms;
-    await deaths.forgive((question) => question(sql));
+    await deaths.resetStable((query) => query(sql));
     const [row] = await sql<{ deaths: number }[]>`select deaths from shard_lease where shard = ${shard}`;
     return [deaths.of(shard), row?.deaths];
   };
@@ -127,35 +127,35 @@ test('a shard is forgiven when its owner has lived with it for an hour', async (
 test('what was in flight once is sent sixteen at once, and the next when one of them is over', async () => {
   const ids = Array.from({ length: 20 }, (_, index) => 101 + index);
   const shard = await shardWith(Object.fromEntries(ids.map((id) => [id, 1])), SELF);
-  const { suspects, lane, sendAll } = await suspectsOf(shard);
+  const { quarantine, lane, sendAll } = await suspectsOf(shard);
   for (const id of [...ids, 999]) lane.deliveries.offer(pending(id));
   assert.deepEqual(sendAll(), [...ids.slice(0, 16), 999], 'whoever is not suspected goes past');
-  assert.equal(suspects.waiting, 4);
-  suspects.left(101);
+  assert.equal(quarantine.waitingCount, 4);
+  quarantine.leave(101);
   assert.deepEqual(sendAll(), [117]);
-  assert.equal(suspects.waiting, 3);
+  assert.equal(quarantine.waitingCount, 3);
 });
 
 test('what was in flight five times is never sent again', async () => {
   const shard = await shardWith({ 11: 5, 12: 4 }, SELF);
-  const { suspects, lane } = await suspectsOf(shard);
-  assert.equal(suspects.admit(lane, pending(11)), undefined);
-  assert.equal(suspects.admit(lane, pending(12)), true);
+  const { quarantine, lane } = await suspectsOf(shard);
+  assert.equal(quarantine.admit(lane, pending(11)), undefined);
+  assert.equal(quarantine.admit(lane, pending(12)), true);
 });
 
 test('in a shard whose owners die what is sent is noted before, and under its fence alone', async () => {
   const shard = await shardWith({}, SELF);
   const owner = await suspectsOf(shard, 1, 2);
-  assert.equal(owner.suspects.mustNote(shard, 21), true);
-  assert.equal(await owner.suspects.note(shard, 21), true);
+  assert.equal(owner.quarantine.mustMark(shard, 21), true);
+  assert.equal(await owner.quarantine.mark(shard, 21), true);
   const loser = await suspectsOf(shard, 0, 2);
-  assert.equal(await loser.suspects.note(shard, 22), false);
+  assert.equal(await loser.quarantine.mark(shard, 22), false);
   assert.deepEqual(loser.lost, [shard]);
   assert.deepEqual(await notesOf(shard), { 21: 0 });
 });
 
 test('after one death nothing is noted: it may have been anybody', async () => {
   const shard = await shardWith({}, SELF);
-  const { suspects } = await suspectsOf(shard, 1, 1);
-  assert.equal(suspects.mustNote(shard, 21), false);
+  const { quarantine } = await suspectsOf(shard, 1, 1);
+  assert.equal(quarantine.mustMark(shard, 21), false);
 });

@@ -5,7 +5,7 @@ import { createLog } from '#core/log.ts';
 import { dayOf, idOf } from '#core/ids.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import type { Heard } from '../announce.ts';
+import type { AnnouncedWork } from '../announce.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { Signal } from '../signal.ts';
 import { Arrivals } from './arrivals.ts';
@@ -67,7 +67,7 @@ const arrivalsOf = ({
     requestFetch,
     onArrived: (all) => void onArrived(all),
   });
-  const hear = async (announcements: readonly Heard[]): Promise<void> => {
+  const hear = async (announcements: readonly AnnouncedWork[]): Promise<void> => {
     const done = read.next();
     arrivals.receive(announcements);
     await done;

@@ -5,7 +5,7 @@
  */
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
-import type { LaneName } from '../announce.ts';
+import type { AnnouncedWork } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Pending } from './loaded-deliveries.ts';
 import type { Lane } from './lane.ts';
@@ -58,7 +58,7 @@ export class Arrivals {
    * Queues announced deliveries for loading. A lane that does not accept offers is marked as incomplete instead: its
    * deliveries stay in the table until it fetches them.
    */
-  receive(work: readonly (LaneName & { deliveryId: number | undefined })[]): void {
+  receive(work: readonly AnnouncedWork[]): void {
     const { lanes, owns, requestFetch, onArrived } = this.#deps;
     const incomplete = new Set<Lane>();
     for (const { shard, webhookId, deliveryId } of work) {

@@ -78,7 +78,7 @@ export class Dispatcher {
     const { recorder, settings, quarantine, mayAct, fenceOf } = this.#deps;
     const hasCapacity = () => recorder.unrecorded() < settings.unrecordedLimit;
     try {
-      while (!this.#isStopped && mayAct() && quarantine.alone === undefined && hasCapacity()) {
+      while (!this.#isStopped && mayAct() && quarantine.exclusiveId === undefined && hasCapacity()) {
         const attempt = this.#runQueue.dequeue();
         if (attempt === undefined) return;
         attempt.fence = fenceOf(attempt.lane.shard);
@@ -148,7 +148,7 @@ export class Dispatcher {
   #write(lane: Lane, entry: Entry): void {
     this.#deps.recorder.record(entry, (isWritten) => {
       if (isWritten) this.#persisted(lane, entry);
-      this.#deps.quarantine.left(entry.delivery.id);
+      this.#deps.quarantine.leave(entry.delivery.id);
       this.#continue(lane);
     });
   }
@@ -160,7 +160,7 @@ export class Dispatcher {
   }
 
   #persisted(lane: Lane, { shard, delivery, next, webhook }: Entry): void {
-    this.#deps.quarantine.settled(shard, delivery.id);
+    this.#deps.quarantine.unmark(shard, delivery.id);
     lane.deliveries.complete(delivery.id, 'dueAt' in next ? next.dueAt.getTime() : null);
     // Reading the settings again finds the pending disable, which is then executed.
     if (webhook?.isPendingDisable === true) lane.forgetTarget();

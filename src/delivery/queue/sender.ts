@@ -7,8 +7,8 @@ import type { Outcome } from '../attempt/http/outcome.ts';
 import type { Lane } from './lane.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/event-cache.ts';
-import { ended, putAside, type Attempt, type Entry } from '../record/entry.ts';
-import type { Suspects as Quarantine } from '../quarantine/quarantine.ts';
+import { ended, deadLetter, type Attempt, type Entry } from '../record/entry.ts';
+import type { Quarantine as Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
 import { LoopLag } from './loop-lag.ts';
 import { ResourceOrder } from './resource-order.ts';
@@ -82,23 +82,23 @@ export class Sender {
     if (isAdmitted === undefined) return this.#deadLetter(scheduled);
     if (!isAdmitted) return this.#deps.release(scheduled);
     const body = bodies.peek(delivery.eventId);
-    if (body === undefined || quarantine.mustNote(lane.shard, delivery.id)) void this.#prepare(scheduled, body);
+    if (body === undefined || quarantine.mustMark(lane.shard, delivery.id)) void this.#prepare(scheduled, body);
     else this.#send(scheduled, body);
   }
 
   async #prepare(scheduled: ScheduledAttempt, present: Body | undefined): Promise<void> {
     const { lane, delivery } = scheduled;
     const { bodies, quarantine } = this.#deps;
-    let [body, isNoted, isCurrent] = [present, true, false];
+    let [body, isMarked, isCurrent] = [present, true, false];
     try {
       body ??= await bodies.find(lane.shard, delivery.eventId);
       // Before the note is written: a crash during this wait is not caused by this delivery.
-      if (quarantine.alone === delivery.id) await this.#deps.waitUntilAlone();
-      if (quarantine.mustNote(lane.shard, delivery.id)) isNoted = await quarantine.note(lane.shard, delivery.id);
-      isCurrent = isNoted && this.#isCurrent(scheduled);
+      if (quarantine.exclusiveId === delivery.id) await this.#deps.waitUntilAlone();
+      if (quarantine.mustMark(lane.shard, delivery.id)) isMarked = await quarantine.mark(lane.shard, delivery.id);
+      isCurrent = isMarked && this.#isCurrent(scheduled);
     } catch (error) {
       // The database was unavailable, which is not a fault of this delivery.
-      return this.#failInternally(scheduled, 'ours', error);
+      return this.#failInternally(scheduled, 'internal', error);
     }
     if (!isCurrent) return this.#cancel(scheduled);
     if (body === undefined) return this.#endUnsent(scheduled);
@@ -164,7 +164,7 @@ export class Sender {
   }
 
   /** `threw`: this delivery itself cannot be sent. */
-  #failInternally(scheduled: ScheduledAttempt, kind: 'ours' | 'threw', error: unknown): void {
+  #failInternally(scheduled: ScheduledAttempt, kind: 'internal' | 'threw', error: unknown): void {
     const { log, clock } = this.#deps;
     const about = { err: error, delivery: scheduled.delivery.id, webhook: scheduled.lane.webhookId };
     log.error(about, 'attempt failed internally');
@@ -181,7 +181,7 @@ export class Sender {
 
   #cancel(scheduled: ScheduledAttempt): void {
     scheduled.lane.cancelAttempt(scheduled.delivery);
-    this.#deps.quarantine.left(scheduled.delivery.id);
+    this.#deps.quarantine.leave(scheduled.delivery.id);
     this.#deps.release(scheduled);
   }
 
@@ -198,7 +198,7 @@ export class Sender {
     const { log, clock } = this.#deps;
     log.error({ delivery: delivery.id, webhook: lane.webhookId }, 'delivery ended because it crashed workers');
     lane.attemptEnded();
-    this.#deps.write(lane, putAside({ shard: lane.shard, fence }, delivery, 'crashed workers', clock.now()));
+    this.#deps.write(lane, deadLetter({ shard: lane.shard, fence }, delivery, 'crashed workers', clock.now()));
     this.#deps.release(scheduled);
   }
 

@@ -1,32 +1,34 @@
-/** What became of a delivery, ready to be written down. */
+/** The result of a delivery, ready to be recorded. */
 import type { Wire } from '../attempt/http/exchange.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import type { Pending } from '../queue/loaded-deliveries.ts';
 import type { StoredBackoff } from '../policy/backoff.ts';
 import type { Failures } from '../policy/policy.ts';
 
-/** Without `wire` where nothing was put on it. */
+/** `wire` is absent if no request was started. */
 export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };
 
-/** A shard as it was ours when something was taken to be sent; undefined where it was not. */
+/** A shard with the fencing token under which a delivery was dequeued; undefined if the shard was not owned. */
 export type Fenced = { shard: number; fence: number | undefined };
 
 export type Entry = Fenced & {
   delivery: Pending;
-  /** Null where the delivery ends without an attempt: its webhook was switched off. */
+  /** Null if the delivery ends without an attempt, such as when its webhook is disabled. */
   attempt: Attempt | null;
-  /** Attempts charged so far, this one included. */
+  /** Number of charged attempts, including this one. */
   attempts: number;
-  /** Faults of our own in a row. */
+  /** Consecutive internal errors, weighted (policy/own-faults.ts). */
   faults: number;
   next: { state: 'successful' | 'failed' } | { dueAt: Date };
-  /** The webhook's state after this one; null where it did not change. */
+  /** The webhook's state after this attempt; null if unchanged. */
   webhook: (Failures & StoredBackoff & { isPendingDisable: boolean }) | null;
-  /** It is this one that takes the webhook half the way to being switched off: the store is told once it is recorded. */
+  /**
+   * This attempt takes the webhook half the way to being disabled: its store is notified once the entry is recorded.
+   */
   isWarning: boolean;
 };
 
-/** A delivery that ends without an attempt: its webhook is gone, or its event is. */
+/** Returns the entry of a delivery that fails without an attempt: its webhook or its event is gone. */
 export const ended = ({ shard, fence }: Fenced, delivery: Pending): Entry => ({
   shard,
   fence,
@@ -39,8 +41,11 @@ export const ended = ({ shard, fence }: Fenced, delivery: Pending): Entry => ({
   isWarning: false,
 });
 
-/** A delivery that we give up by our own fault: it shows one attempt more than was charged, the one that says so. */
-export const putAside = ({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry => ({
+/**
+ * Returns the entry of a delivery that fails by an internal error: the attempt that says so is shown in addition to the
+ * charged ones.
+ */
+export const deadLetter = ({ shard, fence }: Fenced, delivery: Pending, why: string, now: Date): Entry => ({
   shard,
   fence,
   delivery,
@@ -52,12 +57,12 @@ export const putAside = ({ shard, fence }: Fenced, delivery: Pending, why: strin
   isWarning: false,
 });
 
-/** Beside the answer: numbers, names of outcomes, dates. */
+/** Numbers, names of outcomes and dates, without the response. */
 const ROW_BYTES = 200;
-/** A character of JavaScript's is up to 3 bytes of UTF-8. */
+/** A UTF-16 code unit has up to 3 bytes in UTF-8. */
 const BYTES_PER_CHARACTER = 3;
 
-/** What an entry weighs in the statement that writes it, at most. */
+/** Returns an upper bound of the entry's size in the record statement. */
 export const bytesOf = ({ attempt }: Entry): number => {
   const reply = attempt?.outcome.reply;
   return ROW_BYTES + BYTES_PER_CHARACTER * ((reply?.headers.length ?? 0) + (reply?.body.length ?? 0));

@@ -1,18 +1,18 @@
-/** What receivers answered to events that were erased: it may repeat what it was told. */
+/** Erases responses to erased events: a response may repeat data of the request. */
 import type { Queryable } from '#db/pool.ts';
 import { dayOfId, firstIdOfDay } from '#core/ids.ts';
 
 /**
- * Empties the answers to some events of one store; that there were attempts, when and how they ended stays. A delivery is
- * never older than its event, so that earlier days are not looked through, and the days that are have a small index each. Answers
- * the events of which a listener may still say something: it may have been handed them long before.
+ * Erases the responses to events of one store; attempts, their times and outcomes remain. A delivery is never older
+ * than its event, so earlier days are not scanned, and each later day has a small index. Returns the events with
+ * unanswered pull deliveries: a listener may have received them and still answer.
  */
 export const blankAnswers = async (
   sql: Queryable,
   { shard, storeId, ids }: { shard: number; storeId: number; ids: readonly number[] },
 ): Promise<number[]> => {
-  const rows = await sql<{ id: number; eventId: number; isHeld: boolean }[]>`
-    select id, event_id as "eventId", due_at = 'infinity' as "isHeld" from delivery
+  const rows = await sql<{ id: number; eventId: number; isPull: boolean }[]>`
+    select id, event_id as "eventId", due_at = 'infinity' as "isPull" from delivery
     where shard = ${shard} and store_id = ${storeId} and event_id = any(${ids}::bigint[])
     union all
     select d.id, d.event_id, false from unnest(${ids}::bigint[]) as erased (id)
@@ -23,5 +23,5 @@ export const blankAnswers = async (
     update attempt set response_headers = null, response_body = null
     where shard = ${shard} and delivery_id = any(${deliveries}::bigint[])
       and (response_headers is not null or response_body is not null)`;
-  return [...new Set(rows.flatMap(({ isHeld, eventId }) => (isHeld ? [eventId] : [])))];
+  return [...new Set(rows.flatMap(({ isPull, eventId }) => (isPull ? [eventId] : [])))];
 };

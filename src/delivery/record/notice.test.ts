@@ -6,7 +6,7 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import type { Entry } from './entry.ts';
-import { warning, type Notice } from './notice.ts';
+import { withWarnings, type Notice } from './notice.ts';
 import { createRecorder } from './record.ts';
 
 const WORKER = 77;
@@ -42,13 +42,13 @@ const start = async (fence: number) => {
     clock: systemClock,
     log,
     workerId: WORKER,
-    isNoted: () => false,
+    isMarked: () => false,
     fenceOf: () => current,
     lastFenceOf: () => current,
     onLost: () => (current = undefined),
   });
   const told: Notice[] = [];
-  const { record } = warning(recorder, { log, tell: (notice) => told.push(notice) });
+  const { record } = withWarnings(recorder, { log, notify: (notice) => told.push(notice) });
   return { told, record: () => new Promise<boolean>((resolve) => record(entry, resolve)) };
 };
 

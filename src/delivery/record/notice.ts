@@ -1,19 +1,23 @@
-/** What the people of a store are told of a webhook at which nothing arrives, once what it says is committed. */
+/** Notifies stores about failing webhooks, once the failure is committed. */
 import type { Log } from '#core/log.ts';
 import type { DisableReason } from '../policy/deactivation.ts';
 import type { Recorder } from './record.ts';
 
-/** `warning`: it is half the way to being switched off; else it was, and why. `epoch`: in which it failed. */
+/**
+ * `about`: a warning at half the way to being disabled, or why the webhook was disabled. `epoch`: the epoch in which it
+ * failed.
+ */
 export type Notice = { shard: number; webhookId: number; epoch: number; about: 'warning' | DisableReason };
 
-/** Given by whoever knows webhooks and their stores. In the background: it neither throws nor keeps anybody waiting. */
-export type Tell = (notice: Notice) => void;
+/** Sends a notice in the background: neither throws nor blocks. */
+export type Notify = (notice: Notice) => void;
 
 /**
- * A recorder that has stores warned. Who has lost the shard has not written that it warned, and leaves it to the next owner.
- * Who dies after the commit has written it and told nobody: a warning may be lost, and never comes twice.
+ * Wraps a recorder: notifies the store after an entry with a warning was written. A worker that has lost the shard
+ * writes nothing and leaves the warning to the next owner; a crash after the commit loses the warning, which is never
+ * sent twice.
  */
-export const warning = (recorder: Recorder, { log, tell }: { log: Log; tell: Tell }): Recorder => ({
+export const withWarnings = (recorder: Recorder, { log, notify }: { log: Log; notify: Notify }): Recorder => ({
   ...recorder,
   record: (entry, onRecorded) => {
     if (!entry.isWarning) return recorder.record(entry, onRecorded);
@@ -22,8 +26,8 @@ export const warning = (recorder: Recorder, { log, tell }: { log: Log; tell: Tel
     recorder.record(entry, (isWritten) => {
       onRecorded(isWritten);
       if (!isWritten) return;
-      log.info({ webhook: webhookId, shard }, 'a webhook is half the way to being switched off');
-      tell({ shard, webhookId, epoch, about: 'warning' });
+      log.info({ webhook: webhookId, shard }, 'webhook is halfway to being disabled');
+      notify({ shard, webhookId, epoch, about: 'warning' });
     });
   },
 });

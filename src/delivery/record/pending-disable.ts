@@ -1,4 +1,4 @@
-/** Switches webhooks off whose recorded state demands it: once, by the owner of their shard alone. */
+/** Disables webhooks whose recorded state requires it; only the owner of the shard does so. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { hurry, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
@@ -6,11 +6,11 @@ import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { Lane } from '../queue/lane.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/deactivation.ts';
-import type { Tell } from './notice.ts';
-import { holdShard } from './record-sql.ts';
+import type { Notify } from './notice.ts';
+import { lockShard } from './record-sql.ts';
 
-/** Given by whoever knows webhooks. Answers whether it was switched off: not, where its epoch is another or it is off. */
-export type SwitchOff = (
+/** Disables a webhook; returns false if it is disabled already or has another epoch. */
+export type DisableWebhook = (
   tx: Tx,
   failed: { shard: number; webhookId: number; epoch: number; why: DisableReason },
   now: Date,
@@ -25,66 +25,66 @@ type Deps = {
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
-  switchOff: SwitchOff;
-  /** Hears of each that was switched off, after the commit. */
-  tell: Tell;
-  /** Its settings have to be read again. */
+  disableWebhook: DisableWebhook;
+  /** Called after the commit for each webhook that was disabled. */
+  notify: Notify;
+  /** The settings of the lane's webhook have to be read again. */
   onDone: (lane: Lane) => void;
 };
 
 const RETRY_MS = 5_000;
 
-const TOLD = {
-  failures: 'a webhook was switched off: nothing arrives there',
-  gone: 'a webhook was switched off: its endpoint answered 410',
+const MESSAGES = {
+  failures: 'webhook disabled: too many consecutive failures',
+  gone: 'webhook disabled: its endpoint answered 410',
 } as const satisfies Record<DisableReason, string>;
 
-export class SwitchOffs {
+export class PendingDisables {
   readonly #deps: Deps;
-  readonly #underWay = new Set<Lane>();
+  readonly #inProgress = new Set<Lane>();
 
   constructor(deps: Deps) {
     this.#deps = deps;
   }
 
-  /** The state of the lane's webhook, as the table has it, demands that it is switched off. Sends nothing meanwhile. */
-  demand(lane: Lane, epoch: number): void {
-    if (this.#underWay.has(lane)) return;
-    this.#underWay.add(lane);
-    void this.#do(lane, epoch, this.#whyOf(lane)).finally(() => {
-      this.#underWay.delete(lane);
+  /** Disables the lane's webhook because its stored state requires it; the lane sends nothing until then. */
+  request(lane: Lane, epoch: number): void {
+    if (this.#inProgress.has(lane)) return;
+    this.#inProgress.add(lane);
+    void this.#disable(lane, epoch, this.#reasonFor(lane)).finally(() => {
+      this.#inProgress.delete(lane);
       this.#deps.onDone(lane);
     });
   }
 
-  /** Settings and health were read before anybody could demand it; without them it is told of as of any other. */
-  #whyOf({ health, target }: Lane): DisableReason {
+  /** Returns the reason. Settings and health were loaded before the request; without them the reason is `failures`. */
+  #reasonFor({ health, target }: Lane): DisableReason {
     const { clock, settings } = this.#deps;
     if (health === null || target?.isActive !== true) return 'failures';
     return disableReason(health, clock.now(), target.retryProfile, settings);
   }
 
-  /** Other processes need no word of it: who owns the shard is who sends. */
-  async #do(lane: Lane, epoch: number, why: DisableReason): Promise<void> {
-    const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, switchOff, tell } = this.#deps;
+  /** No NOTIFY is sent: only the owner of the shard sends to the webhook. */
+  async #disable(lane: Lane, epoch: number, why: DisableReason): Promise<void> {
+    const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, disableWebhook, notify } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);
     if (fence === undefined) return;
     try {
-      const isDone = await transaction(sql, async (tx) => {
+      const isDisabled = await transaction(sql, async (tx) => {
         await hurry(tx, settings.leaseMs);
-        if (!(await holdShard(tx, workerId, { shard, fence }))) return undefined;
-        return switchOff(tx, { shard, webhookId, epoch, why }, clock.now());
+        if (!(await lockShard(tx, workerId, { shard, fence }))) return undefined;
+        return disableWebhook(tx, { shard, webhookId, epoch, why }, clock.now());
       });
-      if (isDone === undefined) onLost(shard, fence);
-      if (isDone !== true) return;
+      if (isDisabled === undefined) onLost(shard, fence);
+      if (isDisabled !== true) return;
       metrics.deactivated(why);
-      tell({ shard, webhookId, epoch, about: why });
-      log.warn({ webhook: webhookId, shard, why }, TOLD[why]);
+      notify({ shard, webhookId, epoch, about: why });
+      log.warn({ webhook: webhookId, shard, why }, MESSAGES[why]);
     } catch (error) {
       const about = { err: error, webhook: webhookId };
-      if (isUnavailable(error)) log.warn(about, 'a webhook waits to be switched off: the database is away');
-      else log.error(about, 'a webhook could not be switched off; it is tried again');
+      if (isUnavailable(error)) log.warn(about, 'disabling webhook failed: database unavailable; retrying');
+      else log.error(about, 'disabling webhook failed; retrying');
       await wait(RETRY_MS, undefined, { ref: false });
     }
   }

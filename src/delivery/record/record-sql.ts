@@ -1,6 +1,6 @@
 import type { Queryable } from '#db/pool.ts';
 
-/** One row a finished exchange (or a delivery that ends without one, `n` 0), as columns. */
+/** One row per finished exchange, or per delivery that ends without one (`n` 0), as columns. */
 export type RecordColumns = {
   shard: number[];
   deliveryId: number[];
@@ -14,9 +14,9 @@ export type RecordColumns = {
   responseCode: (number | null)[];
   responseHeaders: (string | null)[];
   responseBody: (string | null)[];
-  /** `successful` or `failed` where the delivery ends; null where it is tried again at `dueAt`. */
+  /** `successful` or `failed` if the delivery ends; null if it is retried at `dueAt`. */
   state: (string | null)[];
-  /** Attempts that the row tells of before; where it tells of another number, this was recorded or is old. */
+  /** Attempts in the row before this one. A row with another number has been recorded already or is outdated. */
   before: number[];
   attempts: number[];
   faults: number[];
@@ -38,10 +38,10 @@ export type StateColumns = {
 
 export type Fences = { shard: number[]; fence: number[] };
 
-/** What was noted before it was sent (delivery/quarantine/), and has been survived. */
-export type NoteColumns = { shard: number[]; deliveryId: number[] };
+/** In-flight marks to delete (delivery/quarantine/): the worker survived these deliveries. */
+export type MarkerColumns = { shard: number[]; deliveryId: number[] };
 
-/** The part of the record that beside `held` writes what webhooks' states became. */
+/** The CTE that writes webhook states; reads the CTE `owned`. */
 const upsertStates = (sql: Queryable, states: StateColumns) => sql`
   insert into webhook_state as t (shard, webhook_id, epoch, consecutive_failures, first_failure_at, paused_until,
     probe_at, is_condemned, is_warned)
@@ -54,7 +54,7 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
     ${states.probeAt}::timestamptz[], ${states.isPendingDisable}::boolean[],
     ${states.isWarned}::boolean[]
   ) as s (shard, webhook_id, epoch, failures, first_failure_at, paused_until, probe_at, is_condemned, is_warned)
-  join held on held.shard = s.shard
+  join owned on owned.shard = s.shard
   order by s.shard, s.webhook_id
   on conflict (shard, webhook_id) do update set
     epoch = excluded.epoch,
@@ -67,13 +67,16 @@ const upsertStates = (sql: Queryable, states: StateColumns) => sql`
   where t.epoch <= excluded.epoch`;
 
 /**
- * Records a batch: attempts, ends, reschedulings and webhook states, in one statement. The fences are read `for share`,
- * shards in order, in the statement that writes: what a worker sends for a shard that changed hands is not recorded.
- * Answers the shards that are still held. Idempotent, because what is written follows from the pending row, as it was when
- * it was taken: it goes once, and its count of attempts rises once. An insert that leaves out what is there already took
- * 18.9 µs of PostgreSQL's processor time a row and 888 bytes of WAL; this takes 14.9 and 791.
- * A row is found by its key in a `lateral … limit 1` and changed by its ctid, which nobody else moves. A join leaves the planner
- * a choice: after an ANALYZE of the empty table it read all that is pending for each batch, 1,752 µs a delivery, not 97.
+ * Records a batch of attempts, ends, retries and webhook states in one statement. It reads the fencing tokens `for
+ * share` in shard order, records nothing for shards with another owner, and returns the shards that are still owned.
+ *
+ * Idempotent, because all writes derive from the pending row with the expected number of attempts. `insert … on
+ * conflict do nothing` cost 18.9 µs of PostgreSQL's processor time and 888 B of WAL per row; this costs 14.9 µs and 791
+ * B.
+ *
+ * Rows are found by key in a `lateral … limit 1` and changed by their ctid, which no other statement changes. With a
+ * join the planner has a choice: after an ANALYZE of the empty table it read all pending rows for each batch, 1,752 µs
+ * per delivery instead of 97.
  */
 export const recordBatch = async (
   sql: Queryable,
@@ -81,11 +84,11 @@ export const recordBatch = async (
   fences: Fences,
   rows: RecordColumns,
   states: StateColumns,
-  notes: NoteColumns,
+  markers: MarkerColumns,
   now: Date,
 ): Promise<number[]> => {
-  const held = await sql<{ shard: number }[]>`
-    with held as materialized (
+  const owned = await sql<{ shard: number }[]>`
+    with owned as materialized (
       select l.shard
       from shard_lease l
       join unnest(${fences.shard}::smallint[], ${fences.fence}::bigint[]) as f (shard, fence) on f.shard = l.shard
@@ -102,7 +105,7 @@ export const recordBatch = async (
         ${rows.faults}::smallint[], ${rows.dueAt}::timestamptz[]
       ) as i (shard, delivery_id, store_id, webhook_id, event_id, n, started_at, duration_ms, outcome, response_code,
         response_headers, response_body, state, before, attempts, faults, due_at)
-      join held on held.shard = i.shard
+      join owned on owned.shard = i.shard
     ), found as materialized (
       select i.*, p.place from input i cross join lateral (
         select d.ctid as place from delivery d
@@ -127,66 +130,66 @@ export const recordBatch = async (
     ), done as (
       insert into delivery_done (shard, id, store_id, webhook_id, event_id, state, attempts, date_ended)
       select shard, delivery_id, store_id, webhook_id, event_id, state, attempts, ${now} from ended
-    ), stated as (${upsertStates(sql, states)}
-    ), survived as (
+    ), saved_states as (${upsertStates(sql, states)}
+    ), unmarked as (
       delete from delivery_suspect where ctid = any(array(
         select p.place
-        from unnest(${notes.shard}::smallint[], ${notes.deliveryId}::bigint[]) as n (shard, delivery_id)
-        join held on held.shard = n.shard
+        from unnest(${markers.shard}::smallint[], ${markers.deliveryId}::bigint[]) as n (shard, delivery_id)
+        join owned on owned.shard = n.shard
         cross join lateral (
           select s.ctid as place from delivery_suspect s where s.shard = n.shard and s.delivery_id = n.delivery_id limit 1
         ) as p
       ))
     )
-    select shard from held`;
-  return held.map(({ shard }) => shard);
+    select shard from owned`;
+  return owned.map(({ shard }) => shard);
 };
 
 /**
- * What became of one delivery and its webhook, without any history, under the shard's fence: where its partitions are gone,
- * or something else refuses every row about it. Answers whether the shard is still held.
+ * Records the result of one delivery and its webhook's state without history, under the shard's fencing token: for rows
+ * that the database rejects, such as without their partition. Returns whether the shard is still owned.
  */
 export const recordWithoutHistory = async (
   sql: Queryable,
   worker: number,
   fence: { shard: number; fence: number },
-  row: { id: number; isOver: boolean; before: number; attempts: number; faults: number; dueAt: Date },
+  row: { id: number; hasEnded: boolean; before: number; attempts: number; faults: number; dueAt: Date },
   states: StateColumns,
 ): Promise<boolean> => {
-  const held = await sql`
-    with held as materialized (
+  const owned = await sql`
+    with owned as materialized (
       select shard from shard_lease
       where shard = ${fence.shard} and owner = ${worker} and fence = ${fence.fence}
       for share
     ), ended as (
-      delete from delivery d using held
-      where ${row.isOver} and d.shard = held.shard and d.id = ${row.id} and d.attempts = ${row.before}
+      delete from delivery d using owned
+      where ${row.hasEnded} and d.shard = owned.shard and d.id = ${row.id} and d.attempts = ${row.before}
     ), rescheduled as (
       update delivery d set attempts = ${row.attempts}, faults = ${row.faults}, due_at = ${row.dueAt}
-      from held
-      where not ${row.isOver} and d.shard = held.shard and d.id = ${row.id} and d.attempts = ${row.before}
-    ), stated as (${upsertStates(sql, states)}
-    ), survived as (
-      delete from delivery_suspect s using held where s.shard = held.shard and s.delivery_id = ${row.id}
+      from owned
+      where not ${row.hasEnded} and d.shard = owned.shard and d.id = ${row.id} and d.attempts = ${row.before}
+    ), saved_states as (${upsertStates(sql, states)}
+    ), unmarked as (
+      delete from delivery_suspect s using owned where s.shard = owned.shard and s.delivery_id = ${row.id}
     )
-    select shard from held`;
-  return held.length > 0;
+    select shard from owned`;
+  return owned.length > 0;
 };
 
-/** Holds the shard for the transaction, if it is ours under that fence; answers whether it is. */
-export const holdShard = async (
+/** Locks the shard's lease for the transaction; returns whether it is owned under that token. */
+export const lockShard = async (
   tx: Queryable,
   worker: number,
   { shard, fence }: { shard: number; fence: number },
 ): Promise<boolean> => {
-  const held = await tx`
+  const owned = await tx`
     select from shard_lease where shard = ${shard} and owner = ${worker} and fence = ${fence} for share`;
-  return held.length > 0;
+  return owned.length > 0;
 };
 
 /**
- * What workers noted of webhooks that are gone. Not done as they go: of what was under way then a worker writes later. Without
- * any to find, a look through a million takes 0.8 s.
+ * Deletes states of deleted webhooks. Deleting them with the webhook is not enough: a worker may record a running
+ * attempt later. With none to delete, scanning a million rows takes 0.8 s.
  */
 export const purgeStates = async (sql: Queryable, limit: number): Promise<number> => {
   const { count } = await sql`

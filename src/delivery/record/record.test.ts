@@ -32,7 +32,7 @@ const recorderWith = (fence: number | undefined, onLost: (shard: number) => void
     clock: systemClock,
     log: createLog('silent'),
     workerId: WORKER,
-    isNoted: () => false,
+    isMarked: () => false,
     fenceOf: look,
     lastFenceOf: look,
     onLost: (shard) => {
@@ -133,7 +133,7 @@ test('what was sent before the shard was lost and ours again is not recorded, an
 test('of two attempts under one number the second changes nothing', async () => {
   const [retried, unsent] = [await pendingRow(), await pendingRow()];
   const dueAt = new Date(now.getTime() + 60_000);
-  const ours = { startedAt: now, durationMs: 1, outcome: { kind: 'ours' as const, why: 'EAI_AGAIN', reply: null } };
+  const ours = { startedAt: now, durationMs: 1, outcome: { kind: 'internal' as const, why: 'EAI_AGAIN', reply: null } };
   for (const delivery of [retried, unsent]) await recorderWith(3).record(entryOf(delivery, { next: { dueAt } }));
   await recorderWith(3).record(entryOf(retried, { next: { state: 'successful' } }));
   await recorderWith(3).record(entryOf(unsent, { attempt: ours, attempts: 0, next: { dueAt: now } }));
@@ -211,7 +211,7 @@ test('of several states of a webhook in one batch the last one stays', async () 
 
 test('an end without an attempt, and a fault of our own, leave no attempt behind', async () => {
   const [unsent, ours] = [await pendingRow(), await pendingRow()];
-  const outcome = { kind: 'ours' as const, why: 'EAI_AGAIN', reply: null };
+  const outcome = { kind: 'internal' as const, why: 'EAI_AGAIN', reply: null };
   await recorderWith(3).record(entryOf(unsent, { attempt: null, attempts: 0 }));
   await recorderWith(3).record(
     entryOf(ours, { attempt: { startedAt: now, durationMs: 1, outcome }, attempts: 0, next: { dueAt: now } }),

@@ -1,58 +1,66 @@
-/** What became of deliveries, written down in batches; nothing is dropped while the shard is ours. */
+/** Records results of deliveries in batches; drops nothing while the shard is owned. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher } from '#db/batch.ts';
 import { isRefused } from '#db/unavailable.ts';
 import { SHARDS } from '#core/ids.ts';
-import { bytesOf, putAside, type Entry } from './entry.ts';
-import { PATIENCE_MS, RETRY_MS, Writer, type WriterDeps } from './writer.ts';
+import { bytesOf, deadLetter, type Entry } from './entry.ts';
+import { RETRY_DELAYS_MS, UNAVAILABLE_RETRY_MS, Writer, type WriterDeps } from './writer.ts';
 
 export type Recorder = {
-  /** Tells later, with true once committed, with false when the shard was lost and nothing was written. */
+  /** Records an entry and calls back: true once committed, false if the shard was lost and nothing was written. */
   record: (entry: Entry, onRecorded: (isWritten: boolean) => void) => void;
   unrecorded: () => number;
-  /** Whether an outcome of the shard is not recorded yet. */
+  /** Returns whether a result of the shard is not recorded yet. */
   isRecording: (shard: number) => boolean;
 };
 
-/** What cannot be written in any form is tried ever more rarely. */
+/** Longest delay between retries of an entry that the database rejects in every form. */
 const REFUSED_RETRY_MAX_MS = 30_000;
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 8 * 1024 * 1024;
 
 /**
- * One outcome that cannot be written holds up neither its lane nor a stop: it is written with ever less in it. At once and
- * not in a later batch, for it carries the state of its webhook, which must not overwrite a newer one and which the lane
- * waits for where it says that the webhook is to be switched off.
+ * Writes an entry that was rejected, with less content in each try, so that it blocks neither its lane nor a stop.
+ * Immediately and not in a later batch: its webhook state must not overwrite a newer one, and the lane waits for it if
+ * the webhook has to be disabled.
  */
-const writeLess = async (writer: Writer, { clock, log }: WriterDeps, entry: Entry, why: unknown): Promise<boolean> => {
+const writeReduced = async (
+  writer: Writer,
+  { clock, log }: WriterDeps,
+  entry: Entry,
+  why: unknown,
+): Promise<boolean> => {
   const { shard, delivery, webhook } = entry;
-  const write = async (less: Entry) => (await writer.write([less], { keepsAnswers: false }))[0] === true;
-  const given = { ...putAside(entry, delivery, 'refused by the database', clock.now()), webhook };
-  const forms: [told: string, write: () => Promise<boolean>][] = [
-    // The answer first: it is the one thing in an entry that others have made.
-    ['an answer could not be kept', () => write(entry)],
-    ['an outcome could not be recorded: put aside', () => write(given)],
-    ['an attempt is left out of the history', () => write({ ...entry, attempt: null })],
-    ['a delivery goes on without a record of its attempt', () => writer.writeWithoutHistory(entry, true)],
-    ['so does its webhook', () => writer.writeWithoutHistory(entry, false)],
+  const write = async (reduced: Entry) => (await writer.write([reduced], { keepResponses: false }))[0] === true;
+  const deadLettered = { ...deadLetter(entry, delivery, 'refused by the database', clock.now()), webhook };
+  const variants: [message: string, write: () => Promise<boolean>][] = [
+    // Without the response first: it is the only part of an entry with foreign data.
+    ['recording a result failed; written without its response', () => write(entry)],
+    ['recording a result failed; delivery dead-lettered', () => write(deadLettered)],
+    ['recording a result failed; written without its attempt', () => write({ ...entry, attempt: null })],
+    ['recording a result failed; written without history', () => writer.writeWithoutHistory(entry, true)],
+    [
+      'recording a result failed; written without history and webhook state',
+      () => writer.writeWithoutHistory(entry, false),
+    ],
   ];
-  // A failure that is no refusal says nothing of what was to be written: no delivery is ended for it.
-  if (!isRefused(why)) forms.splice(1, 1);
+  // An error other than a rejection says nothing about the entry's content, so it does not dead-letter the delivery.
+  if (!isRefused(why)) variants.splice(1, 1);
   let failure = why;
-  for (const [told, attempt] of forms) {
+  for (const [message, attempt] of variants) {
     try {
-      const isHeld = await attempt();
-      if (isHeld) log.error({ err: why, delivery: delivery.id, webhook: delivery.webhookId, shard }, told);
-      return isHeld;
+      const isWritten = await attempt();
+      if (isWritten) log.error({ err: why, delivery: delivery.id, webhook: delivery.webhookId, shard }, message);
+      return isWritten;
     } catch (error) {
-      // The next has less in it.
+      // The next variant contains less.
       failure = error;
     }
   }
   throw failure;
 };
 
-type Waiting = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
+type PendingEntry = { entry: Entry; tries: number; onRecorded: (isWritten: boolean) => void };
 
 export const createRecorder = (deps: WriterDeps): Recorder => {
   const { log } = deps;
@@ -60,45 +68,45 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
   let unrecorded = 0;
   const byShard = new Uint32Array(SHARDS);
 
-  const tell = (batch: readonly Waiting[], written: readonly boolean[]): void => {
+  const report = (batch: readonly PendingEntry[], written: readonly boolean[]): void => {
     unrecorded -= batch.length;
     for (const { entry } of batch) byShard[entry.shard] = (byShard[entry.shard] ?? 0) - 1;
     for (const [index, { onRecorded }] of batch.entries()) onRecorded(written[index] === true);
   };
 
-  /** Answers undefined where not even less can be written, yet. */
-  const writeOne = async ({ entry, tries }: Waiting, refusal: unknown): Promise<boolean | undefined> => {
+  /** Returns undefined if no variant can be written yet. */
+  const writeOne = async ({ entry, tries }: PendingEntry, refusal: unknown): Promise<boolean | undefined> => {
     try {
-      return await writeLess(writer, deps, entry, refusal);
+      return await writeReduced(writer, deps, entry, refusal);
     } catch (error) {
       const about = { err: error, delivery: entry.delivery.id };
-      if (tries === 0) log.error(about, 'a delivery can be recorded in no form; it is tried again');
+      if (tries === 0) log.error(about, 'recording a result failed in every form; retrying');
       return undefined;
     }
   };
 
-  const write = async (batch: readonly Waiting[]): Promise<void> => {
+  const write = async (batch: readonly PendingEntry[]): Promise<void> => {
     let written: readonly boolean[];
-    const only = batch.length === 1 ? batch[0] : undefined;
-    // Half as much may be quick enough. A single one is not given up at once, or its history would be lost to a deadlock.
-    const patienceMs = only?.tries === 0 ? PATIENCE_MS : [];
+    const single = batch.length === 1 ? batch[0] : undefined;
+    // A half of the batch may be fast enough. A single entry is retried first, or a deadlock would lose its history.
+    const retryDelaysMs = single?.tries === 0 ? RETRY_DELAYS_MS : [];
     try {
       written = await writer.write(
         batch.map(({ entry }) => entry),
-        { keepsAnswers: true, patienceMs },
+        { keepResponses: true, retryDelaysMs },
       );
     } catch (error) {
-      if (only === undefined) throw error;
-      const isWritten = await writeOne(only, error);
-      if (isWritten === undefined) return void tryLater(only);
+      if (single === undefined) throw error;
+      const isWritten = await writeOne(single, error);
+      if (isWritten === undefined) return void retryLater(single);
       written = [isWritten];
     }
-    // Not in here: what goes wrong with them is not the batch's fault, which would be written again.
-    queueMicrotask(() => tell(batch, written));
+    // Outside of this function: an error of a callback must not make the batch be written again.
+    queueMicrotask(() => report(batch, written));
   };
 
-  /** In the order of arrival; of several that are refused together the batch is halved, until it is one. */
-  const batches = createBatcher<Waiting, void>({
+  /** In order of arrival. A rejected batch is split in halves, down to one entry. */
+  const batches = createBatcher<PendingEntry, void>({
     maxRows: BATCH_ROWS,
     maxBytes: BATCH_BYTES,
     sizeOf: ({ entry }) => ({ rows: 1, bytes: bytesOf(entry) }),
@@ -108,15 +116,15 @@ export const createRecorder = (deps: WriterDeps): Recorder => {
     },
   });
 
-  const submit = (waiting: Waiting): void => {
-    // What no form of can be written does not keep a shard from being taken again.
-    if (waiting.tries === 0 ? writer.isOurs(waiting.entry) : writer.isHeld(waiting.entry)) batches.add(waiting);
-    else queueMicrotask(() => tell([waiting], [false]));
+  const submit = (pending: PendingEntry): void => {
+    // An entry that cannot be written in any form must not prevent that the shard is taken again.
+    if (pending.tries === 0 ? writer.mayOwnShard(pending.entry) : writer.ownsShard(pending.entry)) batches.add(pending);
+    else queueMicrotask(() => report([pending], [false]));
   };
 
-  const tryLater = async (waiting: Waiting): Promise<void> => {
-    await wait(Math.min(RETRY_MS * 2 ** waiting.tries, REFUSED_RETRY_MAX_MS));
-    submit({ ...waiting, tries: waiting.tries + 1 });
+  const retryLater = async (pending: PendingEntry): Promise<void> => {
+    await wait(Math.min(UNAVAILABLE_RETRY_MS * 2 ** pending.tries, REFUSED_RETRY_MAX_MS));
+    submit({ ...pending, tries: pending.tries + 1 });
   };
 
   return {

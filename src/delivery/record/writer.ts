@@ -1,4 +1,4 @@
-/** Writes entries under the fences of their shards. */
+/** Writes entries under the fencing tokens of their shards. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import { isRefused, isUnavailable } from '#db/unavailable.ts';
@@ -14,22 +14,22 @@ export type WriterDeps = {
   log: Log;
   workerId: number;
   fenceOf: (shard: number) => number | undefined;
-  /** The same, also where the shard was given up for silence and nobody has it yet. */
+  /** Returns the token also after a lapse of the lease, while no other owner is known. */
   lastFenceOf: (shard: number) => number | undefined;
   onLost: (shard: number, fence: number) => void;
-  /** Whether the delivery was noted before it was sent. */
-  isNoted: (shard: number, deliveryId: number) => boolean;
+  /** Returns whether the delivery was marked as in flight before it was sent. */
+  isMarked: (shard: number, deliveryId: number) => boolean;
 };
 
-export const RETRY_MS = 250;
+export const UNAVAILABLE_RETRY_MS = 250;
 
 /**
- * Between the tries of a single entry that fails and is not refused: a deadlock, a statement that somebody cancelled. Five
- * tries, and no more: while it is tried every other outcome waits, and a page that cannot be read never can.
+ * Delays before retries of a single entry that failed without being rejected, such as by a deadlock or a cancelled
+ * statement. Limited to five tries: all other results wait meanwhile, and an unreadable page never becomes readable.
  */
-export const PATIENCE_MS: readonly number[] = [50, 100, 200, 400];
+export const RETRY_DELAYS_MS: readonly number[] = [50, 100, 200, 400];
 
-/** What is ours was taken under a fence. */
+/** Returns the token under which the entry's delivery was dequeued; throws if there is none. */
 const requireFence = ({ shard, fence }: Entry): number => {
   if (fence === undefined) throw new Error(`A delivery of shard ${shard} is recorded without a fence`);
   return fence;
@@ -43,46 +43,49 @@ export class Writer {
   }
 
   /**
-   * Answers of each entry whether it is committed: false where its shard was lost since it was taken, though it may be ours
-   * again. `patienceMs`: how long to wait before each further try, where it fails and is not refused.
+   * Returns for each entry whether it is committed: false if its shard was lost since the delivery was dequeued, even
+   * if it is owned again. `retryDelaysMs`: delays before further tries after a failure that is not a rejection.
    */
   write(
     entries: readonly Entry[],
-    { keepsAnswers, patienceMs = [] }: { keepsAnswers: boolean; patienceMs?: readonly number[] },
+    { keepResponses, retryDelaysMs = [] }: { keepResponses: boolean; retryDelaysMs?: readonly number[] },
   ): Promise<boolean[]> {
-    return this.#untilTold(() => this.#write(entries, keepsAnswers), patienceMs);
+    return this.#retryUntilAvailable(() => this.#write(entries, keepResponses), retryDelaysMs);
   }
 
-  /** What became of the delivery, and with `keepsState` of its webhook, and nothing else. */
-  writeWithoutHistory(entry: Entry, keepsState: boolean): Promise<boolean> {
-    return this.#untilTold(() => this.#writeWithoutHistory(entry, keepsState), []);
+  /** Records the result of the delivery without history, and with `keepState` the state of its webhook. */
+  writeWithoutHistory(entry: Entry, keepState: boolean): Promise<boolean> {
+    return this.#retryUntilAvailable(() => this.#writeWithoutHistory(entry, keepState), []);
   }
 
-  /** Whether its shard may be ours as it was when it was taken: after a silence the statement that records it finds out. */
-  isOurs({ shard, fence }: Entry): boolean {
+  /**
+   * Returns whether the shard may still be owned under the entry's token: after a lapse of the lease the record
+   * statement decides.
+   */
+  mayOwnShard({ shard, fence }: Entry): boolean {
     return fence !== undefined && this.#deps.lastFenceOf(shard) === fence;
   }
 
-  /** Whether its shard is held as it was when it was taken. */
-  isHeld({ shard, fence }: Entry): boolean {
+  /** Returns whether the shard is owned under the entry's token. */
+  ownsShard({ shard, fence }: Entry): boolean {
     return fence !== undefined && this.#deps.fenceOf(shard) === fence;
   }
 
   /**
-   * A database that is away, or a COMMIT whose result is unknown: the same again, before anything later, so that the states
-   * of a webhook are written in their order. Recording again changes nothing twice.
+   * Repeats the write while the database is unavailable or the result of a COMMIT is unknown, before any later write,
+   * so that states of a webhook are written in order. Recording is idempotent.
    */
-  async #untilTold<T>(attempt: () => Promise<T>, patienceMs: readonly number[]): Promise<T> {
+  async #retryUntilAvailable<T>(attempt: () => Promise<T>, retryDelaysMs: readonly number[]): Promise<T> {
     let tries = 0;
     for (;;) {
-      let waitMs: number | undefined = RETRY_MS;
+      let waitMs: number | undefined = UNAVAILABLE_RETRY_MS;
       try {
         return await attempt();
       } catch (error) {
         if (!isUnavailable(error)) {
-          waitMs = patienceMs[tries];
+          waitMs = retryDelaysMs[tries];
           if (isRefused(error) || waitMs === undefined) throw error;
-          if (tries === 0) this.#deps.log.warn({ err: error }, 'an outcome is written again');
+          if (tries === 0) this.#deps.log.warn({ err: error }, 'recording results failed; retrying');
           tries += 1;
         }
       }
@@ -90,33 +93,35 @@ export class Writer {
     }
   }
 
-  async #write(entries: readonly Entry[], keepsAnswers: boolean): Promise<boolean[]> {
-    const { sql, clock, workerId, onLost, isNoted } = this.#deps;
-    const ours = entries.filter((entry) => this.isOurs(entry));
-    if (ours.length === 0) return entries.map(() => false);
-    const fences = [...new Map(ours.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(([a], [b]) => a - b);
+  async #write(entries: readonly Entry[], keepResponses: boolean): Promise<boolean[]> {
+    const { sql, clock, workerId, onLost, isMarked } = this.#deps;
+    const candidates = entries.filter((entry) => this.mayOwnShard(entry));
+    if (candidates.length === 0) return entries.map(() => false);
+    const fences = [...new Map(candidates.map((entry) => [entry.shard, requireFence(entry)]))].toSorted(
+      ([a], [b]) => a - b,
+    );
     const columns = { shard: fences.map(([shard]) => shard), fence: fences.map(([, fence]) => fence) };
     const now = clock.now();
-    // Notes of a shard that was given up are known no more.
-    const noted = ours.filter((entry) => !this.isHeld(entry) || isNoted(entry.shard, entry.delivery.id));
-    const notes = { shard: noted.map(({ shard }) => shard), deliveryId: noted.map(({ delivery }) => delivery.id) };
-    const rows = toColumns(ours, now, keepsAnswers);
-    const held = new Set(await recordBatch(sql, workerId, columns, rows, toStates(ours), notes, now));
-    for (const [shard, fence] of fences) if (!held.has(shard)) onLost(shard, fence);
-    const written = new Set(ours.filter(({ shard }) => held.has(shard)));
+    // Marks of a shard that was lost are not in memory any more, so all its entries delete theirs.
+    const marked = candidates.filter((entry) => !this.ownsShard(entry) || isMarked(entry.shard, entry.delivery.id));
+    const markers = { shard: marked.map(({ shard }) => shard), deliveryId: marked.map(({ delivery }) => delivery.id) };
+    const rows = toColumns(candidates, now, keepResponses);
+    const owned = new Set(await recordBatch(sql, workerId, columns, rows, toStates(candidates), markers, now));
+    for (const [shard, fence] of fences) if (!owned.has(shard)) onLost(shard, fence);
+    const written = new Set(candidates.filter(({ shard }) => owned.has(shard)));
     return entries.map((entry) => written.has(entry));
   }
 
-  async #writeWithoutHistory(entry: Entry, keepsState: boolean): Promise<boolean> {
+  async #writeWithoutHistory(entry: Entry, keepState: boolean): Promise<boolean> {
     const { sql, clock, workerId, onLost } = this.#deps;
     const { shard, fence, delivery, attempts, faults, next } = entry;
-    if (fence === undefined || !this.isOurs(entry)) return false;
-    const isOver = 'state' in next;
-    const dueAt = isOver ? clock.now() : next.dueAt;
-    const row = { id: delivery.id, isOver, before: delivery.attempts, attempts, faults, dueAt };
-    const states = toStates(keepsState ? [entry] : []);
-    const isHeld = await recordWithoutHistory(sql, workerId, { shard, fence }, row, states);
-    if (!isHeld) onLost(shard, fence);
-    return isHeld;
+    if (fence === undefined || !this.mayOwnShard(entry)) return false;
+    const hasEnded = 'state' in next;
+    const dueAt = hasEnded ? clock.now() : next.dueAt;
+    const row = { id: delivery.id, hasEnded, before: delivery.attempts, attempts, faults, dueAt };
+    const states = toStates(keepState ? [entry] : []);
+    const isOwned = await recordWithoutHistory(sql, workerId, { shard, fence }, row, states);
+    if (!isOwned) onLost(shard, fence);
+    return isOwned;
   }
 }

@@ -1,17 +1,19 @@
 import type { Queryable } from '#db/pool.ts';
 
-/** Attempts of webhooks, by the hour in which they began and by how they ended. */
+/** Attempts per webhook, hour in which they began, and outcome. */
 export type HourColumns = {
   shard: number[];
   webhookId: number[];
   hour: Date[];
   outcome: string[];
   attempts: number[];
-  /** Each a histogram, as PostgreSQL writes an array: an array of arrays would come apart in `unnest`. */
+  /** Histograms as PostgreSQL array literals: `unnest` would flatten an array of arrays. */
   durations: string[];
 };
 
-/** Adds to what is there. In the order of the key, so that two workers who add for a shard that changed hands never wait in a circle. */
+/**
+ * Adds to existing rows. In key order, so that two workers that write the same shard after a take-over do not deadlock.
+ */
 export const addHours = async (sql: Queryable, rows: HourColumns): Promise<void> => {
   await sql`
     insert into webhook_hour as t (shard, webhook_id, hour, outcome, attempts, durations)
@@ -29,7 +31,7 @@ export const addHours = async (sql: Queryable, rows: HourColumns): Promise<void>
         order by d.bucket)`;
 };
 
-/** Those of deleted webhooks among them: nobody is shown them any more. */
+/** Deletes hours before a date, including those of deleted webhooks. */
 export const purgeHours = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from webhook_hour where ctid = any(array(

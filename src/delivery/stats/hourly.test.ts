@@ -8,12 +8,12 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { createEngineMetrics } from '../metrics/metrics.ts';
-import { observed } from '../metrics/observed.ts';
-import { ended, putAside, type Entry } from '../record/entry.ts';
+import { observeRecorder } from '../metrics/observed.ts';
+import { ended, deadLetter, type Entry } from '../record/entry.ts';
 import { createRecorder } from '../record/record.ts';
-import { createTallyPurge } from './purge.ts';
+import { createHourlyStatsPurge } from './purge.ts';
 import { addHours } from './hourly-sql.ts';
-import { Tally } from './hourly.ts';
+import { HourlyStats } from './hourly.ts';
 
 const SHARD = 5;
 const reply = { code: 500, headers: '', body: 'no' };
@@ -27,7 +27,7 @@ if (DELIVERED === undefined) throw new Error('no outcome');
 
 const { sql } = await testDatabase();
 const log = createLog('silent');
-const tallyOf = (tallyRows = 1_000) => new Tally({ sql, log, settings: { tallyEveryMs: 60_000, tallyRows } });
+const tallyOf = (tallyRows = 1_000) => new HourlyStats({ sql, log, settings: { tallyEveryMs: 60_000, tallyRows } });
 
 const idOf = (n: number): number => n * 256 + SHARD;
 const HOUR_MS = 3_600_000;
@@ -129,10 +129,10 @@ test('beyond its rows it goes on with those that it has, and begins anew when th
 test('what has no row in the history is not counted: no attempt, or a fault of our own that is tried again', async () => {
   const id = idOf(40_000);
   const tally = tallyOf();
-  const entry = entryOf(id, at(4), { kind: 'ours', why: 'resolver', reply: null });
+  const entry = entryOf(id, at(4), { kind: 'internal', why: 'resolver', reply: null });
   tally.add({ ...entry, next: { dueAt: at(5) } });
   tally.add({ ...entry, attempt: null });
-  tally.add(putAside(entry, entry.delivery, 'kills workers', at(4)));
+  tally.add(deadLetter(entry, entry.delivery, 'kills workers', at(4)));
   await tally.flush();
   assert.deepEqual(
     [...(await hoursOf([id]))],
@@ -143,10 +143,10 @@ test('what has no row in the history is not counted: no attempt, or a fault of o
 test('what was not recorded, because its shard was lost, is left to the next owner', async () => {
   const id = idOf(45_000);
   const tally = tallyOf();
-  const lost = { fenceOf: () => undefined, lastFenceOf: () => undefined, onLost: () => {}, isNoted: () => false };
+  const lost = { fenceOf: () => undefined, lastFenceOf: () => undefined, onLost: () => {}, isMarked: () => false };
   const recorder = createRecorder({ sql, clock: systemClock, log, workerId: 77, ...lost });
   const metrics = createEngineMetrics(new Registry()).attempts;
-  const seen = observed(recorder, { clock: systemClock, log, metrics, tally, workerId: 77 });
+  const seen = observeRecorder(recorder, { clock: systemClock, log, metrics, hourlyStats: tally, workerId: 77 });
   const isWritten = await new Promise<boolean>((resolve) => seen.record(entryOf(id, at(4)), resolve));
   await tally.flush();
   assert.deepEqual([isWritten, ...(await hoursOf([id]))], [false]);
@@ -164,7 +164,7 @@ test('hours are deleted after their days, in batches', async () => {
   const tally = tallyOf();
   for (let hour = 0; hour < 5; hour += 1) tally.add(entryOf(id, at(hour - 48)));
   await tally.flush();
-  const { purge } = createTallyPurge({ sql, keptDays: 1 });
+  const { purge } = createHourlyStatsPurge({ sql, keptDays: 1 });
   assert.deepEqual([await purge(2, at(-24 + 3)), await purge(2, at(-24 + 3)), await purge(2, at(-24 + 3))], [2, 1, 0]);
   assert.equal((await hoursOf([id])).length, 2);
 });

@@ -1,7 +1,7 @@
 /**
- * How the attempts of webhooks went, hour by hour: counted in memory as they are recorded and added to the table every few
- * seconds, so that an attempt costs a look-up in a map and no statement. What it tells is for charts, and nothing follows from
- * it: who dies takes the last seconds along, and a statement whose COMMIT got lost on its way back is counted twice.
+ * Hourly statistics of attempts per webhook: counted in memory as attempts are recorded and added to the table every
+ * few seconds, so an attempt costs a map look-up and no statement. They only feed charts: a crash loses the last
+ * seconds, and a statement whose COMMIT result got lost is counted twice.
  */
 import type { Sql } from '#db/pool.ts';
 import { isRefused } from '#db/unavailable.ts';
@@ -9,15 +9,15 @@ import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { labelOf } from '../attempt/http/outcome.ts';
-import { numberOf } from '../record/columns.ts';
+import { attemptNumberOf } from '../record/columns.ts';
 import type { Entry } from '../record/entry.ts';
 import { addHours } from './hourly-sql.ts';
 
-export type TallySettings = {
+export type HourlyStatsSettings = {
   tallyEveryMs: number;
   /**
-   * A webhook, an hour and an outcome each, some 400 bytes: beyond so many that the database has not taken, what would need
-   * another one is not counted, and as much may wait while a statement is under way.
+   * Rows (one per webhook, hour and outcome, some 400 bytes) kept while the database does not accept them; attempts
+   * that need another row are not counted. As many more may wait while a statement is running.
    */
   tallyRows: number;
 };
@@ -25,8 +25,8 @@ export type TallySettings = {
 type Row = { shard: number; webhookId: number; hourMs: number; outcome: string; attempts: number; durations: number[] };
 
 const HOUR_MS = 3_600_000;
-/** What comes together in seconds is one statement; what waited for a database that was away is several. */
-const ROWS_AT_ONCE = 5_000;
+/** A few seconds fit in one statement; a backlog after a database outage takes several. */
+const ROWS_PER_STATEMENT = 5_000;
 
 const columnsOf = (rows: readonly Row[]) => ({
   shard: rows.map(({ shard }) => shard),
@@ -37,15 +37,15 @@ const columnsOf = (rows: readonly Row[]) => ({
   durations: rows.map(({ durations }) => `{${durations.join()}}`),
 });
 
-export class Tally implements Running {
-  readonly #deps: { sql: Sql; log: Log; settings: TallySettings };
+export class HourlyStats implements Running {
+  readonly #deps: { sql: Sql; log: Log; settings: HourlyStatsSettings };
   #rows = new Map<string, Row>();
   #uncounted = 0;
   #isFailing = false;
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> | undefined;
 
-  constructor(deps: { sql: Sql; log: Log; settings: TallySettings }) {
+  constructor(deps: { sql: Sql; log: Log; settings: HourlyStatsSettings }) {
     this.#deps = deps;
   }
 
@@ -53,17 +53,17 @@ export class Tally implements Running {
     this.#timer = setInterval(() => void this.flush(), this.#deps.settings.tallyEveryMs);
   }
 
-  /** Adds what is left; where that fails it is lost with the process. */
+  /** Writes the remaining rows; if that fails they are lost. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#flushing;
     await this.flush();
   }
 
-  /** Counts an entry that was recorded: exactly those that have a row in the history. */
+  /** Counts a recorded entry, if it has a row in the history. */
   add(entry: Entry): void {
     const { shard, delivery, attempt } = entry;
-    if (attempt === null || numberOf(entry) === 0) return;
+    if (attempt === null || attemptNumberOf(entry) === 0) return;
     const hour = Math.floor(attempt.startedAt.getTime() / HOUR_MS);
     const outcome = labelOf(attempt.outcome);
     const row = this.#row(`${delivery.webhookId} ${hour} ${outcome}`, () => {
@@ -85,7 +85,7 @@ export class Tally implements Running {
     row.durations[bucket] = (row.durations[bucket] ?? 0) + 1;
   }
 
-  /** Adds to the table what has come together. What it does not take is kept for the next time. */
+  /** Adds the collected rows to the table and keeps those that it does not accept for the next flush. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush().finally(() => (this.#flushing = undefined));
     return this.#flushing;
@@ -101,38 +101,41 @@ export class Tally implements Running {
 
   async #flush(): Promise<void> {
     const { sql, log } = this.#deps;
-    const waiting = [...this.#rows.values()];
+    const pending = [...this.#rows.values()];
     this.#rows = new Map();
-    if (this.#uncounted > 0) log.error({ attempts: this.#uncounted }, 'attempts are missing in the hours of webhooks');
+    if (this.#uncounted > 0)
+      log.error({ attempts: this.#uncounted }, 'hourly statistics incomplete: row limit reached');
     this.#uncounted = 0;
-    while (waiting.length > 0) {
-      const rows = waiting.slice(0, ROWS_AT_ONCE);
+    while (pending.length > 0) {
+      const rows = pending.slice(0, ROWS_PER_STATEMENT);
       try {
         await addHours(sql, columnsOf(rows));
         this.#isFailing = false;
       } catch (error) {
-        // Asking again would be in vain, and keep all others from being added.
+        // Retrying rejected rows would fail again and block all others.
         const isLost = isRefused(error);
-        if (isLost) log.error({ err: error, rows: rows.length }, 'hours of webhooks are given up');
+        if (isLost)
+          log.error({ err: error, rows: rows.length }, 'hourly statistics rejected by the database; rows dropped');
         else {
-          if (!this.#isFailing) log.warn({ err: error }, 'hours of webhooks could not be added; it is tried again');
+          if (!this.#isFailing) log.warn({ err: error }, 'writing hourly statistics failed; retrying');
           this.#isFailing = true;
-          return this.#keep(waiting);
+          return this.#requeue(pending);
         }
       }
-      waiting.splice(0, rows.length);
+      pending.splice(0, rows.length);
     }
   }
 
-  /** Together with what came meanwhile. */
-  #keep(rows: readonly Row[]): void {
+  /** Merges rows that were not written with those collected meanwhile. */
+  #requeue(rows: readonly Row[]): void {
     for (const row of rows) {
       const { webhookId, hourMs, outcome, attempts, durations } = row;
-      const met = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);
-      if (met === undefined) this.#uncounted += attempts;
-      if (met === undefined || met === row) continue;
-      met.attempts += attempts;
-      for (const [bucket, count] of durations.entries()) met.durations[bucket] = (met.durations[bucket] ?? 0) + count;
+      const existing = this.#row(`${webhookId} ${hourMs / HOUR_MS} ${outcome}`, () => row);
+      if (existing === undefined) this.#uncounted += attempts;
+      if (existing === undefined || existing === row) continue;
+      existing.attempts += attempts;
+      for (const [bucket, count] of durations.entries())
+        existing.durations[bucket] = (existing.durations[bucket] ?? 0) + count;
     }
   }
 }

@@ -4,8 +4,8 @@ import { purgeHours } from './hourly-sql.ts';
 
 const DAY_MS = 86_400_000;
 
-/** Hours of webhooks that no chart shows any more, those of deleted webhooks included. */
-export const createTallyPurge = ({ sql, keptDays }: { sql: Sql; keptDays: number }): Purge => ({
+/** Deletes hourly statistics that no chart shows any more. */
+export const createHourlyStatsPurge = ({ sql, keptDays }: { sql: Sql; keptDays: number }): Purge => ({
   name: 'webhook_hours',
   purge: (limit, now) => purgeHours(sql, new Date(now.getTime() - keptDays * DAY_MS), limit),
 });

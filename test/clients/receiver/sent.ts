@@ -1,5 +1,5 @@
 /** A delivery as the engine's own code makes it: signed, and encrypted where it is told to. */
-import { encrypted, ENCRYPTED_TYPE } from '#delivery/attempt/encrypt.ts';
+import { encryptBody, ENCRYPTED_TYPE } from '#delivery/attempt/encrypt.ts';
 import { headersOf } from '#delivery/attempt/request.ts';
 
 export const KEY = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
@@ -22,7 +22,7 @@ type Wish = {
 export const sent = (wish: Wish = {}): Sent => {
   const { key = KEY, next = null, headerPrefix = 'Service', isEncrypted = false, now = NOW } = wish;
   const plain = wish.body ?? Buffer.from('{"id":70012,"name":"Zoë"}');
-  const body = isEncrypted ? encrypted(plain, TYPE, key) : plain;
+  const body = isEncrypted ? encryptBody(plain, TYPE, key) : plain;
   const list = headersOf({
     event: {
       id: 7,

@@ -33,7 +33,7 @@ export const lifeIn = (headers: IncomingHttpHeaders): { life: string; attempt: n
 };
 
 /** What a worker says that stops by itself, or finds that others took it for dead. */
-const GIVES_UP = /"time":"([^"]+)".*"msg":"[^"]*what is in flight is given up/g;
+const GIVES_UP = /"time":"([^"]+)".*"msg":"[^"]*running attempts are aborted/g;
 
 /** When a life stopped by itself, as it said. */
 export const suspensionsIn = (life: string, said: string): Fault[] =>

@@ -1,9 +1,9 @@
-/** The REST-hook form that workflow-automation platforms take: one flat object, which their users pick fields from. */
+/** The REST-hook format of workflow-automation platforms: one flat object from which users pick fields. */
 import type { Document } from '#hypermedia/document.ts';
 import type { EventRow } from '../event-sql.ts';
 import { Flat, membersOf } from './flat.ts';
 
-/** `id` and `event` come first, and have these names whatever else is published: platforms tell items apart by `id`. */
+/** `id` and `event` come first and keep these names whatever else is published: platforms identify items by `id`. */
 export const automationText = (document: Document, event: EventRow): string => {
   const id = document.properties.find(({ name }) => name === 'id')?.value ?? event.resourceId;
   const properties = document.properties.filter(({ name }) => name !== 'id');

@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Document, Value } from '#hypermedia/document.ts';
 import { anyDocument } from '../../../../test/setup/any-document.ts';
-import { Flat, membersOf, type Joint } from './flat.ts';
+import { Flat, membersOf, type Separator } from './flat.ts';
 
-const flattened = (document: Document, joint: Joint = '_'): string => {
-  const flat = new Flat(joint);
+const flattened = (document: Document, separator: Separator = '_'): string => {
+  const flat = new Flat(separator);
   flat.addAll(membersOf(document));
   return flat.text();
 };
@@ -38,8 +38,8 @@ const isFlat = (value: Value): boolean =>
 
 test('nothing is lost when a document is made flat, and nothing has depth, whatever the names and values are', () => {
   fc.assert(
-    fc.property(anyDocument, fc.constantFrom<Joint>('_', '-'), (document, joint) => {
-      const flat = JSON.parse(flattened(document, joint)) as Record<string, Value>;
+    fc.property(anyDocument, fc.constantFrom<Separator>('_', '-'), (document, separator) => {
+      const flat = JSON.parse(flattened(document, separator)) as Record<string, Value>;
       assert.deepEqual(scalarsIn(flat).toSorted(), scalarsOf(document).toSorted());
       assert.ok(isFlat(flat));
     }),

@@ -1,14 +1,16 @@
-/** An object without depth: what stands inside of another is named after the way to it. Pure. */
+/** Flattens nested objects: the name of a nested member is its path. Pure. */
 import { isObject } from '#catalog/document.ts';
 import type { Document, Value } from '#hypermedia/document.ts';
 
-/** Between the names on the way: `customer_email`, or `customer-email`, where each `_` of a name is `-` too. */
-export type Joint = '_' | '-';
+/** Separates the names of a path: `customer_email`, or `customer-email`, where `_` within names becomes `-` too. */
+export type Separator = '_' | '-';
 
-/** Of the way at most so many characters: a name of 100 KB around thousands of members would be written thousands of times. */
+/**
+ * Maximum length of a path prefix: a name of 100 KB around thousands of members would be repeated thousands of times.
+ */
 const PATH_CHARACTERS = 100;
 
-/** The members of a document: a property and a relation of it may have one name. */
+/** The members of a document: a list, because a property and a relation may have the same name. */
 class Members {
   readonly list: readonly Member[];
 
@@ -19,7 +21,7 @@ class Members {
 type Node = Value | Members | readonly Members[];
 type Member = readonly [name: string, node: Node];
 
-/** The properties first, then what is embedded: one thing, or a list. */
+/** Returns the properties, then the embedded documents, single or as lists. */
 export const membersOf = ({ properties, embedded }: Document): Members =>
   new Members([
     ...properties.map(({ name, value }): Member => [name, value]),
@@ -35,36 +37,35 @@ const listOf = (node: Node): readonly Member[] | undefined => {
 };
 
 /**
- * Members by name, each with its JSON text, in the order in which they are written: an object would put names that are whole
- * numbers first. Of two with one name the later is numbered, `customer_email_2`: nothing is lost, and what stands less
- * deep, which comes first, keeps the name that the receiver knows it by.
+ * JSON texts of members by name, in insertion order: an object would put integer-like names first. A duplicate name is
+ * numbered, `customer_email_2`; the less nested member comes first and keeps the plain name.
  */
 export class Flat {
   readonly #texts = new Map<string, string>();
-  /** Where to go on counting, so that thousands with one name are not counted from the start each. */
+  /** Next number per name, so that thousands of duplicates do not each count from the start. */
   readonly #numbers = new Map<string, number>();
-  readonly #joint: Joint;
+  readonly #separator: Separator;
 
-  constructor(joint: Joint) {
-    this.#joint = joint;
+  constructor(separator: Separator) {
+    this.#separator = separator;
   }
 
   add(name: string, text: string): void {
-    const spoken = this.#joint === '_' ? name : name.replaceAll('_', this.#joint);
-    this.#texts.set(this.#texts.has(spoken) ? this.#numbered(spoken) : spoken, text);
+    const key = this.#separator === '_' ? name : name.replaceAll('_', this.#separator);
+    this.#texts.set(this.#texts.has(key) ? this.#numberedName(key) : key, text);
   }
 
-  /** Level by level. An object without members is no member either. */
+  /** Breadth first. An object without members adds nothing. */
   addAll(members: Members): void {
     let level: { path: string; list: readonly Member[] }[] = [{ path: '', list: members.list }];
     while (level.length > 0) {
       const below: typeof level = [];
       for (const { path, list } of level) {
         for (const [name, node] of list) {
-          const whole = path === '' ? name : path + this.#joint + name;
-          const inside = listOf(node);
-          if (inside === undefined) this.add(whole, this.#written(node));
-          else below.push({ path: whole.slice(0, PATH_CHARACTERS), list: inside });
+          const whole = path === '' ? name : path + this.#separator + name;
+          const nested = listOf(node);
+          if (nested === undefined) this.add(whole, this.#toJson(node));
+          else below.push({ path: whole.slice(0, PATH_CHARACTERS), list: nested });
         }
       }
       level = below;
@@ -75,19 +76,19 @@ export class Flat {
     return `{${[...this.#texts].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
   }
 
-  #numbered(name: string): string {
+  #numberedName(name: string): string {
     let number = this.#numbers.get(name) ?? 2;
-    while (this.#texts.has(`${name}${this.#joint}${number}`)) number += 1;
+    while (this.#texts.has(`${name}${this.#separator}${number}`)) number += 1;
     this.#numbers.set(name, number + 1);
-    return `${name}${this.#joint}${number}`;
+    return `${name}${this.#separator}${number}`;
   }
 
-  /** Objects in a list are flat each by itself. How deep lists stand in lists is limited where events are published. */
-  #written(node: Node): string {
-    if (Array.isArray(node)) return `[${(node as readonly Node[]).map((item) => this.#written(item)).join(',')}]`;
+  /** Objects in a list are flattened individually. The nesting of lists is limited when events are published. */
+  #toJson(node: Node): string {
+    if (Array.isArray(node)) return `[${(node as readonly Node[]).map((item) => this.#toJson(item)).join(',')}]`;
     const list = listOf(node);
     if (list === undefined) return JSON.stringify(node);
-    const flat = new Flat(this.#joint);
+    const flat = new Flat(this.#separator);
     flat.addAll(new Members(list));
     return flat.text();
   }

@@ -1,4 +1,4 @@
-/** What a webhook's `format` makes of an event: a column each for what its body is, and for what its key does. */
+/** The `format` values of a webhook: body, content type, and use of the key. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { renderHal } from '#hypermedia/hal.ts';
 import type { EventRow } from '../event-sql.ts';
@@ -7,12 +7,18 @@ import { siteItemText } from './sitebuilder.ts';
 
 type Format = {
   contentType: string;
-  /** Properties that it cannot do without, also where `fields=` does not name them. */
+  /** Required properties, included even if `fields=` does not name them. */
   needs: readonly string[];
   write: (document: Document, event: EventRow, naming: Naming) => string;
-  /** `signs`: the body. `opens`: it is a token of the platform that receives, and nobody may see it on the way. */
+  /**
+   * `signs`: the key signs the body. `opens`: the key is a bearer token of the receiving platform and must stay
+   * confidential.
+   */
   key: 'signs' | 'opens';
-  /** Over plain http with a key. Platforms that take a form of their own could not read it. */
+  /**
+   * Whether bodies are encrypted over plain http if there is a key. Platforms with a format of their own could not
+   * decrypt them.
+   */
   isEncrypted: boolean;
 };
 

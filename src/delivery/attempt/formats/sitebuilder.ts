@@ -1,15 +1,15 @@
-/** The CMS-item form that site builders take: fields with hyphens, and two that every item must have. */
+/** The CMS-item format of site builders: hyphenated fields, and two that every item must have. */
 import { createHash } from 'node:crypto';
 import { nameOf } from '#catalog/document.ts';
 import type { Document, Property } from '#hypermedia/document.ts';
 import type { EventRow } from '../event-sql.ts';
 import { Flat, membersOf } from './flat.ts';
 
-/** What stands in the address of an item. */
+/** The allowed characters of an item's URL segment. */
 const SLUG = /^[\w-]{1,256}$/;
 const HASH_CHARACTERS = 8;
 
-/** One for each resource: by names alone two customers would be one item. An id that no address takes is told apart by its hash. */
+/** Returns a slug unique per resource; names could collide. An id with other characters gets a hash appended. */
 const slugOf = ({ type, resourceId }: EventRow): string => {
   const plain = resourceId.replaceAll(/[^\w-]+/g, '-');
   const hash = createHash('sha256').update(resourceId).digest('hex').slice(0, HASH_CHARACTERS);
@@ -20,7 +20,7 @@ const isName = ({ name, value }: Property): boolean =>
   name === 'name' && typeof value === 'string' && value.trim() !== '';
 const isSlug = ({ name, value }: Property): boolean => name === 'slug' && typeof value === 'string' && SLUG.test(value);
 
-/** `name` and `slug` are the publisher's where they can be, and ours where not. */
+/** Returns the item; `name` and `slug` come from the publisher if valid, otherwise they are generated. */
 export const siteItemText = (document: Document, event: EventRow): string => {
   const { properties } = document;
   const name = properties.find(isName)?.value ?? nameOf({ type: event.type, id: event.resourceId });

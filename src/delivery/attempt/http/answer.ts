@@ -1,15 +1,17 @@
-/** What is kept of an answer, read within its limits. */
+/** Collects the stored part of a response, within the limits. */
 import { outcomeOfReply, type Outcome, type Reply } from './outcome.ts';
 
 export type AnswerLimits = { answerReadBytes: number; answerKeptBytes: number };
 
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** What is kept is text: bytes that are not become U+FFFD, and PostgreSQL stores no NUL. */
+/** Returns storable text: PostgreSQL does not store NUL (invalid UTF-8 has become U+FFFD before). */
 export const textOf = (text: string, length: number): string =>
   (text.includes('\0') ? text.replaceAll('\0', '') : text).slice(0, length);
 
-/** A line each. Most answers have two or three: a loop costs a third of what `Object.entries` and `join` do. */
+/**
+ * Returns one line per header. Most responses have two or three: a loop costs a third of `Object.entries` and `join`.
+ */
 const headerLines = (headers: AnswerHeaders): string => {
   let lines = '';
   for (const name in headers) {
@@ -33,7 +35,7 @@ export class Answer {
     this.#limits = limits;
   }
 
-  /** Takes what came of the body; answers whether enough was read. */
+  /** Adds a chunk of the body; returns whether the read limit is exceeded. */
   add(chunk: Buffer): boolean {
     const { answerKeptBytes } = this.#limits;
     if (this.#readBytes < answerKeptBytes) this.#keep(chunk.subarray(0, answerKeptBytes - this.#readBytes));
@@ -42,8 +44,8 @@ export class Answer {
   }
 
   /**
-   * Copied: a chunk is a view of all that was read with it, and 16 KiB may come byte by byte, with 64 KiB around each. A list
-   * of the views held 1.6 MB an exchange, and with what is around them 1 GB.
+   * Copies the chunk, because it is a view of a 64 KiB buffer, and 16 KiB may arrive byte by byte. A list of views took
+   * 1.6 MB per exchange, and 1 GB with their buffers.
    */
   #keep(part: Buffer): void {
     const keptBytes = this.#readBytes;
@@ -58,7 +60,7 @@ export class Answer {
     }
   }
 
-  /** What an exchange with this answer has come to. */
+  /** Returns the outcome of an exchange with this response. */
   outcome(now: Date): Outcome {
     const after = this.#headers['retry-after'];
     return outcomeOfReply(this.#reply(), Array.isArray(after) ? after[0] : after, now);

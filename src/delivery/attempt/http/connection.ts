@@ -1,4 +1,4 @@
-/** One connection to an endpoint: one exchange at a time, one after the other. */
+/** One connection to an endpoint, with one exchange at a time. */
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import type { Dialer } from './dial.ts';
@@ -6,10 +6,10 @@ import { intakeOf, type Intake } from './intake.ts';
 
 export type Request = {
   path: string;
-  /** Each name followed by its value. */
+  /** Names and values alternate. */
   headers: string[];
   body: Uint8Array;
-  /** Asked when the connection is there and before anything is sent: opening it may have outlasted our lease. */
+  /** Called when the connection is open, before anything is sent: the lease may have expired meanwhile. */
   mayBegin: () => boolean;
 };
 
@@ -19,13 +19,13 @@ type Deps = {
   dialer: Dialer;
   idleMs: number;
   nowMs: () => number;
-  /** The other side, or its own time-out, closed it. */
+  /** The connection was closed by the endpoint or by its idle time-out. */
   onClosed: (connection: Connection) => void;
 };
 
 /**
- * An undici `Client` of its own, and not a place in an undici `Pool`: a pool does not tell which socket an exchange has,
- * so that neither could be known whether it was used before, nor one closed while it is being opened.
+ * Has an undici `Client` of its own: an undici `Pool` does not expose the socket of an exchange, so that it would be
+ * unknown whether it was used before, and it could not be closed while it is opened.
  */
 export class Connection {
   readonly origin: string;
@@ -50,7 +50,7 @@ export class Connection {
       onStep: (step: 'dns' | 'connect' | 'tls') => void (this.#step = step),
     };
     this.#client = new Client(origin, {
-      // Called again by undici where the socket turns out to be closed before anything was written.
+      // undici calls this again if the socket turns out to be closed before anything was written.
       connect: (_options, callback) => {
         this.#hasServed = false;
         this.#socket = deps.dialer.dial({
@@ -65,33 +65,33 @@ export class Connection {
         });
       },
       pipelining: 1,
-      // The exchange has a deadline over the whole.
+      // The deadline of the exchange applies instead.
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: deps.idleMs,
-      // What an endpoint says of its own time-out can only shorten ours.
+      // A keep-alive time-out sent by the endpoint can only shorten this one.
       keepAliveMaxTimeout: deps.idleMs,
       maxHeaderSize: ANSWER_HEADERS_BYTES,
     });
     this.#client.on('disconnect', () => deps.onClosed(this));
   }
 
-  /** How far it is; `open` when it is. */
+  /** Returns the current step of opening, or `open`. */
   get step(): 'dns' | 'connect' | 'tls' | 'open' {
     return this.#step;
   }
 
-  /** An exchange was answered on it. */
+  /** Returns whether an exchange was completed on it. */
   get hasServed(): boolean {
     return this.#hasServed;
   }
 
-  /** Whether any byte came since the request was sent. */
+  /** Returns whether any byte arrived since the request was sent. */
   get hasReceived(): boolean {
-    return this.#intake?.hasTaken === true;
+    return this.#intake?.hasReceived === true;
   }
 
-  /** Bytes of the request that the kernel has not taken yet. */
+  /** Returns whether bytes of the request are still buffered in this process. */
   get hasUnsent(): boolean {
     return (this.#socket?.writableLength ?? 0) > 0;
   }
@@ -101,22 +101,22 @@ export class Connection {
     return this.#deps.nowMs() - this.#openedAtMs;
   }
 
-  /** Sends the request; the handler is told of everything, what is wrong with the request included. */
+  /** Sends the request; all errors, those of the request included, go to the handler. */
   send({ path, headers, body }: Request, handler: Dispatcher.DispatchHandler): void {
     this.#intake?.expect();
     this.#client.dispatch({ method: 'POST', path, headers, body }, handler);
   }
 
-  /** So much of what came is the answer's body. */
-  took(bytes: number): void {
-    this.#intake?.took(bytes);
+  /** Counts bytes of the response's body. */
+  countBody(bytes: number): void {
+    this.#intake?.countBody(bytes);
   }
 
   served(): void {
     this.#hasServed = true;
   }
 
-  /** Closes it at once, also while it is being opened: undici would let the socket come and close it then. */
+  /** Closes it immediately, even while it is being opened: undici would wait until the socket is open. */
   close(): void {
     this.#socket?.destroy();
     void this.#client.destroy();

@@ -1,19 +1,19 @@
-/** Connections to endpoints: which there are, which wait to be used again, and for how long. */
+/** Connections to endpoints: open, idle for reuse, and closed by age. */
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import { Connection } from './connection.ts';
 import { createDialer, type Dialer, type DialSettings } from './dial.ts';
 import type { Guard } from './guard.ts';
-import { Idle } from './idle-connections.ts';
+import { IdleConnections } from './idle-connections.ts';
 
 export type ConnectionSettings = DialSettings & {
-  /** How many may be idle, to all origins together (each is a file descriptor and 20 KB, more with TLS), and for how long. */
+  /** Limits of idle connections to all origins together (a file descriptor and 20 KB each, more with TLS). */
   idleSockets: number;
   idleSocketMs: number;
   connectionAgeMs: number;
 };
 
-/** What is open, a file descriptor each, and what was done since the start. */
+/** Open connections (a file descriptor each), and counters since the start. */
 export type Sockets = {
   opening: number;
   busy: number;
@@ -23,13 +23,13 @@ export type Sockets = {
   handshakes: { full: number; resumed: number };
 };
 
-/** What is in use has no limit here: it is counted in the lanes, and nothing ever waits in here. */
+/** Connections in use are not limited here but by the slots; nothing waits in this class. */
 export class Connections implements Running {
   readonly #dialer: Dialer;
   readonly #clock: Clock;
   readonly #settings: ConnectionSettings;
   readonly #all = new Set<Connection>();
-  readonly #idle: Idle;
+  readonly #idle: IdleConnections;
   #opened = 0;
   #reused = 0;
 
@@ -37,23 +37,23 @@ export class Connections implements Running {
     this.#dialer = createDialer(deps);
     this.#clock = deps.clock;
     this.#settings = deps.settings;
-    this.#idle = new Idle(deps.settings.idleSockets, (connection) => this.drop(connection));
+    this.#idle = new IdleConnections(deps.settings.idleSockets, (connection) => this.drop(connection));
   }
 
-  /** One that nobody uses: the one that was used last, else a new one. */
+  /** Returns the idle connection that was used last, otherwise a new one. */
   take(origin: string): Connection {
     for (let idle = this.#idle.take(origin); idle !== undefined; idle = this.#idle.take(origin)) {
       if (idle.ageMs < this.#settings.connectionAgeMs) {
         this.#reused += 1;
         return idle;
       }
-      // A change of DNS, or of the guard's rules, takes effect when what was opened before it is too old.
+      // The age limit makes changes of DNS or of the guard's rules take effect.
       this.drop(idle);
     }
     return this.open(origin);
   }
 
-  /** A new one. */
+  /** Opens a new connection. */
   open(origin: string): Connection {
     const connection = new Connection(origin, {
       dialer: this.#dialer,
@@ -66,13 +66,13 @@ export class Connections implements Running {
     return connection;
   }
 
-  /** It was answered, and may be used again. */
-  giveBack(connection: Connection): void {
+  /** Keeps a connection for reuse after a complete response. */
+  release(connection: Connection): void {
     connection.served();
     this.#idle.add(connection);
   }
 
-  /** Closes it, whatever state it is in. */
+  /** Closes a connection in any state. */
   drop(connection: Connection): void {
     this.#all.delete(connection);
     this.#idle.remove(connection);
@@ -95,7 +95,7 @@ export class Connections implements Running {
     for (const connection of this.#all) this.drop(connection);
   }
 
-  /** One that is in use is its exchange's, which hears of it. */
+  /** Drops a closed idle connection; one in use is handled by its exchange. */
   readonly #closed = (connection: Connection): void => {
     if (this.#idle.has(connection)) this.drop(connection);
   };

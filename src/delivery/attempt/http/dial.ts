@@ -1,4 +1,7 @@
-/** Opens a socket to an endpoint: guarded, in steps that can be told apart, TLS verified always and resumed where it can be. */
+/**
+ * Opens sockets to endpoints: checked by the guard, in observable steps, with TLS always verified and resumed if
+ * possible.
+ */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, createSecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '#core/clock.ts';
@@ -6,16 +9,16 @@ import type { Guard } from './guard.ts';
 import { Sessions } from './sessions.ts';
 
 export type DialSettings = {
-  /** Part of the time of the exchange. For the look-up, and again for the rest. */
+  /** Time limit within that of the exchange: for the DNS look-up, and again for the rest. */
   connectTimeoutMs: number;
-  /** One an origin; a ticket has about 1 KB. */
+  /** Number of TLS sessions, one per origin; a ticket has about 1 KB. */
   tlsSessions: number;
 };
 
-/** How far opening is. */
+/** Step of opening a connection. */
 type Step = 'dns' | 'connect' | 'tls';
 
-type Dialling = {
+type DialRequest = {
   origin: string;
   /** An IPv6 address without its brackets. */
   hostname: string;
@@ -27,9 +30,12 @@ type Dialling = {
 };
 
 export type Dialer = {
-  /** Throws `BlockedAddress` for an address that the guard forbids; a name is judged when it was looked up. */
-  dial: (dialling: Dialling) => Socket;
-  /** How many handshakes were made in full, and how many resumed a session. */
+  /**
+   * Opens a socket. Throws `BlockedAddress` for a forbidden literal address; a name is checked when it has been
+   * resolved.
+   */
+  dial: (request: DialRequest) => Socket;
+  /** Numbers of full and of resumed handshakes. */
   handshakes: { full: number; resumed: number };
 };
 
@@ -43,10 +49,10 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
   const { guard, clock, settings } = deps;
   const sessions = new Sessions(settings.tlsSessions);
   const handshakes = { full: 0, resumed: 0 };
-  // One for all connections: Node makes one for each otherwise, with the whole list of authorities to go through.
+  // Shared by all connections: otherwise Node creates one for each, and loads all root certificates each time.
   let context: ReturnType<typeof createSecureContext> | undefined;
 
-  const openTls = ({ origin, hostname, port, onStep }: Dialling, ready: () => void): TLSSocket => {
+  const openTls = ({ origin, hostname, port, onStep }: DialRequest, ready: () => void): TLSSocket => {
     const known = sessions.find(origin, clock.monotonicMs());
     let verifiedAtMs = known?.verifiedAtMs ?? Number.NEGATIVE_INFINITY;
     const socket = connectTls({
@@ -54,10 +60,10 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
       port,
       lookup: guard.lookupFor(port),
       servername: isIP(hostname) === 0 ? hostname : '',
-      // HTTP/2 is not offered: what is in flight is counted by connections, and a reset would end a hundred exchanges.
+      // HTTP/2 is not offered: limits count connections, and one reset would end a hundred exchanges.
       ALPNProtocols: ['http/1.1'],
       secureContext: (context ??= createSecureContext()),
-      // Said, because NODE_TLS_REJECT_UNAUTHORIZED in the environment would switch it off otherwise.
+      // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED in the environment would disable it otherwise.
       rejectUnauthorized: true,
       ...(known !== undefined && { session: known.ticket }),
     });
@@ -72,33 +78,34 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
       }
       ready();
     });
-    // Node tells of tickets only when the certificate was verified, its name included.
+    // Node emits tickets only after the certificate, its name included, was verified.
     socket.on('session', (ticket) => sessions.keep(origin, { ticket, verifiedAtMs }));
     const forget = () => {
       if (!isOpen && known !== undefined) sessions.forget(origin, known);
     };
-    // Nobody says whether the session was to blame. `close` comes late, but also where there is no error: a time-out.
+    // The error does not say whether the session was the cause. `close` comes later, but also after a time-out without
+    // an error.
     socket.once('error', forget).once('close', forget);
     return socket;
   };
 
-  const openTcp = ({ hostname, port }: Dialling, ready: () => void): Socket =>
+  const openTcp = ({ hostname, port }: DialRequest, ready: () => void): Socket =>
     connectTcp({ host: hostname, port, lookup: guard.lookupFor(port) }).once('connect', ready);
 
-  const dial = (dialling: Dialling): Socket => {
-    const { hostname, isTls, onStep, done } = dialling;
-    guard.judgeLiteral(dialling);
+  const dial = (request: DialRequest): Socket => {
+    const { hostname, isTls, onStep, done } = request;
+    guard.checkLiteral(request);
     onStep(isIP(hostname) === 0 ? 'dns' : 'connect');
     let isDone = false;
     const end = (error: Error | null, opened: Socket | null): void => {
-      clearTimeout(late);
+      clearTimeout(timeout);
       if (isDone) return;
       isDone = true;
       done(error, opened);
     };
-    const socket: Socket = (isTls ? openTls : openTcp)(dialling, () => end(null, socket));
-    const late = setTimeout(() => {
-      // First the word, then the socket: it closes without an error of its own.
+    const socket: Socket = (isTls ? openTls : openTcp)(request, () => end(null, socket));
+    const timeout = setTimeout(() => {
+      // Reports the time-out before it destroys the socket, which closes without an error.
       end(new ConnectTimeout('the connection was not opened in time'), null);
       socket.destroy();
     }, settings.connectTimeoutMs);
@@ -106,11 +113,11 @@ export const createDialer = (deps: { guard: Guard; clock: Clock; settings: DialS
     socket.once('lookup', (error: Error | null) => {
       if (error !== null || isDone || socket.destroyed) return;
       onStep('connect');
-      // What the look-up took is nothing that the endpoint has to make good.
-      late.refresh();
+      // The time of the look-up does not count against the endpoint.
+      timeout.refresh();
     });
     socket.on('error', (error) => end(error, null));
-    socket.once('close', () => clearTimeout(late));
+    socket.once('close', () => clearTimeout(timeout));
     return socket;
   };
   return { dial, handshakes };

@@ -110,7 +110,7 @@ test('what may not begin any more when its connection is there is not sent', asy
 test('a request that cannot be written is our own fault', async () => {
   const request = { path: 'no slash', headers: [], body: Buffer.from(''), mayBegin: () => true };
   const exchange = startExchange(receiver.url, request, { connections, clock: systemClock, limits });
-  assert.deepEqual(await exchange.outcome, { kind: 'ours', why: 'UND_ERR_INVALID_ARG', reply: null });
+  assert.deepEqual(await exchange.outcome, { kind: 'internal', why: 'UND_ERR_INVALID_ARG', reply: null });
 });
 
 const informational = 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n';

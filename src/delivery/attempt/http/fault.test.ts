@@ -10,21 +10,24 @@ const failing = (code: string, more: { syscall?: string } = {}): Error =>
   Object.assign(new Error(code), { code, ...more });
 const label = (error: Error, phase: Phase): string => {
   const outcome = outcomeOfError(error, phase);
-  return outcome.kind === 'ours' ? 'ours' : labelOf(outcome);
+  return outcome.kind === 'internal' ? 'internal' : labelOf(outcome);
 };
 
 /** What an error is told as in the phases connect, tls and answer; one word where it is the same in all. */
 const table: readonly (readonly [codes: string, connect: string, tls?: string, answer?: string])[] = [
   ['ENOTFOUND ENODATA ENONAME EBADNAME EAI_NONAME EAI_NODATA EAI_ADDRFAMILY', 'unreachable:dns'],
-  ['EAI_AGAIN EAI_FAIL EAI_SYSTEM EAI_MEMORY EAI_OVERFLOW EAI_CANCELED EAI_BADFLAGS EAI_BADHINTS EAI_FAMILY', 'ours'],
-  ['EAI_SERVICE EAI_SOCKTYPE EAI_PROTOCOL', 'ours'],
-  ['ESERVFAIL EREFUSED ETIMEOUT EFORMERR ENOTIMP EBADRESP EBADQUERY EBADFAMILY EBADSTR EBADFLAGS', 'ours'],
-  ['EBADHINTS ECANCELLED EDESTRUCTION EFILE ENOTINITIALIZED ELOADIPHLPAPI EADDRGETNETWORKPARAMS', 'ours'],
-  ['EMFILE ENFILE ENOBUFS ENOMEM EADDRNOTAVAIL EADDRINUSE EAGAIN EPERM EACCES ENETDOWN EAFNOSUPPORT', 'ours'],
-  ['EPROTONOSUPPORT OUT_OF_MEM ERR_MEMORY_ALLOCATION_FAILED', 'ours'],
-  ['UND_ERR_INVALID_ARG UND_ERR_INVALID_RETURN_VALUE UND_ERR_REQ_CONTENT_LENGTH_MISMATCH', 'ours'],
-  ['UND_ERR_NOT_SUPPORTED UND_ERR_DESTROYED UND_ERR_CLOSED UND_ERR_ABORT UND_ERR_ABORTED', 'ours'],
-  ['UND_ERR_WASM_NOT_SUPPORTED', 'ours'],
+  [
+    'EAI_AGAIN EAI_FAIL EAI_SYSTEM EAI_MEMORY EAI_OVERFLOW EAI_CANCELED EAI_BADFLAGS EAI_BADHINTS EAI_FAMILY',
+    'internal',
+  ],
+  ['EAI_SERVICE EAI_SOCKTYPE EAI_PROTOCOL', 'internal'],
+  ['ESERVFAIL EREFUSED ETIMEOUT EFORMERR ENOTIMP EBADRESP EBADQUERY EBADFAMILY EBADSTR EBADFLAGS', 'internal'],
+  ['EBADHINTS ECANCELLED EDESTRUCTION EFILE ENOTINITIALIZED ELOADIPHLPAPI EADDRGETNETWORKPARAMS', 'internal'],
+  ['EMFILE ENFILE ENOBUFS ENOMEM EADDRNOTAVAIL EADDRINUSE EAGAIN EPERM EACCES ENETDOWN EAFNOSUPPORT', 'internal'],
+  ['EPROTONOSUPPORT OUT_OF_MEM ERR_MEMORY_ALLOCATION_FAILED', 'internal'],
+  ['UND_ERR_INVALID_ARG UND_ERR_INVALID_RETURN_VALUE UND_ERR_REQ_CONTENT_LENGTH_MISMATCH', 'internal'],
+  ['UND_ERR_NOT_SUPPORTED UND_ERR_DESTROYED UND_ERR_CLOSED UND_ERR_ABORT UND_ERR_ABORTED', 'internal'],
+  ['UND_ERR_WASM_NOT_SUPPORTED', 'internal'],
   ['ECONNREFUSED EHOSTUNREACH ENETUNREACH EHOSTDOWN ENONET ENOENT', 'unreachable:connect'],
   ['EPROTO ERR_TLS_CERT_ALTNAME_INVALID ERR_TLS_CERT_ALTNAME_FORMAT ERR_TLS_DH_PARAM_SIZE', 'unreachable:tls'],
   ['ERR_TLS_PROTOCOL_VERSION_CONFLICT ERR_TLS_INVALID_STATE ERR_TLS_RENEGOTIATION_DISABLED', 'unreachable:tls'],
@@ -82,7 +85,7 @@ test('what no table knows, an errno among it, is a connection that was reset', (
 });
 
 test('a resolver that refuses us is not an endpoint that does', () => {
-  assert.equal(label(failing('ECONNREFUSED', { syscall: 'queryA' }), 'dns'), 'ours');
+  assert.equal(label(failing('ECONNREFUSED', { syscall: 'queryA' }), 'dns'), 'internal');
   assert.equal(label(failing('ENOTFOUND', { syscall: 'queryAaaa' }), 'dns'), 'unreachable:dns');
   assert.equal(label(failing('ECONNREFUSED', { syscall: 'connect' }), 'connect'), 'unreachable:connect');
 });

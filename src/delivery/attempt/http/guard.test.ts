@@ -11,17 +11,17 @@ test('a url whose name does not resolve is accepted, and so is an allowed one', 
   const server = await startNameServer();
   server.say((name) => ({ code: name === 'dead.example.com' ? 'SERVFAIL' : 'NXDOMAIN' }));
   for (const host of ['no-such-host.invalid', 'dead.example.com'])
-    assert.equal(await createGuard({}, resolverOf(server)).judgeUrl(`http://${host}/`), null);
-  const { judgeUrl } = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, resolverOf());
-  assert.equal(await judgeUrl('http://localhost/'), null);
+    assert.equal(await createGuard({}, resolverOf(server)).checkUrl(`http://${host}/`), null);
+  const { checkUrl } = createGuard({ allowed: ['127.0.0.0/8', '::1'] }, resolverOf());
+  assert.equal(await checkUrl('http://localhost/'), null);
 });
 
 test('one forbidden address among several refuses the host', async () => {
   const server = await startNameServer();
-  const { judgeUrl } = createGuard({}, resolverOf(server));
+  const { checkUrl } = createGuard({}, resolverOf(server));
   const at = (name: string, ...addresses: string[]) => {
     server.say(() => ({ addresses }));
-    return judgeUrl(`http://${name}/`);
+    return checkUrl(`http://${name}/`);
   };
   assert.equal(await at('good.example.com', '1.1.1.1', '2606:4700::1111'), null);
   assert.match((await at('bad.example.com', '1.1.1.1', '2606:4700::1111', '10.0.0.1')) ?? '', /may not reach/);
@@ -30,8 +30,8 @@ test('one forbidden address among several refuses the host', async () => {
 test('where a name of the operator’s network leads is not told', async () => {
   const server = await startNameServer();
   server.say(() => ({ addresses: ['10.1.2.3'] }));
-  const { judgeUrl } = createGuard({}, resolverOf(server));
-  assert.match((await judgeUrl('http://intranet.example.com/')) ?? '', /^\D*intranet\.example\.com\D*not public$/);
-  assert.match((await judgeUrl('http://10.0.0.1/')) ?? '', / 10\.0\.0\.1$/);
-  assert.match((await judgeUrl('http://[::1]/')) ?? '', / ::1$/);
+  const { checkUrl } = createGuard({}, resolverOf(server));
+  assert.match((await checkUrl('http://intranet.example.com/')) ?? '', /^\D*intranet\.example\.com\D*not public$/);
+  assert.match((await checkUrl('http://10.0.0.1/')) ?? '', / 10\.0\.0\.1$/);
+  assert.match((await checkUrl('http://[::1]/')) ?? '', / ::1$/);
 });

@@ -1,16 +1,19 @@
 /**
- * The outbound guard: which addresses a delivery may reach. Every address that a host resolves to is judged, one
- * forbidden address refuses the host, and the socket is opened to a judged address and no other, so that a second,
- * different DNS answer gains nothing.
+ * The outbound guard: decides which addresses deliveries may reach. It checks every address to which a host resolves;
+ * one forbidden address blocks the host. The socket is opened only to checked addresses, so that a second, different
+ * DNS response (DNS rebinding) has no effect.
  */
 import { isIP, type LookupFunction } from 'node:net';
 import { isPublic, Networks } from './networks.ts';
 import { isOwn, type Listener } from './own-ports.ts';
 import type { Resolve } from './resolver.ts';
 
-/** The message is for whoever owns the webhook, so it does not tell where a name of the operator's network leads. */
+/**
+ * The message is shown to the owner of the webhook, so it does not reveal the address of a name in the operator's
+ * network.
+ */
 export class BlockedAddress extends Error {
-  /** For the operator. */
+  /** For the operator only. */
   readonly address: string;
 
   constructor(message: string, address: string) {
@@ -19,36 +22,36 @@ export class BlockedAddress extends Error {
   }
 }
 
-/** Where something is to be sent; an IPv6 address without its brackets. */
-type Place = { hostname: string; port: number };
+/** A target of a request; an IPv6 address has no brackets. */
+type Destination = { hostname: string; port: number };
 
 export type GuardRules = {
   /** Networks that deliveries may reach although they are not public. */
   allowed?: readonly string[];
-  /** What listens there is our own. */
+  /** Addresses on which Halcyon and its database listen. */
   own?: readonly Listener[];
 };
 
 export type Guard = {
-  /** For `net.connect` to that port: answers judged addresses only. */
+  /** Returns a look-up function for `net.connect` to that port, which returns checked addresses only. */
   lookupFor: (port: number) => LookupFunction;
-  /** For addresses that are written as numbers, which no look-up sees. Throws `BlockedAddress`. */
-  judgeLiteral: (place: Place) => void;
-  /** Why a webhook may not have this url; null where it may. A name that does not resolve is accepted. */
-  judgeUrl: (url: string) => Promise<string | null>;
+  /** Checks hosts that are literal addresses, for which no look-up runs. Throws `BlockedAddress`. */
+  checkLiteral: (destination: Destination) => void;
+  /** Returns why a webhook may not have this URL; null if it may. A name that does not resolve is accepted. */
+  checkUrl: (url: string) => Promise<string | null>;
 };
 
-const placeOf = (url: string): Place => {
+const destinationOf = (url: string): Destination => {
   const { hostname, port, protocol } = new URL(url);
   return { hostname: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (protocol === 'https:' ? 443 : 80) };
 };
 
-/** Throws on an `allowed` that is no network. */
+/** Throws if `allowed` contains an invalid network. */
 export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Resolve): Guard => {
   const networks = new Networks(allowed);
 
-  /** Throws `BlockedAddress` when any of a host's addresses is forbidden, however good the others are. */
-  const judge = ({ hostname, port }: Place, addresses: readonly { address: string }[]): void => {
+  /** Throws `BlockedAddress` if any of the host's addresses is forbidden. */
+  const check = ({ hostname, port }: Destination, addresses: readonly { address: string }[]): void => {
     for (const { address } of addresses) {
       const isAllowed = isPublic(address) || networks.has(address);
       if (!isAllowed) {
@@ -60,20 +63,20 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
     }
   };
 
-  /** Judged each time it is used, however long ago it was asked for; what is answered is what was judged. */
-  const judged = async (place: Place) => {
-    const addresses = await resolve(place.hostname);
-    judge(place, addresses);
+  /** Resolves the host and checks its addresses; cached addresses are checked again each time. */
+  const resolveAllowed = async (destination: Destination) => {
+    const addresses = await resolve(destination.hostname);
+    check(destination, addresses);
     return [...addresses];
   };
 
-  const judgeLiteral = (place: Place): void => {
-    if (isIP(place.hostname) !== 0) judge(place, [{ address: place.hostname }]);
+  const checkLiteral = (destination: Destination): void => {
+    if (isIP(destination.hostname) !== 0) check(destination, [{ address: destination.hostname }]);
   };
 
   return {
     lookupFor: (port) => (hostname, options, callback) => {
-      judged({ hostname, port }).then(
+      resolveAllowed({ hostname, port }).then(
         (addresses) => {
           const [first] = addresses;
           if (first === undefined) callback(new Error(`${hostname} has no address`), '', 4);
@@ -83,12 +86,12 @@ export const createGuard = ({ allowed = [], own = [] }: GuardRules, resolve: Res
         (error: NodeJS.ErrnoException) => callback(error, '', 4),
       );
     },
-    judgeLiteral,
-    judgeUrl: async (url) => {
-      const place = placeOf(url);
+    checkLiteral,
+    checkUrl: async (url) => {
+      const destination = destinationOf(url);
       try {
-        judgeLiteral(place);
-        if (isIP(place.hostname) === 0) await judged(place);
+        checkLiteral(destination);
+        if (isIP(destination.hostname) === 0) await resolveAllowed(destination);
       } catch (error) {
         if (error instanceof BlockedAddress) return error.message;
       }

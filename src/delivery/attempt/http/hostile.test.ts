@@ -149,7 +149,7 @@ test('what would end a line of the request is never sent', async () => {
   for (const [path, headers] of spoiled) {
     const request = { path, headers, body: Buffer.from('hello'), mayBegin: () => true };
     const { outcome } = startExchange(receiver.url, request, { connections, clock: systemClock, limits });
-    assert.deepEqual([path, headers, (await outcome).kind], [path, headers, 'ours']);
+    assert.deepEqual([path, headers, (await outcome).kind], [path, headers, 'internal']);
   }
   assert.equal(receiver.got.length, 0);
 });

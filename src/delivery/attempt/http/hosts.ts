@@ -1,4 +1,4 @@
-/** The names that the machine itself has addresses for: c-ares asks servers and nobody else, so hosts(5) is read here. */
+/** Reads hosts(5) for names with local addresses, because c-ares only queries servers. */
 import type { LookupAddress } from 'node:dns';
 import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
@@ -6,13 +6,16 @@ import type { Clock } from '#core/clock.ts';
 
 export type Hosts = ReadonlyMap<string, readonly LookupAddress[]>;
 
-/** RFC 6761 §6.3: never asked of a server. */
+/** RFC 6761 §6.3: never sent to a name server. */
 const LOOPBACK: readonly LookupAddress[] = [
   { address: '127.0.0.1', family: 4 },
   { address: '::1', family: 6 },
 ];
 
-/** A name that stands in several lines has the addresses of all. One with a zone (`fe80::1%lo0`) leads nowhere from here. */
+/**
+ * Parses a hosts file. A name on several lines has the addresses of all; addresses with a zone (`fe80::1%lo0`) are
+ * ignored.
+ */
 export const parseHosts = (text: string): Hosts => {
   const hosts = new Map<string, LookupAddress[]>();
   for (const line of text.split('\n')) {
@@ -25,20 +28,20 @@ export const parseHosts = (text: string): Hosts => {
   return hosts;
 };
 
-/** What the machine says of a name in lower case; undefined where servers have to be asked. */
+/** Returns the local addresses of a name in lower case; undefined if name servers have to be queried. */
 export const ownAddresses = (hosts: Hosts, name: string): readonly LookupAddress[] | undefined =>
   hosts.get(name) ?? (/^(?:.+\.)?localhost$/.test(name) ? LOOPBACK : undefined);
 
-const LOOKED_AT_EVERY_MS = 5_000;
+const CHECK_INTERVAL_MS = 5_000;
 
 type Read = { changedMs: number; hosts: Hosts };
 
-/** The file, read again when it has changed: it is looked at every 5 s at most. One that cannot be read is empty. */
+/** The hosts file, checked for changes at most every 5 s. An unreadable file counts as empty. */
 export class HostsFile {
   readonly #path: string;
   readonly #clock: Clock;
   #read: Promise<Read> | undefined;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #checkedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(path: string, clock: Clock) {
     this.#path = path;
@@ -47,15 +50,15 @@ export class HostsFile {
 
   async current(): Promise<Hosts> {
     const nowMs = this.#clock.monotonicMs();
-    if (this.#read === undefined || nowMs - this.#lookedAtMs >= LOOKED_AT_EVERY_MS) {
-      this.#lookedAtMs = nowMs;
-      this.#read = this.#look(this.#read);
+    if (this.#read === undefined || nowMs - this.#checkedAtMs >= CHECK_INTERVAL_MS) {
+      this.#checkedAtMs = nowMs;
+      this.#read = this.#reload(this.#read);
     }
     return (await this.#read).hosts;
   }
 
-  async #look(before: Promise<Read> | undefined): Promise<Read> {
-    const known = await before;
+  async #reload(previous: Promise<Read> | undefined): Promise<Read> {
+    const known = await previous;
     const changedMs = await stat(this.#path).then(
       ({ mtimeMs }) => mtimeMs,
       () => 0,

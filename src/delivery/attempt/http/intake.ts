@@ -1,19 +1,19 @@
 /**
- * What a connection takes in for one exchange, counted before undici sees it. undici bounds the names and values of fields
- * and nothing else: empty lines before an answer, a reason without end, extensions of chunks and a flood on an idle
- * connection keep a core busy for as long as the exchange may last, and 16,000 fields without a value hold 3 MB.
+ * Counts the bytes that a connection receives for one exchange, before undici parses them. undici only limits names and
+ * values of fields: empty lines before a response, an endless reason phrase, chunk extensions and a flood on an idle
+ * connection would keep a core busy for the whole exchange, and 16,000 fields without a value take 3 MB.
  */
 import type { Socket } from 'node:net';
 import { AnswerTooLong, HeadTooLarge } from './fault.ts';
 import { Interim } from './interim.ts';
 
-/** Of all heads of one answer: 32 interim ones and its own, 16 KiB each and something for their lines. */
+/** Limit of all header sections of one response: 32 interim ones and the final one, 16 KiB each plus overhead. */
 const HEADS_BYTES = 33 * 20 * 1024;
-/** Servers send ten to thirty, and Apache takes 100 of a client. */
+/** Servers send ten to thirty, and Apache accepts 100 from a client. */
 const HEAD_LINES = 256;
 /** `1\r\na\r\n`: a chunk of one byte. */
 const WIRE_BYTES_PER_BODY_BYTE = 6;
-/** What may come beside that: the last chunk, trailers, extensions. */
+/** Limit of other framing: the last chunk, trailers, extensions. */
 const FRAMING_BYTES = 4 * 1024;
 
 export class Intake {
@@ -22,7 +22,7 @@ export class Intake {
   #wireBytes = 0;
   #bodyBytes = 0;
 
-  /** A request is sent: what comes from now on is its answer. */
+  /** Resets the counters when a request is sent. */
   expect(): void {
     this.#headsBytes = 0;
     this.#wireBytes = 0;
@@ -30,30 +30,30 @@ export class Intake {
     this.#interim.expect();
   }
 
-  /** Takes what came, in pieces of any length. */
+  /** Counts received bytes, in chunks of any length. */
   take(chunk: Buffer): void {
     const ofHeads = this.#interim.take(chunk);
     this.#headsBytes += ofHeads;
     this.#wireBytes += chunk.length - ofHeads;
   }
 
-  /** Whether anything came since `expect`. */
-  get hasTaken(): boolean {
+  /** Returns whether anything was received since `expect`. */
+  get hasReceived(): boolean {
     return this.#headsBytes + this.#wireBytes > 0;
   }
 
-  /** So much of what was taken is the answer's body. */
-  took(bytes: number): void {
+  /** Counts received bytes that belong to the response's body. */
+  countBody(bytes: number): void {
     this.#bodyBytes += bytes;
   }
 
-  /** What is wrong with the heads that came: to be asked before anybody reads them. */
+  /** Returns the error if the header sections exceed their limits; checked before they are parsed. */
   get headFault(): Error | undefined {
     const isTooMuch = this.#interim.lines > HEAD_LINES || this.#headsBytes > HEADS_BYTES;
     return isTooMuch ? new HeadTooLarge(`more than ${HEAD_LINES} lines, or ${HEADS_BYTES} bytes in all`) : undefined;
   }
 
-  /** What is wrong with what came after them: to be asked when it was read. */
+  /** Returns the error if the framing exceeds its limit; checked after the bytes were parsed. */
   get bodyFault(): Error | undefined {
     const framingBytes = this.#wireBytes - WIRE_BYTES_PER_BODY_BYTE * this.#bodyBytes;
     return framingBytes > FRAMING_BYTES ? new AnswerTooLong('much beside the body') : undefined;
@@ -61,8 +61,8 @@ export class Intake {
 }
 
 /**
- * Stands between the socket and who reads it with `read()`, until there is no more: 0.4 µs of an exchange's 25 to 30. A stream
- * between them would be one more a connection.
+ * Intercepts `read()` of the socket: 0.4 µs of an exchange's 25 to 30. A stream in between would add one per
+ * connection.
  */
 export const intakeOf = (socket: Socket): Intake => {
   const intake = new Intake();

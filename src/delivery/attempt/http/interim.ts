@@ -1,7 +1,7 @@
 /**
- * Interim answers that nobody asked for: RFC 9110 §15.2 demands that a client understands each of them. undici passes over
- * all but 100, at which it destroys the socket, in its newer parser (Milo) too; a server that answers `Expect` on behalf of
- * a proxy, or always, would never get anything delivered.
+ * Handles unrequested 100 responses, which RFC 9110 §15.2 requires a client to accept. undici ignores all other 1xx but
+ * destroys the socket at a 100, in its newer parser (Milo) too; an endpoint that always sends one, such as for a
+ * proxy's `Expect`, would never receive a delivery.
  */
 
 const LF = 0x0a;
@@ -10,47 +10,47 @@ const ZERO = 0x30;
 const ONE = 0x31;
 const TWO = 0x32;
 
-/** Where the digits of a status stand in `HTTP/1.1 100 Continue`. */
+/** Columns of the status digits in `HTTP/1.1 100 Continue`. */
 const HUNDREDS = 9;
 const TENS = 10;
 const UNITS = 11;
 
 /**
- * Makes a 102 of each 100, in place: which one it was is nobody's concern, and so their number, their length and their
- * grammar stay in the hands of those who judge every 1xx. To cut them out needs a second parser, with limits of its own.
+ * Rewrites each 100 to 102 in place. Their number, length and syntax stay subject to the checks of every 1xx; removing
+ * them would need a second parser with limits of its own.
  */
 export class Interim {
-  #isOver = false;
+  #hasEnded = false;
   #isFinal = false;
   #isStatusLine = true;
   #column = 0;
   #hasNoTens = false;
   #lines = 0;
 
-  /** A request is sent: what comes from now on are the heads of its answers, until one is not interim. */
+  /** Resets the state when a request is sent; header sections follow until the final one. */
   expect(): void {
-    this.#isOver = false;
+    this.#hasEnded = false;
     this.#isFinal = false;
     this.#isStatusLine = true;
     this.#column = 0;
     this.#lines = 0;
   }
 
-  /** Lines of the head that is under way, or of the last one. */
+  /** Lines of the current or last header section. */
   get lines(): number {
     return this.#lines;
   }
 
-  /** Takes what came, in pieces of any length; answers how many of its bytes belong to heads. */
+  /** Processes a received chunk of any length; returns how many of its bytes belong to header sections. */
   take(chunk: Buffer): number {
-    if (this.#isOver) return 0;
-    // A field of an object each byte is twice as slow.
+    if (this.#hasEnded) return 0;
+    // A local variable: a field per byte is twice as slow.
     let column = this.#column;
     for (let index = 0; index < chunk.length; index += 1) {
       const byte = chunk[index];
       if (byte === LF) {
         this.#endLine(column);
-        if (this.#isOver) return index + 1;
+        if (this.#hasEnded) return index + 1;
         column = 0;
       } else if (byte !== CR) {
         if (column <= UNITS && column >= HUNDREDS && this.#isStatusLine && this.#isUnitOf100(column, byte))
@@ -68,10 +68,10 @@ export class Interim {
     return column === UNITS && !this.#isFinal && this.#hasNoTens && byte === ZERO;
   }
 
-  /** An empty line ends a head; one before a status line is passed over (RFC 9112 §2.2). */
+  /** An empty line ends a header section; before a status line it is skipped (RFC 9112 §2.2). */
   #endLine(column: number): void {
     const isEmpty = column === 0;
-    if (isEmpty && this.#isFinal) this.#isOver = true;
+    if (isEmpty && this.#isFinal) this.#hasEnded = true;
     if (this.#isStatusLine && !isEmpty) this.#lines = 0;
     this.#lines += 1;
     this.#isStatusLine = isEmpty;

@@ -37,7 +37,7 @@ test('while the name server is silent, who was asked for lately is delivered to,
   server.say(() => null);
   assert.equal((await send(at('known.example.com')).outcome).kind, 'delivered');
   const unknown = await send(at('unknown.example.com')).outcome;
-  assert.deepEqual(unknown, { kind: 'ours', why: 'ETIMEOUT', reply: null });
+  assert.deepEqual(unknown, { kind: 'internal', why: 'ETIMEOUT', reply: null });
 });
 
 test('names that nobody answers for keep no other waiting', async () => {
@@ -48,7 +48,7 @@ test('names that nobody answers for keep no other waiting', async () => {
   const sendTo = async (name: string) => void ended.push((await send(at(name)).outcome).kind);
   const all = Array.from({ length: 8 }, (_, n) => sendTo(`silent${n}.example.com`));
   await Promise.all([...all, sendTo('healthy.example.com')]);
-  assert.deepEqual(ended, ['delivered', ...all.map(() => 'ours')]);
+  assert.deepEqual(ended, ['delivered', ...all.map(() => 'internal')]);
 });
 
 test('a thousand new names at once, 400 ms each, are all delivered to', async () => {

@@ -1,4 +1,4 @@
-/** Which addresses are public: IANA's registries of special-purpose addresses, and what clouds keep for themselves. Pure. */
+/** Decides which addresses are public: IANA's special-purpose registries, and addresses reserved by clouds. Pure. */
 import { BlockList, isIP } from 'node:net';
 
 type Family = 'ipv4' | 'ipv6';
@@ -22,23 +22,23 @@ const forbidden4 = [
   '203.0.113.0/24',
   '224.0.0.0/4',
   '240.0.0.0/4',
-  // Azure's own services, the keys of the machine among them.
+  // Azure's platform services, which provide the machine's keys.
   '168.63.129.16/32',
 ];
 
-/** What lies inside the one global unicast block (2000::/3) and is not global unicast, or hides an IPv4 address. */
+/** Ranges within global unicast (2000::/3) that are not public or embed an IPv4 address. */
 const forbidden6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '2620:4f:8000::/48'];
 
 export const familyOf = (address: string): Family => (isIP(address) === 6 ? 'ipv6' : 'ipv4');
 
 /**
- * A list a family: in one for both Node applies each rule to IPv4 and to what IPv6 makes of it, so that `::/0`, which an
- * operator may write for "all of IPv6", would open 10.0.0.0/8.
+ * One list per family: in a shared list Node applies each rule to IPv4 and to its IPv6 form, so that `::/0`, written
+ * for "all of IPv6", would allow 10.0.0.0/8.
  */
 export class Networks {
   readonly #lists: Record<Family, BlockList> = { ipv4: new BlockList(), ipv6: new BlockList() };
 
-  /** Throws on what is not an address or network, so that a typing error in a setting is found at the start. */
+  /** Throws on an invalid address or network, so that a typing error in a setting is found at the start. */
   constructor(cidrs: readonly string[]) {
     for (const cidr of cidrs) {
       const [network = '', bits] = cidr.split('/');
@@ -57,18 +57,20 @@ export class Networks {
 const numbersOf = (groups: string): number[] =>
   groups.split(':').flatMap((group) => (group === '' ? [] : [Number.parseInt(group, 16)]));
 
-/** The eight groups of an IPv6 address, whatever of it is written short or as IPv4. */
+/** Returns the eight groups of an IPv6 address in any notation. */
 const groupsOf = (address: string): number[] => {
   const [, before = '', dotted] = /^(.*?)((?:\d+\.){3}\d+)?$/.exec(address) ?? [];
   const [a = 0, b = 0, c = 0, d = 0] = dotted?.split('.').map(Number) ?? [];
   const last = dotted === undefined ? [] : [a * 256 + b, c * 256 + d];
   const [head = '', tail = ''] = before.split('::');
   const [first, rest] = [numbersOf(head), [...numbersOf(tail), ...last]];
-  // Without `::` there are eight, and nothing is filled in.
+  // Without `::` there are eight groups already.
   return [...first, ...Array<number>(8 - first.length - rest.length).fill(0), ...rest];
 };
 
-/** RFC 5214 §6.1: an IPv4 address behind 0000:5efe or 0200:5efe, in any network, so that no prefix tells of it. */
+/**
+ * RFC 5214 §6.1: ISATAP embeds an IPv4 address after 0000:5efe or 0200:5efe in any network, so no prefix identifies it.
+ */
 const isIsatap = (address: string): boolean => {
   const [, , , , fourth = 0, fifth] = groupsOf(address);
   return fifth === 0x5efe && (fourth & ~0x0200) === 0;
@@ -79,8 +81,8 @@ const blocked6 = new Networks(forbidden6);
 const globalUnicast6 = new Networks(['2000::/3']);
 
 /**
- * IPv6 is public only where it is global unicast, which refuses nearly every form that wraps an IPv4 address (mapped, SIIT,
- * NAT64) without naming each.
+ * Returns whether the address is public. For IPv6 that requires global unicast, which excludes nearly every form that
+ * embeds an IPv4 address (mapped, SIIT, NAT64) without listing each.
  */
 export const isPublic = (address: string): boolean =>
   familyOf(address) === 'ipv4'

@@ -1,39 +1,42 @@
-/** How an exchange with an endpoint ended. A receiver's 500 is data, not an exception. */
+/** Outcomes of an exchange with an endpoint. A receiver's 500 is data, not an exception. */
 import type { OutcomeLabel } from '#core/outcome.ts';
 
 export type Reply = { code: number; headers: string; body: string };
 
 /**
- * How far an exchange is: looking up the name, opening the connection, shaking hands, sending the request (some of it has
- * not left this process), waiting for the head of the answer, reading its body.
+ * Phases: DNS look-up, opening the connection, TLS handshake, sending the request (part of it is still in this
+ * process), waiting for the response's header section, reading its body.
  */
 export type Phase = 'dns' | 'connect' | 'tls' | 'send' | 'answer' | 'body';
 
 export type Outcome =
   | { kind: 'delivered'; reply: Reply }
-  /** Any other status. `retryAfterMs` > 0 where a 429 or 503 asked for a pause (RFC 9110 §10.2.3). */
+  /** Any other status. `retryAfterMs` > 0 if a 429 or 503 asked for a pause (RFC 9110 §10.2.3). */
   | { kind: 'refused'; reply: Reply; retryAfterMs: number }
-  /** 410: the endpoint says it is gone for good. */
+  /** 410: the endpoint is gone permanently. */
   | { kind: 'gone'; reply: Reply }
-  /** The time-out of the exchange, or the shorter one of opening a connection, was over. */
+  /** The time-out of the exchange, or the shorter one of opening a connection, expired. */
   | { kind: 'timed_out'; phase: Exclude<Phase, 'dns'>; reply: null }
-  /** `reset`: the connection ended before the answer did. */
+  /** `reset`: the connection ended before the response did. */
   | { kind: 'unreachable'; why: 'dns' | 'connect' | 'tls' | 'reset'; reply: null }
-  /** What came is not HTTP/1.1 (RFC 9112): another protocol, lines without CR, lengths that contradict each other. */
+  /** The response is not HTTP/1.1 (RFC 9112): another protocol, lines without CR, contradicting lengths. */
   | { kind: 'malformed'; reply: null }
-  /** The head of the answer, its 1xx included, goes beyond its limit. A long body is only cut: the status says it all. */
+  /** The header section, its 1xx included, exceeds its limit. A long body is only cut, because the status decides. */
   | { kind: 'too_large'; reply: null }
-  /** The guard does not let us talk to that address, which is for the operator alone where the host is a name. */
+  /** The guard blocks the address, which only the operator may see if the host is a name. */
   | { kind: 'blocked'; why: string; address: string; reply: null }
-  /** A fault of our own side, in what surrounds us (a resolver, a database): never charged to the endpoint. */
-  | { kind: 'ours'; why: string; reply: null }
-  /** A fault of our own side in this very delivery: to render or to send it threw. Never charged either. */
+  /** An error in the environment of this process (resolver, database): never charged to the endpoint. */
+  | { kind: 'internal'; why: string; reply: null }
+  /** Rendering or sending this delivery threw: not charged to the endpoint either. */
   | { kind: 'threw'; why: string; reply: null };
 
-/** Whether the fault is our own side's, and no attempt is charged. */
-export const isInternalError = ({ kind }: Outcome): boolean => kind === 'ours' || kind === 'threw';
+/** Returns whether the error is internal, so that no attempt is charged. */
+export const isInternalError = ({ kind }: Outcome): boolean => kind === 'internal' || kind === 'threw';
 
-/** One word for the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …; `internal`: our own fault. */
+/**
+ * Returns the label of the attempt's row: `delivered`, `refused`, `timed_out:connect`, `unreachable:dns`, …,
+ * `internal`.
+ */
 export const labelOf = (outcome: Outcome): OutcomeLabel => {
   switch (outcome.kind) {
     case 'timed_out':
@@ -47,7 +50,7 @@ export const labelOf = (outcome: Outcome): OutcomeLabel => {
     case 'too_large':
     case 'malformed':
       return outcome.kind;
-    case 'ours':
+    case 'internal':
     case 'threw':
       return 'internal';
   }
@@ -55,7 +58,7 @@ export const labelOf = (outcome: Outcome): OutcomeLabel => {
 
 const RETRY_AFTER_STATUSES: ReadonlySet<number> = new Set([429, 503]);
 
-/** Milliseconds that `Retry-After` asks for, however many: seconds, or a date; 0 where it is absent or unreadable. */
+/** Returns the milliseconds requested by `Retry-After` (seconds or a date), without a limit; 0 if absent or invalid. */
 export const retryAfterMs = (header: string | undefined, now: Date): number => {
   if (header === undefined) return 0;
   if (/^[0-9]+$/.test(header.trim())) return Number(header) * 1_000;
@@ -63,7 +66,7 @@ export const retryAfterMs = (header: string | undefined, now: Date): number => {
   return Number.isNaN(at) ? 0 : Math.max(0, at - now.getTime());
 };
 
-/** The outcome of an exchange that was answered. */
+/** Returns the outcome of an exchange with a response. */
 export const outcomeOfReply = (reply: Reply, retryAfter: string | undefined, now: Date): Outcome => {
   if (reply.code >= 200 && reply.code < 300) return { kind: 'delivered', reply };
   if (reply.code === 410) return { kind: 'gone', reply };

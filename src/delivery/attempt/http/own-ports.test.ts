@@ -38,11 +38,11 @@ test('a network that is allowed does not open our own ports in it, by number or 
     { host: '10.0.0.5', port: 5432 },
     { host: '10.0.0.5', port: 443 },
   ];
-  const { judgeUrl } = createGuard({ allowed: ['10.0.0.0/8'], own }, resolverOf(server));
+  const { checkUrl } = createGuard({ allowed: ['10.0.0.0/8'], own }, resolverOf(server));
   const why = (host: string, port = 5432) => new RegExp(` ${port} .*${host}.* own$`);
-  assert.match((await judgeUrl('http://10.0.0.5:5432/')) ?? '', why('10.0.0.5'));
-  assert.match((await judgeUrl('http://shop.example.com:5432/')) ?? '', why('shop.example.com'));
-  assert.match((await judgeUrl('https://10.0.0.5/')) ?? '', why('10.0.0.5', 443));
-  assert.equal(await judgeUrl('http://10.0.0.5/'), null);
-  assert.equal(await judgeUrl('http://10.0.0.6:5432/'), null);
+  assert.match((await checkUrl('http://10.0.0.5:5432/')) ?? '', why('10.0.0.5'));
+  assert.match((await checkUrl('http://shop.example.com:5432/')) ?? '', why('shop.example.com'));
+  assert.match((await checkUrl('https://10.0.0.5/')) ?? '', why('10.0.0.5', 443));
+  assert.equal(await checkUrl('http://10.0.0.5/'), null);
+  assert.equal(await checkUrl('http://10.0.0.6:5432/'), null);
 });

@@ -47,7 +47,7 @@ const deafPort = async (context: { after: (fn: () => Promise<void>) => void }): 
 
 test('a name that nobody resolves in time is no fault of its endpoint', async () => {
   const { send, connections } = openFixture({}, { guard: { ...loopback, lookupFor: () => () => {} } });
-  const outcome = { kind: 'ours', why: 'ETIMEDOUT', reply: null };
+  const outcome = { kind: 'internal', why: 'ETIMEDOUT', reply: null };
   assert.deepEqual(await send('http://slow.example.com', soon).outcome, outcome);
   assert.equal(connections.sockets.opening, 0);
 });

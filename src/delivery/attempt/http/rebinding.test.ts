@@ -98,7 +98,7 @@ test('an answer that does not fit is asked for over TCP, and each of its address
   assert.ok(server.asked.includes(`TCP A ${NAME}`));
 });
 
-const ours = (why: string) => ({ kind: 'ours', why, reply: null });
+const ours = (why: string) => ({ kind: 'internal', why, reply: null });
 const charged: readonly (readonly [what: string, said: Said, outcome: object])[] = [
   ['a name that does not exist', { code: 'NXDOMAIN' }, { kind: 'unreachable', why: 'dns', reply: null }],
   ['a name without addresses', {}, { kind: 'unreachable', why: 'dns', reply: null }],

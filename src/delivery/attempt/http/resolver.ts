@@ -1,27 +1,30 @@
-/** Names to addresses, for all connections of a process: asked once, kept for a moment, and never many at once. */
+/**
+ * Resolves names for all connections of a process: one query per name, cached briefly, with a limit of concurrent
+ * queries.
+ */
 import type { LookupAddress } from 'node:dns';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
 import { Fifo } from '../../queue/fifo.ts';
 import { HostsFile, ownAddresses } from './hosts.ts';
-import { askServers } from './name-servers.ts';
+import { queryServers } from './name-servers.ts';
 
 export type ResolverSettings = {
   lookupTimeoutMs: number;
-  /** Each has a socket of its own as long as it is under way. */
+  /** Maximum number of concurrent look-ups; each has a socket of its own. */
   lookupsAtOnce: number;
-  /** However long an answer says that it is good for. */
+  /** Upper limit of the time that an answer is cached, whatever its TTL. */
   lookupKeptMs: number;
-  /** Also that a name does not exist. */
+  /** Also applies to names that do not exist. */
   failedLookupKeptMs: number;
-  /** A name may have thousands. */
+  /** Limit of cached addresses; a name may have thousands. */
   addressesKept: number;
 };
 
-/** Rejects with c-ares' error. The addresses are judged by who uses them, each time. */
+/** Rejects with c-ares' error. Callers check the addresses each time. */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>;
 
-/** An answer that is good for nothing but this question (RFC 1035 §3.2.1) would be asked for with each connection. */
+/** An answer with a TTL of 0 (RFC 1035 §3.2.1) would be queried for each connection. */
 const KEPT_MIN_MS = 1_000;
 
 type Answer = { addresses: readonly LookupAddress[]; error: unknown; keptMs: number };
@@ -32,7 +35,7 @@ class Resolver {
   readonly #servers: readonly string[] | undefined;
   readonly #hosts: HostsFile;
   readonly #kept: LRUCache<string, Answer & { untilMs: number }>;
-  readonly #asked = new Map<string, Promise<Answer>>();
+  readonly #pending = new Map<string, Promise<Answer>>();
   #underWay = 0;
   readonly #waiting = new Fifo<() => void>();
 
@@ -51,50 +54,50 @@ class Resolver {
     const name = hostname.toLowerCase().replace(/\.$/, '');
     const kept = this.#kept.get(name);
     const isKept = kept !== undefined && this.#clock.monotonicMs() < kept.untilMs;
-    const { addresses, error } = isKept ? kept : await this.#share(name);
+    const { addresses, error } = isKept ? kept : await this.#resolveOnce(name);
     if (addresses.length === 0) throw error;
     return addresses;
   }
 
-  /** One look-up a name, whoever asks meanwhile. */
-  #share(name: string): Promise<Answer> {
-    const asked = this.#asked.get(name);
-    if (asked !== undefined) return asked;
-    const asking = this.#ask(name);
-    this.#asked.set(name, asking);
-    return asking;
+  /** Shares one look-up per name between concurrent callers. */
+  #resolveOnce(name: string): Promise<Answer> {
+    const pending = this.#pending.get(name);
+    if (pending !== undefined) return pending;
+    const lookup = this.#resolveAndCache(name);
+    this.#pending.set(name, lookup);
+    return lookup;
   }
 
-  async #ask(name: string): Promise<Answer> {
-    const answer = await this.#look(name);
-    this.#asked.delete(name);
+  async #resolveAndCache(name: string): Promise<Answer> {
+    const answer = await this.#lookUp(name);
+    this.#pending.delete(name);
     this.#kept.set(name, { ...answer, untilMs: this.#clock.monotonicMs() + answer.keptMs });
     return answer;
   }
 
-  async #look(name: string): Promise<Answer> {
+  async #lookUp(name: string): Promise<Answer> {
     const { lookupTimeoutMs, lookupKeptMs, failedLookupKeptMs } = this.#settings;
     const own = ownAddresses(await this.#hosts.current(), name);
     if (own !== undefined) return { addresses: own, error: null, keptMs: KEPT_MIN_MS };
-    await this.#enter();
+    await this.#acquireSlot();
     try {
-      const { addresses, ttlMs } = await askServers(name, lookupTimeoutMs, this.#servers);
+      const { addresses, ttlMs } = await queryServers(name, lookupTimeoutMs, this.#servers);
       return { addresses, error: null, keptMs: Math.min(Math.max(ttlMs, KEPT_MIN_MS), lookupKeptMs) };
     } catch (error) {
-      // RFC 9520 §3.2: kept, or a zone whose servers are dead is asked for with each delivery.
+      // RFC 9520 §3.2: failures are cached, or a zone with dead servers would be queried for each delivery.
       return { addresses: [], error, keptMs: failedLookupKeptMs };
     } finally {
-      this.#leave();
+      this.#releaseSlot();
     }
   }
 
-  async #enter(): Promise<void> {
+  async #acquireSlot(): Promise<void> {
     if (this.#underWay < this.#settings.lookupsAtOnce) this.#underWay += 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Hands the place on. */
-  #leave(): void {
+  /** Passes the slot on to the next look-up. */
+  #releaseSlot(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#underWay -= 1;
     else next();
@@ -104,7 +107,7 @@ class Resolver {
 export type ResolverDeps = {
   clock: Clock;
   settings: ResolverSettings;
-  /** Addresses with ports; where there are none, /etc/resolv.conf says. */
+  /** Addresses with ports; by default those of /etc/resolv.conf. */
   servers?: readonly string[];
   hostsFile?: string;
 };

@@ -1,14 +1,17 @@
-/** TLS sessions, so that the next connection to an origin resumes: a whole handshake costs each side about a millisecond. */
+/**
+ * Caches TLS sessions, so that the next connection to an origin is resumed: a full handshake costs each side about a
+ * millisecond.
+ */
 import { LRUCache } from 'lru-cache';
 
-/** A resumed session is not verified again, so a chain of them ends an hour after its certificate was. */
+/** A resumed session is not verified again, so a chain of sessions ends an hour after its certificate was verified. */
 const VERIFIED_FOR_MS = 3_600_000;
 
 export type Session = { ticket: Buffer; verifiedAtMs: number };
 
 /**
- * By origin: the session of one name says nothing of another, and Node compares no name with the certificate of a session
- * that is resumed. undici's own cache holds 100, and weakly, so that every collection of garbage empties it.
+ * By origin: a session of one name must not be used for another, and Node does not compare names on resumption.
+ * undici's own cache contains 100 weak references, which every garbage collection clears.
  */
 export class Sessions {
   readonly #kept: LRUCache<string, Session>;
@@ -22,7 +25,7 @@ export class Sessions {
     return session !== undefined && nowMs - session.verifiedAtMs < VERIFIED_FOR_MS ? session : undefined;
   }
 
-  /** The newest ticket is the one that is offered, by as many connections as are opened until another comes. */
+  /** Stores the newest ticket, which all further connections offer until another arrives. */
   keep(origin: string, session: Session): void {
     this.#kept.set(origin, session);
   }
