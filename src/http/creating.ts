@@ -3,9 +3,16 @@ import type { Static, TSchema } from 'typebox';
 import type { Tx } from '#db/pool.ts';
 import type { Fault } from '#core/problem.ts';
 import type { Done } from './pages/done.ts';
-import { known, operation, type ApiRequest, type Described, type Made, type Operation } from './operation.ts';
+import {
+  withPrincipal,
+  operation,
+  type ApiRequest,
+  type OperationOptions,
+  type CreatedResult,
+  type Operation,
+} from './operation.ts';
 
-type CreateOptions<Schema extends TSchema, Prepared> = Described & {
+type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
   input: Schema;
   /** Throws a 404 if the caller cannot access the address. */
   admit?: (request: ApiRequest) => Promise<void>;
@@ -15,12 +22,12 @@ type CreateOptions<Schema extends TSchema, Prepared> = Described & {
     tx: Tx,
     request: ApiRequest<Static<Schema>>,
     prepared: Prepared,
-  ) => Promise<Made & { made?: () => Promise<void> }>;
+  ) => Promise<CreatedResult & { made?: () => Promise<void> }>;
 };
 
 const createOperation = <Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
-  rest: Pick<Operation, 'isCreating'> & { answer: (made: Made) => Awaited<ReturnType<Operation['handle']>> },
+  rest: Pick<Operation, 'isCreating'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
 ): Operation =>
   operation(described, {
     access: described.access ?? 'token',
@@ -28,15 +35,15 @@ const createOperation = <Schema extends TSchema, Prepared>(
     takesKey: true,
     storesResponse: true,
     input: described.input,
-    admit: (request) => described.admit?.(known(request)),
-    review: async (request) => described.review?.(known(request)) ?? [],
-    handle: async (rawRequest, once) => {
-      const request = known<Static<Schema>>(rawRequest);
-      const previous = await once.previous();
+    admit: (request) => described.admit?.(withPrincipal(request)),
+    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
+    handle: async (rawRequest, execution) => {
+      const request = withPrincipal<Static<Schema>>(rawRequest);
+      const previous = await execution.findPrevious();
       if (previous !== undefined) return rest.answer(previous);
       const prepared = await described.prepare(request);
       let made: (() => Promise<void>) | undefined;
-      const stored = await once.make(async (tx) => {
+      const stored = await execution.run(async (tx) => {
         const { made: afterCommit, ...result } = await described.make(tx, request, prepared);
         made = afterCommit;
         return result;

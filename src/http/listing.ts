@@ -4,7 +4,14 @@ import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
-import { known, operation, type ApiRequest, type Charted, type Described, type Operation } from './operation.ts';
+import {
+  withPrincipal,
+  operation,
+  type ApiRequest,
+  type Charted,
+  type OperationOptions,
+  type Operation,
+} from './operation.ts';
 import type { Params } from './route.ts';
 
 /**
@@ -42,7 +49,7 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
  * `closedAt` returns the properties.
  */
 export const listing = (
-  described: Described & {
+  described: OperationOptions & {
     /** The relation of the items, and the collection's name. */
     rel: string;
     title: string;
@@ -62,7 +69,7 @@ export const listing = (
     closedAt: described.closedAt,
     modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
     handle: async (rawRequest) => {
-      const request = known<undefined>(rawRequest);
+      const request = withPrincipal<undefined>(rawRequest);
       const { query } = request;
       const closedProperties = described.closedAt?.(request.params);
       const { properties, isOpen = false } =

@@ -35,7 +35,7 @@ export type ApiRequest<Body = unknown, Identity = Principal> = {
 };
 
 /** `isSecret`: the document contains a secret that is shown only once, so no cache may store it (RFC 6749 §5.1). */
-export type Made = { document: Document; location: string; isSecret?: true };
+export type CreatedResult = { document: Document; location: string; isSecret?: true };
 
 export type Charted = () => Promise<Charts>;
 
@@ -50,7 +50,7 @@ type PageOptions = {
  * A server-sent-event response; ends when either side closes. `open` starts the stream and may throw a `Problem`
  * instead; HEAD does not call it.
  */
-export type Streamed = { status: 200; open: () => Readable };
+export type EventStream = { status: 200; open: () => Readable };
 
 /**
  * `naming` is set if the representation was frozen with its own. `page` replaces the generic page of a document.
@@ -58,7 +58,7 @@ export type Streamed = { status: 200; open: () => Readable };
  * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 is the address
  * where progress can be watched.
  */
-export type Answer =
+export type OperationResult =
   | ({
       status: 200 | 202;
       document: Document;
@@ -67,16 +67,16 @@ export type Answer =
       done?: Done;
       isSecret?: true;
     } & PageOptions)
-  | ({ status: 201 } & Made)
-  | Streamed
+  | ({ status: 201 } & CreatedResult)
+  | EventStream
   | { status: 204; next?: string };
 
 /** Idempotent execution of a request (Idempotency-Key). */
-export type Once = {
+export type IdempotentExecution = {
   /** Returns the stored response of an earlier request with the same key. */
-  previous: () => Promise<Made | undefined>;
+  findPrevious: () => Promise<CreatedResult | undefined>;
   /** Runs `make` in one transaction that also stores its response. */
-  make: (make: (tx: Tx) => Promise<Made>) => Promise<Made>;
+  run: (make: (tx: Tx) => Promise<CreatedResult>) => Promise<CreatedResult>;
 };
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
@@ -97,7 +97,7 @@ export type Operation = {
   takesKey: boolean;
   /** Checks If-Match (`unmodified`); the reference documents If-Match and 412. */
   isConditional: boolean;
-  /** The response is stored under the key (`Once`); else the operation stores it itself, if it accepts a key. */
+  /** The response is stored under the key (`IdempotentExecution`); else the operation stores it itself, if it accepts a key. */
   storesResponse: boolean;
   input: TSchema | undefined;
   /**
@@ -123,10 +123,10 @@ export type Operation = {
    * Called if `input` finds faults, with the members that have none, so that one response reports all faults of a body.
    */
   review: Review | undefined;
-  handle: (request: ApiRequest<unknown, Principal | null>, once: Once) => Promise<Answer>;
+  handle: (request: ApiRequest<unknown, Principal | null>, execution: IdempotentExecution) => Promise<OperationResult>;
 };
 
-export type Described = {
+export type OperationOptions = {
   summary: string;
   /** Defaults to the summary. */
   title?: string;
@@ -137,7 +137,7 @@ export type Described = {
 };
 
 export const operation = (
-  { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: Described,
+  { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation => ({
   summary,
@@ -156,14 +156,14 @@ export const operation = (
   properties: undefined,
   closedAt: undefined,
   ...rest,
-  handle: async (request, once) => {
+  handle: async (request, execution) => {
     if (rest.properties === undefined) refuseParameters(request.query, modifiers);
-    return rest.handle(request, once);
+    return rest.handle(request, execution);
   },
 });
 
 /** Returns the request with its principal. Throws if it has none, which the access check prevents. */
-export const known = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
+export const withPrincipal = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
   const { principal, body, ...rest } = request;
   if (principal === null) throw new TypeError('The access check passed a request without a principal');
   return { ...rest, principal, body: body as Body };
@@ -171,7 +171,9 @@ export const known = <Body>(request: ApiRequest<unknown, Principal | null>): Api
 
 /** Defines a read without authentication; the principal is null if the caller sends no token. */
 export const open = (
-  described: Described & { handle: (request: ApiRequest<undefined, Principal | null>) => Promise<Answer> },
+  described: OperationOptions & {
+    handle: (request: ApiRequest<undefined, Principal | null>) => Promise<OperationResult>;
+  },
 ): Operation =>
   operation(described, {
     access: 'anyone',
@@ -180,13 +182,16 @@ export const open = (
 
 /** Defines an operation without a body that requires a bearer token (of the platform if `access` says so). */
 export const guarded = (
-  described: Described & { handle: (request: ApiRequest<undefined>) => Promise<Answer> },
+  described: OperationOptions & { handle: (request: ApiRequest<undefined>) => Promise<OperationResult> },
 ): Operation =>
-  operation(described, { access: described.access ?? 'token', handle: (request) => described.handle(known(request)) });
+  operation(described, {
+    access: described.access ?? 'token',
+    handle: (request) => described.handle(withPrincipal(request)),
+  });
 
 /** Defines an operation like `guarded` that responds with server-sent events. */
 export const streaming = (
-  described: Described & { handle: (request: ApiRequest<undefined>) => Promise<Streamed> },
+  described: OperationOptions & { handle: (request: ApiRequest<undefined>) => Promise<EventStream> },
 ): Operation => ({ ...guarded(described), isStream: true });
 
 /**
@@ -194,12 +199,12 @@ export const streaming = (
  * schema cannot express, for bodies that the schema has rejected already.
  */
 export const accepting = <Schema extends TSchema>(
-  described: Described & {
+  described: OperationOptions & {
     input: Schema;
     told?: Told;
     takesKey?: true;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
-    handle: (request: ApiRequest<Static<Schema>>) => Promise<Answer>;
+    handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
   },
 ): Operation =>
   operation(described, {
@@ -207,6 +212,6 @@ export const accepting = <Schema extends TSchema>(
     takesKey: described.takesKey ?? false,
     input: described.input,
     documentedInput: described.told,
-    review: async (request) => described.review?.(known(request)) ?? [],
-    handle: (request) => described.handle(known(request)),
+    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
+    handle: (request) => described.handle(withPrincipal(request)),
   });

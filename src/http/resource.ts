@@ -8,7 +8,7 @@ import { answerForm } from './pages/form-answer.ts';
 import { refreshOf } from './pages/refresh.ts';
 import { searchedQuery } from './pages/search.ts';
 import { negotiate } from './negotiate.ts';
-import type { Answer, Operation } from './operation.ts';
+import type { OperationResult, Operation } from './operation.ts';
 import { optionsDocument } from './options.ts';
 import { privateHeaders, sendDocument, viewOf } from './reply.ts';
 import { sendStream } from './stream.ts';
@@ -18,30 +18,30 @@ import { addressOf, methodNotAllowed, pathOf, queryOf, refuseOtherMethods, type 
 
 type Exchange = { request: FastifyRequest; reply: FastifyReply; caller: Caller; target: Target };
 
-const send = async (services: Services, { request, reply, caller, target }: Exchange, answer: Answer) => {
+const send = async (services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) => {
   const { representation } = caller;
-  if ('open' in answer) return sendStream(reply, request, representation, answer);
-  if (answer.status === 204) return reply.headers(privateHeaders).code(204).send();
-  if (answer.location !== undefined) reply.header('Location', answer.location);
-  const isSecret = 'isSecret' in answer && answer.isSecret;
-  const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;
+  if ('open' in result) return sendStream(reply, request, representation, result);
+  if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
+  if (result.location !== undefined) reply.header('Location', result.location);
+  const isSecret = 'isSecret' in result && result.isSecret;
+  const naming = 'naming' in result && result.naming !== undefined ? result.naming : services.naming;
   const { format } = representation;
-  const showsActions = format.showsActions === true && answer.status !== 201;
+  const showsActions = format.showsActions === true && result.status !== 201;
   const document = showsActions
-    ? withActionsOf(services, answer.document, { request, caller, target })
-    : answer.document;
+    ? withActionsOf(services, result.document, { request, caller, target })
+    : result.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const isPage = format.isPage === true;
-  const charts = isPage && 'charts' in answer ? await answer.charts?.() : undefined;
-  const advice = isPage && 'advice' in answer ? await answer.advice?.() : undefined;
+  const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;
+  const advice = isPage && 'advice' in result ? await result.advice?.() : undefined;
   const refreshing = caller.isBrowser ? refreshOf(document, pathOf(request), queryOf(request)) : undefined;
   const { refresh, header } = refreshing ?? {};
   if (header !== undefined) reply.header('Refresh', header);
   const messages = { ...(done !== undefined && { done }), ...(advice && { advice }) };
   const viewParts = { ...messages, ...(charts && { charts }), ...(refresh && { refresh }) };
   const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
-  const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
-  const outgoing = { status: answer.status, document, naming, isSecret, view };
+  const page = view !== undefined && 'page' in result ? result.page?.(view) : undefined;
+  const outgoing = { status: result.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
 };
 

@@ -9,14 +9,14 @@ import { requireAccess, type Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
 import { DONE } from './pages/done.ts';
 import { REFRESH } from './pages/refresh.ts';
-import type { Answer, ApiRequest, Operation } from './operation.ts';
+import type { OperationResult, ApiRequest, Operation } from './operation.ts';
 import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
 import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
 import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
 
 /** `form` replaces the body and the headers of a program. */
-export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<Answer>;
+export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<OperationResult>;
 type FormInput = { body: unknown; ifMatch: string | undefined; key: string | undefined };
 
 const refuseEncoding = (encoding: string | undefined): void => {
@@ -67,7 +67,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
         : undeclared,
     };
     const handle = (body: unknown) => {
-      const once = services.once({
+      const execution = services.idempotency({
         key: keyOf(form === undefined ? headers['idempotency-key'] : form.key),
         principal,
         method,
@@ -76,7 +76,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
         bytes,
         now: base.now,
       });
-      return operation.handle({ ...base, principal, body }, once);
+      return operation.handle({ ...base, principal, body }, execution);
     };
     await operation.admit?.({ ...base, principal, body: undefined });
     if (arrays === undefined || validate === undefined) return handle(undefined);

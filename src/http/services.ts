@@ -7,7 +7,7 @@ import { Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Pages } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
-import type { createOnce } from './idempotency/once.ts';
+import type { createIdempotency } from './idempotency/idempotency.ts';
 import type { RequestMetrics } from './metrics.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { Params } from './route.ts';
@@ -37,7 +37,7 @@ export type Services = {
   pages: Pages;
   rateLimit: RateLimit;
   metrics: RequestMetrics;
-  once: ReturnType<typeof createOnce>;
+  idempotency: ReturnType<typeof createIdempotency>;
   /** Returns the principal of a bearer token; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
   /** Returns why the database is unavailable, if the error says so. */

@@ -1,7 +1,7 @@
 /** Sends server-sent events (WHATWG HTML, "Server-sent events"). */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Representation } from './negotiate.ts';
-import type { Streamed } from './operation.ts';
+import type { EventStream } from './operation.ts';
 import { privateHeaders } from './reply.ts';
 
 /** Proxies must neither store nor buffer the stream; nginx buffers it without `X-Accel-Buffering`. */
@@ -11,7 +11,7 @@ export const sendStream = (
   reply: FastifyReply,
   request: FastifyRequest,
   { mediaType }: Representation,
-  { open }: Streamed,
+  { open }: EventStream,
 ) => {
   const stream = request.method === 'HEAD' ? undefined : open();
   return reply.headers({ ...headers, 'Content-Type': mediaType }).send(stream);

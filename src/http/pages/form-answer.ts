@@ -10,7 +10,7 @@ import { targetPath, documentAddress, type Target } from '../target.ts';
 import type { Caller, Visitor } from '../caller.ts';
 import { DONE, type Done } from './done.ts';
 import { bodyOf, readFormPost, type FormPost } from './form-post.ts';
-import type { Answer } from '../operation.ts';
+import type { OperationResult } from '../operation.ts';
 import { sendDocument, viewOf } from '../reply.ts';
 import type { Method, Resource } from '../route.ts';
 import type { Run } from '../run.ts';
@@ -42,31 +42,31 @@ const redirectTo = (reply: FastifyReply, address: string, services: Services, do
   return reply.headers({ 'Cache-Control': 'no-store' }).redirect(`${pathname}?${query.toString()}`, 303);
 };
 
-const redirectAfter = (services: Services, { request, reply, target }: PostedForm, answer: Answer) => {
-  if ('open' in answer) throw new TypeError('A form cannot be answered with an event stream');
-  switch (answer.status) {
+const redirectAfter = (services: Services, { request, reply, target }: PostedForm, result: OperationResult) => {
+  if ('open' in result) throw new TypeError('A form cannot be answered with an event stream');
+  switch (result.status) {
     case 200:
       return redirectTo(
         reply,
-        answer.next ?? targetPath(target, request),
+        result.next ?? targetPath(target, request),
         services,
-        answer.done ?? (target.isActionRoute ? 'done' : 'changed'),
+        result.done ?? (target.isActionRoute ? 'done' : 'changed'),
       );
     case 202:
-      return redirectTo(reply, answer.next ?? answer.location ?? targetPath(target, request), services, 'begun');
+      return redirectTo(reply, result.next ?? result.location ?? targetPath(target, request), services, 'begun');
     case 204:
-      return redirectTo(reply, answer.next ?? services.settings.home, services, 'deleted');
+      return redirectTo(reply, result.next ?? services.settings.home, services, 'deleted');
     case 201:
-      return redirectTo(reply, answer.location, services, 'created');
+      return redirectTo(reply, result.location, services, 'created');
   }
 };
 
 /** Returns the document of the page that contains the form; undefined if it cannot be read. */
 const formDocument = async (services: Services, { request, caller, target }: PostedForm) => {
-  const answer = await target.read?.(request, caller);
-  if (answer === undefined || !('document' in answer)) return undefined;
+  const result = await target.read?.(request, caller);
+  if (result === undefined || !('document' in result)) return undefined;
   const address = new URL(targetPath(target, request), services.naming.baseUrl).href;
-  return target.withActions(answer.document, caller, documentAddress(request, address));
+  return target.withActions(result.document, caller, documentAddress(request, address));
 };
 
 /** Returns the action of the form: that with its method and address. */

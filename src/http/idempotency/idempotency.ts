@@ -9,7 +9,7 @@ import type { Keys } from '#core/keys.ts';
 import type { Purge } from '#core/purge.ts';
 import { invalid, Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
-import type { Made, Once } from '../operation.ts';
+import type { CreatedResult, IdempotentExecution } from '../operation.ts';
 import { responseBoundTo, IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
 import { claimKey, findResponse, storeResponse, purgeKeys, type StoredResponse } from './idempotency-sql.ts';
 
@@ -59,11 +59,11 @@ const createSerialQueue = () => {
   };
 };
 
-export const createOnce = ({ sql, sealer, fingerprintKeys }: IdempotencyDeps) => {
+export const createIdempotency = ({ sql, sealer, fingerprintKeys }: IdempotencyDeps) => {
   const runSerially = createSerialQueue();
-  return (identity: RequestIdentity): Once => {
+  return (identity: RequestIdentity): IdempotentExecution => {
     const { key, now, contentType, bytes } = identity;
-    if (key === undefined) return { previous: async () => undefined, make: (make) => transaction(sql, make) };
+    if (key === undefined) return { findPrevious: async () => undefined, run: (make) => transaction(sql, make) };
     const scope = scopeOf(readKey(key), identity);
     const boundTo = responseBoundTo(scope);
     const hashWith = (fingerprintKey: Buffer): Buffer =>
@@ -74,17 +74,17 @@ export const createOnce = ({ sql, sealer, fingerprintKeys }: IdempotencyDeps) =>
     const bodyHash = hashWith(fingerprintKeys[0]);
     const staleAt = new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
 
-    const replay = (stored: StoredResponse | undefined): Made | undefined => {
+    const replay = (stored: StoredResponse | undefined): CreatedResult | undefined => {
       if (stored === undefined) return undefined;
       if (fingerprintKeys.some((fingerprintKey) => stored.bodyHash.equals(hashWith(fingerprintKey))))
-        return JSON.parse(sealer.open(stored.answer, boundTo)) as Made;
+        return JSON.parse(sealer.open(stored.answer, boundTo)) as CreatedResult;
       const message = 'This Idempotency-Key was used for another body: use a new key for a new request';
       throw new Problem(422, { code: 'idempotency_key_reused', message, field: 'Idempotency-Key' });
     };
 
     return {
-      previous: async () => replay(await findResponse(sql, scope, staleAt)),
-      make: (make) =>
+      findPrevious: async () => replay(await findResponse(sql, scope, staleAt)),
+      run: (make) =>
         runSerially(boundTo, () =>
           transaction(sql, async (tx) => {
             if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
