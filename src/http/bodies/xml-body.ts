@@ -161,7 +161,7 @@ const membersOf = (elements: readonly Element[], path: string, arrays: ReadonlyS
   const items = groups.get(undefined);
   if (items !== undefined) {
     if (groups.size > 1)
-      throw malformed('A member without a name is an array item and cannot be mixed with named members', path);
+      throw malformed('A member without a name is an item of an array, and cannot be mixed with named members', path);
     return items.map((item, index) => valueOf(item, join(path, String(index))));
   }
   const object = Object.create(null) as Record<string, unknown>;

@@ -28,7 +28,7 @@ export const trendWords = (
   const at = ({ value, label }: typeof first) => (label === undefined ? amount(value) : `${amount(value)} (${label})`);
   const low = known.reduce((least, item) => (item.value < least.value ? item : least));
   const high = known.reduce((most, item) => (item.value > most.value ? item : most));
-  if (low.value === high.value) return `Constant: ${amount(low.value)}`;
+  if (low.value === high.value) return `${amount(low.value)} (constant)`;
   return `Lowest ${at(low)}, highest ${at(high)}, latest ${amount(last.value)}`;
 };
 
