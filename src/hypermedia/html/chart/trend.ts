@@ -16,7 +16,7 @@ export const trendOf = (value: Value): readonly (number | null)[] | undefined =>
   return items.every((item) => item === null || typeof item === 'number') ? items : undefined;
 };
 
-/** Returns `Lowest 40 % (14:00), highest 100 % (09:00), latest 97 %`. */
+/** Returns `Between 40 % (14:00) and 100 % (09:00), latest 97 %`. */
 export const trendWords = (
   values: readonly (number | null)[],
   { unit, labels }: Pick<Property, 'unit' | 'labels'>,
@@ -29,7 +29,7 @@ export const trendWords = (
   const low = known.reduce((least, item) => (item.value < least.value ? item : least));
   const high = known.reduce((most, item) => (item.value > most.value ? item : most));
   if (low.value === high.value) return `${amount(low.value)} (constant)`;
-  return `Lowest ${at(low)}, highest ${at(high)}, latest ${amount(last.value)}`;
+  return `Between ${at(low)} and ${at(high)}, latest ${amount(last.value)}`;
 };
 
 /** Returns the scale: percentages are relative to 100, other values to the maximum. */
