@@ -1,4 +1,4 @@
-/** What can be done with a resource, as actions with fields: from the schemas that judge what is sent. */
+/** Derives the actions of a resource and their fields from the schemas that validate its requests. */
 import { randomBytes } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import type { Action, Document, Field, Kind, Value } from '#hypermedia/document.ts';
@@ -8,7 +8,7 @@ import { ownsStore, type Principal } from '#core/principal.ts';
 import type { Operation } from './operation.ts';
 import type { Method, Resource } from './route.ts';
 
-/** JSON Schema's own words and those of inputs.ts. */
+/** Keywords of JSON Schema and the hints of inputs.ts. */
 type Schema = {
   type?: string | readonly string[];
   enum?: readonly unknown[];
@@ -31,10 +31,10 @@ type Schema = {
 
 const NAMES = { POST: 'create', PATCH: 'change', PUT: 'replace', DELETE: 'delete' } as const;
 
-/** 192 bits as Standard Webhooks writes its keys. */
-const newKey = (): string => `whsec_${randomBytes(24).toString('base64')}`;
+/** Returns 192 random bits in the key format of Standard Webhooks. */
+const generateKey = (): string => `whsec_${randomBytes(24).toString('base64')}`;
 
-/** Two spellings of one choice are one; what clears it is none. */
+/** Returns the distinct choices. Values that clear the member (null and "") are not choices. */
 const choicesOf = (values: readonly unknown[]): string[] => [
   ...new Set(values.filter((value) => value !== null && value !== '').map(String)),
 ];
@@ -49,22 +49,22 @@ const kindOf = (schema: Schema): Kind => {
   return 'json';
 };
 
-const mayBeCleared = ({ enum: values, type }: Schema): boolean =>
+const isClearable = ({ enum: values, type }: Schema): boolean =>
   values?.includes(null) ?? [type].flat().includes('null');
 
 const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
   const isMultiple = schema.type === 'array';
-  const one = isMultiple ? (schema.items ?? {}) : schema;
-  const { minLength, maxLength, minimum, maximum } = one;
-  const kind = kindOf({ ...one, ...(schema.kind && { kind: schema.kind }) });
-  const choices = kind === 'boolean' ? undefined : (one.enum ?? one.choices);
+  const itemSchema = isMultiple ? (schema.items ?? {}) : schema;
+  const { minLength, maxLength, minimum, maximum } = itemSchema;
+  const kind = kindOf({ ...itemSchema, ...(schema.kind && { kind: schema.kind }) });
+  const choices = kind === 'boolean' ? undefined : (itemSchema.enum ?? itemSchema.choices);
   return {
     name,
     kind,
     isRequired,
     isMultiple,
     ...(choices !== undefined && { choices: choicesOf(choices) }),
-    ...(mayBeCleared(schema) && { isClearable: true as const }),
+    ...(isClearable(schema) && { isClearable: true as const }),
     ...(minLength !== undefined && { minLength }),
     ...(maxLength !== undefined && { maxLength }),
     ...(minimum !== undefined && { minimum }),
@@ -78,7 +78,7 @@ const fieldOf = (name: string, schema: Schema, isRequired: boolean): Field => {
   };
 };
 
-/** What a body may say, field by field and each under one name; nothing of what is only read. */
+/** Returns the fields of a body schema without read-only members and alternative names. */
 export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
   const { properties = {}, required = [] } = (schema ?? {}) as {
     properties?: Readonly<Record<string, Schema>>;
@@ -89,21 +89,28 @@ export const fieldsOf = (schema: TSchema | undefined): readonly Field[] => {
     .map(([name, property]) => fieldOf(name, property, required.includes(name)));
 };
 
-/** What is told of a body: of one of many, where it may be many. */
-export const bodyOf = ({ input, told }: Pick<Operation, 'input' | 'told'>): TSchema | undefined => told?.item ?? input;
+/** Returns the documented schema of a body: that of one item where the body may be an array. */
+export const documentedBody = ({
+  input,
+  documentedInput,
+}: Pick<Operation, 'input' | 'documentedInput'>): TSchema | undefined => documentedInput?.item ?? input;
 
-type Doing = {
+type ActionTemplate = {
   name: string;
   method: Exclude<Method, 'GET'>;
   operation: Operation;
   fields: readonly Field[];
-  /** Done at an address of its own below the document's, and only where the document links to it. */
+  /** The action has its own address below the document's, and is available only if the document links to it. */
   isActionRoute: boolean;
 };
 
-const filled = ({ method, fields }: Doing, document: Document, isForPerson: boolean): readonly Field[] => {
+const withCurrentValues = (
+  { method, fields }: ActionTemplate,
+  document: Document,
+  isForPerson: boolean,
+): readonly Field[] => {
   if (method === 'POST') {
-    return fields.map((field) => (isForPerson && field.isGenerated ? { ...field, value: newKey() } : field));
+    return fields.map((field) => (isForPerson && field.isGenerated ? { ...field, value: generateKey() } : field));
   }
   const present = new Map(document.properties.map(({ name, value }) => [name, value]));
   return fields.map((field) => {
@@ -112,51 +119,59 @@ const filled = ({ method, fields }: Doing, document: Document, isForPerson: bool
   });
 };
 
-/** Where a document stands: its address, and the store that the address names. */
-type Where = { href: string; storeId: number | undefined };
+/** The address of a document, and the store that the address names. */
+type DocumentAddress = { href: string; storeId: number | undefined };
 
-/** Adds the actions of a route to its document: those that the reader may use, at the address that was asked for. */
-export type WithActions = (document: Document, caller: Pick<Caller, 'principal' | 'visitor'>, where: Where) => Document;
+/** Adds the actions that the caller may use, with addresses below the requested one. */
+export type WithActions = (
+  document: Document,
+  caller: Pick<Caller, 'principal' | 'visitor'>,
+  where: DocumentAddress,
+) => Document;
 
-const isFor = ({ operation: { access } }: Doing, principal: Principal | null, storeId: number | undefined): boolean => {
+const isAllowed = (
+  { operation: { access } }: ActionTemplate,
+  principal: Principal | null,
+  storeId: number | undefined,
+): boolean => {
   if (access === 'anyone' || principal === null) return access === 'anyone';
   return access === 'token' || principal.scope === 'platform' || (access === 'owner' && ownsStore(principal, storeId));
 };
 
 /**
- * Makes what adds a route's actions to its document: with what stands there now filled in.
- * The schemas are read once, when the route is mounted.
+ * Returns a function that adds a route's actions to a document, with its current values filled in. The schemas are read
+ * once, when the route is mounted.
  */
-export const createActions = ({ operations }: Resource, deeds: readonly ActionRoute[]): WithActions => {
-  const own = Object.entries(NAMES).flatMap(([key, name]): Doing[] => {
-    const method = key as Doing['method'];
+export const createActions = ({ operations }: Resource, actionRoutes: readonly ActionRoute[]): WithActions => {
+  const ownTemplates = Object.entries(NAMES).flatMap(([key, name]): ActionTemplate[] => {
+    const method = key as ActionTemplate['method'];
     const operation = operations[method];
     return operation === undefined
       ? []
-      : [{ name, method, operation, fields: fieldsOf(bodyOf(operation)), isActionRoute: false }];
+      : [{ name, method, operation, fields: fieldsOf(documentedBody(operation)), isActionRoute: false }];
   });
-  const below = deeds.map(({ name, operation }): Doing => {
-    return { name, method: 'POST', operation, fields: fieldsOf(bodyOf(operation)), isActionRoute: true };
+  const routeTemplates = actionRoutes.map(({ name, operation }): ActionTemplate => {
+    return { name, method: 'POST', operation, fields: fieldsOf(documentedBody(operation)), isActionRoute: true };
   });
-  const doings = [...own, ...below];
+  const templates = [...ownTemplates, ...routeTemplates];
   return (document, { principal, visitor }, { href, storeId }) => {
-    // A program makes its own keys, and the same answer twice has one tag.
+    // Generated keys are for people only; without them a repeated response keeps its entity tag.
     const isForPerson = visitor !== null;
     const linked = new Set(document.links.map(({ rel }) => rel));
-    const possible = doings.filter(
-      (doing) => isFor(doing, principal, storeId) && (!doing.isActionRoute || linked.has(doing.name)),
+    const allowed = templates.filter(
+      (template) => isAllowed(template, principal, storeId) && (!template.isActionRoute || linked.has(template.name)),
     );
-    if (possible.length === 0) return document;
+    if (allowed.length === 0) return document;
     const isPlatform = principal?.scope === 'platform';
-    const isAsked = ({ isOfPlatform, isForPrograms }: Field): boolean =>
+    const isOffered = ({ isOfPlatform, isForPrograms }: Field): boolean =>
       (isPlatform || isOfPlatform !== true) && !(isForPerson && isForPrograms === true);
-    const actions = possible.map((doing): Action => ({
-      name: doing.name,
-      title: doing.operation.title,
-      method: doing.method,
-      href: doing.isActionRoute ? `${href}/${doing.name}` : href,
-      about: doing.operation.summary,
-      fields: filled(doing, document, isForPerson).filter(isAsked),
+    const actions = allowed.map((template): Action => ({
+      name: template.name,
+      title: template.operation.title,
+      method: template.method,
+      href: template.isActionRoute ? `${href}/${template.name}` : href,
+      about: template.operation.summary,
+      fields: withCurrentValues(template, document, isForPerson).filter(isOffered),
     }));
     return { ...document, actions };
   };

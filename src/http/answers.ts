@@ -1,12 +1,12 @@
-/** The answers a door gives: pages, redirects, JSON. Each with the headers that keep it safe. */
+/** Responses of raw endpoints (pages, redirects, JSON) with their security headers. */
 import { styleHash } from '#hypermedia/shell.ts';
 import type { RawResponse } from './route.ts';
 
 type Headers = RawResponse['headers'];
 
 /**
- * `form-action` must list every origin a form's answer may redirect to, or Chromium drops the redirect without a word:
- * that is how consent buttons die. `formTargets` are origins that were checked against the client's registration.
+ * Returns the headers of a page. `form-action` must list every origin that a form's response may redirect to, or
+ * Chromium drops the redirect silently. `formTargets` are origins that were checked against the client's registration.
  */
 export const pageHeaders = (formTargets: readonly string[] = []): Record<string, string> => ({
   'Content-Type': 'text/html; charset=utf-8',
@@ -19,8 +19,8 @@ export const pageHeaders = (formTargets: readonly string[] = []): Record<string,
     "base-uri 'none'",
   ].join('; '),
   'X-Frame-Options': 'DENY',
-  // Not no-referrer: a form would come with `Origin: null` (Fetch, "append a request Origin header"), and over plain http
-  // nothing else says where it came from.
+  // Not no-referrer: a form would then be sent with `Origin: null` (Fetch, "append a request Origin header"), and over
+  // plain http no other header names its origin.
   'Referrer-Policy': 'same-origin',
   'Cache-Control': 'no-store',
 });
@@ -31,7 +31,7 @@ export const htmlAnswer = (
   options: { formTargets?: readonly string[]; headers?: Headers } = {},
 ): RawResponse => ({ status, body, headers: { ...pageHeaders(options.formTargets ?? []), ...options.headers } });
 
-/** 303, so that a POST with credentials in it is never repeated at the target (RFC 9700 §4.12). */
+/** Returns a 303, so that a POST with credentials is never repeated at the target (RFC 9700 §4.12). */
 export const redirectAnswer = (location: string, headers: Headers = {}): RawResponse => ({
   status: 303,
   body: '',

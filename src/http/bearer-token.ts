@@ -1,3 +1,6 @@
-/** The bearer token of an `Authorization` header (RFC 6750 §2.1); undefined where there is none, or another scheme. */
+/**
+ * Returns the bearer token of an `Authorization` header (RFC 6750 §2.1); undefined without the header or with another
+ * scheme.
+ */
 export const bearerTokenOf = (authorization: string | undefined): string | undefined =>
   /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];

@@ -1,4 +1,4 @@
-/** Who asks, for what, in which format: everything that is judged before a body is read. */
+/** Checks everything that does not need the body: format, version header, authentication, rate limit and access. */
 import { parseCookie } from 'cookie';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document } from '#hypermedia/document.ts';
@@ -8,46 +8,46 @@ import { notFound, Problem } from '#core/problem.ts';
 import { reachesUser, requireOwner, requirePlatform, storeOfAddress, type Principal } from '#core/principal.ts';
 import { bearerTokenOf } from './bearer-token.ts';
 import { withoutCors } from './cors.ts';
-import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
+import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { negotiate, negotiateStream, type Representation } from './negotiate.ts';
 import type { Operation } from './operation.ts';
 import type { Params } from './route.ts';
-import { pathOf, queryOf, targetOf, type Services } from './services.ts';
+import { pathOf, queryOf, pathAndQueryOf, type Services } from './services.ts';
 
-/** Somebody who is signed in and looks with a browser. */
+/** A person who is signed in and uses a browser. */
 export type Visitor = {
   principal: Principal;
-  /** For the hidden field of a form; `bound` is what the form does. */
+  /** Returns the nonce for the hidden field of a form; `bound` identifies the action of the form. */
   nonceOf: (bound: readonly string[]) => string;
   isNonce: (given: string | null, bound: readonly string[]) => boolean;
-  /** The way around, for the header of a page of this document. */
+  /** Returns the navigation for the header of a document's page. */
   nav: (document: Document) => Markup;
 };
 
-/** What the pages of resources need from whoever keeps sessions. */
+/** Sessions as the pages of resources need them. */
 export type Pages = {
   visitorOf: (request: { cookies: Readonly<Record<string, string | undefined>>; now: Date }) => Promise<Visitor | null>;
-  /** For the header of a page that anybody may read. */
+  /** Returns the navigation of a page that is shown without a session. */
   strangersNav: () => Markup;
-  /** Where somebody who is not signed in is sent; comes back to `path`. */
+  /** Returns the address of the sign-in page, which returns to `path`. */
   signInAt: (path: string) => string;
 };
 
 export type Caller = {
   representation: Representation;
   principal: Principal | null;
-  /** Null for programs, and for a person who is not signed in. */
+  /** Null for programs and for people who are not signed in. */
   visitor: Visitor | null;
-  /** A browser without a token: its session counts, and what it posts are forms. */
+  /** A browser without a token: it is authenticated by its session, and its POSTs are forms. */
   isBrowser: boolean;
 };
 
-/** What the checks before the body found, kept for the handler and for the page of an error. */
+/** Results of the checks, for the handler and for error pages. */
 const callers = new WeakMap<FastifyRequest, Caller>();
-export const keepCaller = (request: FastifyRequest, caller: Caller): void => void callers.set(request, caller);
-export const callerIn = (request: FastifyRequest): Caller | undefined => callers.get(request);
+export const storeCaller = (request: FastifyRequest, caller: Caller): void => void callers.set(request, caller);
+export const storedCaller = (request: FastifyRequest): Caller | undefined => callers.get(request);
 
-/** The one there is. */
+/** The only supported version. */
 export const API_VERSION = '1';
 
 const requireVersion = (header: string | string[] | undefined, name: string): void => {
@@ -60,7 +60,10 @@ const requireVersion = (header: string | string[] | undefined, name: string): vo
   throw new Problem(400, { code: 'version_unsupported', message, field: name });
 };
 
-/** Throws a 404 where the store or the person of the address is out of reach, and a 403 where something is for others to do. */
+/**
+ * Throws a 404 if the caller cannot access the store or user of the address, and a 403 if the operation requires more
+ * rights.
+ */
 export const requireAccess = (
   access: Operation['access'],
   principal: Principal | null,
@@ -74,7 +77,7 @@ export const requireAccess = (
   if (access === 'owner') requireOwner(principal, parseId(store ?? ''));
 };
 
-/** A token in the query is refused, whatever the header says (RFC 6750 §2.3). */
+/** Throws a 400 for a token in the query, whatever the header contains (RFC 6750 §2.3). */
 const refuseTokenInQuery = (request: FastifyRequest): void => {
   if (!queryOf(request).has('access_token')) return;
   throw new Problem(400, {
@@ -84,8 +87,8 @@ const refuseTokenInQuery = (request: FastifyRequest): void => {
   });
 };
 
-/** The bearer's principal; null where no token is needed and none was sent. */
-const bearerOf = async (services: Services, request: FastifyRequest, access: Operation['access']) => {
+/** Returns the principal of the bearer token; null if no token is required and none was sent. */
+const authenticateBearer = async (services: Services, request: FastifyRequest, access: Operation['access']) => {
   const token = bearerTokenOf(request.headers.authorization);
   if (token !== undefined) return services.authenticate(token, services.clock.now());
   if (access === 'anyone') return null;
@@ -96,57 +99,66 @@ const bearerOf = async (services: Services, request: FastifyRequest, access: Ope
   );
 };
 
-/** Sends somebody who has to sign in to do so, and a look on the API's own host over to that of the pages. */
-const visit = async (
+/**
+ * Returns the visitor of the session. Redirects people without a session to the sign-in page, and page requests on the
+ * API's own host to the host of the pages.
+ */
+const authenticateVisitor = async (
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
   access: Operation['access'],
 ): Promise<Visitor | null> => {
   if (request.method === 'POST') requireSameOrigin(request, services.settings.authOrigin);
-  await leaveForeignHost(request, reply, services.settings);
+  await redirectToPageHost(request, reply, services.settings);
   if (reply.sent) return null;
   const cookies = parseCookie(request.headers.cookie ?? '');
   const visitor = await services.pages.visitorOf({ cookies, now: services.clock.now() });
   if (visitor === null && access !== 'anyone') {
-    const back = request.method === 'POST' ? pathOf(request) : targetOf(request);
+    const returnPath = request.method === 'POST' ? pathOf(request) : pathAndQueryOf(request);
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    reply.redirect(services.pages.signInAt(back), 303);
+    reply.redirect(services.pages.signInAt(returnPath), 303);
   }
   return visitor;
 };
 
-/** What a page and its forms can send. A session changes nothing in another way: only what forms send is guarded. */
-const BROWSED: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST']);
-
-/** Whether a browser asks that has no token: its session counts, and what it posts are forms. */
-export const isBrowsing = ({ method, headers }: FastifyRequest, { format }: Representation): boolean =>
-  format.isPage === true && headers.authorization === undefined && BROWSED.has(method);
+/**
+ * Methods that pages and their forms send. No other method is authenticated by a session, because only forms are
+ * protected by a nonce.
+ */
+const BROWSER_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST']);
 
 /**
- * Whoever asks for a page and shows no token comes with a session; everybody else with the version header and a bearer
- * token. Where the answer was given here already (a redirect), `reply.sent` says so.
+ * Returns whether the request is from a browser without a token: it is authenticated by its session, and its POSTs are
+ * forms.
  */
-export const callerOf = async (
+export const isBrowserRequest = ({ method, headers }: FastifyRequest, { format }: Representation): boolean =>
+  format.isPage === true && headers.authorization === undefined && BROWSER_METHODS.has(method);
+
+/**
+ * Identifies the caller. Requests for pages without a token are authenticated by the session, all others by version
+ * header and bearer token. After a redirect `reply.sent` is true.
+ */
+export const identifyCaller = async (
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
-  asked: { access: Operation['access']; isDocumentation: boolean; isStream: boolean },
+  route: { access: Operation['access']; isDocumentation: boolean; isStream: boolean },
 ): Promise<Caller> => {
   const { accept } = request.headers;
-  const representation = asked.isStream ? negotiateStream(accept) : negotiate(accept);
+  const representation = route.isStream ? negotiateStream(accept) : negotiate(accept);
   const isPage = representation.format.isPage === true;
-  const { isDocumentation } = asked;
-  const isBrowser = isBrowsing(request, representation);
-  // A form hides what it does in its body: what that needs is asked once it is read.
-  const access = isBrowser && request.method === 'POST' ? 'token' : asked.access;
+  const { isDocumentation } = route;
+  const isBrowser = isBrowserRequest(request, representation);
+  // A form's method is in its body, so access is checked again after parsing.
+  const access = isBrowser && request.method === 'POST' ? 'token' : route.access;
   const { versionHeader } = services.settings;
   if (!isPage && !isDocumentation) requireVersion(request.headers[versionHeader.toLowerCase()], versionHeader);
   refuseTokenInQuery(request);
   if (isBrowser) withoutCors(reply);
-  const visitor = isBrowser ? await visit(services, request, reply, access) : null;
-  const principal = isBrowser ? (visitor?.principal ?? null) : await bearerOf(services, request, access);
-  // Before it is said what the caller may not do: asking for that costs as much.
+  const visitor = isBrowser ? await authenticateVisitor(services, request, reply, access) : null;
+  const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request, access);
+  // Before the access check, so that rejected requests count, too.
   reply.headers(services.rateLimit(principal));
   requireAccess(access, principal, request);
   return { representation, principal, visitor, isBrowser };

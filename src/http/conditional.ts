@@ -1,11 +1,11 @@
-/** Conditional requests (RFC 9110 §13): answers that need not be sent again, and changes that must not meet others'. */
+/** Conditional requests (RFC 9110 §13): entity tags, 304 and 412. */
 import { hash } from 'node:crypto';
 import type { Document } from '#hypermedia/document.ts';
 import { Problem } from '#core/problem.ts';
 
 /**
- * A strong tag of these bytes: the version where the document has one, then a hash over media type and bytes. The bytes
- * count because more than a version shows in them: how a webhook fares, the store's time zone, who looks.
+ * Returns a strong entity tag: the version of the document, if it has one, and a hash of media type and bytes. The
+ * bytes are included because they depend on more than the version: webhook health, the store's time zone, the reader.
  */
 export const etagOf = ({ version }: Pick<Document, 'version'>, mediaType: string, text: string): string => {
   const digest = hash('sha1', `${mediaType}\n${text}`, 'base64url');
@@ -17,34 +17,36 @@ const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\u{ffff}]*)"/gu;
 const tagsOf = (header: string): { isWeak: boolean; tag: string }[] =>
   [...header.matchAll(TAG)].map(([, weak, tag = '']) => ({ isWeak: weak !== undefined, tag }));
 
-/** Whether `If-None-Match` names the tag: weak comparison (RFC 9110 §13.1.2). */
+/** Returns whether `If-None-Match` names the tag, by weak comparison (RFC 9110 §13.1.2). */
 export const isKnown = (ifNoneMatch: string | undefined, etag: string): boolean =>
   ifNoneMatch !== undefined &&
   (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => `"${tag}"` === etag));
 
-/** The version that a tag of ours was made of: it is the same in every format and for every query. */
+/** Returns the version in an entity tag, which is the same in every format and for every query. */
 const versionIn = (tag: string): string | undefined => /^([^-]+)-/.exec(tag)?.[1];
 
 type Conditions = Readonly<{ 'if-match'?: string | undefined; 'if-none-match'?: string | undefined }>;
 
 /**
- * What an operation asks before it changes version `present`: throws a 412 unless `If-Match` is absent, `*`, or names it
- * with a strong tag (RFC 9110 §13.1.1), and where `If-None-Match` is `*` or names it (§13.1.2).
+ * Returns the check that an operation runs before it changes version `currentVersion`. The check throws a 412 unless
+ * `If-Match` is absent, `*`, or names the version with a strong tag (RFC 9110 §13.1.1), and if `If-None-Match` is `*`
+ * or names it (§13.1.2).
  */
 export const unmodifiedSince =
   ({ 'if-match': ifMatch, 'if-none-match': ifNoneMatch }: Conditions) =>
-  (present: number | string): void => {
-    const names = (tag: string): boolean => versionIn(tag) === String(present);
-    const isUnwanted =
-      ifNoneMatch !== undefined && (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => names(tag)));
-    const isMeant =
+  (currentVersion: number | string): void => {
+    const namesVersion = (tag: string): boolean => versionIn(tag) === String(currentVersion);
+    const isExcluded =
+      ifNoneMatch !== undefined &&
+      (ifNoneMatch.trim() === '*' || tagsOf(ifNoneMatch).some(({ tag }) => namesVersion(tag)));
+    const isMatch =
       ifMatch === undefined ||
       ifMatch.trim() === '*' ||
-      tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && names(tag));
-    if (isMeant && !isUnwanted) return;
-    const field = isMeant ? 'If-None-Match' : 'If-Match';
-    const message = isMeant
-      ? 'It is there already, which the request does not want'
-      : 'It has changed since you read it: read it again, and send the change with the ETag of that answer';
+      tagsOf(ifMatch).some(({ isWeak, tag }) => !isWeak && namesVersion(tag));
+    if (isMatch && !isExcluded) return;
+    const field = isMatch ? 'If-None-Match' : 'If-Match';
+    const message = isMatch
+      ? 'The resource exists already, which If-None-Match excludes'
+      : 'The resource has changed since you read it: read it again, and send the change with its new ETag';
     throw new Problem(412, { code: 'precondition_failed', message, field });
   };

@@ -13,7 +13,7 @@ export const preflightHeaders = (allow: string, versionHeader: string): Record<s
   'Access-Control-Max-Age': '7200',
 });
 
-/** What belongs to a session is for no script of another site. */
+/** Removes the CORS headers: scripts of other sites must not read responses that belong to a session. */
 export const withoutCors = (reply: FastifyReply): void => {
   for (const name of Object.keys(corsHeaders)) reply.removeHeader(name);
 };

@@ -1,13 +1,20 @@
-/** Operations that make something, or do something that is not to be done twice. */
+/** Operations that create a resource or must not run twice. */
 import type { Static, TSchema } from 'typebox';
 import type { Tx } from '#db/pool.ts';
 import type { Fault } from '#core/problem.ts';
 import type { Done } from './pages/done.ts';
-import { known, operation, type ApiRequest, type Described, type Made, type Operation } from './operation.ts';
+import {
+  withPrincipal,
+  operation,
+  type ApiRequest,
+  type OperationOptions,
+  type CreatedResult,
+  type Operation,
+} from './operation.ts';
 
-type Making<Schema extends TSchema, Prepared> = Described & {
+type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
   input: Schema;
-  /** Throws a 404 where the caller does not reach the place. */
+  /** Throws a 404 if the caller cannot access the address. */
   admit?: (request: ApiRequest) => Promise<void>;
   review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
   prepare: (request: ApiRequest<Static<Schema>>) => Promise<Prepared>;
@@ -15,50 +22,50 @@ type Making<Schema extends TSchema, Prepared> = Described & {
     tx: Tx,
     request: ApiRequest<Static<Schema>>,
     prepared: Prepared,
-  ) => Promise<Made & { made?: () => Promise<void> }>;
+  ) => Promise<CreatedResult & { made?: () => Promise<void> }>;
 };
 
-const making = <Schema extends TSchema, Prepared>(
-  described: Making<Schema, Prepared>,
-  rest: Pick<Operation, 'isCreating'> & { answer: (made: Made) => Awaited<ReturnType<Operation['handle']>> },
+const createOperation = <Schema extends TSchema, Prepared>(
+  described: CreateOptions<Schema, Prepared>,
+  rest: Pick<Operation, 'isCreating'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
 ): Operation =>
   operation(described, {
     access: described.access ?? 'token',
     isCreating: rest.isCreating,
     takesKey: true,
-    isRemembered: true,
+    storesResponse: true,
     input: described.input,
-    admit: (request) => described.admit?.(known(request)),
-    review: async (request) => described.review?.(known(request)) ?? [],
-    handle: async (asked, once) => {
-      const request = known<Static<Schema>>(asked);
-      const before = await once.before();
-      if (before !== undefined) return rest.answer(before);
+    admit: (request) => described.admit?.(withPrincipal(request)),
+    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
+    handle: async (rawRequest, execution) => {
+      const request = withPrincipal<Static<Schema>>(rawRequest);
+      const previous = await execution.findPrevious();
+      if (previous !== undefined) return rest.answer(previous);
       const prepared = await described.prepare(request);
       let made: (() => Promise<void>) | undefined;
-      const thing = await once.make(async (tx) => {
-        const { made: after, ...kept } = await described.make(tx, request, prepared);
-        made = after;
-        return kept;
+      const stored = await execution.run(async (tx) => {
+        const { made: afterCommit, ...result } = await described.make(tx, request, prepared);
+        made = afterCommit;
+        return result;
       });
       await made?.();
-      return rest.answer(thing);
+      return rest.answer(stored);
     },
   });
 
 /**
- * A POST that makes something: 201, and with an Idempotency-Key at most once. `prepare` says whether the caller may ask at
- * all and does what takes long (names, password hashes); `make` does everything else in the transaction it is given;
- * `made` runs after the commit and not for a repetition.
+ * Defines a POST that creates a resource: 201, and with an Idempotency-Key at most once. `prepare` checks the caller
+ * and runs slow steps (name look-ups, password hashes); `make` does everything else in the given transaction; `made`
+ * runs after the commit, but not for a repeated request.
  */
-export const creating = <Schema extends TSchema, Prepared>(described: Making<Schema, Prepared>): Operation =>
-  making(described, { isCreating: true, answer: (made) => ({ status: 201, ...made }) });
+export const creating = <Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation =>
+  createOperation(described, { isCreating: true, answer: (made) => ({ status: 201, ...made }) });
 
-/** The same for a POST that does something to what is there: 200 with what it is now, at `location`. */
+/** Defines a POST that changes an existing resource: 200 with its new state, at `location`. */
 export const doing = <Schema extends TSchema, Prepared>(
-  described: Making<Schema, Prepared> & { done?: Done },
+  described: CreateOptions<Schema, Prepared> & { done?: Done },
 ): Operation =>
-  making(described, {
+  createOperation(described, {
     isCreating: false,
     answer: ({ location, ...made }) => {
       const { done } = described;
@@ -66,6 +73,9 @@ export const doing = <Schema extends TSchema, Prepared>(
     },
   });
 
-/** The same for a POST after whose answer the work begins: 202 with what it made, at `location`, where the work can be watched. */
-export const beginning = <Schema extends TSchema, Prepared>(described: Making<Schema, Prepared>): Operation =>
-  making(described, { isCreating: false, answer: (made) => ({ status: 202, ...made }) });
+/**
+ * Defines a POST that starts background work: 202 with the created resource, at `location`, where progress can be
+ * watched.
+ */
+export const beginning = <Schema extends TSchema, Prepared>(described: CreateOptions<Schema, Prepared>): Operation =>
+  createOperation(described, { isCreating: false, answer: (made) => ({ status: 202, ...made }) });

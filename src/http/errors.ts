@@ -1,9 +1,9 @@
-/** A Problem as the one error document, in whatever format the caller reads. */
+/** Converts errors to Problems, and Problems to the error document that every format renders. */
 import { randomBytes } from 'node:crypto';
 import { number, text, type Document } from '#hypermedia/document.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 
-/** `id-…`: stands in the answer and in the log line, so that one finds the other. */
+/** Returns an identifier (`id-…`) that is in both the response and the log line. */
 export const newLogref = (): string => `id-${randomBytes(9).toString('base64url')}`;
 
 const oauthMembers = (problem: Problem) => {
@@ -12,11 +12,11 @@ const oauthMembers = (problem: Problem) => {
   return first === undefined ? [] : [text('error', first.code), text('error_description', first.message)];
 };
 
-/** A heading for people. */
+/** Returns the heading of an error page. */
 export const titleOf = (status: number): string => {
-  if (status === 404) return 'There is nothing here';
-  if (status === 429) return 'Too many tries';
-  return status >= 500 ? 'This did not work' : 'This request cannot be used';
+  if (status === 404) return 'Not found';
+  if (status === 429) return 'Too many requests';
+  return status >= 500 ? 'Internal error' : 'Invalid request';
 };
 
 export const errorDocument = (problem: Problem, logref: string): Document => ({
@@ -44,31 +44,31 @@ export const errorDocument = (problem: Problem, logref: string): Document => ({
 
 type Thrown = Error & { statusCode?: number; code?: string };
 
-/** In words of ours: the framework's own repeat the address, and whatever somebody has put into it. */
+/** Fixed messages: those of the framework repeat the address and any secret in it. */
 const clientErrors: Readonly<Record<number, Fault>> = {
   400: {
     code: 'malformed_request',
-    message: 'The request is not HTTP that can be read: its address, headers or length',
+    message: 'The request is malformed HTTP: its address, headers or length',
   },
   413: { code: 'too_large', message: 'The body is too large' },
   414: { code: 'uri_too_long', message: 'The address is too long' },
   415: {
     code: 'unsupported_media_type',
-    message: 'The Content-Type is not one that can be read',
+    message: 'The Content-Type is not supported',
     field: 'Content-Type',
   },
   431: { code: 'headers_too_large', message: 'The headers are too large' },
 };
 
 /**
- * Whatever was thrown, as a Problem: ours as it is, the framework's 4xx under our codes, a database that is away as a
- * 503, and everything else as a 500 that tells the caller nothing but the logref.
+ * Converts a thrown value to a Problem: Problems stay, 4xx errors of the framework get our codes, an unavailable
+ * database becomes a 503, everything else a 500 that contains only the logref.
  */
 export const toProblem = (thrown: unknown, whyUnavailable: (error: unknown) => string | undefined): Problem => {
   if (thrown instanceof Problem) return thrown;
   const error = thrown as Thrown;
   const fault = clientErrors[error.statusCode ?? 0];
-  // First, because a caller who hangs up in the middle of a body looks like a database that does.
+  // Checked first, because a client that disconnects in its body causes the same error as a disconnected database.
   if (fault !== undefined && error.statusCode !== undefined) return new Problem(error.statusCode, fault);
   const message = whyUnavailable(thrown);
   if (message !== undefined) {

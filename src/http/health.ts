@@ -1,4 +1,7 @@
-/** `/health/live` and `/health/ready` where the API is served; the port of the metrics has them too (metrics/server.ts). */
+/**
+ * `/health/live` and `/health/ready` at the address of the API; the metrics listener serves them, too
+ * (metrics/server.ts).
+ */
 import type { Health } from '#core/health.ts';
 import { jsonAnswer } from './answers.ts';
 import type { Endpoint } from './relation.ts';
@@ -7,7 +10,7 @@ import type { RawHandler } from './route.ts';
 export type HealthEndpoints = Record<'live' | 'ready', RawHandler>;
 
 export const createHealthEndpoints = (health: Health): HealthEndpoints => ({
-  // That somebody answers is the answer: it asks nothing, so that a database that is away ends no process.
+  // Checks nothing else, so that an unavailable database does not end the process.
   live: async () => jsonAnswer(200, { status: 'live' }),
   ready: async () => {
     const readiness = await health.readiness();
@@ -21,21 +24,21 @@ export const healthEndpoints = (baseUrl: string): readonly Endpoint[] => [
   {
     address: `${baseUrl}/health/live`,
     method: 'GET',
-    title: 'Whether the process lives',
-    summary: 'For the supervisor that starts it again; nothing else is asked for it, not even the database',
+    title: 'Liveness',
+    summary: 'For the supervisor that restarts the process; checks nothing else, not even the database',
     access: 'Anyone',
     specification: SPECIFICATION,
-    answers: { '200': 'It lives' },
+    answers: { '200': 'The process is running' },
     example: { status: 'live' },
   },
   {
     address: `${baseUrl}/health/ready`,
     method: 'GET',
-    title: 'Whether the process can be given work',
-    summary: 'For the balancer in front of it: the database answers, and the process is not stopping',
+    title: 'Readiness',
+    summary: 'For load balancers: the database is available, and the process is not stopping',
     access: 'Anyone',
     specification: SPECIFICATION,
-    answers: { '200': 'It can', '503': 'missing names what it waits for' },
+    answers: { '200': 'Ready', '503': 'Not ready: `missing` lists the reasons' },
     example: { status: 'ready' },
   },
 ];

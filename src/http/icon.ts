@@ -1,4 +1,4 @@
-/** GET /favicon.ico: browsers ask for it wherever a page comes from, and tell whoever looks at their console of a 404. */
+/** GET /favicon.ico: browsers request it for every page, and log a 404 to the console if it is missing. */
 import { icon } from '#hypermedia/icon.ts';
 import type { RawHandler } from './route.ts';
 

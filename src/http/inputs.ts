@@ -1,41 +1,41 @@
-/** Words that the schemas of bodies share: how a text is cleared, a flag is spelled, and what is only read. */
+/** Schema parts that request bodies share: clearable texts and choices, flags, read-only members. */
 import { Type } from 'typebox';
 import type { Kind } from '#hypermedia/document.ts';
 
-/** What a schema may say beside JSON Schema's own words: forms, the reference and the machinery read it. */
+/** Keywords beside those of JSON Schema, for forms, the reference and validation. */
 export type Hints = {
-  /** One sentence for whoever fills it in (JSON Schema's own `description`). */
+  /** One sentence for the person who fills it in (JSON Schema's own `description`). */
   description?: string;
   kind?: Kind;
-  /** What it is where nothing is said (JSON Schema's own): forms begin with it. */
+  /** The default value (JSON Schema's own `default`), which forms preselect. */
   default?: string | undefined;
-  /** What may be chosen, where the room itself says what else is wrong. */
+  /** Choices for forms, where the module validates the value itself. */
   choices?: readonly string[];
-  /** Forms make up a value: a key. */
+  /** Forms generate a value, such as a key. */
   isGenerated?: true;
-  /** Only the scope platform may change it: nobody else is asked for it. */
+  /** Only the scope platform may change it; forms show it to no other caller. */
   isOfPlatform?: true;
-  /** Of no use to a person: no page asks for it. */
+  /** For programs only: pages do not show it. */
   isForPrograms?: true;
-  /** Few want it: forms fold it up. */
+  /** Rarely used: forms fold it. */
   isMinor?: true;
-  /** Of another member, for clients that know it by that: forms ask for one of the two. */
+  /** An alternative name of another member, for compatibility: forms show only one of the two. */
   isOtherName?: true;
 };
 
-/** `null` and `""` clear it. Lengths count code points. */
+/** A text that `null` and `""` clear. Lengths count code points. */
 export const clearableText = (options: Hints & { maxLength?: number } = {}) =>
   Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], ...options }));
 
 export const clearableChoice = <Choice extends string>(choices: readonly Choice[], options: Hints = {}) =>
   Type.Optional(Type.Unsafe<Choice | '' | null>({ enum: [...choices, '', null], ...options }));
 
-/** Taken back with whatever value it was read, and ignored. */
+/** A read-only member: accepted with any value, and ignored. */
 export const readOnly = () => Type.Optional(Type.Unknown({ readOnly: true }));
 
 export type Flag = '1' | '0' | 1 | 0 | boolean | 'true' | 'false' | '';
 
-/** A form has no booleans, so their texts count too; PHP's text of false is empty. */
+/** A boolean, also in the spellings of forms; PHP's text for false is empty. */
 export const flag = (options: Hints = {}) =>
   Type.Optional(
     Type.Unsafe<Flag>({ enum: ['1', '0', 1, 0, true, false, 'true', 'false', ''], kind: 'boolean', ...options }),

@@ -1,15 +1,22 @@
-/** Operations that read a collection. */
+/** Operations that list a collection. */
 import type { Document, Link, Naming, Search } from '#hypermedia/document.ts';
 import { readListing } from '#hypermedia/listing.ts';
 import { collection } from '#hypermedia/page.ts';
 import type { Relations } from '#hypermedia/zoom.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
-import { known, operation, type ApiRequest, type Charted, type Described, type Operation } from './operation.ts';
+import {
+  withPrincipal,
+  operation,
+  type ApiRequest,
+  type Charted,
+  type OperationOptions,
+  type Operation,
+} from './operation.ts';
 import type { Params } from './route.ts';
 
 /**
- * A page of what a query found. `path` is the collection's address; `links` stand beside those of paging; `rel` and `title`
- * where they depend on the address, `naming` where what is listed was frozen with its own.
+ * A page of results. `path` is the collection's address; `links` are added to those of paging; `rel` and `title` are
+ * set if they depend on the address, `naming` if the items were frozen with their own.
  */
 export type Listed = {
   path: string;
@@ -20,11 +27,11 @@ export type Listed = {
   title?: string;
   naming?: Naming;
   charts?: Charted;
-  /** In which people mean what they search by: the store's. */
+  /** The time zone of dates in the search form: the store's. */
   timeZone?: string;
 };
 
-/** Names of properties, each with what may be chosen of it; null where that is anything. */
+/** Names of properties, each with its choices; null if any value is possible. */
 type SearchedBy = Readonly<Record<string, readonly string[] | null>>;
 
 const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['fields'] =>
@@ -37,21 +44,21 @@ const searchFields = (searchedBy: SearchedBy, properties: Comparisons): Search['
   });
 
 /**
- * Reads a collection a page at a time: `offset`, `limit`, `order`, `fields` and filters are read here for every collection
- * alike, from what `properties` says of its items. `isOpen` where items may have other properties, too; not at addresses of
- * which `closedAt` says what they have.
+ * Defines an operation that lists a collection. `offset`, `limit`, `order`, `fields` and filters are parsed here for
+ * every collection, according to `properties`. `isOpen` permits other properties, except at addresses for which
+ * `closedAt` returns the properties.
  */
 export const listing = (
-  described: Described & {
-    /** The relation the items stand under, and the collection's name. */
+  described: OperationOptions & {
+    /** The relation of the items, and the collection's name. */
     rel: string;
     title: string;
     properties: Comparisons;
     isOpen?: true;
-    /** What people search by, of the properties: pages have a form for it. Dates take two fields, from and to. */
+    /** Properties in the search form of pages. A date has two fields, from and to. */
     searchedBy?: SearchedBy;
     closedAt?: (params: Params) => Comparisons | undefined;
-    /** What `zoom` may name, where it may name anything. */
+    /** The relations that `zoom` may name, if any. */
     relations?: (request: ApiRequest<undefined>) => Relations;
     handle: (request: ApiRequest<undefined> & { listing: Listing; zoom: Relations }) => Promise<Listed>;
   },
@@ -61,21 +68,18 @@ export const listing = (
     properties: described.properties,
     closedAt: described.closedAt,
     modifiers: ['offset', 'limit', 'order', 'fields', ...(described.relations === undefined ? [] : ['zoom'])],
-    handle: async (asked) => {
-      const request = known<undefined>(asked);
+    handle: async (rawRequest) => {
+      const request = withPrincipal<undefined>(rawRequest);
       const { query } = request;
-      const closed = described.closedAt?.(request.params);
-      const { properties, isOpen = false } = closed === undefined ? described : { properties: closed };
-      const {
-        listing: wanted,
-        fields,
-        zoom,
-      } = readListing(query, {
+      const closedProperties = described.closedAt?.(request.params);
+      const { properties, isOpen = false } =
+        closedProperties === undefined ? described : { properties: closedProperties };
+      const parsed = readListing(query, {
         properties,
         isOpen,
         relations: described.relations?.(request),
       });
-      const found = await described.handle({ ...request, listing: wanted, zoom });
+      const result = await described.handle({ ...request, listing: parsed.listing, zoom: parsed.zoom });
       const {
         links = [],
         rel = described.rel,
@@ -84,8 +88,16 @@ export const listing = (
         charts,
         timeZone = 'UTC',
         ...listed
-      } = found;
-      const document = collection({ name: rel, rel, title, query, page: wanted, fields, ...listed });
+      } = result;
+      const document = collection({
+        name: rel,
+        rel,
+        title,
+        query,
+        page: parsed.listing,
+        fields: parsed.fields,
+        ...listed,
+      });
       const search = described.searchedBy && {
         fields: searchFields(described.searchedBy, described.properties),
         timeZone,

@@ -1,4 +1,4 @@
-/** Which format an answer takes, by `Accept` (RFC 9110 §12.5.1). */
+/** Content negotiation by `Accept` (RFC 9110 §12.5.1). */
 import { formats, type Format } from '#hypermedia/render.ts';
 import { Problem } from '#core/problem.ts';
 
@@ -10,7 +10,7 @@ const offered: readonly Representation[] = formats.flatMap((format) =>
   format.mediaTypes.map((mediaType) => ({ mediaType, format })),
 );
 
-/** What `Content-Type` says. */
+/** Returns the value of `Content-Type`. */
 export const contentTypeOf = ({ mediaType, format: { charset } }: Representation): string =>
   charset === undefined ? mediaType : `${mediaType}; charset=${charset}`;
 
@@ -24,31 +24,34 @@ const parseAccept = (accept: string): Range[] =>
   });
 
 /**
- * How much a media type is wanted: the weight of the most specific range that covers it, and at equal weight how specific
- * that is: who names a type and adds that anything will do wants the type. 0 where no range covers it.
+ * Returns the weight of a media type: that of the most specific range that matches. At equal weight a more specific range
+ * wins, so a type that is named precedes those that only a wildcard matches. Returns 0 if no range matches.
  */
 const weightOf = (mediaType: string, ranges: readonly Range[]): number => {
   const family = `${mediaType.split('/', 1)[0]}/*`;
   for (const [unspecific, type] of [mediaType, family, '*/*'].entries()) {
     const range = ranges.find((candidate) => candidate.type === type);
-    // Weights have three decimals (RFC 9110 §12.4.2), so this decides between equal ones only.
+    // Weights have three decimals (RFC 9110 §12.4.2), so this only breaks ties.
     if (range !== undefined) return range.q === 0 ? 0 : range.q - unspecific * 1e-4;
   }
   return 0;
 };
 
-/** The representation to answer with when nothing better is known: for errors about `Accept` itself. */
+/** The fallback representation, for errors about `Accept` itself. */
 export const defaultRepresentation: Representation = {
   mediaType: formats[0].mediaTypes[0],
   format: formats[0],
 };
 
-const notAcceptable = (there: readonly Representation[]): Problem => {
-  const list = there.map(({ mediaType }) => mediaType).join(', ');
+const notAcceptable = (available: readonly Representation[]): Problem => {
+  const list = available.map(({ mediaType }) => mediaType).join(', ');
   return new Problem(406, { code: 'not_acceptable', message: `Accept allows none of: ${list}`, field: 'Accept' });
 };
 
-/** The best of what is offered, the first one at equal weight; throws a 406 that lists what there is. */
+/**
+ * Returns the preferred representation, the first one at equal weight; throws a 406 that lists the available media
+ * types.
+ */
 export const negotiate = (accept: string | undefined): Representation => {
   if (accept === undefined || accept.trim() === '') return defaultRepresentation;
   const ranges = parseAccept(accept);
@@ -62,10 +65,10 @@ export const negotiate = (accept: string | undefined): Representation => {
   throw notAcceptable(offered);
 };
 
-/** What goes on without end has this one form (WHATWG HTML, "Server-sent events"); what is wrong with a request, the default one. */
+/** Server-sent events (WHATWG HTML) have no other representation; errors of such a request use the default one. */
 const eventStream: Representation = { ...defaultRepresentation, mediaType: 'text/event-stream' };
 
-/** The same for what goes on without end. */
+/** Returns the representation of an event stream; throws a 406 if `Accept` excludes it. */
 export const negotiateStream = (accept: string | undefined): Representation => {
   const isAny = accept === undefined || accept.trim() === '';
   if (isAny || weightOf(eventStream.mediaType, parseAccept(accept)) > 0) return eventStream;

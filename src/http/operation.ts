@@ -1,7 +1,7 @@
 /**
- * What a resource can do: reads (`open`, `guarded`, and `listing` of listing.ts), changes (`accepting`, `guarded`) and makes
- * (`creating` of creating.ts).
- * Each is a description that the machinery obeys and from which documentation and forms are made.
+ * Operations of a resource: reads (`open`, `guarded`, and `listing` of listing.ts), changes (`accepting`, `guarded`)
+ * and creations (`creating` of creating.ts). Each is a declaration that src/http executes and from which documentation
+ * and forms are generated.
  */
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
@@ -16,101 +16,119 @@ import type { Fault } from '#core/problem.ts';
 import type { Done } from './pages/done.ts';
 import type { Params } from './route.ts';
 
-export type ApiRequest<Body = unknown, Who = Principal> = {
-  principal: Who;
+export type ApiRequest<Body = unknown, Identity = Principal> = {
+  principal: Identity;
   params: Params;
   query: URLSearchParams;
   /** Validated against the operation's `input`. */
   body: Body;
-  /** Those that came once; names in lower case. */
+  /** Headers that were sent once; names in lower case. */
   headers: Readonly<Record<string, string | undefined>>;
-  /** The peer's address; what a proxy says of it counts only where the operator trusts the proxy. */
+  /** The peer's address; `X-Forwarded-For` counts only behind a trusted proxy. */
   address: string;
   now: Date;
   /**
-   * To be called with the version that is about to be changed, under its lock: throws a 412 where the caller wants to
-   * change another one (If-Match, RFC 9110 §13.1.1). Only where the operation says that it `isConditional`.
+   * Must be called with the current version, under its row lock: throws a 412 if `If-Match` requires another one (RFC
+   * 9110 §13.1.1). Only for operations with `isConditional`.
    */
   unmodified: (version: number | string) => void;
 };
 
-/** `isSecret` where something stands in it that is shown this once: no cache may keep it (RFC 6749 §5.1). */
-export type Made = { document: Document; location: string; isSecret?: true };
+/** `isSecret`: the document contains a secret that is shown only once, so no cache may store it (RFC 6749 §5.1). */
+export type CreatedResult = { document: Document; location: string; isSecret?: true };
 
 export type Charted = () => Promise<Charts>;
 
-type Shown = {
+type PageOptions = {
   naming?: Naming;
   page?: (view: View) => string;
   charts?: Charted;
   advice?: () => Promise<Advice | undefined>;
 };
 
-/** What goes on until one of both ends it. `open` begins it, and may throw a `Problem` in place of that; HEAD does not open it. */
-export type Streamed = { status: 200; open: () => Readable };
+/**
+ * A server-sent-event response; ends when either side closes. `open` starts the stream and may throw a `Problem`
+ * instead; HEAD does not call it.
+ */
+export type EventStream = { status: 200; open: () => Readable };
 
 /**
- * `naming` where the representation was frozen with its own; else the process' own counts. `page` where people are told the
- * same better than by the page that every document has. `charts` and `advice` are asked for where a page is made, and nowhere
- * else: programs do not wait for what only people are shown. `next` is where a person goes on who sent a form: to what came of it, or
- * on from what is gone; `done` what is said to them there. `location` (202) is where the work that has begun can be watched.
+ * `naming` is set if the representation was frozen with its own. `page` replaces the generic page of a document.
+ * `charts` and `advice` are called only for pages, so programs do not wait for them.
+ * After a form a person is redirected to `next`, where the message `done` is shown. `location` of a 202 is the address
+ * where progress can be watched.
  */
-export type Answer =
-  | ({ status: 200 | 202; document: Document; location?: string; next?: string; done?: Done; isSecret?: true } & Shown)
-  | ({ status: 201 } & Made)
-  | Streamed
+export type OperationResult =
+  | ({
+      status: 200 | 202;
+      document: Document;
+      location?: string;
+      next?: string;
+      done?: Done;
+      isSecret?: true;
+    } & PageOptions)
+  | ({ status: 201 } & CreatedResult)
+  | EventStream
   | { status: 204; next?: string };
 
-/** How something is made once though it is asked for twice (Idempotency-Key). */
-export type Once = {
-  /** What was made when the same request came before. */
-  before: () => Promise<Made | undefined>;
-  /** Makes it in one transaction with the memory of it. */
-  make: (make: (tx: Tx) => Promise<Made>) => Promise<Made>;
+/** Idempotent execution of a request (Idempotency-Key). */
+export type IdempotentExecution = {
+  /** Returns the stored response of an earlier request with the same key. */
+  findPrevious: () => Promise<CreatedResult | undefined>;
+  /** Runs `make` in one transaction that also stores its response. */
+  run: (make: (tx: Tx) => Promise<CreatedResult>) => Promise<CreatedResult>;
 };
 
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
 
-/** One `item`, or an array of them: each with an effect of its own, all of them together or none. */
+/** A body that is one `item` or an array of items, which succeed or fail together. */
 export type Told = { item: TSchema; itemsMax: number };
 
 export type Operation = {
-  /** A few words for a button: "Create a webhook". */
+  /** The label of a button: "Create a webhook". */
   title: string;
-  /** One sentence: what it does. OPTIONS, forms and the reference say it. */
+  /** One sentence that describes the operation, for OPTIONS, forms and the reference. */
   summary: string;
-  /** `owner`: the platform, and in person whoever owns the store of the address. */
+  /** `owner`: the platform, and the signed-in owners of the store in the address. */
   access: 'anyone' | 'token' | 'owner' | 'platform';
-  /** Makes something: 201, and at most once with an Idempotency-Key. */
+  /** Creates a resource: 201, and at most once with an Idempotency-Key. */
   isCreating: boolean;
-  /** Looks for an Idempotency-Key. */
+  /** Accepts an Idempotency-Key. */
   takesKey: boolean;
-  /** Asks which version is about to be changed (`unmodified`): the reference tells of If-Match and 412. */
+  /** Checks If-Match (`unmodified`); the reference documents If-Match and 412. */
   isConditional: boolean;
-  /** What came under that key remembers the machinery (`Once`); else the operation does it by itself, if it takes one. */
-  isRemembered: boolean;
+  /** The response is stored under the key (`IdempotentExecution`); else the operation stores it itself, if it accepts a key. */
+  storesResponse: boolean;
   input: TSchema | undefined;
-  /** Where `input` lets everything in, because the operation judges it itself: what forms and the reference tell of it. */
-  told: Told | undefined;
+  /**
+   * The body as forms and the reference document it, if `input` accepts everything because the operation validates the
+   * body itself.
+   */
+  documentedInput: Told | undefined;
   bodyLimitBytes: number | undefined;
-  /** Answers with what goes on without end, to programs alone. */
+  /** Responds with server-sent events, to programs only. */
   isStream: boolean;
-  /** The words its query may use; those of a listing come with `properties`. */
+  /** Parameters that the query may contain; a listing adds filters by `properties`. */
   modifiers: readonly string[];
-  /** Of a listing: how each property of its items is compared. */
+  /** For listings: how each property of the items is compared. */
   properties: Comparisons | undefined;
-  /** The same at an address whose items have these properties and no others; undefined where that is not known. */
+  /** Returns the properties at an address whose items have no others; undefined if they are not known. */
   closedAt: ((params: Params) => Comparisons | undefined) | undefined;
-  /** Throws a 404 where the caller does not reach the place: asked before a body is judged or an answer given again. */
+  /**
+   * Throws a 404 if the caller cannot access the address. Called before the body is validated and before a stored
+   * response is returned.
+   */
   admit: ((request: ApiRequest<unknown, Principal | null>) => Promise<void> | undefined) | undefined;
-  /** Called when `input` finds faults, with the members that have none: so that all faults of a body leave together. */
+  /**
+   * Called if `input` finds faults, with the members that have none, so that one response reports all faults of a body.
+   */
   review: Review | undefined;
-  handle: (request: ApiRequest<unknown, Principal | null>, once: Once) => Promise<Answer>;
+  handle: (request: ApiRequest<unknown, Principal | null>, execution: IdempotentExecution) => Promise<OperationResult>;
 };
 
-export type Described = {
+export type OperationOptions = {
   summary: string;
-  /** The summary where it is short enough itself. */
+  /** Defaults to the summary. */
   title?: string;
   access?: 'owner' | 'platform';
   bodyLimitBytes?: number;
@@ -119,7 +137,7 @@ export type Described = {
 };
 
 export const operation = (
-  { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: Described,
+  { summary, title = summary, bodyLimitBytes, isConditional, modifiers = [] }: OperationOptions,
   rest: Pick<Operation, 'access' | 'handle'> & Partial<Operation>,
 ): Operation => ({
   summary,
@@ -129,66 +147,71 @@ export const operation = (
   isConditional: isConditional === true,
   isCreating: false,
   takesKey: false,
-  isRemembered: false,
+  storesResponse: false,
   isStream: false,
   input: undefined,
-  told: undefined,
+  documentedInput: undefined,
   admit: undefined,
   review: undefined,
   properties: undefined,
   closedAt: undefined,
   ...rest,
-  handle: async (request, once) => {
+  handle: async (request, execution) => {
     if (rest.properties === undefined) refuseParameters(request.query, modifiers);
-    return rest.handle(request, once);
+    return rest.handle(request, execution);
   },
 });
 
-/** The request once it is known that somebody asks. */
-export const known = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
+/** Returns the request with its principal. Throws if it has none, which the access check prevents. */
+export const withPrincipal = <Body>(request: ApiRequest<unknown, Principal | null>): ApiRequest<Body> => {
   const { principal, body, ...rest } = request;
-  if (principal === null) throw new TypeError('The machinery let a request without a principal through');
+  if (principal === null) throw new TypeError('The access check passed a request without a principal');
   return { ...rest, principal, body: body as Body };
 };
 
-/** Reads something; `anyone` may ask without a token, and then has no principal. */
+/** Defines a read without authentication; the principal is null if the caller sends no token. */
 export const open = (
-  described: Described & { handle: (request: ApiRequest<undefined, Principal | null>) => Promise<Answer> },
+  described: OperationOptions & {
+    handle: (request: ApiRequest<undefined, Principal | null>) => Promise<OperationResult>;
+  },
 ): Operation =>
   operation(described, {
     access: 'anyone',
     handle: (request) => described.handle({ ...request, body: undefined }),
   });
 
-/** Needs a bearer token (of the platform where `access` says so), takes no body. */
+/** Defines an operation without a body that requires a bearer token (of the platform if `access` says so). */
 export const guarded = (
-  described: Described & { handle: (request: ApiRequest<undefined>) => Promise<Answer> },
+  described: OperationOptions & { handle: (request: ApiRequest<undefined>) => Promise<OperationResult> },
 ): Operation =>
-  operation(described, { access: described.access ?? 'token', handle: (request) => described.handle(known(request)) });
+  operation(described, {
+    access: described.access ?? 'token',
+    handle: (request) => described.handle(withPrincipal(request)),
+  });
 
-/** The same, and answers with what goes on without end. */
+/** Defines an operation like `guarded` that responds with server-sent events. */
 export const streaming = (
-  described: Described & { handle: (request: ApiRequest<undefined>) => Promise<Streamed> },
+  described: OperationOptions & { handle: (request: ApiRequest<undefined>) => Promise<EventStream> },
 ): Operation => ({ ...guarded(described), isStream: true });
 
 /**
- * Needs a bearer token and a body that `input` describes. `review` finds what a schema cannot say, for a body that the
- * schema has refused already.
+ * Defines an operation that requires a bearer token and a body according to `input`. `review` finds faults that a
+ * schema cannot express, for bodies that the schema has rejected already.
  */
 export const accepting = <Schema extends TSchema>(
-  described: Described & {
+  described: OperationOptions & {
     input: Schema;
     told?: Told;
     takesKey?: true;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
-    handle: (request: ApiRequest<Static<Schema>>) => Promise<Answer>;
+    handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
   },
 ): Operation =>
   operation(described, {
     access: described.access ?? 'token',
     takesKey: described.takesKey ?? false,
     input: described.input,
-    told: described.told,
-    review: async (request) => described.review?.(known(request)) ?? [],
-    handle: (request) => described.handle(known(request)),
+    documentedInput: described.told,
+    review: async (request) => described.review?.(withPrincipal(request)) ?? [],
+    handle: (request) => described.handle(withPrincipal(request)),
   });

@@ -1,10 +1,13 @@
-/** What OPTIONS tells of an address. */
+/** The document that OPTIONS returns. */
 import { json, type Document } from '#hypermedia/document.ts';
 import type { Route } from './route.ts';
 
-/** Doors have no summaries of their own: a page explains itself, and an endpoint is explained by its protocol. */
-const PAGE = { GET: 'The page', POST: 'Submits the form of the page' } as const;
-const ENDPOINT = { GET: 'Reads it', POST: 'A request of the protocol that /openapi.json names' } as const;
+/** Raw endpoints have no summaries of their own: a page explains itself, and the protocol specifies an endpoint. */
+const PAGE = { GET: 'Shows the page', POST: 'Submits the form of the page' } as const;
+const ENDPOINT = {
+  GET: 'A read of the protocol that /openapi.json names',
+  POST: 'A request of the protocol that /openapi.json names',
+} as const;
 
 const summariesOf = (route: Route): Record<string, string> => {
   if (route.kind === 'raw') {
@@ -16,7 +19,7 @@ const summariesOf = (route: Route): Record<string, string> => {
 
 export const optionsDocument = (route: Route, address: string, allow: string): Document => ({
   name: 'options',
-  links: [{ rel: 'self', href: address, title: 'What can be done here' }],
+  links: [{ rel: 'self', href: address, title: 'Methods of this address' }],
   embedded: [],
   properties: [
     json('allow', allow.split(', ')),

@@ -1,6 +1,6 @@
 /**
- * How many requests a grant may make: a token bucket, one for each process, in memory. In the database it would cost every
- * request a write; with several processes a grant gets as many buckets.
+ * Rate limit of a grant: a token bucket per process, in memory. In the database it would cost a write per request; with
+ * several processes a grant has as many buckets.
  */
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
@@ -15,14 +15,17 @@ export type RateLimitSettings = {
   burstRequests: number;
 };
 
-/** Takes one request from the bucket and answers the headers to send; throws a 429 that carries them where it is empty. */
+/**
+ * Takes one request from the bucket and returns the response headers; throws a 429 with them if the bucket is empty.
+ */
 export type RateLimit = (principal: Principal | null) => Readonly<Record<string, string>>;
 
 const NONE = {};
 
 /**
- * The one value of a bucket is when it will be full again (the generic cell rate algorithm). The headers are those of
- * draft-ietf-httpapi-ratelimit-headers: `r` requests are left, `t` seconds until the bucket is full.
+ * Creates the rate limit. The only value of a bucket is the time when it will be full again (generic cell rate
+ * algorithm). Headers as in draft-ietf-httpapi-ratelimit-headers: `r` requests remain, the bucket is full in `t`
+ * seconds.
  */
 export const createRateLimit = (
   { requestsPerSecond, burstRequests }: RateLimitSettings,
@@ -38,14 +41,14 @@ export const createRateLimit = (
     const nowMs = clock.monotonicMs();
     const before = Math.max(fullAtMs.get(key) ?? nowMs, nowMs);
     const after = before + costMs;
-    const left = Math.floor(burstRequests - (after - nowMs) / costMs + 1e-6);
+    const remaining = Math.floor(burstRequests - (after - nowMs) / costMs + 1e-6);
     const headers = (r: number, fullMs: number) => ({
       'RateLimit-Policy': policy,
       RateLimit: `"default";r=${r};t=${Math.ceil((fullMs - nowMs) / 1_000)}`,
     });
-    if (left >= 0) {
+    if (remaining >= 0) {
       fullAtMs.set(key, after);
-      return headers(left, after);
+      return headers(remaining, after);
     }
     const waitSeconds = Math.ceil((after - nowMs - burstRequests * costMs) / 1_000);
     throw new Problem(

@@ -1,11 +1,14 @@
-/** Pages, their forms and protocol endpoints: the raw request in, the raw answer out, the same safety for all. */
+/**
+ * Mounts raw endpoints (pages, their forms, protocol endpoints): raw request, raw response, and the same protections
+ * for all.
+ */
 import { parseCookie } from 'cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { parseForm } from './bodies/body.ts';
 import { preflightHeaders } from './cors.ts';
 import { negotiate } from './negotiate.ts';
 import { optionsDocument } from './options.ts';
-import { leaveForeignHost, requireSameOrigin } from './pages/own-pages.ts';
+import { redirectToPageHost, requireSameOrigin } from './pages/own-pages.ts';
 import { sendDocument, viewOf } from './reply.ts';
 import type { RawEndpoint, RawResponse, RawHandler, RawRequest, Params } from './route.ts';
 import {
@@ -38,32 +41,32 @@ const toRawRequest = (request: FastifyRequest, now: Date): RawRequest => ({
   now,
 });
 
-const send = (reply: FastifyReply, answer: RawResponse) => {
-  reply.code(answer.status);
-  for (const [name, value] of Object.entries(answer.headers)) reply.header(name, value);
-  return reply.header('Content-Length', Buffer.byteLength(answer.body)).send(answer.body);
+const send = (reply: FastifyReply, response: RawResponse) => {
+  reply.code(response.status);
+  for (const [name, value] of Object.entries(response.headers)) reply.header(name, value);
+  return reply.header('Content-Length', Buffer.byteLength(response.body)).send(response.body);
 };
 
-export const mountRawEndpoint = (app: FastifyInstance, services: Services, door: RawEndpoint): void => {
-  const { GET: get, POST: post } = door.operations;
+export const mountRawEndpoint = (app: FastifyInstance, services: Services, endpoint: RawEndpoint): void => {
+  const { GET: get, POST: post } = endpoint.operations;
   const allow = [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
   const { settings } = services;
-  const config = { cors: door.cors };
+  const config = { cors: endpoint.cors };
   const errorHandler = (thrown: unknown, request: FastifyRequest, reply: FastifyReply) => {
     const { problem, logref } = reportProblem(services, request, thrown);
-    send(reply.headers(problem.headers), door.answerProblem(problem, logref, settings.home));
+    send(reply.headers(problem.headers), endpoint.answerProblem(problem, logref, settings.home));
   };
 
   const mount = (method: 'GET' | 'HEAD' | 'POST', handle: RawHandler) =>
     app.route({
       method,
-      url: door.path,
+      url: endpoint.path,
       config,
       errorHandler,
       onRequest: async (request, reply) => {
-        if (!door.sameOriginPosts) return;
+        if (!endpoint.sameOriginPosts) return;
         if (method === 'POST') requireSameOrigin(request, settings.authOrigin);
-        await leaveForeignHost(request, reply, settings);
+        await redirectToPageHost(request, reply, settings);
       },
       handler: async (request, reply) => send(reply, await handle(toRawRequest(request, services.clock.now()))),
     });
@@ -75,19 +78,19 @@ export const mountRawEndpoint = (app: FastifyInstance, services: Services, door:
 
   app.route({
     method: 'OPTIONS',
-    url: door.path,
+    url: endpoint.path,
     config,
     errorHandler,
     handler: async (request, reply) => {
       reply.header('Allow', allow);
-      if (door.cors) reply.headers(preflightHeaders(allow, settings.versionHeader));
+      if (endpoint.cors) reply.headers(preflightHeaders(allow, settings.versionHeader));
       if (request.headers['access-control-request-method'] !== undefined) return reply.code(204).send();
-      const document = optionsDocument(door, addressOf(request, services), allow);
+      const document = optionsDocument(endpoint, addressOf(request, services), allow);
       const representation = negotiate(request.headers.accept);
       const view = representation.format.isPage === true ? viewOf(services, null, document) : undefined;
       const { naming } = services;
       return sendDocument(reply, request, representation, { status: 200, document, naming, isSecret: false, view });
     },
   });
-  refuseOtherMethods(app, { path: door.path, allow, cors: door.cors, errorHandler });
+  refuseOtherMethods(app, { path: endpoint.path, allow, cors: endpoint.cors, errorHandler });
 };

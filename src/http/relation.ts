@@ -1,4 +1,4 @@
-/** What a link relation means, told by the room whose documents use it; src/reference shows it to people and programs. */
+/** Documentation of link relations, declared by the module whose documents use them and rendered by src/reference. */
 import type { TSchema } from 'typebox';
 import type { Document, Naming, Value } from '#hypermedia/document.ts';
 import { collection } from '#hypermedia/page.ts';
@@ -6,41 +6,41 @@ import { collection } from '#hypermedia/page.ts';
 export type Example = (naming: Naming) => Document;
 
 export type Relation = {
-  /** As in a link, without its prefix: `webhooks`. */
+  /** The name without its prefix: `webhooks`. */
   rel: string;
   title: string;
-  /** One or two sentences for people. */
+  /** One or two sentences. */
   about: string;
-  /** Where it leads, as src/server/routes.ts has it below `{base_url}`; absent where it has no address of its own. */
+  /** Its addresses as in src/server/routes.ts, below `{base_url}`; absent if it has no address of its own. */
   paths?: readonly string[];
-  /** Parameters of the path that have one value here: a collection's name. */
+  /** Values of path parameters, such as the name of a collection. */
   given?: Readonly<Record<string, string>>;
-  /** The relation of what a POST here makes, and answers with. */
+  /** The relation of the resource that a POST creates and returns. */
   makes?: string;
-  /** What is read there, made by the function that makes the real one. */
+  /** An example, made by the function that makes the real document. */
   example?: Example;
 };
 
-/** An address that a door answers in the words of a protocol, where no schema judges: told as its RFC has it. */
+/** Documentation of a raw endpoint whose requests no schema validates, according to its RFC. */
 export type Endpoint = {
-  /** The relation that leads there, where one does. */
+  /** The relation that leads to it, if any. */
   rel?: string;
   address: string;
   method: 'GET' | 'POST';
   title: string;
   summary: string;
-  /** How the caller shows who they are. */
+  /** How the caller is authenticated. */
   access: string;
   specification: string;
-  /** What it takes, and where. */
+  /** Its parameters, and where they are sent. */
   takes?: { in: 'query' | 'form' | 'json'; schema: TSchema };
-  /** What each status of an answer means. */
+  /** The meaning of each status. */
   answers: Readonly<Record<string, string>>;
-  /** What stands in an answer that went well. */
+  /** A successful response. */
   example?: Value;
 };
 
-/** What one room explains. */
+/** The documentation of one module. */
 export type Chapter = {
   title: string;
   about: string;
@@ -48,7 +48,7 @@ export type Chapter = {
   endpoints?: readonly Endpoint[];
 };
 
-/** A collection with one item, at `path` below `{base_url}`. */
+/** Returns the example of a collection with one item, at `path` below `{base_url}`. */
 export const listExample =
   (rel: string, title: string, path: string, item: Example): Example =>
   (naming) =>

@@ -1,4 +1,4 @@
-/** A Document on its way out: format, tag, links of paging, and the headers that keep it where it belongs. */
+/** Sends a Document: format, entity tag, paging links, and headers for caching and security. */
 import { randomBytes } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Document, Naming } from '#hypermedia/document.ts';
@@ -14,12 +14,12 @@ import type { Services } from './services.ts';
 
 const VARY = 'Accept, Authorization';
 
-/** Of every answer to a program: it belongs to who asked, and is asked for again. */
+/** Headers of every response to a program: it may be cached for this caller only, and must be revalidated. */
 export const privateHeaders = { 'Cache-Control': 'private, no-cache', Vary: VARY } as const;
 
 const ONCE_KEY_BYTES = 18;
 
-/** What a page shows beside the document; formats for programs need none of it. Undefined: it is not known who looks. */
+/** Returns the view of a page. `visitor` is null without a session, and undefined if it is not known. */
 export const viewOf = (
   { pages }: Services,
   visitor: Visitor | null | undefined,
@@ -37,8 +37,8 @@ export const viewOf = (
 });
 
 /**
- * The headers of every answer in this representation. A page is for no other site, and what somebody saw who was signed in
- * does not come back with the back button once they have signed out.
+ * Sets the headers of a representation. Pages are not readable from other sites, and those of a session are not stored,
+ * so that the back button does not show them after signing out.
  */
 export const representationHeaders = (
   reply: FastifyReply,
@@ -61,7 +61,7 @@ type Outgoing = {
   naming: Naming;
   isSecret: boolean;
   view: View | undefined;
-  /** In place of what the format makes of the document. */
+  /** Replaces the format's rendering of the document. */
   page?: string;
 };
 
@@ -72,7 +72,7 @@ export const sendDocument = (
   { status, document, naming, isSecret, view, page }: Outgoing,
 ) => {
   const text = page ?? representation.format.render(document, naming, view);
-  // As a text the framework would add a charset to media types that have none.
+  // The framework would add a charset to the media type of a string.
   const bytes = Buffer.from(text);
   representationHeaders(reply, representation, view?.session !== undefined);
   const links = linkHeader(document);

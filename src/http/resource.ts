@@ -1,14 +1,14 @@
-/** The way of an API request: format → version → caller → body → handler → format. */
+/** Serves an API request: format → version → caller → body → handler → format. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { createBehind, withActionsOf, type Behind } from './behind.ts';
-import { callerIn, callerOf, isBrowsing, keepCaller, type Caller } from './caller.ts';
+import { createTarget, withActionsOf, type Target } from './target.ts';
+import { storedCaller, identifyCaller, isBrowserRequest, storeCaller, type Caller } from './caller.ts';
 import { preflightHeaders } from './cors.ts';
 import { doneSentence } from './pages/done.ts';
 import { answerForm } from './pages/form-answer.ts';
 import { refreshOf } from './pages/refresh.ts';
 import { searchedQuery } from './pages/search.ts';
 import { negotiate } from './negotiate.ts';
-import type { Answer, Operation } from './operation.ts';
+import type { OperationResult, Operation } from './operation.ts';
 import { optionsDocument } from './options.ts';
 import { privateHeaders, sendDocument, viewOf } from './reply.ts';
 import { sendStream } from './stream.ts';
@@ -16,36 +16,36 @@ import { METHODS, type Method, type Resource, type Route } from './route.ts';
 import { createRun, type Run } from './run.ts';
 import { addressOf, methodNotAllowed, pathOf, queryOf, refuseOtherMethods, type Services } from './services.ts';
 
-type Way = { request: FastifyRequest; reply: FastifyReply; caller: Caller; behind: Behind };
+type Exchange = { request: FastifyRequest; reply: FastifyReply; caller: Caller; target: Target };
 
-const send = async (services: Services, { request, reply, caller, behind }: Way, answer: Answer) => {
+const send = async (services: Services, { request, reply, caller, target }: Exchange, result: OperationResult) => {
   const { representation } = caller;
-  if ('open' in answer) return sendStream(reply, request, representation, answer);
-  if (answer.status === 204) return reply.headers(privateHeaders).code(204).send();
-  if (answer.location !== undefined) reply.header('Location', answer.location);
-  const isSecret = 'isSecret' in answer && answer.isSecret;
-  const naming = 'naming' in answer && answer.naming !== undefined ? answer.naming : services.naming;
+  if ('open' in result) return sendStream(reply, request, representation, result);
+  if (result.status === 204) return reply.headers(privateHeaders).code(204).send();
+  if (result.location !== undefined) reply.header('Location', result.location);
+  const isSecret = 'isSecret' in result && result.isSecret;
+  const naming = 'naming' in result && result.naming !== undefined ? result.naming : services.naming;
   const { format } = representation;
-  const showsActions = format.showsActions === true && answer.status !== 201;
+  const showsActions = format.showsActions === true && result.status !== 201;
   const document = showsActions
-    ? withActionsOf(services, answer.document, { request, caller, behind })
-    : answer.document;
+    ? withActionsOf(services, result.document, { request, caller, target })
+    : result.document;
   const done = caller.isBrowser ? doneSentence(queryOf(request)) : undefined;
   const isPage = format.isPage === true;
-  const charts = isPage && 'charts' in answer ? await answer.charts?.() : undefined;
-  const advice = isPage && 'advice' in answer ? await answer.advice?.() : undefined;
-  const refreshed = caller.isBrowser ? refreshOf(document, pathOf(request), queryOf(request)) : undefined;
-  const { refresh, header } = refreshed ?? {};
+  const charts = isPage && 'charts' in result ? await result.charts?.() : undefined;
+  const advice = isPage && 'advice' in result ? await result.advice?.() : undefined;
+  const refreshing = caller.isBrowser ? refreshOf(document, pathOf(request), queryOf(request)) : undefined;
+  const { refresh, header } = refreshing ?? {};
   if (header !== undefined) reply.header('Refresh', header);
-  const said = { ...(done !== undefined && { done }), ...(advice && { advice }) };
-  const shown = { ...said, ...(charts && { charts }), ...(refresh && { refresh }) };
-  const view = isPage ? viewOf(services, caller.visitor, document, shown) : undefined;
-  const page = view !== undefined && 'page' in answer ? answer.page?.(view) : undefined;
-  const outgoing = { status: answer.status, document, naming, isSecret, view };
+  const messages = { ...(done !== undefined && { done }), ...(advice && { advice }) };
+  const viewParts = { ...messages, ...(charts && { charts }), ...(refresh && { refresh }) };
+  const view = isPage ? viewOf(services, caller.visitor, document, viewParts) : undefined;
+  const page = view !== undefined && 'page' in result ? result.page?.(view) : undefined;
+  const outgoing = { status: result.status, document, naming, isSecret, view };
   return sendDocument(reply, request, representation, page === undefined ? outgoing : { ...outgoing, page });
 };
 
-/** `routes` is the whole table, where what can be done to the resource has addresses of its own. */
+/** Mounts a resource. `routes` is the whole table, for the action routes of the resource. */
 export const mountResource = (
   app: FastifyInstance,
   services: Services,
@@ -56,7 +56,7 @@ export const mountResource = (
   const methods = METHODS.filter((method) => operations[method] !== undefined);
   const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ');
   const config = { cors: true };
-  const behind = createBehind(services, route, routes);
+  const target = createTarget(services, route, routes);
   const runs: Partial<Record<Method, Run>> = {};
   for (const method of methods) {
     const operation = operations[method];
@@ -70,31 +70,31 @@ export const mountResource = (
       config,
       bodyLimit: operation?.bodyLimitBytes ?? services.settings.bodyLimitBytes,
       onRequest: async (request, reply) => {
-        if (operation === undefined && !isBrowsing(request, negotiate(request.headers.accept))) {
+        if (operation === undefined && !isBrowserRequest(request, negotiate(request.headers.accept))) {
           throw methodNotAllowed(request, allow);
         }
         const { access = 'token', isStream = false } = operation ?? {};
-        keepCaller(request, await callerOf(services, request, reply, { access, isDocumentation, isStream }));
+        storeCaller(request, await identifyCaller(services, request, reply, { access, isDocumentation, isStream }));
       },
       handler: async (request, reply) => {
-        const caller = callerIn(request);
-        if (caller === undefined) throw new TypeError('A request without a caller came through');
+        const caller = storedCaller(request);
+        if (caller === undefined) throw new TypeError('A request without a caller reached the handler');
         const { visitor } = caller;
         if (method === 'POST' && visitor !== null) {
-          return answerForm(services, { request, reply, caller, visitor, route, runs, allow, behind });
+          return answerForm(services, { request, reply, caller, visitor, route, runs, allow, target });
         }
         if (run === undefined) throw methodNotAllowed(request, allow);
-        const meant = caller.isBrowser ? searchedQuery(queryOf(request)) : undefined;
-        if (meant !== undefined) {
-          const address = meant.size === 0 ? pathOf(request) : `${pathOf(request)}?${meant.toString()}`;
+        const searched = caller.isBrowser ? searchedQuery(queryOf(request)) : undefined;
+        if (searched !== undefined) {
+          const address = searched.size === 0 ? pathOf(request) : `${pathOf(request)}?${searched.toString()}`;
           return reply.headers({ 'Cache-Control': 'no-store' }).redirect(address, 303);
         }
-        return send(services, { request, reply, caller, behind }, await run(request, caller));
+        return send(services, { request, reply, caller, target }, await run(request, caller));
       },
     });
   for (const method of methods) mount(method, operations[method], runs[method]);
   if (operations.GET !== undefined) mount('HEAD', operations.GET, runs.GET);
-  // The forms of a page hide their method in a POST.
+  // Forms of a page send every method as a POST.
   const isPostForForms = operations.POST === undefined && methods.some((method) => method !== 'GET');
   if (isPostForForms) mount('POST', undefined, undefined);
 
@@ -110,8 +110,8 @@ export const mountResource = (
       const document = optionsDocument(route, addressOf(request, services), allow);
       const representation = negotiate(request.headers.accept);
       const caller = { representation, principal: null, visitor: null, isBrowser: false };
-      const plain = { ...behind, withActions: (same: typeof document) => same };
-      return send(services, { request, reply, caller, behind: plain }, { status: 200, document });
+      const withoutActions: Target = { ...target, withActions: (unchanged) => unchanged };
+      return send(services, { request, reply, caller, target: withoutActions }, { status: 200, document });
     },
   });
   refuseOtherMethods(app, { path, allow, alsoServed: isPostForForms ? ['POST'] : [], cors: true });

@@ -1,5 +1,5 @@
-/** The path under which an address of ours lives, without a slash at its end: empty unless a proxy keeps a prefix. */
+/** Returns the path prefix of an address without a trailing slash: empty unless a proxy adds a prefix. */
 export const rootOf = (address: string): string => new URL(address).pathname.replace(/\/+$/, '');
 
-/** Where the API begins: the address as it is routed, which ends in a slash only where it has no path of its own. */
+/** Returns the address of the API's home as it is routed: it ends with a slash only if it has no path. */
 export const homeOf = (baseUrl: string): string => new URL(baseUrl).href;

@@ -1,6 +1,6 @@
 /**
- * What stands behind an address. A **resource** answers with Documents and knows no format; a **door** (a page, a form,
- * an OAuth endpoint) reads the raw request and writes the raw answer. HEAD, OPTIONS and 405 are made by the machinery.
+ * Routes. A **resource** returns Documents and knows no format; a **raw endpoint** (a page, a form, an OAuth endpoint)
+ * reads the raw request and writes the raw response. HEAD, OPTIONS and 405 are generated.
  */
 import type { Problem } from '#core/problem.ts';
 import type { Operation } from './operation.ts';
@@ -15,27 +15,27 @@ export type Resource = {
   kind: 'resource';
   path: string;
   operations: Partial<Record<Method, Operation>>;
-  /** Explains the API: wants neither the version header nor a token. */
+  /** Documentation: requires neither the version header nor a token. */
   isDocumentation: boolean;
 };
 
 export type RawRequest = {
   method: string;
-  /** As it was asked for, without the query. */
+  /** The requested path, without the query. */
   path: string;
   params: Params;
-  /** Raw, so that a repeated parameter can be seen. */
+  /** Not normalised, so that repeated parameters can be detected. */
   query: URLSearchParams;
-  /** The query as text, without `?`: what tells broken UTF-8 from a U+FFFD that was meant. */
+  /** The query as text, without `?`, to distinguish invalid UTF-8 from a sent U+FFFD. */
   rawQuery: string;
-  /** The form body; empty where there was none or it was of another type. */
+  /** The form body; empty without one, or for another content type. */
   form: URLSearchParams;
-  /** The body as it came. */
+  /** The raw body. */
   bytes: Uint8Array;
   contentType: string;
   headers: Readonly<Record<string, string | undefined>>;
   cookies: Readonly<Record<string, string | undefined>>;
-  /** The peer's address; what a proxy says of it counts only where the operator trusts the proxy. */
+  /** The peer's address; `X-Forwarded-For` counts only behind a trusted proxy. */
   address: string;
   now: Date;
 };
@@ -48,10 +48,12 @@ export type RawResponse = {
 
 export type RawHandler = (request: RawRequest) => Promise<RawResponse>;
 
-/** How a door tells what it could not do: a page for people, which leads to `home`, or the protocol's own error for programs. */
+/** Renders an error of a raw endpoint: a page for people with a link to `home`, or the error format of the protocol. */
 export type ProblemAnswer = (problem: Problem, logref: string, home: string) => RawResponse;
 
-/** `cors`: any origin may read the answer (never pages). `sameOriginPosts`: POST must come from our own pages. */
+/**
+ * `cors`: any origin may read the response (never for pages). `sameOriginPosts`: a POST must come from our own pages.
+ */
 export type RawEndpoint = {
   kind: 'raw';
   path: string;
@@ -69,7 +71,7 @@ export const resource = (
   { isDocumentation = false }: { isDocumentation?: boolean } = {},
 ): Resource => ({ kind: 'resource', path, operations, isDocumentation });
 
-/** A page or its form: same-origin posts only, no CORS, errors for people. */
+/** Declares a page or its form: same-origin posts only, no CORS, errors as pages. */
 export const page = (path: string, operations: RawEndpoint['operations']): RawEndpoint => ({
   kind: 'raw',
   path,
@@ -79,7 +81,7 @@ export const page = (path: string, operations: RawEndpoint['operations']): RawEn
   answerProblem: problemPage,
 });
 
-/** An endpoint of a protocol (the token endpoint): called by programs, authenticates by itself. */
+/** Declares a protocol endpoint, such as the token endpoint: called by programs, authenticates by itself. */
 export const endpoint = (
   path: string,
   operations: RawEndpoint['operations'],

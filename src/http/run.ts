@@ -1,23 +1,23 @@
-/** An operation made ready to run: what came is judged by its schema, what it needs to know is put together. */
+/** Runs an operation: parses and validates the request, builds the `ApiRequest` and calls the handler. */
 import type { FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
 import { parseBody } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { propertiesOf } from './bodies/coerce.ts';
-import { goesWithoutBody } from './bodies/optional.ts';
+import { isBodyOptional } from './bodies/optional.ts';
 import { requireAccess, type Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';
 import { DONE } from './pages/done.ts';
 import { REFRESH } from './pages/refresh.ts';
-import type { Answer, ApiRequest, Operation } from './operation.ts';
+import type { OperationResult, ApiRequest, Operation } from './operation.ts';
 import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
 import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
 import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
 
-/** `given` is what a form says in place of the body and the headers of a program. */
-export type Run = (request: FastifyRequest, caller: Caller, given?: Given) => Promise<Answer>;
-type Given = { body: unknown; ifMatch: string | undefined; key: string | undefined };
+/** `form` replaces the body and the headers of a program. */
+export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<OperationResult>;
+type FormInput = { body: unknown; ifMatch: string | undefined; key: string | undefined };
 
 const refuseEncoding = (encoding: string | undefined): void => {
   if (encoding === undefined || encoding.trim().toLowerCase() === 'identity') return;
@@ -25,71 +25,71 @@ const refuseEncoding = (encoding: string | undefined): void => {
   throw new Problem(415, { code: 'unsupported_media_type', message, field: 'Content-Encoding' });
 };
 
-/** Node makes one text of two such headers, and nobody would know it again. */
+/** Throws a 400 for a repeated header, because Node joins the values. */
 const refuseTwoKeys = ({ raw }: FastifyRequest): void => {
   if ((raw.headersDistinct['idempotency-key']?.length ?? 0) < 2) return;
-  const message = 'Idempotency-Key is sent twice: name one key for the request';
+  const message = 'Idempotency-Key is sent twice: send one key per request';
   throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
 };
 
-/** What asks without having said so would not be told of in the reference. */
+/** An undeclared check of If-Match would be missing in the reference. */
 const undeclared = (): never => {
-  throw new TypeError('The operation asks for the version that is changed, and does not say that it isConditional');
+  throw new TypeError('The operation checks If-Match but does not declare isConditional');
 };
 
-/** `method` is what is done, which the POST of a form hides. */
+/** Returns the function that runs an operation. `method` is that of the operation, which a form sends as a POST. */
 export const createRun = (services: Services, method: Method, operation: Operation): Run => {
-  const { input, told } = operation;
+  const { input, documentedInput } = operation;
   const arrays = input === undefined ? undefined : arraysOf(input);
-  const objects = told === undefined ? undefined : objectsOf(told.item);
+  const objects = documentedInput === undefined ? undefined : objectsOf(documentedInput.item);
   const validate = input === undefined ? undefined : createValidator(input);
-  const isBodyOptional = goesWithoutBody(method, operation);
-  // An open body (events) has its own limits.
+  const mayLackBody = isBodyOptional(method, operation);
+  // Bodies whose schema lists no members (events) have limits of their own.
   const membersMax = input !== undefined && Object.keys(propertiesOf(input)).length > 0 ? MEMBERS_MAX : Infinity;
-  /** What makes nothing has nothing to remember, and a key says nothing to it. */
-  const keyOf = (key: string | undefined) => (operation.isRemembered ? key : undefined);
-  return async (request, caller, given) => {
+  /** A key has no effect on operations that store no response. */
+  const keyOf = (key: string | undefined) => (operation.storesResponse ? key : undefined);
+  return async (request, caller, form) => {
     const { principal } = caller;
     requireAccess(operation.access, principal, request);
     if (operation.takesKey) refuseTwoKeys(request);
     const headers = headersOf(request);
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
     const query = readQuery(rawQueryOf(request));
-    if (caller.isBrowser) for (const own of [DONE, REFRESH]) query.delete(own);
-    const asked: Omit<ApiRequest, 'body' | 'principal'> = {
+    if (caller.isBrowser) for (const parameter of [DONE, REFRESH]) query.delete(parameter);
+    const base: Omit<ApiRequest, 'body' | 'principal'> = {
       params: request.params as Params,
       query,
       headers,
       address: request.ip,
       now: services.clock.now(),
       unmodified: operation.isConditional
-        ? unmodifiedSince(given === undefined ? headers : { 'if-match': given.ifMatch })
+        ? unmodifiedSince(form === undefined ? headers : { 'if-match': form.ifMatch })
         : undeclared,
     };
     const handle = (body: unknown) => {
-      const once = services.once({
-        key: keyOf(given === undefined ? headers['idempotency-key'] : given.key),
+      const execution = services.idempotency({
+        key: keyOf(form === undefined ? headers['idempotency-key'] : form.key),
         principal,
         method,
         path: pathOf(request),
         contentType: headers['content-type'] ?? '',
         bytes,
-        now: asked.now,
+        now: base.now,
       });
-      return operation.handle({ ...asked, principal, body }, once);
+      return operation.handle({ ...base, principal, body }, execution);
     };
-    await operation.admit?.({ ...asked, principal, body: undefined });
+    await operation.admit?.({ ...base, principal, body: undefined });
     if (arrays === undefined || validate === undefined) return handle(undefined);
     refuseEncoding(headers['content-encoding']);
-    const sent = (): unknown =>
-      isBodyOptional && bytes.length === 0
+    const readBody = (): unknown =>
+      mayLackBody && bytes.length === 0
         ? {}
         : parseBody(bytes, headers['content-type'] ?? '', { arrays, objects, membersMax });
-    const { value, faults, sound } = validate(given === undefined ? sent() : given.body);
+    const { value, faults, sound } = validate(form === undefined ? readBody() : form.body);
     if (faults.length === 0) return handle(value);
-    const further = (await operation.review?.({ ...asked, principal, body: sound })) ?? [];
-    // A member that the schema refused is missing for the review: what it says of that one is not true.
-    const refused = new Set(faults.map(({ field }) => field?.split('.', 1)[0]));
-    throw invalid(...faults, ...further.filter(({ field }) => !refused.has(field?.split('.', 1)[0])));
+    const further = (await operation.review?.({ ...base, principal, body: sound })) ?? [];
+    // Members that the schema rejected are missing in `sound`, so faults of the review about them are not reliable.
+    const rejected = new Set(faults.map(({ field }) => field?.split('.', 1)[0]));
+    throw invalid(...faults, ...further.filter(({ field }) => !rejected.has(field?.split('.', 1)[0])));
   };
 };

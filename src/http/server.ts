@@ -1,8 +1,8 @@
-/** The socket's side: a fastify instance with our limits, raw bodies and one way for errors to leave. */
+/** Creates the HTTP server: a fastify instance with our limits, raw bodies and one error handler. */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { METHODS as NODE_METHODS, STATUS_CODES } from 'node:http';
 import { invalid, Problem } from '#core/problem.ts';
-import { callerIn } from './caller.ts';
+import { storedCaller } from './caller.ts';
 import { createConnections } from './connections.ts';
 import { corsHeaders } from './cors.ts';
 import { mountRawEndpoint } from './raw-endpoint.ts';
@@ -14,10 +14,13 @@ import { watchRequests } from './metrics.ts';
 import type { Route } from './route.ts';
 import { reportProblem, type Services } from './services.ts';
 
-/** Node.js reads the first of several and drops the others, where a proxy may have read another (RFC 9112 §3.2, RFC 9110 §5.3). */
+/**
+ * Throws a 400 for a repeated header: Node.js reads the first and drops the others, while a proxy may have read another
+ * (RFC 9112 §3.2, RFC 9110 §5.3).
+ */
 const refuseRepeated = ({ raw: { rawHeaders } }: FastifyRequest): void => {
   for (const name of ['Host', 'Authorization']) {
-    // `headersDistinct` would cost 2 µs a request instead of 0.2.
+    // `headersDistinct` would cost 2 µs per request instead of 0.2.
     let count = 0;
     for (let at = 0; at < rawHeaders.length; at += 2) {
       const sent = rawHeaders[at];
@@ -27,8 +30,8 @@ const refuseRepeated = ({ raw: { rawHeaders } }: FastifyRequest): void => {
   }
 };
 
-/** A browser that came over https once comes over https for a year, whatever a link says (RFC 6797). */
-const STRICT = { 'Strict-Transport-Security': 'max-age=31536000' } as const;
+/** Browsers use https for a year after one https response (RFC 6797). */
+const STRICT_TRANSPORT = { 'Strict-Transport-Security': 'max-age=31536000' } as const;
 
 const sendProblem = (services: Services, request: FastifyRequest, reply: FastifyReply, thrown: unknown) => {
   const { problem, logref } = reportProblem(services, request, thrown);
@@ -36,19 +39,19 @@ const sendProblem = (services: Services, request: FastifyRequest, reply: Fastify
   try {
     representation = negotiate(request.headers.accept);
   } catch {
-    // Nothing acceptable: an error in the default format tells more than an empty answer.
+    // Nothing acceptable: an error in the default format is more useful than an empty response.
   }
   const { format } = representation;
   const document = errorDocument(problem, logref);
-  const view = format.isPage === true ? viewOf(services, callerIn(request)?.visitor, document) : undefined;
+  const view = format.isPage === true ? viewOf(services, storedCaller(request)?.visitor, document) : undefined;
   const body = format.render(document, services.naming, view);
-  // What reaches no route has not got them yet: a script on another site must be able to read an error, too.
+  // Requests without a route have no CORS headers yet, and scripts of other sites must be able to read errors, too.
   reply.headers({ 'X-Content-Type-Options': 'nosniff', ...corsHeaders });
   representationHeaders(reply, representation, view?.session !== undefined);
   return reply.code(problem.status).headers(problem.headers).send(Buffer.from(body));
 };
 
-/** The answer to what is not HTTP, in the one shape. */
+/** Returns the raw response to malformed HTTP, in the common error format. */
 const refusalOf = (services: Services, status: number): string => {
   const problem = toProblem({ statusCode: status }, () => undefined);
   const body = defaultRepresentation.format.render(errorDocument(problem, newLogref()), services.naming);
@@ -56,7 +59,10 @@ const refusalOf = (services: Services, status: number): string => {
   return `${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
 };
 
-/** All addresses, ready to listen. Every route of the table is mounted; what is not there is a 404 in the one shape. */
+/**
+ * Creates the server with all routes of the table, ready to listen. Other addresses respond with a 404 in the common
+ * error format.
+ */
 export const createServer = (services: Services, routes: readonly Route[]): FastifyInstance => {
   const { settings } = services;
   const isHttps = settings.authOrigin.startsWith('https:');
@@ -71,7 +77,7 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
     return503OnClosing: false,
     logger: false,
     trustProxy: settings.trustedProxies.length === 0 ? false : [...settings.trustedProxies],
-    // An address that cannot be decoded never reaches a route.
+    // A malformed address never reaches a route.
     frameworkErrors: (error, request, reply) => void sendProblem(services, request, reply, error),
     clientErrorHandler: connections.refuse,
   });
@@ -82,12 +88,12 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
   }
   app.addHook('onRequest', async (request, reply) => {
     reply.header('X-Content-Type-Options', 'nosniff');
-    if (isHttps) reply.headers(STRICT);
-    // Set before anything can fail: a script on another site must be able to read an error, too.
+    if (isHttps) reply.headers(STRICT_TRANSPORT);
+    // Set before anything can fail: scripts of other sites must be able to read errors, too.
     if (request.routeOptions.config.cors === true) reply.headers(corsHeaders);
     refuseRepeated(request);
   });
-  // Rooms see bytes; what they mean is decided by body.ts, which names what is wrong with them.
+  // Handlers receive bytes; bodies/body.ts parses them and describes faults.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error, request, reply) => sendProblem(services, request, reply, error));
@@ -96,7 +102,7 @@ export const createServer = (services: Services, routes: readonly Route[]): Fast
       services,
       request,
       reply,
-      new Problem(404, { code: 'not_found', message: 'There is nothing at this address' }),
+      new Problem(404, { code: 'not_found', message: 'Nothing found at this address' }),
     ),
   );
   for (const route of routes) {

@@ -1,4 +1,4 @@
-/** What the machinery needs from the rest of the installation; app.ts hands it in. */
+/** Dependencies of src/http, provided by server/compose.ts, and functions of a request. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Naming } from '#hypermedia/document.ts';
 import type { Clock } from '#core/clock.ts';
@@ -7,7 +7,7 @@ import { Problem } from '#core/problem.ts';
 import type { Principal } from '#core/principal.ts';
 import type { Pages } from './caller.ts';
 import { newLogref, toProblem } from './errors.ts';
-import type { createOnce } from './idempotency/once.ts';
+import type { createIdempotency } from './idempotency/idempotency.ts';
 import type { RequestMetrics } from './metrics.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { Params } from './route.ts';
@@ -18,14 +18,14 @@ export type HttpSettings = {
   bodyLimitBytes: number;
   headersLimitBytes: number;
   requestTimeoutMs: number;
-  /** Networks of proxies whose `X-Forwarded-For` is believed; from anybody else it is ignored. */
+  /** Networks of proxies whose `X-Forwarded-For` is trusted; from other peers it is ignored. */
   trustedProxies: readonly string[];
   versionHeader: string;
   /** The origin whose pages may post forms. */
   authOrigin: string;
-  /** The API's origin; where its host is another than that of `authOrigin`, no page is served on it. */
+  /** The API's origin; if its host differs from that of `authOrigin`, it serves no pages. */
   apiOrigin: string;
-  /** The path that a page leads to when it could not be shown. */
+  /** The path to which error pages link. */
   home: string;
 };
 
@@ -37,10 +37,10 @@ export type Services = {
   pages: Pages;
   rateLimit: RateLimit;
   metrics: RequestMetrics;
-  once: ReturnType<typeof createOnce>;
-  /** A bearer token → who it stands for; throws a 401 Problem. */
+  idempotency: ReturnType<typeof createIdempotency>;
+  /** Returns the principal of a bearer token; throws a 401 Problem. */
   authenticate: (token: string, now: Date) => Promise<Principal>;
-  /** Returns why the database cannot be used, where an error says so. */
+  /** Returns why the database is unavailable, if the error says so. */
   whyUnavailable: (error: unknown) => string | undefined;
 };
 
@@ -49,10 +49,10 @@ export const rawQueryOf = (request: FastifyRequest): string => {
   return at === -1 ? '' : request.url.slice(at + 1);
 };
 
-/** The query as it came: a repeated parameter stays repeated. */
+/** Returns the query; repeated parameters stay repeated. */
 export const queryOf = (request: FastifyRequest): URLSearchParams => new URLSearchParams(rawQueryOf(request));
 
-/** The headers that came once, by their names in lower case. */
+/** Returns the headers that were sent once, by lower-case name. */
 export const headersOf = (request: FastifyRequest): Record<string, string | undefined> => {
   const headers: Record<string, string | undefined> = {};
   for (const [name, value] of Object.entries(request.headers)) if (typeof value === 'string') headers[name] = value;
@@ -60,8 +60,8 @@ export const headersOf = (request: FastifyRequest): Record<string, string | unde
 };
 
 /**
- * The address as the log has it: the route, with the ids that are in it. Anything else that stands in an address may be a
- * token that somebody put in the wrong place, and is left out.
+ * Returns the address for the log: the route with its ids. Everything else is omitted, because it may be a misplaced
+ * token.
  */
 const addressForLog = ({ routeOptions, params }: FastifyRequest): string | undefined =>
   routeOptions.url?.replaceAll(/:(\w+)/g, (parameter, name: string) => {
@@ -69,7 +69,7 @@ const addressForLog = ({ routeOptions, params }: FastifyRequest): string | undef
     return /^[0-9]{1,16}$/.test(value) ? value : parameter;
   });
 
-/** Whatever was thrown, as a Problem that stands in the log under `logref`: once, here, where it is handled. */
+/** Converts a thrown value to a Problem and logs it under `logref`: once, where it is handled. */
 export const reportProblem = (
   services: Services,
   request: FastifyRequest,
@@ -89,32 +89,34 @@ export const reportProblem = (
   return { problem, logref };
 };
 
-/** What a request names before the path where it names a whole address (RFC 9112 §3.2.2), with any host. */
+/** The scheme and host of a request target in absolute form (RFC 9112 §3.2.2). */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 
-/** The path that was asked for; the root where the target has none, such as `?x` or `#x`. */
+/** Returns the requested path; the root if the target has none, such as `?x` or `#x`. */
 export const pathOf = ({ url }: FastifyRequest): string => {
   const path = url.replace(ORIGIN, '').split(/[?#]/, 1)[0] ?? '';
   return path.startsWith('/') ? path : `/${path}`;
 };
 
-/** Path and query, for a redirect to the same on another host or after a sign-in. */
-export const targetOf = (request: FastifyRequest): string => {
+/** Returns path and query, for a redirect to another host or after signing in. */
+export const pathAndQueryOf = (request: FastifyRequest): string => {
   const query = rawQueryOf(request);
   return query === '' ? pathOf(request) : `${pathOf(request)}?${query}`;
 };
 
-/** The same at the public address. */
+/** Returns the public address of the requested path. */
 export const addressOf = (request: FastifyRequest, { naming }: Services): string =>
   new URL(pathOf(request), naming.baseUrl).href;
 
-/** 405, and `Allow` says what is possible (RFC 9110 §15.5.6). */
+/** Returns a 405 with the header `Allow` (RFC 9110 §15.5.6). */
 export const methodNotAllowed = ({ method }: FastifyRequest, allow: string): Problem => {
-  const message = `${method} is not possible here; possible are ${allow}`;
+  const message = `${method} is not possible here; allowed: ${allow}`;
   return new Problem(405, { code: 'method_not_allowed', message }, { headers: { Allow: allow } });
 };
 
-/** Refuses every method that the route does not serve; `alsoServed` are those that are not talked of. */
+/**
+ * Responds with a 405 to every method that the route does not serve; `alsoServed` are served but not listed in `Allow`.
+ */
 export const refuseOtherMethods = (
   app: FastifyInstance,
   route: { path: string; allow: string; alsoServed?: readonly string[]; cors: boolean; errorHandler?: ErrorHandler },
@@ -135,7 +137,7 @@ export const refuseOtherMethods = (
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether pages of any origin may read the answers of this route. */
+    /** Whether scripts of any origin may read responses of this route. */
     cors?: boolean;
   }
 }

@@ -1,17 +1,17 @@
-/** What goes on without end, on its way out: server-sent events (WHATWG HTML, "Server-sent events"). */
+/** Sends server-sent events (WHATWG HTML, "Server-sent events"). */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Representation } from './negotiate.ts';
-import type { Streamed } from './operation.ts';
+import type { EventStream } from './operation.ts';
 import { privateHeaders } from './reply.ts';
 
-/** Nobody on the way may keep it, nor gather it up before passing it on: nginx does that unless it is told. */
+/** Proxies must neither store nor buffer the stream; nginx buffers it without `X-Accel-Buffering`. */
 const headers = { ...privateHeaders, 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' } as const;
 
 export const sendStream = (
   reply: FastifyReply,
   request: FastifyRequest,
   { mediaType }: Representation,
-  { open }: Streamed,
+  { open }: EventStream,
 ) => {
   const stream = request.method === 'HEAD' ? undefined : open();
   return reply.headers({ ...headers, 'Content-Type': mediaType }).send(stream);

@@ -1,30 +1,30 @@
-/** Numbers for the pages to draw: formats for programs have them as they are and are not asked for a chart. */
+/** Data of charts, which only pages show; programs read the numbers in the document. */
 
-/** Day by day, of one currency alone, since two cannot share an axis. */
+/** Amounts per day in one currency, since two currencies cannot share an axis. */
 export type Curve = {
   title: string;
-  /** ISO 4217, of all values. */
+  /** ISO 4217 code of all values. */
   currency: string;
-  /** In the order of their days; `day` is `YYYY-MM-DD`. */
+  /** In ascending order; `day` is `YYYY-MM-DD`. */
   points: readonly { day: string; value: number }[];
 };
 
-/** What a chart over hours is called, what it says in a sentence, and when each hour began (`14:00 UTC+2`), oldest first. */
+/** A chart of hours: title, summary in one sentence, and the start of each hour (`14:00 UTC+2`), oldest first. */
 type Hourly = { title: string; summary: string; hours: readonly string[] };
 
-/** A count for each hour. */
+/** A count per hour. */
 type Counted = { name: string; counts: readonly number[] };
 
-/** How many there were in each hour: what went well, and on top of it what did not. */
+/** Stacked bars per hour: successes below, failures on top. */
 export type Bars = Hourly & { good: Counted; bad: Counted };
 
-/** Null where there is nothing to tell. */
+/** A value per hour; null without data. */
 export type Measured = { name: string; values: readonly (number | null)[] };
 
-/** Two measures of the same, in one unit: the one that is looked at first, and one that goes along with it. */
+/** Two series in one unit: the main one and one for comparison. */
 export type Lines = Hourly & { unit: string; main: Measured; beside: Measured };
 
-/** `note`: a sentence on what is not drawn, where that is so. */
+/** `note`: a sentence about data that is not shown. */
 export type Charts = {
   curves?: readonly Curve[];
   bars?: readonly Bars[];

@@ -1,10 +1,10 @@
 /**
- * The one description of a resource. Rooms make Documents, renderers turn them into a format; no room names a format and
- * no renderer knows a resource.
+ * The format-independent description of a resource. Modules return Documents and renderers convert them to a format;
+ * modules know no format, and renderers no resource.
  */
 export type Value = string | number | boolean | null | readonly Value[] | { readonly [name: string]: Value };
 
-/** How a value is meant: a renderer that shows people things needs it, one for machines mostly does not. */
+/** The meaning of a value, mainly for renderers of pages. */
 export type Kind =
   | 'text'
   | 'number'
@@ -21,9 +21,9 @@ export type Kind =
   | 'trend';
 
 /**
- * `currency` (ISO 4217) belongs to a value of the kind `money`, `unit` (`ms`, `%`) to a number that is not read without one. A
- * `progress` is a number that has come so far `of` a total; a `trend` is an array of numbers, oldest first, null where there is none; people
- * read in `labels` when each of them was (`14:00`).
+ * `currency` (ISO 4217) belongs to the kind `money`, `unit` (`ms`, `%`) to a number. A `progress` is a part `of` a
+ * total; a `trend` is an array of numbers, oldest first, with null for missing ones and `labels` for their times
+ * (`14:00`).
  */
 export type Property = {
   name: string;
@@ -32,15 +32,15 @@ export type Property = {
   currency?: string;
   unit?: string;
   of?: number;
-  /** A number here, which may be a text elsewhere: an id that a publisher chose. The schema says so. */
+  /** A number that may also be a text, such as an id of a publisher. The schema permits both. */
   mayBeText?: true;
   labels?: readonly string[];
 };
 
 /**
- * `rel` is an IANA name (`self`, `next`) or one of ours without its prefix (`store`, `webhooks`). `isForPrograms` where nobody
- * finds anything who merely follows it, though what answers is a page: a program has to add a query first. `crumb` makes it a
- * part of the way from outside to this place, in the order of links, and says what people call it there: `Orders`.
+ * `rel` is an IANA name (`self`, `next`) or one of our own without prefix (`store`, `webhooks`). `isForPrograms`: the
+ * target is useful only with a query that programs add. `crumb` is the label of a link that is part of the breadcrumbs,
+ * in the order of links.
  */
 export type Link = {
   rel: string;
@@ -53,8 +53,8 @@ export type Link = {
 };
 
 /**
- * `single` embeds one object where the relation has one target, else an array. `isTimeline`: people read them one after the other,
- * each whole, in the order of time; else as a table. `title` where people call it otherwise than its relation.
+ * `single` embeds one object, else an array. `isTimeline`: pages show the documents in chronological order instead of a
+ * table. `title` replaces the name of the relation on pages.
  */
 export type Embedded = {
   rel: string;
@@ -64,73 +64,73 @@ export type Embedded = {
   title?: string;
 };
 
-/** One thing that an action takes: what the schema that judges it says of it. */
+/** A field of an action, derived from the schema that validates it. */
 export type Field = {
   name: string;
   kind: Kind;
   isRequired: boolean;
-  /** Several values under one name. */
+  /** Several values with one name. */
   isMultiple: boolean;
-  /** What may be chosen. */
+  /** The choices. */
   choices?: readonly string[];
-  /** Whether it may be set to nothing once it has a value. */
+  /** The value may be cleared. */
   isClearable?: true;
   minLength?: number;
   maxLength?: number;
   minimum?: number;
   maximum?: number;
-  /** One sentence for whoever fills it in. */
+  /** One sentence for the person who fills it in. */
   hint?: string;
-  /** A good new value is made up for it where it has none: a key. */
+  /** A value is generated if it has none: a key. */
   isGenerated?: true;
-  /** Only who has the scope platform is asked for it. */
+  /** Shown only to callers with the scope platform. */
   isOfPlatform?: true;
-  /** A page asks nobody for it. */
+  /** Not shown on pages. */
   isForPrograms?: true;
-  /** Few want it: forms fold it up with its like. */
+  /** Rarely used: forms fold these fields. */
   isMinor?: true;
-  /** What stands there now; absent where nothing does. */
+  /** The current value, if any. */
   value?: Value;
 };
 
-/** Something that can be done beside reading. `fields` is empty where no body is wanted. */
+/** A change that the caller can make. `fields` is empty if it needs no body. */
 export type Action = {
   name: string;
   title: string;
   method: 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   href: string;
   fields: readonly Field[];
-  /** One sentence: what comes of it. */
+  /** One sentence that describes the effect. */
   about?: string;
 };
 
 /**
- * What a collection is searched by: names of parameters as its query has them (`status`, `date_created:lessthan`), and the zone
- * in which people mean what they type of dates.
+ * The search form of a collection: names of query parameters (`status`, `date_created:lessthan`), and the time zone of
+ * dates without one.
  */
 export type Search = { fields: readonly Pick<Field, 'name' | 'kind' | 'choices'>[]; timeZone: string };
 
 export type Document = {
-  /** What it is, also the name of the relation that is explained under /rels: `webhook`, `webhooks`. */
+  /** The type of resource, and its relation under /rels: `webhook`, `webhooks`. */
   name: string;
-  /** What people call such a one, where `name` is another word of programs: `Delivery`. */
+  /** The name of the type on pages, if it differs from `name`: `Delivery`. */
   called?: string;
-  /** What people call this one; the title of its self link where it has no name of its own. */
+  /** The name of this resource; the title of its self link if it has no name. */
   title?: string;
-  /** Another one with each change: what `If-Match` is compared with. */
+  /** Changes with every modification; `If-Match` is compared with it. */
   version?: number | string;
   properties: readonly Property[];
   links: readonly Link[];
   embedded: readonly Embedded[];
-  /** What the reader may do here. Embedded documents have theirs at their own address. */
+  /** Actions that the caller may use. Embedded documents have theirs at their own address. */
   actions?: readonly Action[];
-  /** It waits for something: after so long a page of it asks for itself again. */
+  /** The document is about to change: its page reloads after this time. */
   refreshSeconds?: number;
-  /** Of a collection: pages have a form that asks for the same address with a query. */
+  /** For collections: the search form of the page. */
   search?: Search;
 };
 
-/** What the addresses in a representation are made of; frozen with an event, the process' own for everything else. */
+/** Base of the addresses in a representation: frozen with an event, otherwise from the configuration. */
 export type Naming = { baseUrl: string; relationPrefix: string };
 
 const property =
@@ -139,7 +139,7 @@ const property =
 
 export const text = property('text');
 export const number = property('number');
-/** A count of items: a string in JSON, a number elsewhere (the specification's `total_items`). */
+/** A count of items: a string in JSON, a number elsewhere (`total_items` of the specification). */
 export const count = property('count');
 export const boolean = property('boolean');
 export const enumeration = property('enumeration');
@@ -147,5 +147,5 @@ export const secret = property('secret');
 export const url = property('url');
 export const code = property('code');
 export const json = property('json');
-/** A date already written by `formatDate`. */
+/** A date formatted by `formatDate`. */
 export const date = property('date');

@@ -1,6 +1,6 @@
 /**
- * Filters: `name=x`, `name=*part*`, `name:not=x`, `date_created:greaterthan=…`, `date_created:lessthan=…`. An empty value
- * means "not set". In a text `*` stands for anything; `\*` and `\\` are the characters themselves.
+ * Filters: `name=x`, `name=*part*`, `name:not=x`, `date_created:greaterthan=…`, `date_created:lessthan=…`. An empty
+ * value means "not set". In texts `*` matches any characters; `\*` and `\\` match `*` and `\`.
  */
 import { isLonger } from '#core/length.ts';
 import type { Comparison, Comparisons, Filter } from '#core/listing.ts';
@@ -8,27 +8,27 @@ import type { Fault } from '#core/problem.ts';
 import { parseDate } from './date.ts';
 import { onlyValue, otherNames, unknownParameter } from './parameters.ts';
 
-const FILTERS = 20;
-const TEXT_CHARACTERS = 1_000;
+const FILTERS_MAX = 20;
+const TEXT_CHARACTERS_MAX = 1_000;
 
-/** What can be compared: the known properties, and where `isOpen` whatever looks like one. */
+/** Properties that can be compared; with `isOpen` also any other name. */
 export type Comparable = { properties: Comparisons; isOpen: boolean };
 
-/** `open`: nobody knows what kind of values it has. */
-type Reading = Comparison | 'open' | undefined;
+/** `open`: the type of the values is not known. */
+type ComparisonKind = Comparison | 'open' | undefined;
 
-/** Whatever a publisher may have called it, but for what parts a query: blanks, `:`, `,` and `=`. */
+/** Names of publishers' properties without the separators of a query: blanks, `:`, `,` and `=`. */
 const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
-/** Words of every collection, which no property can take away, also where one of them is of no use. */
+/** Parameters of every collection, which no property may replace, even where one of them is not supported. */
 const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
 
-/** How a property is compared; undefined where there is no such property. */
-export const readingOf = (name: string, { properties, isOpen }: Comparable): Reading => {
+/** Returns how a property is compared; undefined for an unknown property. */
+export const comparisonOf = (name: string, { properties, isOpen }: Comparable): ComparisonKind => {
   if (Object.hasOwn(properties, name)) return properties[name];
   return isOpen && OPEN_NAME.test(name) && !RESERVED.has(name) ? 'open' : undefined;
 };
 
-/** The names of those that can be ordered and narrowed by, for messages. */
+/** Returns the names of properties to sort and filter by, for messages. */
 export const comparableNames = ({ properties, isOpen }: Comparable): string[] => [
   ...Object.keys(properties).filter((name) => properties[name] !== 'none'),
   ...(isOpen ? ['any other property of the items'] : []),
@@ -36,12 +36,12 @@ export const comparableNames = ({ properties, isOpen }: Comparable): string[] =>
 
 export const notComparable = (property: string, field: string, comparable: Comparable): Fault => ({
   code: 'invalid_parameter',
-  message: `${property} is only shown, nothing is ordered or found by it; possible: ${comparableNames(comparable).join(', ')}`,
+  message: `${property} cannot be used to sort or filter; possible: ${comparableNames(comparable).join(', ')}`,
   field,
 });
 
 const OPERATORS = ['not', 'greaterthan', 'lessthan'] as const;
-type Written = 'is' | (typeof OPERATORS)[number];
+type Operator = 'is' | (typeof OPERATORS)[number];
 
 const NUMBER = /^-?\d{1,16}(?:\.\d{1,10})?$/;
 
@@ -53,17 +53,17 @@ const numberOf = (text: string): number | undefined => {
 const BOOLEANS: Readonly<Record<string, boolean>> = { 1: true, true: true, 0: false, false: false };
 
 const textOf = (text: string): string | undefined =>
-  isLonger(text, TEXT_CHARACTERS) || text.includes('\0') ? undefined : text;
+  isLonger(text, TEXT_CHARACTERS_MAX) || text.includes('\0') ? undefined : text;
 
-const exactly = (text: string): string => text.replaceAll(/\\([*\\])/g, '$1');
+const unescape = (text: string): string => text.replaceAll(/\\([*\\])/g, '$1');
 
-const isRange = (operator: Written): boolean => operator === 'greaterthan' || operator === 'lessthan';
+const isRange = (operator: Operator): boolean => operator === 'greaterthan' || operator === 'lessthan';
 
 /**
- * Where the kind is not known, what looks like a date or a number is one. To be equal a number must be spelled as it is
- * written by default, so that `String(value)` is what was sent: the postal code 01234 stays a text.
+ * Parses a value of unknown type as a number or date if possible. For equality a number must have its default spelling,
+ * so that `String(value)` is the input: the postal code 01234 stays a text.
  */
-const openOf = (text: string, operator: Written): string | number | Date | undefined => {
+const parseOpenValue = (text: string, operator: Operator): string | number | Date | undefined => {
   const value = numberOf(text);
   if (value !== undefined && (isRange(operator) || String(value) === text)) return value;
   return parseDate(text) ?? textOf(text);
@@ -74,42 +74,49 @@ const READERS = {
   number: numberOf,
   boolean: (text: string) => (Object.hasOwn(BOOLEANS, text) ? BOOLEANS[text] : undefined),
   date: parseDate,
-  open: openOf,
-} as const satisfies Record<string, (text: string, operator: Written) => Filter['value'] | undefined>;
-type Comparing = keyof typeof READERS;
+  open: parseOpenValue,
+} as const satisfies Record<string, (text: string, operator: Operator) => Filter['value'] | undefined>;
+type ValueKind = keyof typeof READERS;
 
-const EXPECTED: Readonly<Record<Comparing, string>> = {
-  text: `a text of at most ${TEXT_CHARACTERS} characters, none of them NUL`,
+const EXPECTED: Readonly<Record<ValueKind, string>> = {
+  text: `a text of at most ${TEXT_CHARACTERS_MAX} characters without NUL`,
   number: 'a number',
   boolean: '1 or 0',
   date: 'a date such as 2026-11-20 or 2026-11-20T16:05:03+0000',
-  open: `a text of at most ${TEXT_CHARACTERS} characters, none of them NUL`,
+  open: `a text of at most ${TEXT_CHARACTERS_MAX} characters without NUL`,
 };
 
-/** A `*` that no backslash takes for itself. */
+/** An unescaped `*`. */
 const WILDCARD = /(?<!\\)(?:\\\\)*\*/;
 
-/** Undefined where the text is no such value. A date or a number is greater than "not set" no more than it is less. */
-const filterOf = (property: string, operator: Written, text: string, comparing: Comparing): Filter | undefined => {
+/**
+ * Returns the filter, or undefined for an invalid value. An empty value ("not set") cannot be compared by greater or
+ * less.
+ */
+const filterOf = (property: string, operator: Operator, text: string, valueKind: ValueKind): Filter | undefined => {
   if (text === '') return isRange(operator) ? undefined : { property, operator, value: null };
-  const isText = comparing === 'text' || comparing === 'open';
+  const isText = valueKind === 'text' || valueKind === 'open';
   const isPattern = isText && !isRange(operator) && WILDCARD.test(text);
-  const value = isPattern ? textOf(text) : READERS[comparing](text, operator);
+  const value = isPattern ? textOf(text) : READERS[valueKind](text, operator);
   if (value === undefined) return undefined;
   if (isPattern) return { property, operator: operator === 'is' ? 'like' : 'unlike', value };
-  return { property, operator, value: typeof value === 'string' ? exactly(value) : value };
+  return { property, operator, value: typeof value === 'string' ? unescape(value) : value };
 };
 
-type Asked = { query: URLSearchParams; words: readonly string[]; comparable: Comparable };
+type FilterContext = { query: URLSearchParams; reserved: readonly string[]; comparable: Comparable };
 
-/** The filter of one parameter, or what is wrong with it. */
-const readFilter = (name: string, { query, words, comparable }: Asked, faults: Fault[]): Filter | Fault | undefined => {
+/** Returns the filter of one parameter, or a fault. */
+const readFilter = (
+  name: string,
+  { query, reserved, comparable }: FilterContext,
+  faults: Fault[],
+): Filter | Fault | undefined => {
   const [property = '', ...rest] = name.split(':');
-  const written = rest.join(':');
-  const comparison = readingOf(property, comparable);
-  if (comparison === undefined) return unknownParameter(name, [...words, ...comparableNames(comparable)]);
+  const operatorName = rest.join(':');
+  const comparison = comparisonOf(property, comparable);
+  if (comparison === undefined) return unknownParameter(name, [...reserved, ...comparableNames(comparable)]);
   if (comparison === 'none') return notComparable(property, name, comparable);
-  const operator = rest.length === 0 ? 'is' : OPERATORS.find((known) => known === written);
+  const operator = rest.length === 0 ? 'is' : OPERATORS.find((known) => known === operatorName);
   const isPossible = operator !== undefined && !(comparison === 'boolean' && isRange(operator));
   if (!isPossible) {
     const possible = comparison === 'boolean' ? ['not'] : OPERATORS;
@@ -121,20 +128,23 @@ const readFilter = (name: string, { query, words, comparable }: Asked, faults: F
   return filterOf(property, operator, text, comparison) ?? { code: 'invalid_parameter', message, field: name };
 };
 
-/** Every parameter that is not one of `words` is a filter, or a fault. */
+/** Parses every parameter that is not in `reserved` as a filter, and adds faults. */
 export const readFilters = (
   query: URLSearchParams,
-  words: readonly string[],
+  reserved: readonly string[],
   comparable: Comparable,
   faults: Fault[],
 ): Filter[] => {
-  const names = otherNames(query, words);
-  if (names.length > FILTERS) {
-    faults.push({ code: 'too_many', message: `At most ${FILTERS} filters can be given at once, not ${names.length}` });
+  const names = otherNames(query, reserved);
+  if (names.length > FILTERS_MAX) {
+    faults.push({
+      code: 'too_many',
+      message: `At most ${FILTERS_MAX} filters can be given at once, not ${names.length}`,
+    });
     return [];
   }
   return names.flatMap((name) => {
-    const read = readFilter(name, { query, words, comparable }, faults);
+    const read = readFilter(name, { query, reserved, comparable }, faults);
     if (read === undefined) return [];
     if ('operator' in read) return [read];
     faults.push(read);

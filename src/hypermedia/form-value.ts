@@ -1,4 +1,4 @@
-/** A value as a form writes it: what stands in a field, and what a form that was not touched sends back. */
+/** Values as forms contain them, and send them back unchanged. */
 import type { Value } from './document.ts';
 
 const isTexts = (value: Value): value is { readonly [name: string]: string | null } =>
@@ -8,8 +8,8 @@ const isTexts = (value: Value): value is { readonly [name: string]: string | nul
   Object.values(value).every((member) => typeof member === 'string' || member === null);
 
 /**
- * One text for a single field, a list for one that takes several. Booleans are `1` and `0`, nothing is the empty text, an
- * object of texts and nulls is lines of `Name: value` and `Name:`, and any other one its JSON.
+ * Returns one text for a single field, a list for a field with several values. Booleans are `1` and `0`, null is the
+ * empty text, an object of texts and nulls is lines of `Name: value` and `Name:`, and any other object its JSON.
  */
 export const formValue = (value: Value | undefined): string | readonly string[] => {
   if (value === undefined || value === null) return '';

@@ -1,4 +1,6 @@
-/** What HAL JSON makes of a Document, as JSON Schema (2020-12): from the kinds of its properties, and what is in its example. */
+/**
+ * Derives the JSON Schema (2020-12) of a Document in HAL JSON from the kinds of its properties and its example values.
+ */
 import type { Document, Naming, Property, Value } from './document.ts';
 import { nameOf } from './relations.ts';
 
@@ -17,7 +19,7 @@ const LINK: JsonSchema = {
 
 const objectOf = (properties: { readonly [name: string]: JsonSchema }): JsonSchema => ({ type: 'object', properties });
 
-/** Of what a publisher wrote, only the example tells. */
+/** Returns the schema of a publisher's value according to the example. */
 const schemaOfValue = (value: Value): JsonSchema => {
   if (value === null) return {};
   if (Array.isArray(value)) {
@@ -54,7 +56,7 @@ const schemaOfProperty = ({ kind, value, mayBeText }: Property): JsonSchema => {
   }
 };
 
-/** An unset value is null wherever one may be unset, so nothing is left out: but `fields` may narrow it, so nothing is required. */
+/** Returns the schema of a document. No member is required: unset values are null, but `fields` may omit members. */
 export const halSchema = (document: Document, naming: Naming): JsonSchema => {
   const { properties, links, embedded } = document;
   const linked = [...Map.groupBy(links, ({ rel }) => rel)].map(([rel, { length }]): [string, JsonSchema] => [

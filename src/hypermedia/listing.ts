@@ -1,18 +1,21 @@
-/** `offset`, `limit`, `order`, `fields`, `zoom` and filters: what a query says of a collection, or everything wrong with it. */
+/**
+ * Parses the query of a collection: `offset`, `limit`, `order`, `fields`, `zoom` and filters. Reports all faults at
+ * once.
+ */
 import type { Listing, Order } from '#core/listing.ts';
 import { invalid, type Fault } from '#core/problem.ts';
-import { comparableNames, notComparable, readFilters, readingOf, type Comparable } from './filter.ts';
+import { comparableNames, notComparable, readFilters, comparisonOf, type Comparable } from './filter.ts';
 import { readPage } from './page.ts';
 import { FIELDS_MAX, membersOf, onlyValue } from './parameters.ts';
 import { readZoom, type Relations } from './zoom.ts';
 
-const ORDERS = 5;
+const ORDERS_MAX = 5;
 
-/** What the items of a collection have: their properties, any other as well where `isOpen`, and what `zoom` may name. */
+/** Properties of the items of a collection (any others as well with `isOpen`), and relations that `zoom` may name. */
 export type Listable = Comparable & { relations: Relations | undefined };
 
-/** `fields` is null where all are asked for. */
-export type Asked = { listing: Listing; fields: ReadonlySet<string> | null; zoom: Relations };
+/** `fields` is null for all properties. */
+export type ParsedListing = { listing: Listing; fields: ReadonlySet<string> | null; zoom: Relations };
 
 const unknownProperty = (name: string, field: string, possible: readonly string[]): Fault => ({
   code: 'unknown_property',
@@ -23,15 +26,15 @@ const unknownProperty = (name: string, field: string, possible: readonly string[
 const DIRECTIONS: Readonly<Record<string, boolean>> = { asc: false, desc: true };
 
 const readOrder = (query: URLSearchParams, listable: Listable, faults: Fault[]): Order[] =>
-  membersOf(query, 'order', ORDERS, faults).flatMap((member) => {
+  membersOf(query, 'order', ORDERS_MAX, faults).flatMap((member) => {
     const [property = '', direction = 'asc', ...more] = member.split(/\s+/);
-    const comparison = readingOf(property, listable);
+    const comparison = comparisonOf(property, listable);
     if (comparison === undefined) faults.push(unknownProperty(property, 'order', comparableNames(listable)));
     else if (comparison === 'none') faults.push(notComparable(property, 'order', listable));
     else if (more.length === 0 && Object.hasOwn(DIRECTIONS, direction)) {
       return [{ property, descending: DIRECTIONS[direction] === true }];
     } else {
-      const message = `order: after ${property} comes nothing, asc or desc`;
+      const message = `order: ${property} may be followed by asc or desc only`;
       faults.push({ code: 'invalid_parameter', message, field: 'order' });
     }
     return [];
@@ -46,7 +49,7 @@ const readFields = (query: URLSearchParams, listable: Listable, faults: Fault[])
   return new Set(names);
 };
 
-/** Returns the properties that `fields` names of one resource, null for all. Throws a 400 for each that it does not have. */
+/** Returns the properties of one resource that `fields` names, null for all. Throws a 400 for unknown ones. */
 export const readFieldsOf = (
   query: URLSearchParams,
   properties: Comparable['properties'],
@@ -62,11 +65,11 @@ const readRelations = (query: URLSearchParams, { relations }: Listable, faults: 
   return relations === undefined || text === undefined ? {} : readZoom(text, relations, faults, 'zoom');
 };
 
-/** Throws a 400 with one entry for each thing that is wrong: unknown names, values that are none, repeated words. */
-export const readListing = (query: URLSearchParams, listable: Listable): Asked => {
+/** Parses the query. Throws a 400 with one entry per fault: unknown names, invalid values, repeated parameters. */
+export const readListing = (query: URLSearchParams, listable: Listable): ParsedListing => {
   const faults: Fault[] = [];
-  const words = ['offset', 'limit', 'order', 'fields', ...(listable.relations === undefined ? [] : ['zoom'])];
-  const filters = readFilters(query, words, listable, faults);
+  const reserved = ['offset', 'limit', 'order', 'fields', ...(listable.relations === undefined ? [] : ['zoom'])];
+  const filters = readFilters(query, reserved, listable, faults);
   const page = readPage(query, faults);
   const order = readOrder(query, listable, faults);
   const fields = readFields(query, listable, faults);

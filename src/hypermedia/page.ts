@@ -1,4 +1,4 @@
-/** Paging of collections: pure calculation of the links that every collection carries. */
+/** Paging of collections: parameters and links. */
 import type { Fault } from '#core/problem.ts';
 import { count, number, type Document, type Embedded, type Link } from './document.ts';
 import { onlyValue } from './parameters.ts';
@@ -21,37 +21,39 @@ const wholeNumber = (query: URLSearchParams, name: string, { fallback, min, max 
   return fallback;
 };
 
-/** `offset` 0–(10¹⁵ − 1) and `limit` 1–300 from the query; what is out of range is added to `faults`. */
+/** Parses `offset`, 0 to 10¹⁵ − 1, and `limit`, 1 to 300; adds a fault for values out of range. */
 export const readPage = (query: URLSearchParams, faults: Fault[]): Page => ({
   offset: wholeNumber(query, 'offset', { fallback: 0, min: 0, max: OFFSET_MAX }, faults),
   limit: wholeNumber(query, 'limit', { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }, faults),
 });
 
-/** The offsets of the neighbours; on the first page `prev` is the page itself, on the last `next` is. */
+/** Returns the offsets of the neighbours; `prev` of the first page and `next` of the last one are the page itself. */
 export const neighbours = ({ offset, limit }: Page, total: number) => {
   const last = total === 0 ? 0 : Math.floor((total - 1) / limit) * limit;
   return {
     first: 0,
-    // Past the end, the way back leads to the last page and not to another empty one.
+    // Past the end, `prev` is the last page, not another empty one.
     prev: offset > last ? last : Math.max(0, offset - limit),
     next: offset + limit < total ? offset + limit : offset,
     last,
   };
 };
 
-/** Returns the document with these properties of it alone; `null` keeps all. */
+/** Returns the document with these properties only; `null` keeps all. */
 export const withFields = (document: Document, fields: ReadonlySet<string> | null): Document =>
   fields === null ? document : { ...document, properties: document.properties.filter(({ name }) => fields.has(name)) };
 
-/** Returns whether a link of a page leads to that page itself, as `prev` does on the first one and `next` on the last. */
+/**
+ * Returns whether a link of a page leads to the page itself, as `prev` does on the first one and `next` on the last.
+ */
 export const leadsHere = ({ properties }: Document, href: string): boolean => {
   const offset = properties.find(({ name }) => name === 'offset')?.value;
   return Number(new URLSearchParams(href.slice(href.indexOf('?') + 1)).get('offset') ?? NaN) === offset;
 };
 
 /**
- * A collection as a Document: the four paging members, all five links and the items embedded under `rel`.
- * `query` is the caller's own, kept in every link but for the offset.
+ * Returns a collection as a Document: four paging properties, five links, and the items embedded under `rel`. `query`
+ * is the caller's, which every link repeats with another offset.
  */
 export const collection = (input: {
   name: string;
@@ -62,7 +64,7 @@ export const collection = (input: {
   page: Page;
   total: number;
   items: readonly Document[];
-  /** The properties that are shown of each item; null for all. */
+  /** The properties of each item to include; null for all. */
   fields?: ReadonlySet<string> | null;
 }): Document => {
   const at = (offset: number): string => {

@@ -1,4 +1,4 @@
-/** The words a query may use. One that nobody reads is refused: taken silently, it would look as if it had worked. */
+/** Query parameters. Unknown ones are rejected: ignored silently, they would seem to work. */
 import { invalid, type Fault } from '#core/problem.ts';
 
 export const unknownParameter = (name: string, known: readonly string[], field: string = name): Fault => ({
@@ -7,25 +7,25 @@ export const unknownParameter = (name: string, known: readonly string[], field: 
   field,
 });
 
-/** The names of a query's parameters that are not among the known ones, each once. */
+/** Returns the names of unknown parameters, each once. */
 export const otherNames = (query: URLSearchParams, known: readonly string[]): string[] => [
   ...new Set(query.keys()).difference(new Set(known)),
 ];
 
-/** So many are named; an answer that repeats thousands helps nobody. */
+/** With more unknown parameters the error lists none of them. */
 const OTHERS_MAX = 20;
 
-/** Throws a 400 that names every parameter which is not known. */
+/** Throws a 400 that names every unknown parameter. */
 export const refuseParameters = (query: URLSearchParams, known: readonly string[]): void => {
   const others = otherNames(query, known);
   if (others.length > OTHERS_MAX)
-    throw invalid({ code: 'too_many', message: `There are ${others.length} parameters that nobody reads here` });
+    throw invalid({ code: 'too_many', message: `There are ${others.length} unknown parameters` });
   if (others.length > 0) throw invalid(...others.map((name) => unknownParameter(name, known)));
 };
 
 /**
- * The value of a parameter; undefined where it does not come, or comes more than once, which is a fault of `field`: its own
- * name, unless the whole query is somebody's property.
+ * Returns the value of a parameter; undefined if it is absent or repeated. A repetition is a fault of `field`, which
+ * differs from the name if the whole query is a property of a body.
  */
 export const onlyValue = (
   query: URLSearchParams,
@@ -41,19 +41,19 @@ export const onlyValue = (
 
 export const FIELDS_MAX = 100;
 
-/** The members of a list with commas; none where the parameter does not come, or is no such list, which is a fault. */
+/** Returns the members of a comma-separated list; none if the parameter is absent or invalid, which is a fault. */
 export const membersOf = (
   query: URLSearchParams,
   name: string,
-  most: number,
+  max: number,
   faults: Fault[],
   field: string = name,
 ): string[] => {
   const text = onlyValue(query, name, faults, field);
   if (text === undefined) return [];
   const members = text.split(',').map((member) => member.trim());
-  if (members.length <= most && !members.includes('')) return members;
-  const message = `${name} takes 1 to ${most} properties, parted by commas`;
-  faults.push({ code: members.length > most ? 'too_many' : 'invalid_parameter', message, field });
+  if (members.length <= max && !members.includes('')) return members;
+  const message = `${name} takes 1 to ${max} properties, separated by commas`;
+  faults.push({ code: members.length > max ? 'too_many' : 'invalid_parameter', message, field });
   return [];
 };

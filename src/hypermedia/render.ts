@@ -1,4 +1,4 @@
-/** The formats there are. A new one is a line here and a file beside it. */
+/** The table of formats. A new format is one line here and one file. */
 import type { Document, Naming } from './document.ts';
 import { halSchema, type JsonSchema } from './hal-schema.ts';
 import { renderHal } from './hal.ts';
@@ -11,25 +11,25 @@ export type Format = {
   mediaTypes: readonly [string, ...string[]];
   /** Appended to the media type in Content-Type. */
   charset?: string;
-  /** Says what can be done: others leave that to OPTIONS. */
+  /** The format contains actions; other formats leave them to OPTIONS. */
   showsActions?: true;
-  /** For people: it needs a session or a token, and no version header; `view` is always given. */
+  /** For people: requires a session or a token, and no version header; `view` is always given. */
   isPage?: true;
-  /** JSON Schema of what it makes of documents like this one, where it is JSON. */
+  /** Returns the JSON Schema of documents like this one, for JSON formats. */
   schema?: (document: Document, naming: Naming) => JsonSchema;
-  /** What a schema says of every document in it, where no more is known. */
+  /** The schema of every document, for formats without `schema`. */
   outline?: JsonSchema;
   render: (document: Document, naming: Naming, view?: View) => string;
 };
 
-/** The root of every body in XML; OpenAPI calls it after the schema where nothing else is said. */
+/** The root element of XML bodies; OpenAPI would use the name of the schema. */
 export const rootElement: JsonSchema = { xml: { name: 'resource' } };
 
-/** The first one is the default, also for Accept: *\/*. */
+/** The first format is the default, also for `Accept: *\/*`. */
 export const formats: readonly [Format, ...Format[]] = [
   { mediaTypes: ['application/hal+json', 'application/json'], schema: halSchema, render: renderHal },
   { mediaTypes: ['application/vnd.siren+json'], showsActions: true, render: renderSiren },
-  // RFC 7303 §3.2 makes the parameter the authority: whoever reads the text without a parser knows its encoding, too.
+  // RFC 7303 §3.2 gives the parameter priority, and readers without an XML parser know the encoding, too.
   {
     mediaTypes: ['application/hal+xml', 'application/xml'],
     charset: 'utf-8',

@@ -1,16 +1,16 @@
-/** The shell of every page a person sees: head, header, main. Works without JavaScript, light and dark, on a phone. */
+/** The frame of every page: head, header, main. Works without JavaScript, in light and dark mode, and on phones. */
 import { createHash } from 'node:crypto';
 import { constant, html, render, type Markup } from './markup.ts';
 import { style } from './style.ts';
 
-/** The style sheet's hash, which the Content-Security-Policy names so that no other style can run. */
+/** The hash of the style sheet for the Content-Security-Policy, which permits no other style. */
 export const styleHash = `'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
 const styleElement = constant(`<style>${style}</style>`);
 
 /**
- * A whole page. On the right of the header stands `aside` (who is signed in) or `nav` (the way around). `wide` is
- * for pages with tables: 66rem instead of 32rem. `footer` is a whole element.
+ * Renders a page. `aside` (the signed-in user) or `nav` (navigation) is on the right of the header. `wide` is for pages
+ * with tables: 66rem instead of 32rem. `footer` is a whole element.
  */
 export const shell = (page: {
   title: string;
@@ -31,7 +31,7 @@ export const shell = (page: {
           ${styleElement}
         </head>
         <body ${page.wide === true && html`class="wide"`}>
-          <a class="skip" href="#main">Skip to the content</a>
+          <a class="skip" href="#main">Skip to content</a>
           <header><span class="brand">Halcyon</span>${page.aside}${page.nav}</header>
           <main id="main" tabindex="-1">${page.main}</main>
           ${page.footer}

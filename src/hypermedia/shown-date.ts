@@ -1,4 +1,4 @@
-/** A moment as people read it on the pages. */
+/** Dates on pages. */
 import { html, type Markup } from './markup.ts';
 
 const dateFormat = new Intl.DateTimeFormat('en-GB', {
@@ -10,7 +10,7 @@ const dateFormat = new Intl.DateTimeFormat('en-GB', {
   minute: '2-digit',
 });
 
-/** `1 July 2026 at 10:00 UTC`: a person's time zone is not known here, so it is said which this is. */
+/** Returns `1 July 2026 at 10:00 UTC`. The zone is UTC, because the reader's is not known. */
 export const shownDate = (at: Date): Markup =>
   html`<time datetime="${at.toISOString()}">${dateFormat.format(at)} UTC</time>`;
 
@@ -34,8 +34,8 @@ const read = (written: string): Parts | undefined => {
 };
 
 /**
- * A date as `formatDate` writes it, `1 July 2026 at 12:00 UTC+2`: in the time zone it came in. Undefined where it is
- * written in another way. No Intl: a page of twenty has forty of these, and it would take longer than all the rest.
+ * Returns a date of `formatDate` as `1 July 2026 at 12:00 UTC+2`, in its time zone; undefined for other formats.
+ * Without Intl, which would take longer than the rest of a page of 20 items with 40 dates.
  */
 export const shownDateOf = (written: string): Markup | undefined => {
   const parts = read(written);
@@ -44,7 +44,7 @@ export const shownDateOf = (written: string): Markup | undefined => {
   return html`<time datetime="${written}">${day} ${month} ${year} at ${time} ${zone}</time>`;
 };
 
-/** The same to the second, for what is looked up in somebody's log: `1 July 2026 at 12:00:05 UTC+2`. */
+/** Returns the date with seconds, for comparison with logs: `1 July 2026 at 12:00:05 UTC+2`. */
 export const exactDateOf = (written: string): Markup | undefined => {
   const parts = read(written);
   if (parts === undefined) return undefined;
@@ -52,13 +52,13 @@ export const exactDateOf = (written: string): Markup | undefined => {
   return html`<time datetime="${written}">${day} ${month} ${year} at ${time}${seconds} ${zone}</time>`;
 };
 
-/** `12:00 UTC+2`, of a day that is known; empty where the date is written in another way. */
+/** Returns the time alone, `12:00 UTC+2`; empty for other formats. */
 export const clockOf = (written: string): string => {
   const parts = read(written);
   return parts === undefined ? '' : `${parts.time} ${parts.zone}`;
 };
 
-/** A date for a cell of a table: the day, and the time below it. */
+/** Returns the date for a table cell: the day, and the time below it. */
 export const briefDateOf = (written: string): Markup | undefined => {
   const parts = read(written);
   if (parts === undefined) return undefined;

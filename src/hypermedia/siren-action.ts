@@ -1,10 +1,10 @@
-/** The actions of a Siren entity: what can be done, and what each of it takes. */
+/** Actions and fields of a Siren entity. */
 import type { Action, Field, Kind, Value } from './document.ts';
 
 type Json = { [name: string]: unknown };
 
-/** The nearest of the input types that Siren takes from HTML; it has no `textarea` and no `select`. */
-const types = {
+/** The nearest input type that Siren takes from HTML; it has no `textarea` and no `select`. */
+const INPUT_TYPES = {
   text: 'text',
   code: 'text',
   json: 'text',
@@ -27,10 +27,10 @@ const yesOrNo: readonly Choice[] = [
   { title: 'No', value: '0' },
 ];
 
-/** What clears a choice; it stands last, so that nobody takes it for the usual one. */
+/** Clears the value; last, so that clients do not take it for the default. */
 const none: Choice = { title: 'None', value: '' };
 
-/** What may be chosen; undefined where anything may be said. */
+/** Returns the choices; undefined if any value is possible. */
 const choicesOf = ({ kind, choices, isClearable }: Field): readonly Choice[] | undefined => {
   if (kind === 'boolean') return yesOrNo;
   const all = choices?.map((value) => ({ value }));
@@ -42,7 +42,10 @@ const textOf = (value: Value): string => {
   return typeof value === 'string' ? value : JSON.stringify(value);
 };
 
-/** Values of a field are texts, numbers or lists of things to choose; neither null nor objects nor booleans. */
+/**
+ * Returns the value of a field: a text, a number or a list of choices. Siren permits neither null nor objects nor
+ * booleans.
+ */
 const valueOf = (field: Field): string | number | readonly Json[] | undefined => {
   const { value = null, isMultiple } = field;
   const present: readonly Value[] = isMultiple && Array.isArray(value) ? (value as readonly Value[]) : [value];
@@ -56,7 +59,7 @@ const valueOf = (field: Field): string | number | readonly Json[] | undefined =>
   return typeof value === 'number' ? value : textOf(value);
 };
 
-/** Siren has no words for what is required or may be said several times, so they stand in the field's class. */
+/** Siren cannot express required fields and multiple values, so they are in the class of the field. */
 const classOf = ({ kind, isRequired, isMultiple }: Field): string[] => [
   kind,
   ...(isRequired ? ['required'] : []),
@@ -64,11 +67,11 @@ const classOf = ({ kind, isRequired, isMultiple }: Field): string[] => [
 ];
 
 const typeOf = (field: Field): string => {
-  if (choicesOf(field) === undefined) return types[field.kind];
+  if (choicesOf(field) === undefined) return INPUT_TYPES[field.kind];
   return field.isMultiple ? 'checkbox' : 'radio';
 };
 
-/** `min` and `max` are HTML's; how long a text may be cannot be said. What is undefined is left out when it is written. */
+/** `min` and `max` are HTML's; the length of a text cannot be expressed. JSON omits undefined members. */
 const fieldOf = (field: Field): Json => ({
   name: field.name,
   class: classOf(field),
@@ -79,7 +82,10 @@ const fieldOf = (field: Field): Json => ({
   value: valueOf(field),
 });
 
-/** JSON, because a form could not tell numbers and lists from texts. Without fields there is no body, so no type. */
+/**
+ * The type is JSON, because a form cannot distinguish numbers and lists from texts. Without fields there is no body and
+ * no type.
+ */
 export const sirenAction = ({ name, title, method, href, fields }: Action): Json => ({
   name,
   title,

@@ -1,28 +1,25 @@
-/**
- * Siren (github.com/kevinswiber/siren): pure, and knows no resource. A tree that `JSON.stringify` writes, for the reason that
- * stands in hal.ts.
- */
+/** Renders Siren (github.com/kevinswiber/siren). Builds a tree for `JSON.stringify`, for the reason in hal.ts. */
 import type { Document, Embedded, Link, Naming } from './document.ts';
 import { addressOfRelation } from './relations.ts';
 import { sirenAction } from './siren-action.ts';
 
 type Json = { [name: string]: unknown };
 
-/** The `rel` of a link or an entity. One array serves all of a page that have the same: a page of 20 has 106. */
-type Relate = (rel: string) => readonly string[];
+/** Returns the `rel` of a link or an entity. Equal ones of a page share one array: a page of 20 items has 106. */
+type RelArray = (rel: string) => readonly string[];
 
-const relateIn = (naming: Naming): Relate => {
+const createRelArray = (naming: Naming): RelArray => {
   const known = new Map<string, readonly string[]>();
   return (rel) => {
     const present = known.get(rel);
     if (present !== undefined) return present;
-    const made = [addressOfRelation(rel, naming)];
-    known.set(rel, made);
-    return made;
+    const array = [addressOfRelation(rel, naming)];
+    known.set(rel, array);
+    return array;
   };
 };
 
-/** What pages lead from first to last is a collection: a renderer knows no resource. */
+/** A document with the paging links `first` and `last` is a collection. */
 const classOf = ({ name, links }: Document): string[] => {
   const isPaged = links.some(({ rel }) => rel === 'first') && links.some(({ rel }) => rel === 'last');
   return isPaged ? [name, 'collection'] : [name];
@@ -31,20 +28,20 @@ const classOf = ({ name, links }: Document): string[] => {
 const titleOf = ({ title, links }: Document): string | undefined =>
   title ?? links.find(({ rel }) => rel === 'self')?.title;
 
-/** Siren has no templates, and what is not an address yet is no link. */
-const linksOf = (links: readonly Link[], relate: Relate): Json[] =>
+/** Omits templated links, which Siren does not support. */
+const linksOf = (links: readonly Link[], relArray: RelArray): Json[] =>
   links
     .filter(({ templated }) => templated !== true)
-    .map(({ rel, href, title, type }) => ({ rel: relate(rel), href, title, type }));
+    .map(({ rel, href, title, type }) => ({ rel: relArray(rel), href, title, type }));
 
-const entitiesOf = (embedded: readonly Embedded[], relate: Relate): Json[] =>
-  embedded.flatMap(({ rel, documents }) => documents.map((document) => entityOf(document, relate, relate(rel))));
+const entitiesOf = (embedded: readonly Embedded[], relArray: RelArray): Json[] =>
+  embedded.flatMap(({ rel, documents }) => documents.map((document) => entityOf(document, relArray, relArray(rel))));
 
 /**
- * An entity. It has no `href` where it is embedded: Siren takes one with `href` for a mere link, and its clients drop the
- * rest. What is undefined is left out when it is written.
+ * Returns an entity. An embedded one has no `href`: Siren treats an entity with `href` as a mere link, and clients drop
+ * the rest. JSON omits undefined members.
  */
-const entityOf = (document: Document, relate: Relate, rel: readonly string[] | undefined): Json => {
+const entityOf = (document: Document, relArray: RelArray, rel: readonly string[] | undefined): Json => {
   const { links, embedded, actions } = document;
   const properties: Json = {};
   for (const { name, value } of document.properties) properties[name] = value;
@@ -53,11 +50,11 @@ const entityOf = (document: Document, relate: Relate, rel: readonly string[] | u
     rel,
     title: titleOf(document),
     properties,
-    entities: embedded.length === 0 ? undefined : entitiesOf(embedded, relate),
+    entities: embedded.length === 0 ? undefined : entitiesOf(embedded, relArray),
     actions: actions?.map(sirenAction),
-    links: links.length === 0 ? undefined : linksOf(links, relate),
+    links: links.length === 0 ? undefined : linksOf(links, relArray),
   };
 };
 
 export const renderSiren = (document: Document, naming: Naming): string =>
-  JSON.stringify(entityOf(document, relateIn(naming), undefined));
+  JSON.stringify(entityOf(document, createRelArray(naming), undefined));

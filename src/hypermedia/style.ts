@@ -1,25 +1,26 @@
 /**
- * The style sheet: one constant, in the page itself, named by hash in the Content-Security-Policy. So there are no other
- * styles, no attribute `style`, and this is all that a page can say of its look:
+ * The style sheet: one constant within every page, named by its hash in the Content-Security-Policy, so pages have no
+ * other styles and no attribute `style`. Its classes:
  *
- * - `card` a box of its own; cards that follow one another keep their distance; `who` a logo beside a heading
- * - `alert` something went wrong, `good` it worked, `soft` less important, `fault` what is wrong with one field
- * - `buttons` a row of them; a `button` (also a link with that class) may be `quiet` or `danger`
- * - `field` a label, what it names, its hint (`soft`) and its `fault`; `choices` a list of `choice`s that scrolls
- * - `badge` a word to look at twice, or `fine`, `broken`, `plain`; `logo` a picture of 48 px
- * - `title` a heading with its badges, under it `ways` to go on; `kind` what it is, above it; `pager`, `empty` of a collection
- * - `details.card` something to do, folded up; `fold` long text, `reveal` a secret, folded up
- * - `crumbs` the way from outside to a page, above its heading; `tabs` the places of a store, below the header
- * - `search` the folded form of a collection, its `fields` beside one another; `filters` what it is narrowed to
- * - `skip` the first link of a page, seen once it has the focus; `unseen` words for those who do not see the page
- * - `lines` text whose line ends count; `values` a list or names with values in the place of one value
- * - `timeline` what came one after the other, each with its `moment`: how it went and when, in one line
- * - `charts` curves beside one another; a `chart` has a `plot` with an `axis` beside and under it, whose words are not drawn
- *   (`keys` say what is what); a `bar` may be `bad` and is then `hatched`; a `trend` is a line in the text
- * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label;
- *   in it `number` is a cell with one, `brief` text cut to its column, and `parted` a row that goes on in the next
+ * - `card` a box with a margin; `who` a logo beside a heading
+ * - `alert` an error, `good` a success message, `soft` less important text, `fault` the error of one field
+ * - `buttons` a row of buttons; a `button` (also a link with that class) may be `quiet` or `danger`
+ * - `field` a label, its control, its hint (`soft`) and its `fault`; `choices` a scrolling list of `choice`s
+ * - `badge` a state that may be `fine`, `broken` or `plain`; `logo` an image of 48 px
+ * - `title` a heading with its badges, `ways` the row of links below it; `kind` the type of resource above it; `pager`
+ *   and `empty` of a collection
+ * - `details.card` a folded action; `fold` long text, `reveal` a secret, both folded
+ * - `crumbs` breadcrumbs above the heading; `tabs` the pages of a store below the header
+ * - `search` the folded form of a collection, its `fields` side by side; `filters` the active filters
+ * - `skip` the first link of a page, visible with the focus; `unseen` text for screen readers
+ * - `lines` text with significant line ends; `values` a list or names with values in place of one value
+ * - `timeline` documents in chronological order, each with its `moment`: result and date in one line
+ * - `charts` charts side by side; a `chart` has a `plot` with an `axis` beside and below it, whose labels are HTML
+ *   (`keys` is the legend); a `bar` may be `bad` and is then `hatched`; a `trend` is a sparkline
+ * - `table` the box around a table that scrolls by itself on a phone: a `section` with `tabindex="0"` and a label; in
+ *   it `number` is a numeric cell, `brief` text cut to its column, and `parted` a row that continues in the next
  *
- * Colours hold 4.5:1 for text and 3:1 for the borders of fields, in light and dark; what is clicked is 44 px high.
+ * Contrasts are 4.5:1 for text and 3:1 for the borders of fields, in light and dark mode; click targets are 44 px high.
  */
 export const style = `
 :root{color-scheme:light dark;--ink:#1b2430;--soft:#566270;--paper:#f4f6f8;--card:#fff;--line:#dce1e7;--edge:#7b8796;--accent:#0b5fb0;--on-accent:#fff;--bad:#a4201d;--bad-paper:#fdecea;--good:#14603a;--good-paper:#e5f4eb;--warn:#754600;--warn-paper:#fff0d1;--width:32rem}

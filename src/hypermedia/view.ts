@@ -1,40 +1,43 @@
-/** What a page needs to know beside the Document: who looks at it, and what has just happened. Formats for programs ignore it. */
+/**
+ * The context of a page beside the Document: the reader's session and the results of a form. Formats for programs
+ * ignore it.
+ */
 import type { Fault } from '#core/problem.ts';
 import type { Charts } from './chart.ts';
 import type { Action } from './document.ts';
 import type { Markup } from './markup.ts';
 
-/** A form that was sent and refused: nothing of what somebody has typed is lost. */
+/** A rejected form, with its input. */
 export type Refused = {
   /** The name of the action. */
   action: string;
   values: Readonly<Record<string, string | readonly string[]>>;
-  /** Of what was shown when it was filled in: what others have changed since is not undone by sending it again. */
+  /** The version that the form was opened with, so that sending it again does not undo changes of others. */
   version: string;
   faults: readonly Fault[];
 };
 
-/** What somebody has to know before all else, a sentence or two each, and what forms begin with: by the name of the field. */
+/** Important messages above the page, of a sentence or two each, and suggested values of fields by name. */
 export type Advice = { paragraphs: readonly Markup[]; suggested: Readonly<Record<string, string>> };
 
 export type View = {
-  /** The way around, for the shell's header. */
+  /** Navigation of the header. */
   nav: Markup;
-  /** What the forms carry of the reader's session; undefined where there is none, and then there are no forms. */
+  /** Session data of forms; undefined without a session, and then there are no forms. */
   session:
     | {
-        /** Proves that a page of this session was given the form. */
+        /** Returns the nonce that proves that the form is of a page of this session. */
         nonceOf: (action: Action) => string;
-        /** Makes of a form that is sent twice one thing. */
+        /** Idempotency key of the form. */
         onceKey: string;
       }
     | undefined;
   refused?: Refused;
-  /** Drawn above what the document says. */
+  /** Shown above the content. */
   charts?: Charts;
   advice?: Advice;
-  /** What was just done, as a sentence. */
+  /** The message about a completed action. */
   done?: string;
-  /** It asks for itself again, or would, had nobody stopped it; `href` leads to the other of the two. */
+  /** Automatic reload; `href` stops or resumes it. */
   refresh?: { seconds: number; isStopped: boolean; href: string };
 };

@@ -1,17 +1,19 @@
-/** Text in XML 1.0: escaped so that a parser gives back the very characters, or encoded where XML has no way to write them. */
+/**
+ * Text in XML 1.0: escaped so that a parser returns the same characters, or encoded where XML cannot represent them.
+ */
 
 /**
- * Whatever may need work, as everything but what never does: one test finds out. A surrogate pair is among it and fine,
- * and looked at again; emoji are rare.
+ * Matches characters that may need escaping, as the complement of those that never do, so that one test suffices.
+ * Surrogate pairs match and are checked again; emoji are rare.
  */
 const SPECIAL_IN_TEXT = /[^\t\n\x20-%'-;=?-\ud7ff\ue000-\ufffd]/;
 const SPECIAL_IN_ATTRIBUTE = /[^\x20!#-%'-;=-\ud7ff\ue000-\ufffd]/;
 
-/** Whatever is no character of XML 1.0 (§2.2, Char). */
+/** Characters that XML 1.0 forbids (§2.2, Char). */
 const FORBIDDEN = /[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
 const EACH_FORBIDDEN = new RegExp(FORBIDDEN, 'gu');
 
-/** White space that a parser would turn into other white space (§2.11, §3.3.3) is written as a reference. */
+/** References for markup and for white space that a parser would normalise (§2.11, §3.3.3). */
 const references: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -22,22 +24,24 @@ const references: Readonly<Record<string, string>> = {
   '\r': '&#13;',
 };
 
-const refer = (character: string): string => references[character] ?? character;
+const referenceTo = (character: string): string => references[character] ?? character;
 
-/** The value of an attribute in double quotes. Characters that XML forbids are replaced by U+FFFD. */
+/** Returns an attribute value for double quotes. Forbidden characters are replaced by U+FFFD. */
 export const attribute = (value: string): string =>
-  SPECIAL_IN_ATTRIBUTE.test(value) ? value.replace(EACH_FORBIDDEN, '\ufffd').replace(/[&<"\t\n\r]/g, refer) : value;
+  SPECIAL_IN_ATTRIBUTE.test(value)
+    ? value.replace(EACH_FORBIDDEN, '\ufffd').replace(/[&<"\t\n\r]/g, referenceTo)
+    : value;
 
-/** The tags around the content of an element. */
+/** The tags of an element. */
 export type Tags = { open: string; close: string };
 
 /**
- * An element with a text in it. Where XML forbids one of its characters, it is the base64 of the text's UTF-8, and an
- * attribute says so. Half of a surrogate pair becomes U+FFFD: UTF-8 has no way to write it, and no door lets it in.
+ * Returns an element with a text. A text with forbidden characters is written as base64 of its UTF-8, with an
+ * attribute. Half of a surrogate pair becomes U+FFFD: UTF-8 cannot represent it, and input with one is rejected.
  */
 export const textElement = ({ open, close }: Tags, text: string): string => {
   if (!SPECIAL_IN_TEXT.test(text)) return open + text + close;
-  const sound = text.toWellFormed();
-  if (!FORBIDDEN.test(sound)) return open + sound.replace(/[&<>\r]/g, refer) + close;
-  return `${open.slice(0, -1)} encoding="base64">${Buffer.from(sound).toString('base64')}${close}`;
+  const wellFormed = text.toWellFormed();
+  if (!FORBIDDEN.test(wellFormed)) return open + wellFormed.replace(/[&<>\r]/g, referenceTo) + close;
+  return `${open.slice(0, -1)} encoding="base64">${Buffer.from(wellFormed).toString('base64')}${close}`;
 };

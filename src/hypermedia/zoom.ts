@@ -1,13 +1,13 @@
-/** `zoom=items,items:item_options,customer`: which relations are embedded, as a tree. */
+/** Parses `zoom=items,items:item_options,customer` to a tree of relations to embed. */
 import type { Fault } from '#core/problem.ts';
 
-/** Name → the relations below it. */
+/** The relations below each name. */
 export type Relations = { readonly [name: string]: Relations };
 
 const ZOOM_DEPTH = 4;
 const ZOOM_PATHS = 50;
 
-/** Adds what is wrong to `faults`, one for each path that does not exist, and leaves those out. */
+/** Returns the tree of existing relations; adds a fault for each unknown path. */
 export const readZoom = (text: string, known: Relations, faults: Fault[], field: string): Relations => {
   type Tree = { [name: string]: Tree };
   const tree: Tree = {};
@@ -21,17 +21,17 @@ export const readZoom = (text: string, known: Relations, faults: Fault[], field:
     return tree;
   }
   for (const path of paths) {
-    let at = known;
+    let level = known;
     let branch = tree;
     for (const name of path) {
-      const below = Object.hasOwn(at, name) ? at[name] : undefined;
-      if (below === undefined) {
-        const possible = Object.keys(at).join(', ') || 'none';
+      const child = Object.hasOwn(level, name) ? level[name] : undefined;
+      if (child === undefined) {
+        const possible = Object.keys(level).join(', ') || 'none';
         const message = `zoom: there is no relation "${name}" in "${path.join(':')}"; possible: ${possible}`;
         faults.push({ code: 'unknown_relation', message, field });
         break;
       }
-      at = below;
+      level = child;
       branch = branch[name] ??= {};
     }
   }

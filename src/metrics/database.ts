@@ -1,4 +1,4 @@
-/** What a process knows of its database: its connections, and the transactions that are open. */
+/** Metrics of the database connections of a process, and of open transactions. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { readTransactionAges } from '#db/activity.ts';
@@ -9,28 +9,31 @@ import { useOf } from '#db/use.ts';
 import type { Clock } from '#core/clock.ts';
 import { dayOf } from '#core/ids.ts';
 
-/** Scrapes that come sooner are answered from memory. */
-const KEPT_MS = 5_000;
-/** A database that is away must not keep the rest from being seen. */
-const ANSWER_MS = 1_000;
+/** Scrapes within this time use the cached value. */
+const CACHE_MS = 5_000;
+/** A scrape must not wait for an unavailable database. */
+const TIMEOUT_MS = 1_000;
 
-/** Reads at most every five seconds and by one statement at a time; undefined where there is no answer in time. */
-const createKept = <T>(read: () => Promise<T>, clock: Clock): (() => Promise<T | undefined>) => {
-  let known: { value: T | undefined; untilMs: number } | undefined;
-  let asked: Promise<T | undefined> | undefined;
-  const ask = async (): Promise<T | undefined> => {
+/**
+ * Returns a cached read: at most one statement at a time, and one every 5 s. The result is undefined if there is no
+ * response in time.
+ */
+const createCachedRead = <T>(read: () => Promise<T>, clock: Clock): (() => Promise<T | undefined>) => {
+  let cached: { value: T | undefined; untilMs: number } | undefined;
+  let running: Promise<T | undefined> | undefined;
+  const refresh = async (): Promise<T | undefined> => {
     const value = await read().catch(() => undefined);
-    known = { value, untilMs: clock.monotonicMs() + KEPT_MS };
-    asked = undefined;
+    cached = { value, untilMs: clock.monotonicMs() + CACHE_MS };
+    running = undefined;
     return value;
   };
   return async () => {
-    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.value;
-    const patience = new AbortController();
-    const late = delay(ANSWER_MS, undefined, { signal: patience.signal }).catch(() => undefined);
-    const ages = await Promise.race([(asked ??= ask()), late]);
-    patience.abort();
-    return ages;
+    if (cached !== undefined && clock.monotonicMs() < cached.untilMs) return cached.value;
+    const timeout = new AbortController();
+    const timedOut = delay(TIMEOUT_MS, undefined, { signal: timeout.signal }).catch(() => undefined);
+    const value = await Promise.race([(running ??= refresh()), timedOut]);
+    timeout.abort();
+    return value;
   };
 };
 
@@ -39,7 +42,7 @@ const observeDisk = (registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: 
   registry.registerMetric(
     new Counter({
       name: 'halcyon_database_disk_full_total',
-      help: 'Statements that PostgreSQL refused because its disk is full',
+      help: 'Statements that PostgreSQL rejected because its disk is full',
       registers,
       collect() {
         this.reset();
@@ -62,7 +65,7 @@ const observeDisk = (registry: Registry, { sql, dataDir }: { sql: Sql; dataDir: 
   );
 };
 
-/** `dataDir`: the folder of the embedded database; undefined where there is none. */
+/** Registers the metrics. `dataDir` is the folder of the embedded database; undefined for an external one. */
 export const observeDatabase = (
   registry: Registry,
   { sql, clock, dataDir }: { sql: Sql; clock: Clock; dataDir: string | undefined },
@@ -79,7 +82,7 @@ export const observeDatabase = (
         },
       }),
     );
-  gauge('halcyon_database_connections_limit', 'Connections that the pool may have', () => useOf(sql).connections);
+  gauge('halcyon_database_connections_limit', 'Maximum connections of the pool', () => useOf(sql).connections);
   gauge(
     'halcyon_database_connections_busy',
     'Connections that run a statement or belong to a transaction',
@@ -90,29 +93,29 @@ export const observeDatabase = (
     'Statements and transactions that wait for a connection or behind another statement',
     () => useOf(sql).waiting,
   );
-  const ages = createKept(() => readTransactionAges(sql), clock);
-  const usedNumbers = createKept(() => readUsedNumbers(sql, dayOf(clock.now())), clock);
+  const ages = createCachedRead(() => readTransactionAges(sql), clock);
+  const usedNumbers = createCachedRead(() => readUsedNumbers(sql, dayOf(clock.now())), clock);
   observeDisk(registry, { sql, dataDir });
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_database_oldest_transaction_seconds',
-      help: 'Age of the oldest open transaction in the database: of anybody, and of any process of Halcyon',
+      help: 'Age of the oldest open transaction in the database: of any client, and of any process of Halcyon',
       labelNames: ['of'],
       registers,
       async collect() {
-        const known = await ages();
-        // Nothing is better than an old value: it would look as if the database were there.
+        const cached = await ages();
+        // No value is better than an old one, which would look as if the database were available.
         this.reset();
-        if (known === undefined) return;
-        this.set({ of: 'anybody' }, known.oldestSeconds);
-        this.set({ of: 'halcyon' }, known.oursSeconds);
+        if (cached === undefined) return;
+        this.set({ of: 'anybody' }, cached.oldestSeconds);
+        this.set({ of: 'halcyon' }, cached.oursSeconds);
       },
     }),
   );
   registry.registerMetric(
     new Gauge({
       name: 'halcyon_numbers_used_ratio',
-      help: "Share of the day's numbers for ids of events or deliveries that is used; at 1 publishing is refused until midnight UTC",
+      help: "Share of the day's numbers for ids of events or deliveries that is used; at 1 publishing is rejected until midnight UTC",
       labelNames: ['of'],
       registers,
       async collect() {

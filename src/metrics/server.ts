@@ -1,24 +1,24 @@
-/** `/metrics` in Prometheus' text format, and the health, on a port of their own: for the operator's network, not for the world. */
+/** `/metrics` in Prometheus' text format, and health checks, on a separate port for the operator's network. */
 import { createServer, type ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
 import type { Health } from '#core/health.ts';
 import type { Running } from '#core/lifecycle.ts';
 
-type Answer = { status: number; type: string; body: string };
+type Response = { status: number; type: string; body: string };
 
-const json = (status: number, value: object): Answer => ({
+const json = (status: number, value: object): Response => ({
   status,
   type: 'application/json',
   body: JSON.stringify(value),
 });
 
-const send = (response: ServerResponse, { status, type, body }: Answer): void => {
+const send = (response: ServerResponse, { status, type, body }: Response): void => {
   const headers = { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body), 'Cache-Control': 'no-store' };
-  // Node leaves the body away where HEAD was asked.
+  // Node omits the body of a HEAD response.
   response.writeHead(status, headers).end(body);
 };
 
-/** Rejects where the port cannot be listened on. */
+/** Starts the listener. Rejects if the port is not available. */
 export const serveMetrics = async (deps: {
   registry: Registry;
   health: Health;
@@ -26,7 +26,7 @@ export const serveMetrics = async (deps: {
   port: number;
 }): Promise<Running> => {
   const { registry, health, host, port } = deps;
-  const answers: Readonly<Record<string, () => Promise<Answer>>> = {
+  const handlers: Readonly<Record<string, () => Promise<Response>>> = {
     '/metrics': async () => ({ status: 200, type: registry.contentType, body: await registry.metrics() }),
     '/health/live': async () => json(200, { status: 'live' }),
     '/health/ready': async () => {
@@ -35,13 +35,13 @@ export const serveMetrics = async (deps: {
     },
   };
   const server = createServer((request, response) => {
-    // Whoever asks may put a query behind it, to get past a cache.
+    // Scrapers may add a query, to bypass a cache.
     const [path = ''] = (request.url ?? '').split('?', 1);
     const isRead = request.method === 'GET' || request.method === 'HEAD';
-    const answer = isRead && Object.hasOwn(answers, path) ? answers[path] : undefined;
-    if (answer === undefined) return void response.writeHead(404).end();
-    answer().then(
-      (found) => send(response, found),
+    const handler = isRead && Object.hasOwn(handlers, path) ? handlers[path] : undefined;
+    if (handler === undefined) return void response.writeHead(404).end();
+    handler().then(
+      (result) => send(response, result),
       () => response.writeHead(500).end(),
     );
   });

@@ -1,18 +1,18 @@
-/** The reference for programs: each relation, and the list of them, as Documents. */
+/** The reference for programs: one Document per relation, and the list of relations. */
 import { homeOf } from '#http/root.ts';
 import type { Endpoint } from '#http/relation.ts';
 import { json, text, type Document, type Field, type Link, type Naming, type Value } from '#hypermedia/document.ts';
-import { writtenExamples } from './examples.ts';
-import type { Doing, Explained, Explanations } from './explained.ts';
+import { renderExamples } from './examples.ts';
+import type { MethodDoc, RelationDoc, RelationDocs } from './relation-docs.ts';
 
 const addressOfRelation = (rel: string, { baseUrl }: Naming): string => `${baseUrl}/rels/${rel}`;
 
-/** Without what is not said. */
-const said = (value: Readonly<Record<string, Value | undefined>>): Value =>
+/** Drops undefined members. */
+const withoutUndefined = (value: Readonly<Record<string, Value | undefined>>): Value =>
   Object.fromEntries(Object.entries(value).filter((entry): entry is [string, Value] => entry[1] !== undefined));
 
 const fieldValue = (field: Field): Value =>
-  said({
+  withoutUndefined({
     name: field.name,
     kind: field.kind,
     is_required: field.isRequired,
@@ -25,9 +25,9 @@ const fieldValue = (field: Field): Value =>
     description: field.hint,
   });
 
-const doingValue =
+const methodValue =
   (address: string) =>
-  ({ method, title, summary, access, fields, modifiers, comparable }: Doing): Value => ({
+  ({ method, title, summary, access, fields, modifiers, comparable }: MethodDoc): Value => ({
     method,
     address,
     title,
@@ -48,50 +48,50 @@ const endpointValue = ({ method, address, title, summary, access, specification,
   answers,
 });
 
-const linkTo = ({ rel, title }: Explained, naming: Naming): Link => ({
+const linkTo = ({ rel, title }: RelationDoc, naming: Naming): Link => ({
   rel: 'relation',
   href: addressOfRelation(rel, naming),
   title: `${rel}: ${title}`,
 });
 
-const upwards = (naming: Naming): Link[] => [
+const referenceLinks = (naming: Naming): Link[] => [
   { rel: 'relations', href: `${naming.baseUrl}/rels`, title: 'All relations' },
-  { rel: 'docs', href: `${naming.baseUrl}/docs`, title: 'What this API can do, and how', type: 'text/html' },
+  { rel: 'docs', href: `${naming.baseUrl}/docs`, title: 'Documentation of this API', type: 'text/html' },
 ];
 
-export const relationDocument = (explained: Explained, naming: Naming): Document => {
-  const { rel, title, about, places, endpoints, example } = explained;
+export const relationDocument = (relationDoc: RelationDoc, naming: Naming): Document => {
+  const { rel, title, about, addressDocs, endpoints, example } = relationDoc;
   return {
     name: 'relation',
     title,
-    links: [{ rel: 'self', href: addressOfRelation(rel, naming), title }, ...upwards(naming)],
+    links: [{ rel: 'self', href: addressOfRelation(rel, naming), title }, ...referenceLinks(naming)],
     embedded: [],
     properties: [
       text('rel', rel),
       text('title', title),
       text('about', about),
       json('methods', [
-        ...places.flatMap(({ address, doings }) => doings.map(doingValue(address))),
+        ...addressDocs.flatMap(({ address, methodDocs }) => methodDocs.map(methodValue(address))),
         ...endpoints.map(endpointValue),
       ]),
-      json('examples', example === undefined ? [] : writtenExamples(example, naming)),
+      json('examples', example === undefined ? [] : renderExamples(example, naming)),
     ],
   };
 };
 
-export const relationsDocument = ({ byRel }: Explanations, naming: Naming): Document => ({
+export const relationsDocument = ({ byRel }: RelationDocs, naming: Naming): Document => ({
   name: 'relations',
   title: 'Relations',
   links: [
     { rel: 'self', href: `${naming.baseUrl}/rels`, title: 'All relations' },
-    ...upwards(naming).slice(1),
-    ...[...byRel.values()].map((explained) => linkTo(explained, naming)),
+    ...referenceLinks(naming).slice(1),
+    ...[...byRel.values()].map((relationDoc) => linkTo(relationDoc, naming)),
   ],
   embedded: [],
   properties: [],
 });
 
-/** What a program finds where people read how to begin. */
+/** Returns the Document of `/docs`, for programs. */
 export const docsDocument = (naming: Naming): Document => ({
   name: 'docs',
   title: 'Documentation',

@@ -1,8 +1,8 @@
-/** Examples as the real renderers write them. */
+/** Examples in every format for programs, rendered by the real renderers. */
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
 
-export type Written = { mediaType: string; text: string };
+export type RenderedExample = { mediaType: string; text: string };
 
 const indented = (text: string): string => {
   try {
@@ -12,7 +12,7 @@ const indented = (text: string): string => {
   }
 };
 
-/** A line for each element, each level two blanks further in. */
+/** Indents markup: one line per element, two blanks per level. */
 const indentedMarkup = (text: string): string => {
   let depth = 0;
   return text
@@ -20,16 +20,16 @@ const indentedMarkup = (text: string): string => {
     .split('\n')
     .map((line) => {
       if (line.startsWith('</')) depth -= 1;
-      const written = '  '.repeat(Math.max(0, depth)) + line;
+      const indentedLine = '  '.repeat(Math.max(0, depth)) + line;
       const opens = /^<[^/?!]/.test(line) && !line.endsWith('/>') && !line.includes('</');
       if (opens) depth += 1;
-      return written;
+      return indentedLine;
     })
     .join('\n');
 };
 
-/** One for each format that programs read, laid out for people. */
-export const writtenExamples = (document: Document, naming: Naming): Written[] =>
+/** Returns the example in each format for programs, indented. */
+export const renderExamples = (document: Document, naming: Naming): RenderedExample[] =>
   formats
     .filter(({ isPage }) => isPage !== true)
     .map(({ mediaTypes: [mediaType], render }) => ({ mediaType, text: indented(render(document, naming)) }));

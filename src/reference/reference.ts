@@ -1,4 +1,7 @@
-/** What the API says of itself: every relation, how to begin, and OpenAPI. Made from what the rooms tell and the table of routes. */
+/**
+ * The reference of the API: relations, getting started and OpenAPI, generated from the chapters of the modules and the
+ * route table.
+ */
 import { isKnown, etagOf } from '#http/conditional.ts';
 import { errorDocument } from '#http/errors.ts';
 import { defaultRepresentation } from '#http/negotiate.ts';
@@ -8,7 +11,7 @@ import type { RawHandler, ProblemAnswer, Route } from '#http/route.ts';
 import type { View } from '#hypermedia/view.ts';
 import { notFound } from '#core/problem.ts';
 import { docsDocument, relationDocument, relationsDocument } from './document.ts';
-import { explain, type Explanations } from './explained.ts';
+import { describeRelations, type RelationDocs } from './relation-docs.ts';
 import { openApi } from './openapi/openapi.ts';
 import { docsPage } from './pages/docs-page.ts';
 import { indexPage } from './pages/index-page.ts';
@@ -21,57 +24,60 @@ export type Reference = {
   relations: Operation;
   relation: Operation;
   openApi: RawHandler;
-  /** How the door of `openApi` tells what it could not do. */
+  /** Renders errors of the raw endpoint `openApi`. */
   answerProblem: ProblemAnswer;
 };
 
 export type ReferenceDeps = {
   setting: Setting;
   chapters: readonly Chapter[];
-  /** Called once, at the first request: the table holds this room, too. */
+  /** Called once, at the first request, because the table contains the reference itself. */
   routes: () => readonly Route[];
 };
 
-/** Made at the first call and kept: the table does not change while a process runs. */
-const once = <Made>(make: () => Made): (() => Made) => {
-  let made: { value: Made } | undefined;
-  return () => (made ??= { value: make() }).value;
+/**
+ * Returns a function that computes its value at the first call and keeps it: the route table does not change while a
+ * process runs.
+ */
+const lazy = <T>(make: () => T): (() => T) => {
+  let computed: { value: T } | undefined;
+  return () => (computed ??= { value: make() }).value;
 };
 
 export const createReference = ({ setting, chapters, routes }: ReferenceDeps): Reference => {
   const { naming } = setting;
-  const explanations = once((): Explanations => {
+  const relationDocs = lazy((): RelationDocs => {
     const table = routes();
-    return explain([...chapters, referenceChapter(table, naming)], table, naming);
+    return describeRelations([...chapters, referenceChapter(table, naming)], table, naming);
   });
-  const description = once(() => {
-    const body = JSON.stringify(openApi(routes(), { explanations: explanations(), setting }));
+  const description = lazy(() => {
+    const body = JSON.stringify(openApi(routes(), { relationDocs: relationDocs(), setting }));
     return { body, etag: etagOf({}, 'application/json', body) };
   });
   return {
     docs: open({
-      summary: 'How to begin, and what there is',
+      summary: 'Getting started, and all addresses',
       handle: async () => ({
         status: 200,
         document: docsDocument(naming),
-        page: (view) => docsPage(explanations(), setting, view),
+        page: (view) => docsPage(relationDocs(), setting, view),
       }),
     }),
     relations: open({
-      summary: 'Every relation that a link may have',
+      summary: 'All link relations',
       handle: async () => ({
         status: 200,
-        document: relationsDocument(explanations(), naming),
-        page: (view) => indexPage(explanations(), naming, view),
+        document: relationsDocument(relationDocs(), naming),
+        page: (view) => indexPage(relationDocs(), naming, view),
       }),
     }),
     relation: open({
-      summary: 'What a relation means, and what can be done where it leads',
+      summary: 'The meaning of a relation, and the methods of its addresses',
       handle: async ({ params }) => {
-        const explained = explanations().byRel.get(params['rel'] ?? '');
-        if (explained === undefined) throw notFound('relation');
-        const page = (view: View): string => relationPage(explained, naming, view);
-        return { status: 200, document: relationDocument(explained, naming), page };
+        const relationDoc = relationDocs().byRel.get(params['rel'] ?? '');
+        if (relationDoc === undefined) throw notFound('relation');
+        const page = (view: View): string => relationPage(relationDoc, naming, view);
+        return { status: 200, document: relationDocument(relationDoc, naming), page };
       },
     }),
     openApi: async ({ headers }) => {

@@ -1,4 +1,4 @@
-/** What every answer may hold, whatever it is about, and the reference itself. */
+/** Documentation of errors and OPTIONS, and of the reference itself. */
 import { homeOf } from '#http/root.ts';
 import { errorDocument } from '#http/errors.ts';
 import { healthEndpoints } from '#http/health.ts';
@@ -14,7 +14,7 @@ const problem = new Problem(400, [
   { code: 'too_long', message: 'url must be at most 1000 characters', field: 'url' },
 ]);
 
-/** Two faults, found at once. */
+/** An example with two faults. */
 const errorsExample = (): Document => errorDocument(problem, 'id-9k2VvTq0bXw3');
 
 const errorExample = (): Document => {
@@ -23,63 +23,63 @@ const errorExample = (): Document => {
   return error;
 };
 
-/** Of the first address of the table: home. */
+/** The OPTIONS document of the first route: home. */
 const optionsExample =
   (routes: readonly Route[]): Example =>
   ({ baseUrl }) => {
     const home = routes.find((route) => route.kind === 'resource');
-    if (home === undefined) throw new Error('There is no resource in the table of routes');
+    if (home === undefined) throw new Error('The route table contains no resource');
     return optionsDocument(home, homeOf(baseUrl), 'GET, HEAD, OPTIONS');
   };
 
 export const referenceChapter = (routes: readonly Route[], { baseUrl }: Naming): Chapter => ({
   title: 'Everywhere',
-  about: 'What every address can answer, and this documentation.',
+  about: 'Responses of every address, and this documentation.',
   relations: [
     {
       rel: 'errors',
       title: 'Errors',
       about:
-        'What is wrong with a request, in one shape for every address and format. All faults are told at once; of a 401 or 403 also error and error_description.',
+        'The faults of a request, with the same structure for every address and format. All faults are reported at once; a 401 or 403 also has error and error_description.',
       example: errorsExample,
     },
     {
       rel: 'error',
       title: 'One fault',
       about:
-        'code is for programs and stays the same, message is for people, field names what is wrong. logref finds the line in the log of the operator.',
+        "code is stable and for programs, message is for people, field is the name of the member or parameter at fault. logref identifies the line in the operator's log.",
       example: errorExample,
     },
     {
       rel: 'options',
-      title: 'What an address can do',
+      title: 'Methods of an address',
       about:
-        'Ask any address with OPTIONS: its methods, and what each of them does. Neither version nor token are needed.',
+        'OPTIONS of any address: its methods, and what each of them does. Neither version header nor token is required.',
       example: optionsExample(routes),
     },
     {
       rel: 'docs',
       title: 'Documentation',
       about:
-        'How to begin and what there is, for people; for programs the way to every relation and to the OpenAPI description.',
+        'Getting started and all addresses, for people; for programs links to all relations and to the OpenAPI description.',
       paths: ['/docs'],
       example: docsDocument,
     },
     {
       rel: 'openapi',
       title: 'The whole API as OpenAPI 3.1',
-      about: 'Every address, what it takes and what it answers, for programs that make clients, tests or tools of it.',
+      about: 'Every address with its parameters and responses, to generate clients, tests or tools.',
     },
     {
       rel: 'relations',
       title: 'All relations',
-      about: 'Every word by which a link may say what it leads to.',
+      about: 'All relations that a link may have.',
       paths: ['/rels'],
     },
     {
       rel: 'relation',
       title: 'A relation',
-      about: 'What one kind of link means, what can be done where it leads, and how that looks.',
+      about: 'The meaning of one relation, the methods of its addresses, and examples.',
       paths: ['/rels/:rel'],
     },
   ],
@@ -89,10 +89,10 @@ export const referenceChapter = (routes: readonly Route[], { baseUrl }: Naming):
       address: `${baseUrl}/openapi.json`,
       method: 'GET',
       title: 'The whole API as OpenAPI 3.1',
-      summary: 'Always JSON, whatever Accept asks for; with an ETag, so that it need not be sent again',
+      summary: 'Always JSON, whatever Accept requests; with an ETag for conditional requests',
       access: 'Anyone',
       specification: 'OpenAPI 3.1',
-      answers: { '200': 'The description', '304': 'You have it already' },
+      answers: { '200': 'The description', '304': 'Not modified' },
     },
     ...healthEndpoints(baseUrl),
   ],

@@ -1,4 +1,4 @@
-/** What the operator has set of names, addresses and limits: everything that the reference spells out. */
+/** Names, addresses and limits from the configuration that the reference shows. */
 import type { Naming } from '#hypermedia/document.ts';
 
 export type Setting = {
@@ -7,6 +7,6 @@ export type Setting = {
   versionHeader: string;
   webhookHeaderPrefix: string;
   rate: { requestsPerSecond: number; burstRequests: number };
-  /** What each scope lets an app do, in words. */
+  /** What each scope permits, in words. */
   scopes: Readonly<Record<string, string>>;
 };

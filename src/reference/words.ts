@@ -1,51 +1,49 @@
-/** What the reference says in words of everything alike: who may, what a field takes, how a listing is asked. */
+/** Texts of the reference: access, types, constraints, parameters, errors. */
 import type { Operation } from '#http/operation.ts';
 import type { Field, Kind, Property } from '#hypermedia/document.ts';
 
-export const WHO_MAY: Readonly<Record<Operation['access'], string>> = {
+export const ACCESS: Readonly<Record<Operation['access'], string>> = {
   anyone: 'Anyone, with or without a token.',
-  token: 'Any token that reaches it.',
-  owner: 'Whoever has a token with the scope platform, and in person the owners of the store.',
-  platform: 'The platform: a token with the scope platform.',
+  token: 'Any token with access to the store or user.',
+  owner: 'A token with the scope platform, or signed-in owners of the store.',
+  platform: 'A token with the scope platform.',
 };
 
 const KINDS: Readonly<Record<Kind, string>> = {
   text: 'text',
   number: 'number',
   count: 'count',
-  boolean: 'yes or no',
+  boolean: 'boolean',
   date: 'date',
-  url: 'address',
+  url: 'URL',
   code: 'text',
   secret: 'secret text',
-  enumeration: 'one of a list',
+  enumeration: 'enumeration',
   money: 'amount of money',
   json: 'object',
   progress: 'number',
   trend: 'list of numbers',
 };
 
-/** `text`, or `list of text`. */
+/** Returns the type of a field: `text`, or `list of text`. */
 export const kindOf = ({ kind, isMultiple }: Pick<Field, 'kind' | 'isMultiple'>): string =>
   isMultiple ? `list of ${KINDS[kind]}` : KINDS[kind];
 
-/** What a property that is read holds: of what a publisher wrote, only the value tells. */
+/** Returns the type of a property; for properties of publishers according to the example value. */
 export const kindOfProperty = ({ kind, value }: Property): string => {
   if (kind !== 'json') return KINDS[kind];
   if (Array.isArray(value)) return 'list';
   if (value === null) return 'anything';
-  return { string: 'text', number: 'number', boolean: 'yes or no' }[typeof value as string] ?? 'object';
+  return { string: 'text', number: 'number', boolean: 'boolean' }[typeof value as string] ?? 'object';
 };
 
-const range = (least: number | undefined, most: number | undefined, unit: string): string | undefined => {
-  if (least === undefined && most === undefined) return undefined;
-  if (least === undefined) return `at most ${most}${unit}`;
-  return most === undefined || most >= Number.MAX_SAFE_INTEGER
-    ? `at least ${least}${unit}`
-    : `${least} to ${most}${unit}`;
+const range = (min: number | undefined, max: number | undefined, unit: string): string | undefined => {
+  if (min === undefined && max === undefined) return undefined;
+  if (min === undefined) return `at most ${max}${unit}`;
+  return max === undefined || max >= Number.MAX_SAFE_INTEGER ? `at least ${min}${unit}` : `${min} to ${max}${unit}`;
 };
 
-/** What a field's value must be, as far as its schema tells; empty where anything goes. */
+/** Returns the constraints of a field according to its schema; empty without any. */
 export const constraintsOf = ({ minLength, maxLength, minimum, maximum, choices }: Field): string =>
   [
     range(minLength, maxLength, ' characters'),
@@ -56,29 +54,29 @@ export const constraintsOf = ({ minLength, maxLength, minimum, maximum, choices 
     .join('; ');
 
 const MODIFIERS: Readonly<Record<string, string>> = {
-  offset: 'How many items to skip; 0 unless said.',
-  limit: 'How many items a page has, 1 to 300; 20 unless said.',
-  order: 'The properties to order by, parted by commas, each with an optional " desc".',
-  fields: 'The properties to show, parted by commas.',
-  zoom: 'The relations to embed, parted by commas; a colon leads one level down.',
+  offset: 'The number of items to skip (default 0).',
+  limit: 'The number of items per page, 1 to 300 (default 20).',
+  order: 'The properties to sort by, separated by commas, each with an optional " desc".',
+  fields: 'The properties to return, separated by commas.',
+  zoom: 'The relations to embed, separated by commas; a colon separates levels.',
 };
 
-/** Undefined for a modifier that only one operation knows. */
+/** Returns the description of a parameter; undefined for one that only a single operation has. */
 export const aboutModifier = (name: string): string | undefined =>
   Object.hasOwn(MODIFIERS, name) ? MODIFIERS[name] : undefined;
 
-/** What the status of an error means. */
-export const FAULTS: Readonly<Record<string, string>> = {
-  '400': 'The request is wrong: the version header, a parameter, or something in the body',
-  '401': 'There is no token, or it does not count any more',
-  '403': 'The scope of the token does not reach this',
-  '404': 'It is not there, or it is not yours',
-  '406': 'Accept allows nothing that there is',
-  '409': 'A limit or a state forbids it',
-  '412': 'It has changed since you read it',
+/** Meanings of error statuses. */
+export const ERROR_MEANINGS: Readonly<Record<string, string>> = {
+  '400': 'The request is invalid: the version header, a parameter, or the body',
+  '401': 'The token is missing, expired or revoked',
+  '403': 'The scope of the token does not permit this',
+  '404': 'The resource does not exist, or you have no access to it',
+  '406': 'No format that Accept allows is available',
+  '409': 'A limit or the current state does not permit it',
+  '412': 'The resource has changed since you read it',
   '413': 'The body is too large',
-  '415': 'The body is in a format that cannot be read',
+  '415': 'The format of the body is not supported',
   '422': 'The Idempotency-Key was used for another body',
   '429': 'Too many requests',
-  '503': 'The service cannot do it right now',
+  '503': 'The service is temporarily unavailable',
 };

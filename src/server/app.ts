@@ -15,7 +15,7 @@ import { createErasurePurges } from '#events/erase/purges.ts';
 import { createIdAllocator } from '#events/publish/id-allocator.ts';
 import { createEventPurges } from '#events/purges.ts';
 import { createRecoveryPurges } from '#events/replay/purges.ts';
-import { createIdempotencyPurge } from '#http/idempotency/once.ts';
+import { createIdempotencyPurge } from '#http/idempotency/idempotency.ts';
 import { createRateLimit } from '#http/rate-limit.ts';
 import { rootOf } from '#http/root.ts';
 import { createServer } from '#http/server.ts';
@@ -88,7 +88,7 @@ const keepRetention = (
 const openServer = async (
   { config, clock, log }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
-  { bearer, ...parts }: Pick<Services, 'pages' | 'once' | 'metrics'> & { bearer: Services['authenticate'] },
+  { bearer, ...parts }: Pick<Services, 'pages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
 ): Promise<FastifyInstance> => {
   const services: Services = {
     settings: {
@@ -164,7 +164,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, allocateIds);
     const { publishing: metrics } = observing;
     const publishing = openPublishing({ config, sql, log, worker, announcer, allocateIds, metrics, onHeld });
-    const { handlers, pages, once } = compose({
+    const { handlers, pages, idempotency } = compose({
       publishing,
       held,
       sending,
@@ -179,7 +179,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       guard,
       worker,
     });
-    const server = await openServer(deps, handlers, { bearer, pages, once, metrics: observing.requests });
+    const server = await openServer(deps, handlers, { bearer, pages, idempotency, metrics: observing.requests });
     running.push({ stop: () => closeServer(server, stopping.requestsMs) });
     // Streams must end before the server waits for their connections.
     running.push(within(othersMs, trials), within(othersMs, held));

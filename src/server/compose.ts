@@ -20,7 +20,7 @@ import { createRefeed } from '#events/replay/refeed.ts';
 import { createEventOperations } from '#events/operations.ts';
 import type { Pages } from '#http/caller.ts';
 import { createHealthEndpoints } from '#http/health.ts';
-import { createOnce } from '#http/idempotency/once.ts';
+import { createIdempotency } from '#http/idempotency/idempotency.ts';
 import type { Health } from '#core/health.ts';
 import { deriveKeys, type Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
@@ -131,7 +131,7 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
 /** Creates the handlers of all routes, and what the HTTP layer needs of them. */
 export const compose = (
   deps: ComposeDeps,
-): { handlers: Handlers; pages: Pages; once: ReturnType<typeof createOnce> } => {
+): { handlers: Handlers; pages: Pages; idempotency: ReturnType<typeof createIdempotency> } => {
   const { config, sql, secretKeys, log, bearer, mailer, sealer, publishing } = deps;
   const { baseUrl, authUrl, naming, oauth, accounts } = config;
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
@@ -144,7 +144,7 @@ export const compose = (
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
   const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
   const search = createSearch(sql, config.database);
-  const once = createOnce({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
+  const idempotency = createIdempotency({ sql, sealer, fingerprintKeys: derive('idempotency fingerprint') });
   const handlers: Handlers = {
     home: createHome({ baseUrl, authUrl }),
     ...openStores(deps, { search, throttle }),
@@ -198,5 +198,5 @@ export const compose = (
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(handlers, config)),
   };
-  return { handlers, pages, once };
+  return { handlers, pages, idempotency };
 };

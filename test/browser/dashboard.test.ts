@@ -75,7 +75,7 @@ test(
     assert.equal(await page.getByLabel('Date created after').inputValue(), '2026-07-01T11:59');
     await page.getByLabel('Date created after').fill('2026-07-01T12:01');
     await page.getByRole('button', { name: 'Search' }).click();
-    await page.getByText('No events are as you asked for them.').waitFor();
+    await page.getByText('No events match these filters.').waitFor();
     await page.locator('.filters').getByRole('link', { name: 'Date created after' }).click();
     assert.deepEqual([...new URL(page.url()).searchParams.keys()], ['resource_type']);
     assert.equal(await page.getByRole('row').count(), 2);
@@ -96,7 +96,7 @@ test('a store owner lets somebody in by their address, and takes them out again'
   await page.locator('summary', { hasText: 'Remove the member' }).click();
   await page.getByText('lose access immediately').waitFor();
   await page.getByRole('button', { name: 'Remove the member' }).click();
-  await page.getByText('It is deleted.').waitFor();
+  await page.getByText('Deleted.').waitFor();
   assert.equal(await page.getByRole('link', { name: fixture.bob }).count(), 0);
 });
 
@@ -131,7 +131,7 @@ test(
     const { keyboard } = page;
     await page.goto('/sign-in');
     await keyboard.press('Tab');
-    assert.equal(await page.locator(':focus').innerText(), 'Skip to the content');
+    assert.equal(await page.locator(':focus').innerText(), 'Skip to content');
     await tabTo(page, /^E-mail/);
     await keyboard.type(fixture.ada);
     await tabTo(page, /^Password/);
@@ -151,7 +151,7 @@ test(
     await tabTo(page, /^Active/);
     await keyboard.press('ArrowDown');
     await go(page, /^Save$/);
-    await page.getByText('Your changes are saved.').waitFor();
+    await page.getByText('Changes saved.').waitFor();
     await page.getByRole('heading', { level: 1, name: 'Warehouse of the south' }).waitFor();
 
     await go(page, /^Deliveries$/);

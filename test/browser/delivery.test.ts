@@ -68,7 +68,7 @@ test('a delivery’s page says why it failed and what was sent, and sends it aga
   await picture(page, 'delivery-failed');
   const before = page.url();
   await page.getByRole('button', { name: 'Send it again' }).click();
-  await page.getByText('It has begun.').waitFor();
+  await page.getByText('Started.').waitFor();
   assert.notEqual(new URL(page.url()).pathname, new URL(before).pathname, 'one lands on what came of it');
   await until(
     async () => {

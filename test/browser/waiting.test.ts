@@ -36,17 +36,17 @@ test('the page of a recovery shows how far it is by itself, and stands still at 
   await comeTo(0, 'running');
   const response = await page.goto(`${address}?done=begun`);
   assert.equal(response?.headers()['refresh'], `3; url=${new URL(address).pathname}`);
-  await page.getByText('It has begun.').waitFor();
-  await page.getByText('This page looks again every 3 seconds.').waitFor();
+  await page.getByText('Started.').waitFor();
+  await page.getByText('This page reloads every 3 seconds.').waitFor();
   await comeTo(1_204, 'running');
   await page.getByText('1,204 of 10,000').waitFor();
   assert.equal(await page.getByRole('progressbar', { name: 'Events seen' }).getAttribute('value'), '1204');
-  assert.equal(await page.getByText('It has begun.').count(), 0, 'what was done is said once');
+  assert.equal(await page.getByText('Started.').count(), 0, 'what was done is said once');
 
-  await page.getByRole('link', { name: 'Stop that' }).click();
-  await page.getByText('This page stands still.').waitFor();
+  await page.getByRole('link', { name: 'Stop reloading' }).click();
+  await page.getByText('Automatic reload is off.').waitFor();
   assert.equal((await page.reload())?.headers()['refresh'], undefined);
-  await page.getByRole('link', { name: 'Look again every 3 seconds' }).click();
+  await page.getByRole('link', { name: 'Reload every 3 seconds' }).click();
   await comeTo(10_000, 'finished');
   await page.locator('.badge', { hasText: 'Finished' }).waitFor();
   assert.equal((await page.reload())?.headers()['refresh'], undefined);

@@ -75,7 +75,7 @@ for (const javaScriptEnabled of [true, false]) {
       assert.equal(await form.getByLabel('Name').inputValue(), 'Clicked', 'nothing that was typed is lost');
       await form.getByLabel('URL').fill(`${fixture.receiver.url}/fails`);
       await form.getByRole('button', { name: 'Create' }).click();
-      await answers(page, 'It is made.');
+      await answers(page, 'Created.');
       assert.equal(await heading(page).textContent(), 'Clicked');
       await picture(page, 'webhook-made');
 
@@ -84,7 +84,7 @@ for (const javaScriptEnabled of [true, false]) {
       await page.getByLabel('transaction/voided').uncheck();
       await picture(page, 'webhook-form');
       await press(page, 'Save');
-      await answers(page, 'Your changes are saved.');
+      await answers(page, 'Changes saved.');
       assert.equal(await heading(page).textContent(), 'Clicked again');
       assert.equal(await page.locator('dd li', { hasText: 'transaction/voided' }).count(), 0);
 
@@ -108,7 +108,7 @@ for (const javaScriptEnabled of [true, false]) {
       await open(page, 'Change this webhook');
       await page.getByLabel('Active').selectOption('No');
       await press(page, 'Save');
-      await answers(page, 'Your changes are saved.');
+      await answers(page, 'Changes saved.');
       await page.locator('.badge', { hasText: 'Inactive' }).waitFor();
       await picture(page, 'webhook-inactive');
       await follow(page, 'Deliveries');
@@ -117,7 +117,7 @@ for (const javaScriptEnabled of [true, false]) {
 
       await open(page, 'Delete this webhook');
       await press(page, 'Delete this webhook');
-      await answers(page, 'It is deleted.');
+      await answers(page, 'Deleted.');
       assert.equal(await page.getByRole('link', { name: 'Clicked again' }).count(), 0);
       assert.equal((await fixture.sql`select from webhook where id = ${id}`).length, 0);
     },

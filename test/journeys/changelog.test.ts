@@ -261,7 +261,7 @@ test('what an entry has is known, and whatever else is asked for is a mistake', 
   assert.deepEqual(Object.keys(internalProperties('changelog') ?? {}).toSorted(), Object.keys(entry).toSorted());
   for (const [query, message] of [
     ['nothing=1', /no parameter "nothing".*possible/],
-    ['order=before', /before is only shown/],
+    ['order=before', /before cannot be used to sort or filter/],
     ['fields=nothing', /no property "nothing"/],
     ['resource_id=seven', /must be a number/],
   ] as const) {

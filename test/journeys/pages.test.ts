@@ -77,7 +77,7 @@ test('a webhook is made by a form, with a key made up for it', async () => {
   assert.match(location, /^\/webhooks\/\d+\?done=created$/);
   const page = await (await show(location)).text();
   assert.match(page, /<h1>Made by hand<\/h1>/);
-  assert.match(page, /It is made\./);
+  assert.match(page, /Created\./);
   assert.ok(page.includes(form.get('encryption_key') ?? '-'), 'its owner sees the key');
 });
 
@@ -163,7 +163,7 @@ test('who changes what somebody else has changed meanwhile is told so', async ()
   const response = await send(path, filled(form, { name: 'Second' }));
   assert.equal(response.status, 412);
   const page = await response.text();
-  assert.match(page, /Somebody has changed this/);
+  assert.match(page, /This was changed since you opened the page/);
   assert.ok(page.includes('name="_version" value="1"'), 'sent again, it is refused again');
   assert.equal((await rowOf(path))?.name, 'First');
 });
@@ -269,7 +269,7 @@ test('what is done below a resource has its form on the page, which comes back t
   const stale = filled(await deedFor(path, rotate), { _version: '1', finish: '1', _key: 'another' });
   const late = await send(rotate, stale);
   assert.equal(late.status, 412);
-  assert.match(await late.text(), /Somebody has changed this/);
+  assert.match(await late.text(), /This was changed since you opened the page/);
   const tried = await send(`${path}/test`, await deedFor(path, `${path}/test`));
   assert.match(await tried.text(), /The webhook has no url to send to/);
 });

@@ -160,7 +160,7 @@ test('the description is JSON for whoever asks, from any origin, and is not sent
 test('how to begin is told to people as a page, and to programs as the way on', async () => {
   const page = await ask('/docs', 'text/html');
   assert.equal(page.status, 200);
-  assert.match(page.text, /<h1>How to begin<\/h1>/);
+  assert.match(page.text, /<h1>Getting started<\/h1>/);
   for (const path of ['/stores/{store_id}/{collection}/{id}', '/webhooks/{webhook_id}', '/grants/{grant_id}'])
     assert.ok(page.text.includes(`<code>${path}</code>`), path);
   const links = (JSON.parse((await ask('/docs')).text) as { _links: Record<string, { href: string }> })._links;

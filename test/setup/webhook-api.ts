@@ -14,7 +14,7 @@ import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { createIdAllocator } from '#events/publish/id-allocator.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
-import { createOnce } from '#http/idempotency/once.ts';
+import { createIdempotency } from '#http/idempotency/idempotency.ts';
 import { createRequestMetrics } from '#http/metrics.ts';
 import { resource } from '#http/route.ts';
 import { createServer } from '#http/server.ts';
@@ -182,7 +182,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
       },
       rateLimit: () => ({}),
       metrics: createRequestMetrics(new Registry()),
-      once: createOnce({ sql, sealer, fingerprintKeys: [randomBytes(32)] }),
+      idempotency: createIdempotency({ sql, sealer, fingerprintKeys: [randomBytes(32)] }),
       settings: {
         bodyLimitBytes: 1024 * 1024,
         headersLimitBytes: 32 * 1024,

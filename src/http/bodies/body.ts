@@ -1,15 +1,17 @@
-/** Bytes of a request → a value, or a 400 that says what is wrong with them. */
+/** Parses the bytes of a request body by content type, or throws a 400 that describes the fault. */
 import { invalid, Problem } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
 import { decode, malformed } from './utf8.ts';
 import { parseXml } from './xml-body.ts';
 
-/** Nobody needs more; Node's parser takes four seconds for the half a million fields that fit into a body. */
+/** Node's parser takes 4 s for the 500,000 fields that fit into a body. */
 const FORM_FIELDS_MAX = 1_000;
 
 const [PLUS, SPACE] = [0x2b, 0x20];
 
-/** The bytes with spaces for `+`: 16 MiB of them take `replaceAll` and URLSearchParams a second, and this loop 10 ms. */
+/**
+ * Returns the bytes with a space for each `+`. For 16 MiB `replaceAll` and URLSearchParams take 1 s, this loop 10 ms.
+ */
 const withSpaces = (bytes: Uint8Array): Uint8Array => {
   if (!bytes.includes(PLUS)) return bytes;
   const spaced = Uint8Array.from(bytes);
@@ -26,7 +28,9 @@ const unescape = (part: string): string => {
   }
 };
 
-/** A form (application/x-www-form-urlencoded); `+` and percent sequences decoded, invalid UTF-8 refused. */
+/**
+ * Parses a form (application/x-www-form-urlencoded). Decodes `+` and percent sequences; throws a 400 for invalid UTF-8.
+ */
 export const parseForm = (bytes: Uint8Array): URLSearchParams => {
   const text = decode(withSpaces(bytes));
   const fields = text.split('&', FORM_FIELDS_MAX + 1);
@@ -42,10 +46,13 @@ export const parseForm = (bytes: Uint8Array): URLSearchParams => {
   return form;
 };
 
-/** What the schema wants: names whose values are arrays, and those whose values are objects that nobody coerces later. */
-export type Wanted = { arrays: ReadonlySet<string>; objects?: ReadonlySet<string> | undefined; membersMax?: number };
+/**
+ * Requirements of the schema: members that are arrays, and members that are objects and must be parsed here because no
+ * later step coerces them.
+ */
+export type BodyShape = { arrays: ReadonlySet<string>; objects?: ReadonlySet<string> | undefined; membersMax?: number };
 
-/** A field that holds JSON: what is wrong with it is wrong with this field. */
+/** Parses a field that contains JSON. Faults are reported under the name of the field. */
 const jsonOf = (name: string, text: string): unknown => {
   try {
     return parseJson(Buffer.from(text));
@@ -60,10 +67,13 @@ const jsonOf = (name: string, text: string): unknown => {
   }
 };
 
-/** A form as an object: `events`, `events[]` and `events[0]` make an array where the schema wants one, an empty text one of nothing. */
-const formToObject = (form: URLSearchParams, { arrays, objects }: Wanted): Record<string, unknown> => {
+/**
+ * Returns a form as an object. `events`, `events[]` and `events[0]` make an array if the schema requires one; an empty
+ * text makes an empty array.
+ */
+const formToObject = (form: URLSearchParams, { arrays, objects }: BodyShape): Record<string, unknown> => {
   const object: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
-  // RFC 6750 §2: a token comes in one way, and ours is the header.
+  // A token is accepted in one place only (RFC 6750 §2), here the header.
   if (form.has('access_token')) {
     const message = 'Send the access token in the Authorization header, never in the body';
     throw invalid({ code: 'invalid_request', message, field: 'access_token' });
@@ -74,12 +84,12 @@ const formToObject = (form: URLSearchParams, { arrays, objects }: Wanted): Recor
     if (Array.isArray(present)) present.push(value);
     else if (arrays.has(name)) object[name] = value === '' ? [] : [value];
     else if (present === undefined) object[name] = objects?.has(name) === true ? jsonOf(name, value) : value;
-    else throw invalid({ code: 'duplicate_parameter', message: `${name} is given twice`, field: name });
+    else throw invalid({ code: 'duplicate_parameter', message: `${name} is sent twice`, field: name });
   }
   return object;
 };
 
-/** What a body may come in; the reference says it, too. */
+/** Media types of request bodies; the reference lists them, too. */
 export const bodyMediaTypes = [
   'application/json',
   'application/hal+json',
@@ -88,7 +98,7 @@ export const bodyMediaTypes = [
   'application/x-www-form-urlencoded',
 ] as const;
 
-/** Bodies are UTF-8 (RFC 8259 §8.1); one that says otherwise would be read as what it is not. */
+/** Throws a 415 for a charset other than UTF-8 (RFC 8259 §8.1), because the body would be decoded wrongly. */
 const requireUtf8 = (parameters: readonly string[]): void => {
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length);
   if (charset === undefined || ['utf-8', 'utf8', 'us-ascii'].includes(charset.replaceAll('"', ''))) return;
@@ -99,8 +109,8 @@ const requireUtf8 = (parameters: readonly string[]): void => {
   });
 };
 
-/** The body as the operation's schema wants it, by content type; throws 400 and 415. */
-export const parseBody = (bytes: Uint8Array, contentType: string, wanted: Wanted): unknown => {
+/** Parses a body by its content type into the shape that the schema requires. Throws 400 and 415. */
+export const parseBody = (bytes: Uint8Array, contentType: string, shape: BodyShape): unknown => {
   const [mediaType = '', ...parameters] = contentType
     .toLowerCase()
     .split(';')
@@ -109,14 +119,15 @@ export const parseBody = (bytes: Uint8Array, contentType: string, wanted: Wanted
   switch (mediaType) {
     case 'application/json':
     case 'application/hal+json':
-    // `fetch` labels every string so. Only bearer requests come here: forms of a session are read by http/pages/form-post.ts.
+    // `fetch` sends every string with this type. Only bearer requests reach this code: forms of a session are read by
+    // http/pages/form-post.ts.
     case 'text/plain':
-      return parseJson(bytes, wanted.membersMax);
+      return parseJson(bytes, shape.membersMax);
     case 'application/x-www-form-urlencoded':
-      return formToObject(parseForm(bytes), wanted);
+      return formToObject(parseForm(bytes), shape);
     case 'application/xml':
     case 'application/hal+xml':
-      return parseXml(bytes, wanted.arrays);
+      return parseXml(bytes, shape.arrays);
     default:
       throw new Problem(415, {
         code: 'unsupported_media_type',

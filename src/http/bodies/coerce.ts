@@ -1,4 +1,4 @@
-/** What forms and XML cannot say by type, for they know texts alone: the schema tells what each text is meant to be. */
+/** Converts the texts of forms and XML to the types of the schema. */
 import type { TSchema } from 'typebox';
 import { Problem } from '#core/problem.ts';
 import { parseJson } from './json-body.ts';
@@ -10,7 +10,7 @@ export const propertiesOf = (schema: TSchema): Properties => (schema as { proper
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const jsonIn = (text: string): unknown => {
+const parseJsonText = (text: string): unknown => {
   try {
     return parseJson(Buffer.from(text));
   } catch (error) {
@@ -19,9 +19,12 @@ const jsonIn = (text: string): unknown => {
   }
 };
 
-/** Lines of `Name: value` or JSON, as forms write an object; the text itself where it is neither, or names one twice. */
-const objectIn = (text: string): unknown => {
-  if (text.trimStart().startsWith('{')) return jsonIn(text);
+/**
+ * Parses an object from lines of `Name: value` or from JSON. Returns the text itself if it is neither, or if a name
+ * occurs twice.
+ */
+const parseObjectText = (text: string): unknown => {
+  if (text.trimStart().startsWith('{')) return parseJsonText(text);
   const lines = text.split(/\r\n?|\n/).filter((line) => line.trim() !== '');
   const members = lines.map((line): [string, string] => {
     const colon = line.indexOf(':');
@@ -31,7 +34,7 @@ const objectIn = (text: string): unknown => {
   return names.has('') || names.size < members.length ? text : Object.fromEntries(members);
 };
 
-/** The value that is meant, as far as the schema says so. What does not fit stays as it is, and the schema judges it. */
+/** Converts a value to the type of its schema. A value that does not fit stays as it is, and validation reports it. */
 const coerce = (schema: TSchema, value: unknown): unknown => {
   const { type, items } = schema as { type?: string | readonly string[]; items?: TSchema };
   if (Array.isArray(value)) return items === undefined ? value : value.map((item) => coerce(items, item));
@@ -39,7 +42,7 @@ const coerce = (schema: TSchema, value: unknown): unknown => {
   const types = new Set([type].flat());
   if (typeof value !== 'string' || types.has('string')) return value;
   if (value.trim() === '' && types.has('null')) return null;
-  if (types.has('object')) return objectIn(value);
+  if (types.has('object')) return parseObjectText(value);
   return types.has('integer') && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
 };
 

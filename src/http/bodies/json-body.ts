@@ -1,36 +1,39 @@
-/** A JSON body, or a 400 that says what is wrong with it. */
+/** Parses a JSON body, or throws a 400 that describes the fault. */
 import { printParseErrorCode, visit, type ParseErrorCode } from 'jsonc-parser';
 import type { Problem } from '#core/problem.ts';
 import { decode, malformed } from './utf8.ts';
 
-/** Nobody needs more; what walks the text again is recursive, and must not run out of stack. */
+/** Later steps walk the value recursively and must not exhaust the stack. */
 const DEPTH_MAX = 100;
 const TOO_DEEP = `The body is nested more than ${DEPTH_MAX} levels deep`;
 const tooDeep = (): Problem => malformed(TOO_DEEP);
 
 /**
- * What PostgreSQL cannot store of a text: JSON may spell half of a surrogate pair (RFC 8259 §8.2), which is no character.
- * Stored as text it would silently become U+FFFD, and jsonb refuses it.
+ * Returns what PostgreSQL cannot store of a text. JSON may contain half of a surrogate pair (RFC 8259 §8.2): stored as
+ * text it would silently become U+FFFD, and jsonb rejects it.
  */
 const unstorable = (text: string): string | undefined => {
   if (text.includes('\0')) return 'a NUL character';
   return text.isWellFormed() ? undefined : 'half of a surrogate pair';
 };
 
-/** The escapes that spell what cannot be stored; UTF-8 without a NUL spells it in no other way. */
-const SUSPECT_ESCAPE = /\\u(?:0000|d[89a-f])/i;
+/** Escapes of characters that cannot be stored; UTF-8 without a NUL contains such characters in no other form. */
+const UNSTORABLE_ESCAPE = /\\u(?:0000|d[89a-f])/i;
 
-const isEndless = (value: unknown): boolean => value === Infinity || value === -Infinity;
+const isInfinite = (value: unknown): boolean => value === Infinity || value === -Infinity;
 
-/** Nobody needs more where a schema says which there are: half a million names that it does not know took seconds. */
+/** For bodies whose schema lists the members: 500,000 unknown names took seconds. */
 export const MEMBERS_MAX = 10_000;
 
-/** Commas, objects and arrays each, in texts too: 1,000 events of 100 members have 100,000. Eight million took three seconds. */
+/**
+ * Limit for each of commas, objects and arrays, also within texts: 1,000 events of 100 members have 100,000. 8 million
+ * took 3 s.
+ */
 const MARKS_MAX = 150_000;
 
 /**
- * A body with more names than the first may have as many different ones as the second: JSON.parse takes 0.1 µs for a name that it has
- * met, and 1.3 µs for another one of many.
+ * A body with more than `unlimited` names may have at most `different` distinct ones: JSON.parse takes 0.1 µs for a
+ * name that it has seen before, and 1.3 µs for a new one of many.
  */
 const NAMES = { unlimited: 20_000, different: 2_000 };
 
@@ -43,64 +46,70 @@ const countOf = (text: string, mark: string): number => {
 const refuseTooMany = (text: string): void => {
   for (const mark of [',', '{', '['])
     if (countOf(text, mark) > MARKS_MAX)
-      throw malformed(`The body has more than ${MARKS_MAX} of "${mark}": send it in parts`);
+      throw malformed(`The body has more than ${MARKS_MAX} occurrences of "${mark}": send it in parts`);
 };
 
-/** `path` is built on the way back, from a fault that was found: to have it ready for each member took longer than all else. */
-type Found = { message: (path: string) => string; path: string[]; atWhole?: true };
+/**
+ * `path` is built while returning from a fault: to maintain it for each member took longer than all other checks
+ * together.
+ */
+type Violation = { message: (path: string) => string; path: string[]; isAtRoot?: true };
 
-const whole = (message: string): Found => ({ message: () => message, path: [], atWhole: true });
-const within = (found: Found, name: string): Found => {
+const atRoot = (message: string): Violation => ({ message: () => message, path: [], isAtRoot: true });
+const within = (found: Violation, name: string): Violation => {
   found.path.push(name);
   return found;
 };
 
 /**
- * Counts the names in a parsed value; throws where a text cannot be stored, a number is none any more (JSON.parse makes `1e999`
- * infinite, and JSON.stringify that null), the nesting is too deep, or there are more members and items than `membersMax`.
+ * Counts the names in a parsed value. Throws if a text cannot be stored, a number is infinite (JSON.parse makes `1e999`
+ * infinite, and JSON.stringify null), the nesting is too deep, or there are more than `membersMax` members and items.
  */
-const countKeys = (root: unknown, { membersMax, isSuspect }: { membersMax: number; isSuspect: boolean }): number => {
+const countKeys = (
+  root: unknown,
+  { membersMax, mayBeUnstorable }: { membersMax: number; mayBeUnstorable: boolean },
+): number => {
   let keys = 0;
   let members = 0;
-  const look = (value: unknown, depth: number): Found | undefined => {
+  const visitMember = (value: unknown, depth: number): Violation | undefined => {
     if (typeof value === 'string') {
-      if (!isSuspect) return undefined;
+      if (!mayBeUnstorable) return undefined;
       const what = unstorable(value);
       return what === undefined ? undefined : { message: () => `A string contains ${what}`, path: [] };
     }
-    if (isEndless(value))
+    if (isInfinite(value))
       return { message: (path) => `${path || 'The body'} is too large for a number: send it as text`, path: [] };
     if (typeof value !== 'object' || value === null) return undefined;
-    if (depth === DEPTH_MAX) return whole(TOO_DEEP);
+    if (depth === DEPTH_MAX) return atRoot(TOO_DEEP);
     const names = Array.isArray(value) ? undefined : Object.keys(value);
     members += names?.length ?? (value as unknown[]).length;
-    if (members > membersMax) return whole(`The body has more than ${membersMax} members`);
+    if (members > membersMax) return atRoot(`The body has more than ${membersMax} members`);
     if (names === undefined) {
       for (let index = 0; index < (value as unknown[]).length; index += 1) {
-        const found = look((value as unknown[])[index], depth + 1);
+        const found = visitMember((value as unknown[])[index], depth + 1);
         if (found !== undefined) return within(found, String(index));
       }
       return undefined;
     }
     keys += names.length;
     for (const name of names) {
-      const what = isSuspect ? unstorable(name) : undefined;
+      const what = mayBeUnstorable ? unstorable(name) : undefined;
       if (what !== undefined) return { message: () => `A name contains ${what}`, path: [] };
-      const found = look((value as Record<string, unknown>)[name], depth + 1);
+      const found = visitMember((value as Record<string, unknown>)[name], depth + 1);
       if (found !== undefined) return within(found, name);
     }
     return undefined;
   };
-  const found = look(root, 0);
+  const found = visitMember(root, 0);
   if (found === undefined) return keys;
-  const path = found.atWhole ? '' : found.path.toReversed().join('.');
+  const path = found.isAtRoot ? '' : found.path.toReversed().join('.');
   throw malformed(found.message(path), path);
 };
 
 const [QUOTE, BACKSLASH, COLON] = [34, 92, 58];
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13);
 
-/** Returns where the string literal that begins at `from` ends; -1 where it does not. */
+/** Returns the end of the string literal that begins at `from`; -1 if it is not closed. */
 const endOfLiteral = (text: string, from: number): number => {
   const quote = text.indexOf('"', from + 1);
   if (quote === -1 || text.charCodeAt(quote - 1) !== BACKSLASH) return quote;
@@ -112,9 +121,7 @@ const endOfLiteral = (text: string, from: number): number => {
   return -1;
 };
 
-/**
- * Counts the names in JSON text, the string literals that a colon follows. Throws a 400 where too many of them differ.
- */
+/** Counts the names in JSON text: the string literals that a colon follows. Throws a 400 if too many of them differ. */
 const countNames = (text: string, seen?: Set<string>): number => {
   let names = 0;
   for (let from = text.indexOf('"'); from !== -1;) {
@@ -126,7 +133,7 @@ const countNames = (text: string, seen?: Set<string>): number => {
       names += 1;
       if (seen !== undefined && seen.add(text.slice(from, end)).size > NAMES.different)
         throw malformed(
-          `The body has more than ${NAMES.unlimited} names, more than ${NAMES.different} of them different: send it in parts`,
+          `The body has more than ${NAMES.unlimited} names, of which more than ${NAMES.different} differ: send it in parts`,
         );
     }
     from = text.indexOf('"', next);
@@ -135,7 +142,10 @@ const countNames = (text: string, seen?: Set<string>): number => {
   return names;
 };
 
-/** The path of the first member that is named twice in its object. What it hides from the value may be as deep as it likes. */
+/**
+ * Returns the path of the first member that occurs twice in its object. Members hidden by a duplicate may be nested
+ * deeper than `DEPTH_MAX`, which throws a 400.
+ */
 const findDuplicate = (text: string): string | undefined => {
   const seen: (Set<string> | undefined)[] = [];
   const begin = (names?: Set<string>): void => {
@@ -156,11 +166,11 @@ const findDuplicate = (text: string): string | undefined => {
   return duplicate;
 };
 
-/** Larger bodies get no line and column with the error: finding them in 256 KiB takes 10 ms. */
-const LOOKED_AT_MAX = 256 * 1024;
+/** Errors in larger bodies have no line and column: finding them in 256 KiB takes 10 ms. */
+const LOCATE_LENGTH_MAX = 256 * 1024;
 
-const whereItBreaks = (text: string): string => {
-  if (text.length > LOOKED_AT_MAX) return '';
+const locateError = (text: string): string => {
+  if (text.length > LOCATE_LENGTH_MAX) return '';
   let where: string | undefined;
   try {
     const onError = (error: ParseErrorCode, _offset: number, _length: number, line: number, character: number) => {
@@ -168,15 +178,15 @@ const whereItBreaks = (text: string): string => {
     };
     visit(text, { onError }, { disallowComments: true });
   } catch (error) {
-    // Nested so deep that the look at it ran out of stack.
+    // The nesting exhausted the stack of the parser.
     if (!(error instanceof RangeError)) throw error;
   }
   return where ?? '';
 };
 
 /**
- * JSON (RFC 8259) with no name twice in an object, no number beyond what a double holds, and no NUL or half of a
- * surrogate pair in a string or name.
+ * Parses JSON (RFC 8259). Rejects duplicate names in an object, numbers beyond the range of a double, and a NUL or half
+ * of a surrogate pair in a string or name.
  */
 export const parseJson = (bytes: Uint8Array, membersMax = Infinity): unknown => {
   const text = decode(bytes);
@@ -186,11 +196,11 @@ export const parseJson = (bytes: Uint8Array, membersMax = Infinity): unknown => 
   try {
     value = JSON.parse(text);
   } catch {
-    throw malformed(`The body is not valid JSON${whereItBreaks(text)}`);
+    throw malformed(`The body is not valid JSON${locateError(text)}`);
   }
-  // A repeated name disappears in the parsed value, so the counts differ just then; only then is the slow look taken.
-  if (countKeys(value, { membersMax, isSuspect: SUSPECT_ESCAPE.test(text) }) !== names) {
-    if (text.length > LOOKED_AT_MAX) throw malformed('A member occurs twice in its object');
+  // A duplicate name disappears in the parsed value, so the counts differ only then; only then the slow search runs.
+  if (countKeys(value, { membersMax, mayBeUnstorable: UNSTORABLE_ESCAPE.test(text) }) !== names) {
+    if (text.length > LOCATE_LENGTH_MAX) throw malformed('A member occurs twice in its object');
     const field = findDuplicate(text) ?? '';
     throw malformed(`The member ${field} occurs twice`, field);
   }

@@ -1,4 +1,4 @@
-/** A body against its schema: every fault found, each named after the member that is wrong. */
+/** Validates a body against its schema and reports every fault with the name of its member. */
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Fault } from '#core/problem.ts';
@@ -11,7 +11,10 @@ const fieldOf = (path: string): string =>
 
 const join = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`);
 
-/** An enumeration for people: `1` and `"1"` are one choice, and the ways to clear a value are none. */
+/**
+ * Lists the choices of an enumeration for a message. `1` and `"1"` are one choice; values that clear the member are not
+ * listed.
+ */
 const choices = (values: unknown): string =>
   [...new Set((values as unknown[]).filter((value) => value !== null && value !== '').map(String))].join(', ');
 
@@ -30,8 +33,8 @@ const typeNames = (types: unknown): string =>
     .map((type) => TYPES[String(type)] ?? String(type))
     .join(' or ');
 
-/** What has to change, in the words of people; the library's own where we have none. */
-const demandOf = (keyword: string, detail: Readonly<Record<string, unknown>>, message: string): string => {
+/** Describes the requirement that a value violates; falls back to the library's message. */
+const requirementOf = (keyword: string, detail: Readonly<Record<string, unknown>>, message: string): string => {
   const limit = String(detail['limit']);
   switch (keyword) {
     case 'type':
@@ -74,41 +77,44 @@ const faultsOf = ({ keyword, instancePath, params, message }: ValidationError): 
         field: join(field, name),
       }));
     default: {
-      const demand = `${field || 'The body'} ${demandOf(keyword, detail, message)}`;
-      return [{ code: CODES[keyword] ?? 'invalid_value', message: demand, ...(field === '' ? {} : { field }) }];
+      const requirement = `${field || 'The body'} ${requirementOf(keyword, detail, message)}`;
+      return [{ code: CODES[keyword] ?? 'invalid_value', message: requirement, ...(field === '' ? {} : { field }) }];
     }
   }
 };
 
-const namesOf = (schema: TSchema, wanted: string): ReadonlySet<string> =>
+const namesOf = (schema: TSchema, type: string): ReadonlySet<string> =>
   new Set(
     Object.entries(propertiesOf(schema))
-      .filter(([, property]) => (property as { type?: string }).type === wanted)
+      .filter(([, property]) => (property as { type?: string }).type === type)
       .map(([name]) => name),
   );
 
-/** The names whose values are arrays, which a form writes by repetition. */
+/** Returns the members that are arrays, which a form sends as repeated fields. */
 export const arraysOf = (schema: TSchema): ReadonlySet<string> => namesOf(schema, 'array');
 
-/** The names whose values are objects, which a form writes as JSON. */
+/** Returns the members that are objects, which a form sends as JSON. */
 export const objectsOf = (schema: TSchema): ReadonlySet<string> => namesOf(schema, 'object');
 
-/** What came of a check. `sound` is the value without the members that have a fault, where the value is an object. */
+/** The result of a validation. `sound` contains the members without a fault, if the value is an object. */
 export type Checked = { value: unknown; faults: readonly Fault[]; sound: Readonly<Record<string, unknown>> };
 
-/** One entry for each fault: a union reports each of its branches, and an unknown member once more as "schema is false". */
+/**
+ * Returns one entry for each fault: the library reports each branch of a union, and an unknown member a second time as
+ * "schema is false".
+ */
 const faultsIn = (errors: readonly ValidationError[]): Fault[] => {
   const isUnknown = errors.some(({ keyword }) => keyword === 'additionalProperties');
   const faults = errors.filter(({ keyword }) => keyword !== 'boolean' || !isUnknown).flatMap(faultsOf);
   return [...new Map(faults.map((fault) => [`${fault.field}:${fault.code}`, fault])).values()];
 };
 
-/** So many members that nobody knows are named; a body that consists of them is told no more than that. */
+/** Unknown members beyond this number are not listed in the error. */
 const UNKNOWN_MAX = 50;
 
 /**
- * Members one by one: the library's own check of an object stops at eight errors, and what it has not looked at is not
- * sound. Its `additionalProperties` is false, as that of every body of ours.
+ * Validates members one by one: the library's own check of an object stops after eight errors, and members that it has
+ * not reached cannot be trusted. `additionalProperties` is false in all body schemas.
  */
 const createMemberCheck = (schema: TSchema) => {
   const members = new Map(Object.entries(propertiesOf(schema)).map(([name, one]) => [name, Compile(one)]));
@@ -138,8 +144,8 @@ const createMemberCheck = (schema: TSchema) => {
 };
 
 /**
- * Makes the check for a schema. Members that the schema marks `readOnly`, and `_links` and `_embedded`, are dropped
- * first, so that a client may send back what it read. There is one entry for each fault.
+ * Returns the validator of a schema. Members that the schema marks `readOnly`, and `_links` and `_embedded`, are
+ * dropped first, so that a client may send back a representation. Each fault has one entry.
  */
 export const createValidator = (schema: TSchema): ((value: unknown) => Checked) => {
   const compiled = Compile(schema);
@@ -151,8 +157,8 @@ export const createValidator = (schema: TSchema): ((value: unknown) => Checked) 
     if (!isObject(value)) return value;
     return coerceMembers(schema, Object.fromEntries(Object.entries(value).filter(([name]) => !dropped.has(name))));
   };
-  return (given) => {
-    const value = read(given);
+  return (input) => {
+    const value = read(input);
     if (compiled.Check(value)) return { value, faults: [], sound: isObject(value) ? value : {} };
     return isObject(value) ? checkMembers(value) : { value, faults: faultsIn(compiled.Errors(value)[1]), sound: {} };
   };

@@ -1,7 +1,7 @@
 /**
- * A body in XML → a value, as docs/xml.md describes it; the opposite of what the renderer writes. The library reads
- * generously (of 63 texts that libxml refuses it took 28), so what could do harm is refused here: a DOCTYPE, entities,
- * characters that XML has not, text beside elements, a second root.
+ * Parses an XML body into a value, as docs/xml.md describes; the inverse of the renderer. The library is lenient (it
+ * accepted 28 of 63 texts that libxml rejects), so unsafe input is rejected here: a DOCTYPE, entities, characters that
+ * XML forbids, text beside elements, a second root.
  */
 import { isUtf8 } from 'node:buffer';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
@@ -9,7 +9,7 @@ import { Problem } from '#core/problem.ts';
 import { decode, malformed } from './utf8.ts';
 import { resolveReferences } from './xml-references.ts';
 
-/** The library takes 2.5 s for the 16 MiB that events may have in JSON, and nothing else runs meanwhile. */
+/** The library takes 2.5 s for the 16 MiB that events may have in JSON, and blocks the event loop meanwhile. */
 const BODY_LIMIT_BYTES = 1024 * 1024;
 /** 25,000 tags take 20 ms, 115,000 attributes took 800, and a mebibyte of references 100. */
 const TAGS_MAX = 25_000;
@@ -37,39 +37,42 @@ const parser = new XMLParser({
   onDangerousProperty: (name) => name,
 });
 
-/** What the library makes of an element: its name with what is in it, and its attributes. */
+/** The library's representation of an element: name with content, and attributes. */
 type Node = { readonly [name: string]: readonly Node[] | string };
 
 type Element = { name: string; attributes: ReadonlyMap<string, string>; content: readonly Node[] };
 
-const whereIs = (text: string, index: number): string => {
+const positionOf = (text: string, index: number): string => {
   const lines = text.slice(0, index).split('\n');
   return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 };
 
-/** Comments, CDATA and instructions are taken whole, so that nothing in them is taken for a declaration, nor hides one. */
+/**
+ * Matches comments, CDATA and instructions as a whole, so that their content is neither taken for a declaration nor
+ * hides one.
+ */
 const MARKUP = /<!--[^]*?-->|<!\[CDATA\[[^]*?\]\]>|<\?[^]*?\?>|<[!?]/g;
 
-const refuseWhatIsUnsafe = (text: string): void => {
-  // What XML 1.0 calls a character (§2.2, Char); the text is UTF-8, so it has no half of a surrogate pair.
+const refuseUnsafe = (text: string): void => {
+  // Characters of XML 1.0 (§2.2, Char); the text is UTF-8, so it contains no half of a surrogate pair.
   const forbidden = text.search(/[^\t\n\r\x20-\ufffd]/);
-  if (forbidden !== -1) throw malformed(`XML has no such character as the one at ${whereIs(text, forbidden)}`);
+  if (forbidden !== -1) throw malformed(`XML does not allow the character at ${positionOf(text, forbidden)}`);
   const encoding = /^<\?xml\s[^>]*?encoding\s*=\s*["']([^"']*)/.exec(text)?.[1];
   if (encoding !== undefined && encoding.toLowerCase() !== 'utf-8') throw malformed('Send XML in UTF-8 and say so');
   for (const { 0: found, index } of text.matchAll(MARKUP)) {
     if (found.length > 2) continue;
     const isOpen = /^<(?:\?|!--|!\[CDATA\[)/.test(text.slice(index, index + 9));
-    const what = isOpen ? 'A comment, CDATA or an instruction is not closed' : 'Neither DOCTYPE nor ENTITY is taken';
-    throw malformed(`${what} (${whereIs(text, index)})`);
+    const what = isOpen ? 'A comment, CDATA or an instruction is not closed' : 'DOCTYPE and ENTITY are not allowed';
+    throw malformed(`${what} (${positionOf(text, index)})`);
   }
-  // Those in texts are counted as well: to tell them apart takes as long as what this is to save.
+  // Marks in texts are counted as well: to distinguish them takes as long as this check saves.
   const limits = [
     ['<', TAGS_MAX, 'tags'],
     ['=', ATTRIBUTES_MAX, 'attributes (or "=" in texts)'],
     ['&', REFERENCES_MAX, 'references'],
   ] as const;
-  for (const [mark, most, what] of limits) {
-    if (text.split(mark, most + 2).length > most + 1) throw malformed(`The body has more than ${most} ${what}`);
+  for (const [mark, max, what] of limits) {
+    if (text.split(mark, max + 2).length > max + 1) throw malformed(`The body has more than ${max} ${what}`);
   }
 };
 
@@ -102,7 +105,7 @@ const attributesOf = (node: Node, path: string): ReadonlyMap<string, string> => 
   const attributes = Object.entries(node[ATTRIBUTES] ?? {}).map(([name, value]): [string, string] => {
     const text = String(value);
     checkName(name, path);
-    if (text.includes('<')) throw malformed('An attribute contains <, which is written &lt; there', path);
+    if (text.includes('<')) throw malformed('An attribute contains <, which must be written as &lt;', path);
     // Attribute-value normalization (XML 1.0 §3.3.3).
     return [name.slice(1), resolveReferences(text.replace(/[\t\n]/g, ' '), path)];
   });
@@ -126,7 +129,7 @@ const contentOf = (nodes: readonly Node[], path: string): { text: string; elemen
       else elements.push({ name, attributes: attributesOf(node, join(path, name)), content });
     }
   }
-  if (elements.length > 0 && text.trim() !== '') throw malformed('There is text beside elements', path);
+  if (elements.length > 0 && text.trim() !== '') throw malformed('Text and elements cannot be mixed', path);
   return { text, elements };
 };
 
@@ -134,7 +137,7 @@ const textOf = (text: string, encoding: string | undefined, path: string): strin
   if (encoding === undefined) return text;
   const bytes = Buffer.from(text, 'base64');
   if (encoding !== 'base64' || /[^A-Za-z0-9+/=\s]/.test(text) || !isUtf8(bytes))
-    throw malformed('An encoding is base64, of valid UTF-8', path);
+    throw malformed('The encoding must be base64 of valid UTF-8', path);
   if (bytes.includes(0)) throw malformed('The body contains a NUL character', path);
   return bytes.toString();
 };
@@ -144,11 +147,11 @@ const valueOf = ({ attributes, content }: Element, path: string): unknown => {
   return elements.length === 0 ? textOf(text, attributes.get('encoding'), path) : membersOf(elements, path, new Set());
 };
 
-/** Links and embedded representations, which are there to be read. */
+/** Returns whether the element is a link or an embedded representation, which are read-only. */
 const isReadOnly = ({ name, attributes }: Element): boolean =>
   (name === 'link' || name === 'resource') && attributes.has('rel');
 
-/** An object; an array where the elements are `member` without a name. */
+/** Returns an object, or an array if the elements are `member` without a name. */
 const membersOf = (elements: readonly Element[], path: string, arrays: ReadonlySet<string>): unknown => {
   const nameOf = ({ name, attributes }: Element) => (name === 'member' ? attributes.get('name') : name);
   const groups = Map.groupBy(
@@ -157,7 +160,8 @@ const membersOf = (elements: readonly Element[], path: string, arrays: ReadonlyS
   );
   const items = groups.get(undefined);
   if (items !== undefined) {
-    if (groups.size > 1) throw malformed('A member without a name is an item of an array, and stands with such', path);
+    if (groups.size > 1)
+      throw malformed('A member without a name is an item of an array, and cannot be mixed with named members', path);
     return items.map((item, index) => valueOf(item, join(path, String(index))));
   }
   const object = Object.create(null) as Record<string, unknown>;
@@ -169,19 +173,23 @@ const membersOf = (elements: readonly Element[], path: string, arrays: ReadonlyS
   return object;
 };
 
-/** `arrays` are the members that are arrays even with one item, or with an empty element for none. Throws 400 and 413. */
+/**
+ * Parses an XML body. `arrays` are the members that are arrays even with one item, or with an empty element for none.
+ * Throws 400 and 413.
+ */
 export const parseXml = (bytes: Uint8Array, arrays: ReadonlySet<string>): unknown => {
   if (bytes.length > BODY_LIMIT_BYTES) {
     const message = `A body in XML has at most ${BODY_LIMIT_BYTES} bytes; send JSON`;
     throw new Problem(413, { code: 'too_large', message });
   }
   const text = decode(bytes);
-  refuseWhatIsUnsafe(text);
-  const { text: beside, elements } = contentOf(parse(text), '');
+  refuseUnsafe(text);
+  const { text: outerText, elements } = contentOf(parse(text), '');
   const [root] = elements;
-  if (root?.name !== 'resource' || elements.length > 1 || beside.trim() !== '')
+  if (root?.name !== 'resource' || elements.length > 1 || outerText.trim() !== '')
     throw malformed('The root of the body must be one element named resource');
-  const { text: inside, elements: members } = contentOf(root.content, '');
-  if (inside.trim() !== '' && members.length === 0) throw malformed('The element resource holds elements, and no text');
+  const { text: innerText, elements: members } = contentOf(root.content, '');
+  if (innerText.trim() !== '' && members.length === 0)
+    throw malformed('The element resource contains elements, not text');
   return membersOf(members, '', arrays);
 };

@@ -1,9 +1,9 @@
-/** The statements of idempotency keys: the table idempotency_key is written here and nowhere else. */
+/** SQL of the table idempotency_key. */
 import type { Queryable } from '#db/pool.ts';
 
 /**
- * Takes the key, or one that has had its time; false where somebody has it already. While another transaction is about to
- * take it, this waits for that one's end at the primary key: so a concurrent repetition finds the answer, or the key free.
+ * Claims the key, or an expired one; returns false if it is already claimed. Waits at the primary key while another
+ * transaction claims it, so a concurrent repetition finds either the stored response or a free key.
  */
 export const claimKey = async (
   sql: Queryable,
@@ -17,14 +17,18 @@ export const claimKey = async (
   return rows.length === 1;
 };
 
-export const keepAnswer = async (sql: Queryable, scope: Buffer, answer: Buffer): Promise<void> => {
+export const storeResponse = async (sql: Queryable, scope: Buffer, answer: Buffer): Promise<void> => {
   await sql`update idempotency_key set answer = ${answer} where scope = ${scope}`;
 };
 
-export type Kept = { bodyHash: Buffer; answer: Buffer };
+export type StoredResponse = { bodyHash: Buffer; answer: Buffer };
 
-export const findAnswer = async (sql: Queryable, scope: Buffer, staleAt: Date): Promise<Kept | undefined> => {
-  const [row] = await sql<Kept[]>`
+export const findResponse = async (
+  sql: Queryable,
+  scope: Buffer,
+  staleAt: Date,
+): Promise<StoredResponse | undefined> => {
+  const [row] = await sql<StoredResponse[]>`
     select body_hash as "bodyHash", answer from idempotency_key
     where scope = ${scope} and answer is not null and date_created > ${staleAt}`;
   return row;
@@ -39,14 +43,14 @@ export const purgeKeys = async (sql: Queryable, limit: number, staleAt: Date): P
   return count;
 };
 
-/** Rows whose answer is sealed with another key; its id stands behind the first byte of the envelope. */
-export const countSealedOtherwise = async (sql: Queryable, keyId: Buffer): Promise<number> => {
+/** Counts the rows whose response is sealed with another key; the key id follows the first byte of the envelope. */
+export const countSealedWithOtherKey = async (sql: Queryable, keyId: Buffer): Promise<number> => {
   const [row] = await sql<{ n: number }[]>`
     select count(*) as n from idempotency_key where substring(answer from 2 for 4) <> ${keyId}`;
   return row?.n ?? 0;
 };
 
-export const listSealedOtherwise = async (
+export const listSealedWithOtherKey = async (
   sql: Queryable,
   { keyId, after, limitRows }: { keyId: Buffer; after: Buffer; limitRows: number },
 ): Promise<{ scope: Buffer; answer: Buffer }[]> => sql<{ scope: Buffer; answer: Buffer }[]>`
@@ -54,10 +58,13 @@ export const listSealedOtherwise = async (
   where scope > ${after} and substring(answer from 2 for 4) <> ${keyId}
   order by scope limit ${limitRows}`;
 
-type Renewed = { scope: Buffer; before: Buffer | null; after: Buffer | null };
+type ResealedResponse = { scope: Buffer; before: Buffer | null; after: Buffer | null };
 
-/** Where the answer is still the one that was read; a row that somebody holds is passed over. Answers what was written. */
-export const renewAnswers = async (sql: Queryable, rows: readonly Renewed[]): Promise<Buffer[]> => {
+/**
+ * Replaces responses that are unchanged since they were read, skips locked rows, and returns the scopes that were
+ * written.
+ */
+export const replaceResponses = async (sql: Queryable, rows: readonly ResealedResponse[]): Promise<Buffer[]> => {
   const written = await sql<{ scope: Buffer }[]>`
     with free as (
       select k.scope, r.after

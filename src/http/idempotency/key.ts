@@ -1,12 +1,12 @@
-/** What an idempotency key may be, wherever it stands. */
+/** Format and lifetime of idempotency keys. */
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/;
 
 export const isIdempotencyKey = (key: string): boolean => KEY.test(key);
 
 export const IDEMPOTENCY_KEY_FORM = 'must be 1 to 255 printable ASCII characters';
 
-/** So long is what came of a key remembered. */
+/** Time for which the response of a key is stored. */
 export const IDEMPOTENCY_KEPT_MS = 24 * 3_600_000;
 
-/** What an answer is sealed to: one that is copied to another key does not open there. */
-export const answerBoundTo = (scope: Buffer): string => `idempotency:${scope.toString('hex')}`;
+/** Returns the associated data of a sealed response: copied to another key it cannot be opened. */
+export const responseBoundTo = (scope: Buffer): string => `idempotency:${scope.toString('hex')}`;

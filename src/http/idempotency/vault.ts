@@ -1,22 +1,22 @@
-/** Answers that are kept for their repetition, as what is sealed anew when HALCYON_SECRET_KEY changes. */
+/** Lists the stored responses for re-encryption after a change of HALCYON_SECRET_KEY. */
 import type { Sql } from '#db/pool.ts';
 import type { Vault } from '#db/reseal.ts';
-import { answerBoundTo } from './key.ts';
-import { countSealedOtherwise, listSealedOtherwise, renewAnswers } from './idempotency-sql.ts';
+import { responseBoundTo } from './key.ts';
+import { countSealedWithOtherKey, listSealedWithOtherKey, replaceResponses } from './idempotency-sql.ts';
 
 export const createAnswerVault = (sql: Sql): Vault => ({
   name: 'answers',
-  count: (keyId) => countSealedOtherwise(sql, keyId),
+  count: (keyId) => countSealedWithOtherKey(sql, keyId),
   page: async ({ keyId, after = '', limitRows }) => {
-    const rows = await listSealedOtherwise(sql, { keyId, after: Buffer.from(after, 'hex'), limitRows });
+    const rows = await listSealedWithOtherKey(sql, { keyId, after: Buffer.from(after, 'hex'), limitRows });
     return rows.map(({ scope, answer }) => ({
       id: scope.toString('hex'),
-      boundTo: answerBoundTo(scope),
+      boundTo: responseBoundTo(scope),
       envelopes: [answer],
     }));
   },
   replace: async (rows) => {
-    const written = await renewAnswers(
+    const written = await replaceResponses(
       sql,
       rows.map(({ id, envelopes: [before = null], renewed: [after = null] }) => {
         return { scope: Buffer.from(id, 'hex'), before, after };

@@ -1,18 +1,21 @@
-/** What a page says after a form has worked: it is told by a word in the address, so that a reload does nothing again. */
+/**
+ * The message of a page after a form has succeeded. A parameter of the address selects it, so that a reload repeats
+ * nothing.
+ */
 
-/** The parameter; pages alone know it. */
+/** The parameter, which only pages know. */
 export const DONE = 'done';
 
 const SENTENCES = {
-  created: 'It is made.',
-  changed: 'Your changes are saved.',
-  done: 'It is done.',
-  sent: 'It was sent once. What came of it stands below.',
+  created: 'Created.',
+  changed: 'Changes saved.',
+  done: 'Done.',
+  sent: 'Sent once. See the result below.',
   rotated:
-    'It is done. Give the next key, if one stands below, to whoever receives: both count until the rotation ends.',
-  begun: 'It has begun.',
-  unchanged: 'Nothing was changed.',
-  deleted: 'It is deleted.',
+    'Done. Give the next key, if one is shown below, to the receiver: both keys are valid until the rotation ends.',
+  begun: 'Started.',
+  unchanged: 'No changes.',
+  deleted: 'Deleted.',
 } as const;
 
 export type Done = keyof typeof SENTENCES;

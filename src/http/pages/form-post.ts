@@ -1,6 +1,6 @@
 /**
- * A form that a page of ours has posted: PATCH, PUT and DELETE in a POST with `_method`, proved by the session's nonce. What
- * a browser sends is made into what a program would have sent, and judged by the same operation.
+ * Parses a form that a page has posted: PATCH, PUT and DELETE are a POST with `_method`, protected by the nonce of the
+ * session. The result is the body that a program would send, for the same operation.
  */
 import type { Action } from '#hypermedia/document.ts';
 import { formValue } from '#hypermedia/form-value.ts';
@@ -9,47 +9,56 @@ import { parseForm } from '../bodies/body.ts';
 import type { Visitor } from '../caller.ts';
 import { METHODS, type Method } from '../route.ts';
 
-/** Fields of the form itself. */
-const OWN = { method: '_method', version: '_version', key: '_key', nonce: 'nonce' } as const;
+/** Fields that belong to the form itself. */
+const FORM_FIELDS = { method: '_method', version: '_version', key: '_key', nonce: 'nonce' } as const;
 
 export type FormPost = {
   method: Exclude<Method, 'GET'>;
-  /** The version that was shown; empty where the document has none. */
+  /** The version that the page showed; empty if the document has none. */
   version: string;
-  /** Of the page that it stood on: sent twice, it is done once. */
+  /** Idempotency key of the page that contained the form: a form that is sent twice runs once. */
   key: string | undefined;
-  /** What was typed, by name; `name[]` and `name` are one. */
+  /** The input by name; `name[]` and `name` are one field. */
   values: Readonly<Record<string, readonly string[]>>;
 };
 
-/** Browsers send line ends as CR LF (WHATWG URL-encoded form data); nobody has typed the CR. */
+/**
+ * Returns the text with LF line ends: browsers send CR LF (WHATWG URL-encoded form data), which the person did not
+ * type.
+ */
 const withPlainEnds = (text: string): string => text.replaceAll(/\r\n?/g, '\n');
 
-/** Throws a 403 where the nonce is not that of this session for this deed, and a 400 where the method is none of ours. */
+/**
+ * Parses the form. Throws a 403 if the nonce is not valid for this session and action, and a 400 for an unknown method.
+ */
 export const readFormPost = (bytes: Uint8Array, path: string, visitor: Visitor): FormPost => {
   const form = parseForm(bytes);
-  const method = form.get(OWN.method) ?? 'POST';
+  const method = form.get(FORM_FIELDS.method) ?? 'POST';
   if (method === 'GET' || !(METHODS as readonly string[]).includes(method)) {
-    throw new Problem(400, { code: 'invalid_value', message: `${OWN.method} names no method`, field: OWN.method });
+    throw new Problem(400, {
+      code: 'invalid_value',
+      message: `${FORM_FIELDS.method} must be a method`,
+      field: FORM_FIELDS.method,
+    });
   }
-  if (!visitor.isNonce(form.get(OWN.nonce), [method, path])) {
+  if (!visitor.isNonce(form.get(FORM_FIELDS.nonce), [method, path])) {
     const message =
-      'Since this form was opened you have signed in again; nothing was changed. Load the page and send it again';
+      'You have signed in again since you opened this form; nothing was changed. Reload the page and send the form again';
     throw new Problem(403, { code: 'stale_form', message });
   }
   const values: Record<string, string[]> = Object.create(null) as Record<string, string[]>;
   for (const [rawName, value] of form) {
     const name = rawName.replace(/\[[0-9]*\]$/, '');
-    if (!(Object.values(OWN) as string[]).includes(name)) (values[name] ??= []).push(withPlainEnds(value));
+    if (!(Object.values(FORM_FIELDS) as string[]).includes(name)) (values[name] ??= []).push(withPlainEnds(value));
   }
-  const [version, key] = [form.get(OWN.version) ?? '', form.get(OWN.key) ?? undefined];
+  const [version, key] = [form.get(FORM_FIELDS.version) ?? '', form.get(FORM_FIELDS.key) ?? undefined];
   return { method: method as FormPost['method'], version, key, values };
 };
 
 const asList = (value: string | readonly string[]): readonly string[] =>
   typeof value === 'string' ? (value === '' ? [] : [value]) : value;
 
-/** The lines of a text area count one by one, as do the boxes that are ticked. */
+/** Returns the values of a field with several: each line of a text area and each ticked box is one. */
 const severalOf = (values: readonly string[]): string[] =>
   values
     .flatMap((value) => value.split('\n'))
@@ -57,28 +66,29 @@ const severalOf = (values: readonly string[]): string[] =>
     .filter((line) => line !== '');
 
 /**
- * The body that a program would send. A new thing is told what was filled in; a present one what differs from what stands
- * there, so that two fields that follow from each other (an event and its resource) can be changed one at a time, and a
- * secret that was left empty stays. Blanks around a text were pasted along: in a key nobody would see them, and no signature
- * would match.
+ * Returns the body that a program would send: for a new resource the fields that are filled in, for an existing one
+ * those that differ from the current values, so that an empty secret keeps its value and two dependent fields (an event
+ * and its resource) can be changed one at a time. White space around a text is removed: pasted into a key it would be
+ * invisible and break every signature.
  */
 export const bodyOf = ({ method, values }: FormPost, { fields }: Pick<Action, 'fields'>): Record<string, unknown> => {
   const body: Record<string, unknown> = {};
   const known = new Set(fields.map(({ name }) => name));
   for (const field of fields) {
-    const given = values[field.name];
+    const submitted = values[field.name];
     const present = asList(formValue(field.value));
     if (field.isMultiple) {
-      const several = severalOf(given ?? []);
-      const isNews = method === 'POST' ? several.length > 0 : several.join('\n') !== present.join('\n');
-      if (isNews) body[field.name] = several;
-    } else if (given !== undefined) {
-      const text = (given[0] ?? '').trim();
-      const isKept = text === '' && (method === 'POST' || field.kind === 'secret');
-      if (!isKept && (method === 'POST' || text !== withPlainEnds(present[0] ?? '').trim())) body[field.name] = text;
+      const several = severalOf(submitted ?? []);
+      const isChanged = method === 'POST' ? several.length > 0 : several.join('\n') !== present.join('\n');
+      if (isChanged) body[field.name] = several;
+    } else if (submitted !== undefined) {
+      const text = (submitted[0] ?? '').trim();
+      const keepsValue = text === '' && (method === 'POST' || field.kind === 'secret');
+      if (!keepsValue && (method === 'POST' || text !== withPlainEnds(present[0] ?? '').trim()))
+        body[field.name] = text;
     }
   }
-  // What no field of ours has sent is the schema's to refuse.
+  // Fields that the form does not have are rejected by the schema.
   for (const [name, [text]] of Object.entries(values)) if (!known.has(name)) body[name] = text;
   return body;
 };

@@ -1,10 +1,10 @@
-/** What pages and their forms demand of a request: that it comes from a page of ours, on the host where they live. */
+/** Checks that requests for pages and their forms come from our own pages, on the host that serves them. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Problem } from '#core/problem.ts';
 import { isSameOrigin } from './same-origin.ts';
-import { targetOf, type HttpSettings } from '../services.ts';
+import { pathAndQueryOf, type HttpSettings } from '../services.ts';
 
-/** A form may be posted by our own pages only. */
+/** Throws a 403 unless the form was posted by one of our own pages. */
 export const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string): void => {
   if (isSameOrigin(headers, ownOrigin)) return;
   const message = 'This form was not sent from a page of this site; open the page here and send it again';
@@ -12,20 +12,20 @@ export const requireSameOrigin = ({ headers }: FastifyRequest, ownOrigin: string
 };
 
 /**
- * Pages and their cookie live on the host of AUTH_URL: on the API's, where that is another, a look is sent over and a form
- * refused. Any other name that leads here may be a proxy's, and is let be.
+ * Redirects page requests on the API's host to the host of AUTH_URL, where pages and their cookie live, and rejects
+ * forms there. Any other host name may be that of a proxy and is accepted.
  */
-export const leaveForeignHost = async (
+export const redirectToPageHost = async (
   request: FastifyRequest,
   reply: FastifyReply,
   { authOrigin, apiOrigin }: HttpSettings,
 ) => {
-  const [own, foreign] = [new URL(authOrigin).host, new URL(apiOrigin).host];
-  if (own === foreign || request.host !== foreign) return;
+  const [own, apiHost] = [new URL(authOrigin).host, new URL(apiOrigin).host];
+  if (own === apiHost || request.host !== apiHost) return;
   if (request.method !== 'POST') {
     reply.headers({ 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer' });
-    return reply.redirect(authOrigin + targetOf(request), 302);
+    return reply.redirect(authOrigin + pathAndQueryOf(request), 302);
   }
-  const message = `Forms are taken at ${authOrigin} only: open the page there and send it again`;
+  const message = `Forms are accepted at ${authOrigin} only: open the page there and send it again`;
   throw new Problem(403, { code: 'cross_site_request', message });
 };

@@ -1,30 +1,30 @@
 /**
- * Pages that wait ask for themselves again. By a header: axe finds fault with any delayed `<meta http-equiv="refresh">`, as it
- * does not see that it can be stopped, which is what WCAG 2.2.1 demands of it.
+ * Reloads pages that wait for something, by the `Refresh` header: axe reports any delayed `<meta
+ * http-equiv="refresh">`, although it can be stopped as WCAG 2.2.1 requires.
  */
 import type { Document } from '#hypermedia/document.ts';
 import type { View } from '#hypermedia/view.ts';
 import { DONE } from './done.ts';
 
-/** The parameter: `0` stops it. Pages alone know it. */
+/** The parameter; `0` stops reloading. Only pages know it. */
 export const REFRESH = 'refresh';
 
-/** A form that somebody may be filling in would lose what was typed. */
-const isTypedIn = ({ actions = [] }: Document): boolean => actions.some(({ fields }) => fields.length > 0);
+/** Returns whether the page has a form with fields: a reload would lose the input. */
+const hasInput = ({ actions = [] }: Document): boolean => actions.some(({ fields }) => fields.length > 0);
 
 type Refresh = NonNullable<View['refresh']>;
 
-/** What a page says of its refreshing, and the header that does it; undefined where the document waits for nothing. */
+/** Returns the refresh notice of a page and its header; undefined if the document waits for nothing. */
 export const refreshOf = (
   document: Document,
   path: string,
   query: URLSearchParams,
 ): { refresh: Refresh; header: string | undefined } | undefined => {
   const { refreshSeconds: seconds } = document;
-  if (seconds === undefined || isTypedIn(document)) return undefined;
+  if (seconds === undefined || hasInput(document)) return undefined;
   const isStopped = query.get(REFRESH) === '0';
   const here = new URLSearchParams(query);
-  // What was just done is not said again and again.
+  // The message of a completed action is not repeated.
   here.delete(DONE);
   here.delete(REFRESH);
   const address = (parameters: URLSearchParams): string =>

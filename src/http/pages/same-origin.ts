@@ -1,8 +1,6 @@
-/** Whether a request was sent by one of our own pages. */
-
 /**
- * Browsers say where a request comes from: `Sec-Fetch-Site`, else `Origin`. One that says neither counts as from elsewhere,
- * because every browser that can hold our cookie sends one of them. Header names are in lower case.
+ * Returns whether a request was sent by one of our own pages, according to `Sec-Fetch-Site`, else `Origin`. A request
+ * with neither is not: every browser that can store our cookie sends one of them. Header names are in lower case.
  */
 export const isSameOrigin = (
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,

@@ -1,12 +1,11 @@
 /**
- * What the form of a search sends, as the query that a program would have sent. A browser sends every field, and an empty one
- * means "not set" to a filter; it sends times without a zone, which are UTC to a filter. So the form's own query is never
- * read as one: it is turned into another, and the browser sent there, where the address says what is shown.
+ * Converts the query of a search form into the query that a program would send, and redirects the browser there. A
+ * browser sends empty fields, which a filter reads as "not set", and times without a zone, which a filter reads as UTC.
  */
 import { formatDate } from '#hypermedia/date.ts';
 import { SEARCH } from '#hypermedia/html/search.ts';
 
-/** As `datetime-local` writes it. */
+/** The format of `datetime-local`. */
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?$/;
 
 const inZone = (value: string, timeZone: string): string => {
@@ -15,15 +14,15 @@ const inZone = (value: string, timeZone: string): string => {
     const { epochMilliseconds } = Temporal.PlainDateTime.from(value).toZonedDateTime(timeZone);
     return formatDate(new Date(epochMilliseconds), timeZone);
   } catch {
-    // A day or a zone that is none: whoever reads the filter says so.
+    // An invalid day or zone: the filter reports it.
     return value;
   }
 };
 
-/** The query that is meant; undefined where no such form has sent it. */
+/** Returns the query of the API; undefined if the query was not sent by a search form. */
 export const searchedQuery = (query: URLSearchParams): URLSearchParams | undefined => {
   const timeZone = query.get(SEARCH);
   if (timeZone === null) return undefined;
-  const meant = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');
-  return new URLSearchParams(meant.map(([name, value]) => [name, inZone(value.trim(), timeZone)]));
+  const parameters = [...query].filter(([name, value]) => name !== SEARCH && value.trim() !== '');
+  return new URLSearchParams(parameters.map(([name, value]) => [name, inZone(value.trim(), timeZone)]));
 };

@@ -1,11 +1,11 @@
-/** Which properties of several documents are the columns of their table: a few that tell them apart at a glance. */
+/** Selects the columns of a table: a few properties that distinguish the rows. */
 import type { Document, Kind, Property } from '../document.ts';
 import { isState, isUnset, kindOf } from './values.ts';
 
-/** Beside what the rows are called: one more than usual where that is a mere number. */
-const BESIDE_NAME_MAX = 5;
-const BESIDE_ID_MAX = 6;
-const TELLING_ENOUGH = 2;
+/** Columns beside the first one: one more than usual if the first one is only a number. */
+const COLUMNS_BESIDE_NAME_MAX = 5;
+const COLUMNS_BESIDE_ID_MAX = 6;
+const DISTINGUISHING_ENOUGH = 2;
 
 type Group =
   | 'state'
@@ -21,13 +21,16 @@ type Group =
   | 'number'
   | 'last';
 
-/** What is taken first, as far as there is any; then whatever is left, and only where there is room still the `last`. */
+/**
+ * Order of selection, as far as columns of each group exist; then the remaining columns, and `last` ones only if there
+ * is space.
+ */
 const ORDER =
   'state code trend measure measure money word date url word text flag number money text number date text text'.split(
     ' ',
   ) as Group[];
 
-/** Kinds that are no columns have no group. */
+/** Kinds without a group are not columns. */
 const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
   enumeration: 'word',
   boolean: 'flag',
@@ -41,18 +44,20 @@ const GROUPS: Readonly<Partial<Record<Kind, Group>>> = {
   progress: 'number',
 };
 
-/** What something else is about: our number of it says nothing to people, and its kind mostly stands in another column, too. */
+/**
+ * References to other resources: their numeric id means nothing to people, and their type is usually in another column.
+ */
 const REFERENCE = /(?:^|_)(?:type|version)$/;
 const isReference = ({ name, kind }: Column): boolean =>
   REFERENCE.test(name) || (kind === 'number' && /(?:^|_)id$/.test(name));
 
-/** What came back, as a number: it tells how the row fares as its state does. */
+/** Response codes describe the result of a row as its state does. */
 const isCode = ({ name, kind }: Column): boolean => kind === 'number' && name.endsWith('_code');
 
-/** What a document is called, in its first cell. */
-const HEADS = ['name', 'title', 'email', 'id'];
+/** Properties that name a document in the first cell. */
+const NAME_PROPERTIES = ['name', 'title', 'email', 'id'];
 
-/** `sample` is the first that has a value. */
+/** `sample` is the first property with a value. */
 type Column = { name: string; sample: Property; kind: Kind; isConstant: boolean };
 
 const read = (documents: readonly Document[]): Column[] => {
@@ -73,35 +78,37 @@ const read = (documents: readonly Document[]): Column[] => {
 const groupOf = (column: Column): Group => {
   if (isState(column.sample)) return 'state';
   if (isCode(column)) return 'code';
-  // Why they fail is asked of all of them at once most of all where it is the same.
+  // A reason is shown even if it is the same in all rows.
   if (column.name === 'reason') return 'text';
-  // Nobody looks at a measure for whether it tells rows apart.
+  // Measures are shown even if they do not distinguish rows.
   if (column.kind === 'number' && column.sample.unit !== undefined) return 'measure';
   return column.isConstant || isReference(column) ? 'last' : (GROUPS[column.kind] ?? 'last');
 };
 
 /**
- * The columns of a table, seven at most: what they are called, how they fare (on a phone no more is seen at once), then the
- * others in the order in which the documents have them. What no document has, and what does not fit a cell, has none.
+ * Returns the columns of a table, seven at most: name and state first (a phone shows no more at once), then the others
+ * in the order of the documents. Properties without a value, and values that do not fit a cell, have no column.
  */
 export const columnsOf = (documents: readonly Document[]): { name: string; kind: Kind }[] => {
   const columns = read(documents);
-  const head = HEADS.map((name) => columns.find((column) => column.name === name)).find(
+  const head = NAME_PROPERTIES.map((name) => columns.find((column) => column.name === name)).find(
     (column) => column !== undefined,
   );
   const others = columns.filter((column) => column !== head);
-  const waiting = Map.groupBy(others, groupOf);
-  const preferred = ORDER.flatMap((group) => waiting.get(group)?.shift() ?? []);
-  // A trend is as narrow as a word.
-  const wide = columns.some(({ kind }) => kind === 'trend') ? 1 : 0;
-  const room = wide + (head === undefined || head.name === 'id' ? BESIDE_ID_MAX : BESIDE_NAME_MAX);
-  const telling = others.filter((column) => groupOf(column) !== 'last');
-  // A reference is a number more than the row is told by, where others tell enough.
-  const further = telling.length >= TELLING_ENOUGH ? others.filter((column) => !isReference(column)) : others;
-  const taken = [...new Set([...preferred, ...telling, ...further])]
-    .filter((one) => further.includes(one))
-    .slice(0, room);
-  const states = ['state', 'code'].flatMap((group) => taken.filter((column) => groupOf(column) === group));
-  const rest = others.filter((column) => taken.includes(column) && !states.includes(column));
+  const groups = Map.groupBy(others, groupOf);
+  const preferred = ORDER.flatMap((group) => groups.get(group)?.shift() ?? []);
+  // A trend is narrow, so it permits one more column.
+  const extraColumns = columns.some(({ kind }) => kind === 'trend') ? 1 : 0;
+  const columnsMax =
+    extraColumns + (head === undefined || head.name === 'id' ? COLUMNS_BESIDE_ID_MAX : COLUMNS_BESIDE_NAME_MAX);
+  const distinguishing = others.filter((column) => groupOf(column) !== 'last');
+  // References are omitted if other columns distinguish the rows.
+  const candidates =
+    distinguishing.length >= DISTINGUISHING_ENOUGH ? others.filter((column) => !isReference(column)) : others;
+  const selected = [...new Set([...preferred, ...distinguishing, ...candidates])]
+    .filter((column) => candidates.includes(column))
+    .slice(0, columnsMax);
+  const states = ['state', 'code'].flatMap((group) => selected.filter((column) => groupOf(column) === group));
+  const rest = others.filter((column) => selected.includes(column) && !states.includes(column));
   return [...(head === undefined ? [] : [head]), ...states, ...rest];
 };

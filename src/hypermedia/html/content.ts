@@ -1,14 +1,14 @@
-/** What a document is: its properties, what is embedded in it, and in that again. */
+/** Renders the content of a document: its properties, and its embedded documents recursively. */
 import type { Document, Embedded, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { harmless } from './harmless.ts';
 import { linkRow } from './links.ts';
-import { table, type Rest } from './table.ts';
+import { table, type RowDetails } from './table.ts';
 import { timeline } from './timeline.ts';
 import { cellValue, isUnset, shownValue } from './values.ts';
 import { inSentence, labelOf } from './words.ts';
 
-/** HTML has no deeper headings. */
+/** The deepest heading of HTML. */
 const LEVEL_MAX = 6;
 
 const heading = (level: number, text: string): Markup => {
@@ -19,16 +19,19 @@ const heading = (level: number, text: string): Markup => {
   return level < LEVEL_MAX ? html`<h5>${words}</h5>` : html`<h6>${words}</h6>`;
 };
 
-/** A secret that is null may be there, and not be the reader's to see: that is said of it by itself. */
-const isNothing = ({ kind, value }: Property): boolean => kind !== 'secret' && isUnset(value);
+/**
+ * Returns whether the value is not set. A null secret may exist but not be visible to the reader, so it is shown on its
+ * own.
+ */
+const isUnsetValue = ({ kind, value }: Property): boolean => kind !== 'secret' && isUnset(value);
 
-/** From so many on, what is not set is told together. */
-const NOTHINGS = 2;
+/** From this number on, unset properties are listed together. */
+const UNSET_TOGETHER_MIN = 2;
 
-/** So many numbers and nothing else are read side by side. */
-const FIGURES = 4;
+/** From this number on, a list of numbers only is shown side by side. */
+const FIGURES_MIN = 4;
 const areFigures = (properties: readonly Property[]): boolean =>
-  properties.length >= FIGURES &&
+  properties.length >= FIGURES_MIN &&
   properties.every(({ kind }) => kind === 'number' || kind === 'count') &&
   properties.some(({ value }) => !isUnset(value));
 
@@ -43,42 +46,42 @@ const figures = (properties: readonly Property[]): Markup =>
     )}
   </dl>`;
 
-/** Names and values. */
+/** Renders properties as names and values. */
 export const propertyList = (properties: readonly Property[]): Markup | false => {
   if (areFigures(properties)) return figures(properties);
-  const nothings = properties.filter(isNothing);
-  const isTold = (property: Property): boolean => nothings.length < NOTHINGS || !isNothing(property);
+  const unset = properties.filter(isUnsetValue);
+  const isListed = (property: Property): boolean => unset.length < UNSET_TOGETHER_MIN || !isUnsetValue(property);
   return (
     properties.length > 0 &&
     html`<dl>
-      ${properties.filter(isTold).map(
+      ${properties.filter(isListed).map(
         (property) =>
           html`<dt>${harmless(labelOf(property.name))}</dt>
             <dd>${shownValue(property)}</dd>`,
       )}
       ${
-        nothings.length >= NOTHINGS &&
+        unset.length >= UNSET_TOGETHER_MIN &&
         html`<dt>Not set</dt>
-          <dd class="soft">${harmless(nothings.map(({ name }) => inSentence(name)).join(', '))}</dd>`
+          <dd class="soft">${harmless(unset.map(({ name }) => inSentence(name)).join(', '))}</dd>`
       }
     </dl>`
   );
 };
 
-/** What is embedded, beside the document that it stands in. */
-export const part = (embedded: Embedded, above: Document, naming: Naming, level = 2, of?: string): Markup =>
+/** Renders the embedded documents of a relation; `above` is the document that embeds them. */
+export const part = (embedded: Embedded, parent: Document, naming: Naming, level = 2, of?: string): Markup =>
   embedded.isTimeline === true && embedded.documents.length > 0
-    ? html`${heading(level, embedded.title ?? labelOf(embedded.rel))} ${timeline(embedded.documents, above, naming)}`
+    ? html`${heading(level, embedded.title ?? labelOf(embedded.rel))} ${timeline(embedded.documents, parent, naming)}`
     : section(embedded, naming, level, of);
 
-/** One that stands inside of another: without forms, which it has on a page of its own. */
+/** Renders an embedded document without forms, which it has on its own page. */
 const inner = (document: Document, naming: Naming, level: number, name: string): Markup =>
   html`${propertyList(document.properties)} ${linkRow(document, naming)}
   ${document.embedded.map((embedded) => part(embedded, document, naming, level, name))}`;
 
-/** Several as a table, one as a list of its properties. */
-export const several = ({ documents }: Embedded, naming: Naming, label: string, level: number): Markup => {
-  const more = (document: Document, { name, properties, hasPage }: Rest): Markup | false => {
+/** Renders several documents as a table. */
+export const documentTable = ({ documents }: Embedded, naming: Naming, label: string, level: number): Markup => {
+  const more = (document: Document, { name, properties, hasPage }: RowDetails): Markup | false => {
     const hasMore = properties.length > 0 || document.embedded.some((below) => below.documents.length > 0);
     if (!hasMore) return false;
     return inner({ ...document, properties, links: hasPage ? [] : document.links }, naming, level + 1, name);
@@ -86,7 +89,10 @@ export const several = ({ documents }: Embedded, naming: Naming, label: string, 
   return table(documents, naming, { label, more });
 };
 
-/** One relation with its heading. `of` is what has it, where others on the page may have such a one, too. */
+/**
+ * Renders one relation with its heading. `of` is the name of its parent, if others on the page may have the same
+ * relation.
+ */
 const section = (embedded: Embedded, naming: Naming, level: number, of?: string): Markup => {
   const { rel, documents, single } = embedded;
   const [only] = documents;
@@ -96,5 +102,5 @@ const section = (embedded: Embedded, naming: Naming, level: number, of?: string)
       <p class="soft">None</p>`;
   if (single === true) return html`${heading(level, title)} ${inner(only, naming, level + 1, title)}`;
   return html`${heading(level, title)}
-  ${several(embedded, naming, of === undefined ? title : `${title} of ${of}`, level)}`;
+  ${documentTable(embedded, naming, of === undefined ? title : `${title} of ${of}`, level)}`;
 };

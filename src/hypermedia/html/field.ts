@@ -1,17 +1,23 @@
-/** One field of a form, with its label, its hint and what is wrong with it. */
+/** Renders one field of a form with label, hint and errors. */
 import type { Field } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import type { Fault } from '#core/problem.ts';
 import { checkboxes, control } from './control.ts';
 import { labelOf } from './words.ts';
 
-/** `values` is what stands in the field: one text, or those that are chosen. */
-export type Filled = { id: string; field: Field; values: readonly string[]; faults: readonly Fault[]; isNew: boolean };
+/** `values` is the content of the field: one text, or the chosen values. */
+export type FieldInput = {
+  id: string;
+  field: Field;
+  values: readonly string[];
+  faults: readonly Fault[];
+  isNew: boolean;
+};
 
-/** As a sentence: most messages of ours end without a full stop. */
+/** Returns the text with a full stop, which most messages lack. */
 export const sentence = (text: string): string => (/[.!?…]$/.test(text) ? text : `${text}.`);
 
-const linesWanted = ({ isMultiple, choices }: Field): boolean => isMultiple && choices === undefined;
+const isLineList = ({ isMultiple, choices }: Field): boolean => isMultiple && choices === undefined;
 
 const rangeOf = ({ kind, minimum, maximum }: Field): string | undefined => {
   if (kind !== 'number' && kind !== 'count') return undefined;
@@ -20,39 +26,39 @@ const rangeOf = ({ kind, minimum, maximum }: Field): string | undefined => {
   return minimum === undefined ? undefined : `At least ${minimum}.`;
 };
 
-/** Everything to know before one types: the fault that would come says no more than this. */
-const hintOf = ({ field, isNew }: Filled): string => {
+/** Returns the hint, which contains every constraint that validation reports. */
+const hintOf = ({ field, isNew }: FieldInput): string => {
   const parts = [
     field.isRequired && 'Required.',
     field.hint !== undefined && sentence(field.hint),
-    field.kind === 'secret' && !isNew && 'Leave empty to keep what is there.',
-    linesWanted(field) && 'One a line.',
+    field.kind === 'secret' && !isNew && 'Leave empty to keep the current value.',
+    isLineList(field) && 'One per line.',
     field.maxLength !== undefined && field.choices === undefined && `At most ${field.maxLength} characters.`,
     rangeOf(field),
   ];
   return parts.filter((part) => typeof part === 'string').join(' ');
 };
 
-const faultsOf = ({ id, faults }: Filled): Markup | false =>
+const faultsOf = ({ id, faults }: FieldInput): Markup | false =>
   faults.length > 0 &&
   html`<div class="fault" id="${id}-fault">${faults.map(({ message }) => html`<p>${sentence(message)}</p>`)}</div>`;
 
-export const formField = (filled: Filled): Markup => {
-  const { id, field, values, faults } = filled;
-  const hint = hintOf(filled);
+export const formField = (input: FieldInput): Markup => {
+  const { id, field, values, faults } = input;
+  const hint = hintOf(input);
   const described = [...(hint === '' ? [] : [`${id}-hint`]), ...(faults.length === 0 ? [] : [`${id}-fault`])].join(' ');
   const label = labelOf(field.name);
-  const about = html`${hint !== '' && html`<p class="soft" id="${id}-hint">${hint}</p>`} ${faultsOf(filled)}`;
-  const place = { id, field, values, described, isFaulty: faults.length > 0, isNew: filled.isNew };
-  if (field.isMultiple && !linesWanted(field)) {
+  const about = html`${hint !== '' && html`<p class="soft" id="${id}-hint">${hint}</p>`} ${faultsOf(input)}`;
+  const options = { id, field, values, described, isFaulty: faults.length > 0, isNew: input.isNew };
+  if (field.isMultiple && !isLineList(field)) {
     return html`<fieldset id="${id}" ${described !== '' && html`aria-describedby="${described}"`}>
       <legend>${label}</legend>
       ${about}
-      <div class="choices">${checkboxes(place)}</div>
+      <div class="choices">${checkboxes(options)}</div>
     </fieldset>`;
   }
   return html`<div class="field">
     <label for="${id}">${label}</label>
-    ${control(place)} ${about}
+    ${control(options)} ${about}
   </div>`;
 };

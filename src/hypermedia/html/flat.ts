@@ -1,18 +1,18 @@
-/** A list of objects whose members are all short, as a table: nobody reads rows of numbers as JSON. */
+/** Renders a list of objects with short members as a table, which is easier to read than JSON. */
 import { isBlank } from '#core/blank.ts';
 import type { Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { harmless } from './harmless.ts';
 import { labelOf } from './words.ts';
 
-/** What has more is no table that anybody looks at. */
+/** Larger tables are not readable. */
 const ROWS_MAX = 100;
 const COLUMNS_MAX = 10;
 const CELL_CHARACTERS = 60;
 
 type Row = { readonly [name: string]: Value };
 
-/** All objects have a `constructor`, and it is none of theirs. */
+/** All objects inherit `constructor`. */
 const memberOf = (row: Row, name: string): Value | undefined => (Object.hasOwn(row, name) ? row[name] : undefined);
 
 const textOf = (value: Value = ''): string => (typeof value === 'object' ? '–' : harmless(String(value)));
@@ -25,7 +25,9 @@ const fits = (value: Value): boolean =>
 const isRow = (value: Value): value is Row =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && Object.values(value).every(fits);
 
-/** Whatever is in the list is in the table; undefined where one cannot hold it. `label` names it for those who do not see it. */
+/**
+ * Returns the table with all members; undefined if a table cannot contain them. `label` is its name for screen readers.
+ */
 export const flatTable = (list: readonly Value[], label: string): Markup | undefined => {
   if (list.length > ROWS_MAX || !list.every(isRow)) return undefined;
   const names = [...new Set(list.flatMap((row) => Object.keys(row)))];

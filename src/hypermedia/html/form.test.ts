@@ -71,7 +71,7 @@ const controls: readonly (readonly [name: string, field: Partial<Field>, control
   [
     'lines',
     { isMultiple: true, kind: 'url', value: ['a', 'b'] },
-    /<textarea [^>]*> a b<\/textarea>[\s\S]*One a line\./,
+    /<textarea [^>]*> a b<\/textarea>[\s\S]*One per line\./,
   ],
   ['a url', { kind: 'url', value: 'x' }, /<input type="text" inputmode="url" [^>]*value="x"/],
   [
@@ -127,7 +127,7 @@ test('a stored secret never stands in a form, and no browser puts the password o
   const field = fieldIn('PATCH', stored);
   assert.doesNotMatch(field, /stored secret/);
   assert.match(field, /type="password" autocomplete="new-password"/);
-  assert.match(field, /Leave empty to keep what is there\./);
+  assert.match(field, /Leave empty to keep the current value\./);
 });
 
 test('a key that was made up for something new can be read', () => {

@@ -1,19 +1,19 @@
-/** What can be done, as forms: each folded up until somebody wants it, and open where it was refused. */
+/** Renders actions as forms, folded up unless they were rejected. */
 import type { Fault } from '#core/problem.ts';
 import type { Action, Document, Field, Naming } from '../document.ts';
 import { formValue } from '../form-value.ts';
 import { html, type Markup } from '../markup.ts';
 import type { Refused, View } from '../view.ts';
-import { formField, sentence, type Filled } from './field.ts';
+import { formField, sentence, type FieldInput } from './field.ts';
 import { hrefOf } from './links.ts';
 import { inSentence } from './words.ts';
 
 type Context = { document: Document; naming: Naming; view: View };
 
-/** PUT is PATCH with more to lose: a form has all fields either way. */
+/** PUT is not shown: a PATCH form has all fields, too. */
 const isShown = ({ method }: Action): boolean => method !== 'PUT';
 
-/** What ends it comes last. */
+/** Returns the actions with deletion last. */
 const shownActions = ({ actions = [] }: Document): readonly Action[] => [
   ...actions.filter((action) => isShown(action) && action.method !== 'DELETE'),
   ...actions.filter(({ method }) => method === 'DELETE'),
@@ -21,7 +21,7 @@ const shownActions = ({ actions = [] }: Document): readonly Action[] => [
 
 const idOf = (action: number, field: number): string => `form-${action}-${field}`;
 
-const isAbout = ({ field }: Fault, { name }: Field): boolean =>
+const concerns = ({ field }: Fault, { name }: Field): boolean =>
   field !== undefined && (field === name || field.startsWith(`${name}.`));
 
 const listOf = (value: string | readonly string[] | undefined): readonly string[] =>
@@ -30,13 +30,13 @@ const listOf = (value: string | readonly string[] | undefined): readonly string[
 const refusalOf = ({ refused }: View, { name }: Action): Refused | undefined =>
   refused?.action === name ? refused : undefined;
 
-type Begun = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
+type FormState = { refused: Refused | undefined; suggested: Readonly<Record<string, string>> };
 
 /**
- * What was typed, where the form was refused; else what stands there, but a secret only where it was just made up; else what is
- * suggested.
+ * Returns the values of a field: the input if the form was rejected; else the current value (of secrets only a
+ * generated one); else the suggested value.
  */
-const valuesOf = (field: Field, isNew: boolean, { refused, suggested }: Begun): readonly string[] => {
+const valuesOf = (field: Field, isNew: boolean, { refused, suggested }: FormState): readonly string[] => {
   if (refused !== undefined)
     return listOf(Object.hasOwn(refused.values, field.name) ? refused.values[field.name] : undefined);
   if (field.kind === 'secret' && !(isNew && field.isGenerated === true)) return [];
@@ -47,13 +47,13 @@ const valuesOf = (field: Field, isNew: boolean, { refused, suggested }: Begun): 
 const hidden = (name: string, value: string | number): Markup =>
   html`<input type="hidden" name="${name}" value="${value}" />`;
 
-/** What few want stands folded up below the rest, unless something is wrong with it. */
-const fields = (action: Action, index: number, begun: Begun): Markup => {
-  const { refused } = begun;
+/** Renders the fields. Minor ones are folded below the others, unless one has a fault. */
+const fields = (action: Action, index: number, state: FormState): Markup => {
+  const { refused } = state;
   const isNew = action.method === 'POST';
-  const all = action.fields.map((field, at): Filled => {
-    const faults = refused?.faults.filter((fault) => isAbout(fault, field)) ?? [];
-    return { id: idOf(index, at), field, values: valuesOf(field, isNew, begun), faults, isNew };
+  const all = action.fields.map((field, at): FieldInput => {
+    const faults = refused?.faults.filter((fault) => concerns(fault, field)) ?? [];
+    return { id: idOf(index, at), field, values: valuesOf(field, isNew, state), faults, isNew };
   });
   const minor = all.filter(({ field }) => field.isMinor === true);
   const isOpen = minor.some(({ faults }) => faults.length > 0);
@@ -89,19 +89,19 @@ const form = (
   </form>`;
 };
 
-/** Nothing to fill in, and nothing that is lost by it: a button, to be pressed without looking for it. */
+/** Returns whether the form is a button: nothing to fill in, and nothing is lost. */
 const isButton = ({ method, fields: { length } }: Action): boolean => method === 'POST' && length === 0;
 
-type Forms = Record<'refused' | 'buttons' | 'others', Markup[]>;
+type RenderedForms = Record<'refused' | 'buttons' | 'others', Markup[]>;
 
 /**
- * The forms of a document, none where the reader has no session: the one that was refused, which is to be mended before
- * anything else, those that are a button alone, and the others. `isFirst` where there is nothing yet but what one of them makes.
+ * Returns the forms of a document, none without a session: the rejected one first, buttons without fields, and the
+ * others. `isFirst`: the collection is empty, so the form that creates an item is open.
  */
-export const actionForms = (context: Context, isFirst: boolean): Forms => {
+export const actionForms = (context: Context, isFirst: boolean): RenderedForms => {
   const { document, view } = context;
   const { session } = view;
-  const forms: Forms = { refused: [], buttons: [], others: [] };
+  const forms: RenderedForms = { refused: [], buttons: [], others: [] };
   if (session === undefined) return forms;
   for (const [index, action] of shownActions(document).entries()) {
     const isRefused = refusalOf(view, action) !== undefined;
@@ -119,15 +119,15 @@ export const actionForms = (context: Context, isFirst: boolean): Forms => {
   return forms;
 };
 
-/** Where on the page the field of a fault is; undefined where the form does not show it. */
+/** Returns the id of a fault's field; undefined if the form does not show it. */
 const placeOf = (fault: Fault, document: Document, refused: Refused): string | undefined => {
   const actions = shownActions(document);
   const index = actions.findIndex(({ name }) => name === refused.action);
-  const at = actions[index]?.fields.findIndex((field) => isAbout(fault, field)) ?? -1;
+  const at = actions[index]?.fields.findIndex((field) => concerns(fault, field)) ?? -1;
   return at === -1 ? undefined : idOf(index, at);
 };
 
-/** Everything that is wrong with a form that was refused, each a way to its field. */
+/** Renders all faults of a rejected form, with links to their fields. */
 export const refusedAlert = ({ document, view: { refused } }: Pick<Context, 'document' | 'view'>): Markup | false => {
   if (refused === undefined) return false;
   const { faults } = refused;
@@ -137,7 +137,7 @@ export const refusedAlert = ({ document, view: { refused } }: Pick<Context, 'doc
     return html`<li>${place === undefined ? message : html`<a href="#${place}">${message}</a>`}</li>`;
   };
   return html`<div class="alert" role="alert">
-    <p>Nothing was saved. ${faults.length === 1 ? 'One thing is' : `${faults.length} things are`} to be mended:</p>
+    <p>Not saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix:</p>
     <ul>
       ${faults.map(entry)}
     </ul>

@@ -1,10 +1,13 @@
-/** Text of strangers, made such that it does nothing to the text around it. Escaping is not done here: `html` does it. */
+/** Neutralises control characters in untrusted text that would affect the text around it. `html` does the escaping. */
 
-/** Controls but for line ends and tabs, and what turns the direction of all that follows (Unicode TR 36 §2.11). */
-const UNSEEN = /(?![\t\n\u200E\u200F\u061C])[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
-const EACH_UNSEEN = new RegExp(UNSEEN, 'gu');
+/**
+ * Control characters except line ends and tabs, and characters that change the direction of the following text (Unicode
+ * TR 36 §2.11).
+ */
+const CONTROL = /(?![\t\n\u200E\u200F\u061C])[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
+const EACH_CONTROL = new RegExp(CONTROL, 'gu');
 
-/** The Unicode pictures of the 32 controls begin here. */
+/** The first Unicode picture of the 32 control characters. */
 const PICTURES = 0x2400;
 
 const picture = (character: string): string => {
@@ -12,14 +15,17 @@ const picture = (character: string): string => {
   return code < 32 ? String.fromCodePoint(PICTURES + code) : '\uFFFD';
 };
 
-/** Shown, never sent back: what is not seen has a mark in its place. Line ends are `\n`. */
+/**
+ * Returns the text for display, with a visible mark for each control character. Line ends are `
+ * `.
+ */
 export const harmless = (text: string): string =>
-  UNSEEN.test(text) ? text.replaceAll('\r\n', '\n').replaceAll(EACH_UNSEEN, picture) : text;
+  CONTROL.test(text) ? text.replaceAll('\r\n', '\n').replaceAll(EACH_CONTROL, picture) : text;
 
-/** The first characters (code points) of what is too long for its place. */
+/** Returns the first characters (code points) of a long text. */
 export const shortened = (text: string, count: number): string => {
   if (text.length <= count) return text;
-  // A code point is two units at most.
+  // A code point has at most two units.
   const characters = Array.from(text.slice(0, 2 * count + 1));
   return characters.length <= count ? text : `${characters.slice(0, count).join('')}…`;
 };

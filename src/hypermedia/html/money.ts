@@ -1,18 +1,18 @@
-/** Amounts of money: as the currency writes them, and never another amount than was said. */
+/** Formats amounts of money as usual for the currency, without changing the amount. */
 import type { Value } from '../document.ts';
 
 const formats = new Map<string, Intl.NumberFormat>();
-/** There are about 180; a publisher can make up more. Making one costs 40 µs. */
+/** There are about 180 currencies, but publishers may send others. Creating a format costs 40 µs. */
 const FORMATS_MAX = 200;
 
-/** Of ISO 4217, without `XXX`, which says there that no currency is meant. */
+/** Returns whether the code is one of ISO 4217 except `XXX` (no currency). */
 export const isCurrency = (code: string): boolean => /^[A-Za-z]{3}$/.test(code) && code.toUpperCase() !== 'XXX';
 
 type Digits = 'all' | 'usual';
 
 const makeFormat = (currency: string, digits: Digits): Intl.NumberFormat => {
   if (!isCurrency(currency)) return new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
-  // More digits than the currency has are shown as they came: a rounded price is another price.
+  // Additional digits are kept: a rounded price is another price.
   const more = digits === 'all' ? { maximumFractionDigits: 20 } : {};
   return new Intl.NumberFormat('en', { style: 'currency', currency, ...more });
 };
@@ -27,7 +27,9 @@ const formatOf = (currency: string, digits: Digits): Intl.NumberFormat => {
   return format;
 };
 
-/** `€1,234.50`. Decimals that came as text stay exact; what is no amount is undefined, and no currency leaves the number. */
+/**
+ * Returns `€1,234.50`. Decimals in a text stay exact; undefined for other values; the number alone without a currency.
+ */
 export const shownMoney = (value: Value, currency: string | undefined): string | undefined => {
   const text = typeof value === 'number' || typeof value === 'string' ? String(value) : '';
   if (!/^-?[0-9]{1,30}(?:\.[0-9]{1,20})?$/.test(text)) return undefined;
@@ -35,5 +37,5 @@ export const shownMoney = (value: Value, currency: string | undefined): string |
   return formatOf(currency.toUpperCase(), 'all').format(text as `${number}`);
 };
 
-/** With the decimals that the currency has, and two where there is none: sums, which nobody pays. */
+/** Rounds to the decimals of the currency, or two: for sums, which are not paid. */
 export const roundedMoney = (value: number, currency: string): string => formatOf(currency, 'usual').format(value);

@@ -113,7 +113,7 @@ test('what has no page of its own is unfolded below its row', () => {
   assert.match(page, /<h2>Parts<\/h2>/);
   assert.match(
     page,
-    /<tr class="parted"><th scope="row">2<\/th><\/tr><tr><td colspan="1"><details class="fold"><summary>More of 2</,
+    /<tr class="parted"><th scope="row">2<\/th><\/tr><tr><td colspan="1"><details class="fold"><summary>Details<span class="unseen">of 2<\/span></,
   );
   assert.match(page, /<dt>Parts<\/dt><dd><pre>/);
   assert.doesNotMatch(page, /<th scope="row"><a/);
@@ -204,7 +204,7 @@ test('a page that looks again says so, and how to stop it', () => {
   assert.match(pageOf({}, { ...owner, refresh }), /role="status">[^<]*\b3 seconds[^<]*<a href="\/x\?refresh=0">/);
   assert.match(
     pageOf({}, { ...owner, refresh: { ...refresh, isStopped: true, href: '/x' } }),
-    /stands still.<a href="\/x">/,
+    /Automatic reload is off.<a href="\/x">/,
   );
 });
 

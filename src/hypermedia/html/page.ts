@@ -1,4 +1,4 @@
-/** A Document as a page for people: pure, and knows no resource. Works without JavaScript. */
+/** Renders a Document as a page for people, without JavaScript. */
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { shell } from '../shell.ts';
@@ -19,7 +19,7 @@ const NO_VIEW: View = { nav: html``, session: undefined };
 const titleOf = (document: Document): string =>
   harmless(document.title ?? linkTo(document, 'self')?.title ?? labelOf(document.name));
 
-/** How it fares, beside its name: a state if it has one, else whether it is active. */
+/** Returns the badges beside the heading: states if the document has any, else whether it is active. */
 const badges = ({ properties }: Document): Markup[] => {
   const states = properties.filter(isState);
   if (states.length > 0) return states.map(({ value }) => stateBadge(plainText(value)));
@@ -28,7 +28,7 @@ const badges = ({ properties }: Document): Markup[] => {
   return [isTrue(active.value) ? badge('Active', 'fine') : badge('Inactive', 'broken')];
 };
 
-/** What it is, above what it is called. */
+/** Renders the type of the resource above the heading. */
 const kindOf = (document: Document): Markup | false => {
   const kind = document.called ?? labelOf(document.name);
   const isCalled = document.title !== undefined && document.title !== kind && linkTo(document, 'self') !== undefined;
@@ -42,37 +42,37 @@ const heading = (document: Document, naming: Naming): Markup =>
       ${badges(document)}
     </div>`;
 
-/** For whoever writes a program: the same address answers them, too. */
+/** Renders the notice for programmers: the address also returns other formats. */
 const footer = ({ name }: Document, naming: Naming): Markup =>
   html`<footer class="soft">
     <p>
-      This page as data: its address also answers JSON, XML and Siren, by the header <code>Accept</code>.<br />
-      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">What “${harmless(inSentence(name))}” means</a>
-      <a href="${ownPath('/docs', naming)}">All of the API</a>
+      This page as data: request its address with the header <code>Accept</code> for JSON, XML or Siren.<br />
+      <a href="${ownPath(`/rels/${encodeURIComponent(name)}`, naming)}">About “${harmless(inSentence(name))}”</a>
+      <a href="${ownPath('/docs', naming)}">API documentation</a>
     </p>
   </footer>`;
 
 const HEADINGS: ReadonlySet<string> = new Set(['name', 'title', 'email']);
 
-/** Whether the heading says it already. */
+/** Returns whether the heading shows the property already. */
 const isHeading = (document: Document, property: Property): boolean =>
   isState(property) || (HEADINGS.has(property.name) && property.value === document.title);
 
-/** Somebody who reads it with their ears has to know that it moves, and whoever reads slowly has to be able to stop it. */
+/** Renders the notice of automatic reloading, with a link that stops it. */
 const refreshNote = ({ refresh }: View): Markup | false => {
   if (refresh === undefined) return false;
   const { seconds, isStopped, href } = refresh;
   return isStopped
-    ? html`<p class="soft">This page stands still. <a href="${href}">Look again every ${seconds} seconds</a></p>`
+    ? html`<p class="soft">Automatic reload is off. <a href="${href}">Reload every ${seconds} seconds</a></p>`
     : html`<p class="soft" role="status">
-        This page looks again every ${seconds} seconds. <a href="${href}">Stop that</a>
+        This page reloads every ${seconds} seconds. <a href="${href}">Stop reloading</a>
       </p>`;
 };
 
 const adviceOf = ({ advice }: View): Markup | false =>
   advice !== undefined && html`<div class="alert">${advice.paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
 
-type Shown = {
+type PageParts = {
   document: Document;
   naming: Naming;
   view: View;
@@ -81,9 +81,9 @@ type Shown = {
   buttons: readonly Markup[];
 };
 
-const content = ({ document, naming, view, collection, buttons }: Shown): Markup => {
+const content = ({ document, naming, view, collection, buttons }: PageParts): Markup => {
   const title = titleOf(document);
-  const links = html`${linkRow(document, naming, 'Where to go from here')}${chartsOf(view.charts)}`;
+  const links = html`${linkRow(document, naming, 'Related pages')}${chartsOf(view.charts)}`;
   if (collection !== undefined) {
     const canCreate =
       view.session !== undefined && (document.actions?.some(({ method }) => method === 'POST') ?? false);
@@ -102,7 +102,7 @@ const content = ({ document, naming, view, collection, buttons }: Shown): Markup
 
 const problem = (document: Document, errors: readonly Document[], naming: Naming): Markup =>
   html`<div class="card">
-    ${heading(document, naming)} ${problemText(errors)} ${linkRow(document, naming, 'Where to go from here')}
+    ${heading(document, naming)} ${problemText(errors)} ${linkRow(document, naming, 'Related pages')}
   </div>`;
 
 const whole = (document: Document, naming: Naming, view: View): Markup => {
@@ -113,7 +113,7 @@ const whole = (document: Document, naming: Naming, view: View): Markup => {
   ${content({ document, naming, view, collection, buttons: forms.buttons })} ${forms.others}`;
 };
 
-/** The page of a document. `view` says who looks at it and what has just happened; without it there are no forms. */
+/** Renders the page of a document. `view` is the context of the reader; without it there are no forms. */
 export const renderHtml = (document: Document, naming: Naming, view: View = NO_VIEW): string => {
   const errors = errorsIn(document);
   const isProblem = errors.length > 0;

@@ -1,6 +1,6 @@
 /**
- * A document that says what went wrong. The convention: it embeds documents named `error`, which have a `message` for people,
- * may name the `field` that is wrong, and a `logref` under which the operator finds it.
+ * Renders error documents. By convention they embed documents named `error` with a `message` for people, and optionally
+ * the `field` at fault and a `logref` for the operator.
  */
 import type { Document } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
@@ -12,15 +12,15 @@ const textOf = ({ properties }: Document, name: string): string | undefined => {
   return typeof value === 'string' && value !== '' ? harmless(value) : undefined;
 };
 
-/** The errors in a document; none where it is not about any. */
+/** Returns the errors of a document; none if it is not an error document. */
 export const errorsIn = ({ embedded }: Document): readonly Document[] =>
   embedded.flatMap(({ documents }) => documents.filter(({ name }) => name === 'error'));
 
-/** What a person is told: the rest of such a document repeats it in the words of a protocol. */
+/** Renders the errors for people; the other properties repeat them for protocols. */
 export const problemText = (errors: readonly Document[]): Markup => {
   const references = new Set(errors.flatMap((error) => textOf(error, 'logref') ?? []));
   return html`${errors.map((error) => {
-    const message = sentence(textOf(error, 'message') ?? 'This did not work');
+    const message = sentence(textOf(error, 'message') ?? 'An error occurred');
     const field = textOf(error, 'field');
     const isNamed = field === undefined || message.includes(field);
     return html`<p class="alert" role="alert">${message} ${!isNamed && html`<code>${field}</code>`}</p>`;

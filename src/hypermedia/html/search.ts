@@ -1,6 +1,6 @@
 /**
- * What a collection is narrowed to, in words and each with a way to drop it, and the form that narrows it further. Everything
- * is read from the address that the document has of itself, so what somebody bookmarks or writes by hand is told as well.
+ * Renders the active filters of a collection with links to remove them, and the search form. Both are read from the
+ * document's own address, so bookmarked and hand-written queries are shown, too.
  */
 import { formatDate, parseDate } from '../date.ts';
 import type { Document, Naming, Search } from '../document.ts';
@@ -11,27 +11,27 @@ import { hrefOf, linkTo } from './links.ts';
 import { isTrue } from './values.ts';
 import { labelOf, phraseOf } from './words.ts';
 
-/** Parameters that leave nothing out. */
-const SHAPES: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
+/** Parameters that do not filter. */
+const NON_FILTERS: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
 
-/** Marks a query that a form of ours has sent: what is empty in it is not asked for, and dates are in the zone it names. */
+/** Marks the query of a search form: empty fields are ignored, and dates are in the time zone that it names. */
 export const SEARCH = '_search';
 
 const VALUE_CHARACTERS = 60;
 
 type Parameter = readonly [name: string, value: string];
-type Asked = { path: string; parameters: readonly Parameter[]; filters: readonly Parameter[] };
+type ParsedAddress = { path: string; parameters: readonly Parameter[]; filters: readonly Parameter[] };
 
-/** What the address of a document asks for. */
-export const askedOf = (document: Document, naming: Naming): Asked => {
+/** Parses the address of a document. */
+export const parseAddress = (document: Document, naming: Naming): ParsedAddress => {
   const href = hrefOf(linkTo(document, 'self')?.href ?? '', naming) ?? '';
   const [path = '', query = ''] = href.split('?', 2);
   const parameters = [...new URLSearchParams(query)];
-  return { path, parameters, filters: parameters.filter(([name]) => !SHAPES.has(name)) };
+  return { path, parameters, filters: parameters.filter(([name]) => !NON_FILTERS.has(name)) };
 };
 
-/** By the operator, of a date and of anything else. */
-const WORDS: Readonly<Record<string, readonly [date: string, other: string]>> = {
+/** Texts of operators, for dates and for other values. */
+const OPERATOR_TEXTS: Readonly<Record<string, readonly [date: string, other: string]>> = {
   not: ['not', 'not'],
   greaterthan: ['after', 'above'],
   lessthan: ['before', 'below'],
@@ -42,18 +42,18 @@ const partsOf = (name: string): readonly [property: string, operator: string] =>
   return at === -1 ? [name, ''] : [name.slice(0, at), name.slice(at + 1)];
 };
 
-/** `date_created:lessthan` → `Date created before`. */
+/** Returns `Date created before` for `date_created:lessthan`. */
 const labelOfParameter = (name: string, isDate: boolean): string => {
   const [property, operator] = partsOf(name);
-  const words = Object.hasOwn(WORDS, operator) ? WORDS[operator] : undefined;
+  const words = Object.hasOwn(OPERATOR_TEXTS, operator) ? OPERATOR_TEXTS[operator] : undefined;
   return words === undefined ? labelOf(property) : `${labelOf(property)} ${words[isDate ? 0 : 1]}`;
 };
 
 type Fields = Search['fields'];
 
-const told = ([name, value]: Parameter, fields: Fields): Markup => {
+const filterText = ([name, value]: Parameter, fields: Fields): Markup => {
   const at = parseDate(value);
-  const field = fields.find((one) => one.name === name);
+  const field = fields.find((parameter) => parameter.name === name);
   const isDate = at !== undefined && partsOf(name)[1] !== '';
   const flag = field?.kind === 'boolean' ? (isTrue(value) ? 'Yes' : 'No') : undefined;
   const text = value === '' ? 'not set' : (flag ?? harmless(shortened(phraseOf(value), VALUE_CHARACTERS)));
@@ -64,74 +64,75 @@ const told = ([name, value]: Parameter, fields: Fields): Markup => {
 const addressWith = (path: string, parameters: readonly Parameter[]): string =>
   parameters.length === 0 ? path : `${path}?${new URLSearchParams(parameters.map(([...pair]) => pair)).toString()}`;
 
-/** Without one of them; another page of what is found then would be any. */
-const without = ({ path, parameters }: Asked, dropped: Parameter): string =>
+/** Returns the address without one filter, on the first page. */
+const without = ({ path, parameters }: ParsedAddress, removed: Parameter): string =>
   addressWith(
     path,
-    parameters.filter((one) => one !== dropped && one[0] !== 'offset'),
+    parameters.filter((parameter) => parameter !== removed && parameter[0] !== 'offset'),
   );
 
-/** What the collection is narrowed to; a click drops it. */
-const inForce = (asked: Asked, fields: Fields): Markup | false =>
-  asked.filters.length > 0 &&
+/** Renders the active filters; a click removes one. */
+const activeFilters = (address: ParsedAddress, fields: Fields): Markup | false =>
+  address.filters.length > 0 &&
   html`<p class="filters">
-    <span class="soft">Only</span>
-    ${asked.filters.map(
+    <span class="soft">Filters</span>
+    ${address.filters.map(
       (filter) =>
-        html`<a href="${without(asked, filter)}"
-          >${told(filter, fields)} <span aria-hidden="true">×</span><span class="unseen"> (drop this)</span></a
+        html`<a href="${without(address, filter)}"
+          >${filterText(filter, fields)} <span aria-hidden="true">×</span
+          ><span class="unseen"> (remove this filter)</span></a
         >`,
     )}
   </p>`;
 
-const option = (value: string, text: string, present: string): Markup =>
-  html`<option value="${value}" ${value === present && html`selected`}>${text}</option>`;
+const option = (value: string, text: string, current: string): Markup =>
+  html`<option value="${value}" ${value === current && html`selected`}>${text}</option>`;
 
-const select = (id: string, name: string, present: string, choices: readonly Parameter[]): Markup => {
-  // What is asked for and is none of the choices is not changed by asking for something else beside it.
-  const all = choices.some(([value]) => value === present) ? choices : [[present, present] as const, ...choices];
+const select = (id: string, name: string, current: string, choices: readonly Parameter[]): Markup => {
+  // A current value that is not a choice is kept.
+  const all = choices.some(([value]) => value === current) ? choices : [[current, current] as const, ...choices];
   return html`<select id="${id}" name="${name}">
-    ${option('', 'Any', present)}
-    ${all.filter(([value]) => value !== '').map(([value, text]) => option(value, text, present))}
+    ${option('', 'Any', current)}
+    ${all.filter(([value]) => value !== '').map(([value, text]) => option(value, text, current))}
   </select>`;
 };
 
-/** As `datetime-local` takes it, in that zone; empty where it is no date. */
+/** Returns the date in the format of `datetime-local` in the given zone; empty for invalid dates. */
 const localOf = (value: string, timeZone: string): string => {
   const at = parseDate(value);
   return at === undefined ? '' : formatDate(at, timeZone).slice(0, 'yyyy-mm-ddThh:mm'.length);
 };
 
-const control = (id: string, field: Fields[number], present: string, timeZone: string): Markup => {
+const control = (id: string, field: Fields[number], current: string, timeZone: string): Markup => {
   const { name, kind, choices } = field;
   if (choices !== undefined)
     return select(
       id,
       name,
-      present,
+      current,
       choices.map((choice) => [choice, phraseOf(choice)]),
     );
   if (kind === 'boolean') {
-    const normal = present === '' ? '' : isTrue(present) ? '1' : '0';
-    return select(id, name, normal, [
+    const normalized = current === '' ? '' : isTrue(current) ? '1' : '0';
+    return select(id, name, normalized, [
       ['1', 'Yes'],
       ['0', 'No'],
     ]);
   }
   if (kind === 'date')
-    return html`<input type="datetime-local" id="${id}" name="${name}" value="${localOf(present, timeZone)}" />`;
-  return html`<input type="text" id="${id}" name="${name}" value="${present}" spellcheck="false" />`;
+    return html`<input type="datetime-local" id="${id}" name="${name}" value="${localOf(current, timeZone)}" />`;
+  return html`<input type="text" id="${id}" name="${name}" value="${current}" spellcheck="false" />`;
 };
 
-const form = (asked: Asked, { fields, timeZone }: Search): Markup => {
+const form = (address: ParsedAddress, { fields, timeZone }: Search): Markup => {
   const names = new Set(fields.map(({ name }) => name));
-  const kept = asked.parameters.filter(([name]) => name !== 'offset' && !names.has(name));
-  const presentOf = (name: string) => asked.parameters.find((one) => one[0] === name)?.[1] ?? '';
-  const isSet = fields.some(({ name }) => presentOf(name) !== '');
+  const kept = address.parameters.filter(([name]) => name !== 'offset' && !names.has(name));
+  const currentValueOf = (name: string) => address.parameters.find((parameter) => parameter[0] === name)?.[1] ?? '';
+  const isSet = fields.some(({ name }) => currentValueOf(name) !== '');
   const hasDates = fields.some(({ kind }) => kind === 'date');
   return html`<details class="search" ${isSet && html`open`}>
     <summary>Search</summary>
-    <form method="get" action="${asked.path}" role="search">
+    <form method="get" action="${address.path}" role="search">
       <input type="hidden" name="${SEARCH}" value="${timeZone}" />
       ${kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`)}
       <div class="fields">
@@ -139,22 +140,22 @@ const form = (asked: Asked, { fields, timeZone }: Search): Markup => {
           const id = `search-${at}`;
           return html`<div class="field">
             <label for="${id}">${labelOfParameter(field.name, field.kind === 'date')}</label>
-            ${control(id, field, presentOf(field.name), timeZone)}
+            ${control(id, field, currentValueOf(field.name), timeZone)}
           </div>`;
         })}
       </div>
       <p class="soft">
-        What you leave empty does not count; <code>*</code> stands for any characters.
-        ${hasDates && `Times are those of the store (${timeZone}).`}
+        Empty fields are ignored; <code>*</code> matches any text.
+        ${hasDates && `Times are in the time zone of the store (${timeZone}).`}
       </p>
       <div class="buttons"><button type="submit">Search</button></div>
     </form>
   </details>`;
 };
 
-/** What stands above the table of a collection. */
+/** Renders search form and filters above the table of a collection. */
 export const searchPart = (document: Document, naming: Naming): Markup => {
-  const asked = askedOf(document, naming);
+  const address = parseAddress(document, naming);
   const { search } = document;
-  return html`${search !== undefined && form(asked, search)} ${inForce(asked, search?.fields ?? [])}`;
+  return html`${search !== undefined && form(address, search)} ${activeFilters(address, search?.fields ?? [])}`;
 };

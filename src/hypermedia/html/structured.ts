@@ -1,23 +1,23 @@
-/** Values of several lines or parts: lists, names with values, code, JSON. */
+/** Renders values with several lines or parts: lists, objects, code, JSON. */
 import type { Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { flatTable } from './flat.ts';
 import { harmless } from './harmless.ts';
 
 const INLINE_CHARACTERS = 120;
-/** What is longer is folded up: the body of an answer has up to 16 KiB. */
+/** Longer texts are folded: the body of a response may have 16 KiB. */
 const OPEN_CHARACTERS = 1_200;
 const OPEN_LINES = 16;
 
 const none = html`<span class="soft">None</span>`;
 
-// The line break after <pre> is not part of its text; without it, one that the text begins with would be lost.
+// The line break after <pre> is not part of its text; without it, a leading line break in the text would be lost.
 const block = (text: string): Markup => html`<pre>${'\n'}${text}</pre>`;
 
-/** Code where somebody has asked to see it: all of it. */
+/** Renders code in full, where the reader has unfolded it. */
 export const shownCode = (code: string): Markup => block(harmless(code));
 
-/** Code: in the line where it is short, else in a block; folded up where it is long. */
+/** Renders code: inline if it is short, else in a block, folded if it is long. */
 export const codeBlock = (code: string): Markup => {
   const text = harmless(code);
   const count = text.split('\n').length;
@@ -25,12 +25,12 @@ export const codeBlock = (code: string): Markup => {
   if (count <= OPEN_LINES && text.length <= OPEN_CHARACTERS) return block(text);
   const size = count === 1 ? `${text.length} characters` : `${count} lines`;
   return html`<details class="fold">
-    <summary>Show all of it: ${size}</summary>
+    <summary>Show all ${size}</summary>
     ${block(text)}
   </details>`;
 };
 
-/** Any value as one text. */
+/** Returns any value as one text. */
 export const plainText = (value: Value): string =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
 
@@ -40,7 +40,7 @@ const scalar = (value: Value): string => (value === null ? '–' : harmless(plai
 
 const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** A list of words, names with their values, a table, or what cannot be said more simply than as JSON. `label` names it. */
+/** Renders a value as a list of words, names with values, a table, or else JSON. `label` names it. */
 export const shownJson = (value: Value, label: string): Markup => {
   if (isList(value)) {
     if (value.length === 0) return none;

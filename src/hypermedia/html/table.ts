@@ -1,4 +1,4 @@
-/** Several documents as a table, which scrolls by itself where it is too wide. */
+/** Renders documents as a table, which scrolls by itself if it is too wide. */
 import type { Document, Kind, Naming, Property } from '../document.ts';
 import { isBlank } from '#core/blank.ts';
 import { html, type Markup } from '../markup.ts';
@@ -23,31 +23,32 @@ const selfOf = (document: Document, naming: Naming): string | undefined => {
 const textOf = (property: Property | undefined): string =>
   property === undefined || isUnset(property.value) ? '' : cellText(property.value);
 
-/** Whether its title says more than its number, which is often part of it. */
+/** Returns whether the title contains more than the id. */
 const isTitled = (document: Document): boolean =>
   !isBlank(document.title ?? '') && document.title?.endsWith(textOf(propertyOf(document, 'id'))) === false;
 
-/** What a document is called where it is one of many. */
-const calledBy = (document: Document, property: Property | undefined): string => {
+/** Returns the name of a document in its row. */
+const rowName = (document: Document, property: Property | undefined): string => {
   const title = harmless(document.title ?? '');
   const isNumbered = property?.name === 'id' && isTitled(document);
-  const called = isNumbered ? [title] : [textOf(property), title];
-  const names = [...called, textOf(propertyOf(document, 'id'))];
+  const candidates = isNumbered ? [title] : [textOf(property), title];
+  const names = [...candidates, textOf(propertyOf(document, 'id'))];
   return names.find((name) => !isBlank(name)) ?? harmless(linkTo(document, 'self')?.title ?? labelOf(document.name));
 };
 
 const headCell = (document: Document, column: Column | undefined, self: string | undefined): Markup => {
   const property = column && propertyOf(document, column.name);
-  if (self !== undefined) return html`<th scope="row">${anchor(self, calledBy(document, property))}</th>`;
-  return html`<th scope="row">${property === undefined ? calledBy(document, undefined) : cellValue(property)}</th>`;
+  if (self !== undefined) return html`<th scope="row">${anchor(self, rowName(document, property))}</th>`;
+  return html`<th scope="row">${property === undefined ? rowName(document, undefined) : cellValue(property)}</th>`;
 };
 
-/** The word above the first cells. */
-const headWord = (documents: readonly Document[], head: Column | undefined): string => {
+/** Returns the heading of the first column. */
+const headLabel = (documents: readonly Document[], head: Column | undefined): string => {
   if (head === undefined) return 'Name';
   const [first] = documents;
-  const isOfTitles = head.name === 'id' && documents.every((one) => isTitled(one) && linkTo(one, 'self') !== undefined);
-  return harmless(isOfTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name));
+  const hasTitles =
+    head.name === 'id' && documents.every((document) => isTitled(document) && linkTo(document, 'self') !== undefined);
+  return harmless(hasTitles && first !== undefined ? (first.called ?? labelOf(first.name)) : labelOf(head.name));
 };
 
 const cell = (document: Document, column: Column): Markup => {
@@ -56,12 +57,12 @@ const cell = (document: Document, column: Column): Markup => {
   return isNumeric(column) ? html`<td class="number">${value}</td>` : html`<td>${value}</td>`;
 };
 
-/** What a document has beyond its row, of which it has to be told here: it has no page of its own that tells it. */
-export type Rest = { name: string; properties: readonly Property[]; hasPage: boolean };
+/** Properties that the row does not show, and that no page of their own shows. */
+export type RowDetails = { name: string; properties: readonly Property[]; hasPage: boolean };
 
-const restOf = (document: Document, columns: readonly Column[], hasPage: boolean): Rest => {
+const rowDetails = (document: Document, columns: readonly Column[], hasPage: boolean): RowDetails => {
   const [head] = columns;
-  const name = calledBy(document, head && propertyOf(document, head.name));
+  const name = rowName(document, head && propertyOf(document, head.name));
   if (hasPage) return { name, properties: [], hasPage };
   const shown = new Set(columns.map((column) => column.name));
   const properties = document.properties.filter((property) => !shown.has(property.name) || !fitsCell(property));
@@ -69,22 +70,22 @@ const restOf = (document: Document, columns: readonly Column[], hasPage: boolean
 };
 
 /**
- * `label` names the region for those who do not see it. `more` says what stands below a document's row, folded up; false
- * where there is nothing more to say.
+ * Renders the table. `label` names the region for screen readers. `more` renders folded details below a row; false
+ * without any.
  */
 export const table = (
   documents: readonly Document[],
   naming: Naming,
-  { label, more }: { label: string; more: (document: Document, rest: Rest) => Markup | false },
+  { label, more }: { label: string; more: (document: Document, details: RowDetails) => Markup | false },
 ): Markup => {
   const columns = columnsOf(documents);
   const [head, ...others] = columns;
   const row = (document: Document): Markup => {
     const self = selfOf(document, naming);
-    const rest = restOf(document, columns, self !== undefined);
-    const below = more(document, rest);
+    const details = rowDetails(document, columns, self !== undefined);
+    const detailsMarkup = more(document, details);
     const cells = html`${headCell(document, head, self)}${others.map((column) => cell(document, column))}`;
-    if (below === false)
+    if (detailsMarkup === false)
       return html`<tr>
         ${cells}
       </tr>`;
@@ -94,8 +95,8 @@ export const table = (
       <tr>
         <td colspan="${columns.length || 1}">
           <details class="fold">
-            <summary>More of ${rest.name}</summary>
-            ${below}
+            <summary>Details<span class="unseen"> of ${details.name}</span></summary>
+            ${detailsMarkup}
           </details>
         </td>
       </tr>`;
@@ -104,7 +105,7 @@ export const table = (
     <table>
       <thead>
         <tr>
-          <th scope="col">${headWord(documents, head)}</th>
+          <th scope="col">${headLabel(documents, head)}</th>
           ${others.map((column) =>
             isNumeric(column)
               ? html`<th scope="col" class="number">${harmless(labelOf(column.name))}</th>`

@@ -1,4 +1,4 @@
-/** What came one after the other: each whole, in the order of time. It knows kinds, and no resource. */
+/** Renders documents in chronological order, each in full. */
 import type { Document, Naming, Property } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { exactDateOf } from '../shown-date.ts';
@@ -8,19 +8,20 @@ import { plainText, shownCode } from './structured.ts';
 import { fitsCell, isState, isUnset, kindOf, shownValue } from './values.ts';
 import { labelOf } from './words.ts';
 
-/** When and how each of them went is told of each, whatever else has the same date. */
-const isOfMoment = (property: Property): boolean =>
+/** Date, result and duration are shown in each entry, even if they equal those of the parent. */
+const isAlwaysShown = (property: Property): boolean =>
   isState(property) || property.unit !== undefined || kindOf(property) === 'date';
 
-/** What is short and stands above of all of them is not said again, nor by which number we know it. */
-const own = (document: Document, above: Document): Document => {
-  const said = new Map(above.properties.filter(fitsCell).map(({ name, value }) => [name, value]));
-  const hrefs = new Set(above.links.map(({ href }) => href));
-  const isSaid = ({ name, value }: Property): boolean => said.has(name) && said.get(name) === value;
+/** Returns the document without ids, and without short values and links that the parent shows already. */
+const withoutRepeated = (document: Document, parent: Document): Document => {
+  const shownAbove = new Map(parent.properties.filter(fitsCell).map(({ name, value }) => [name, value]));
+  const hrefs = new Set(parent.links.map(({ href }) => href));
+  const isRepeated = ({ name, value }: Property): boolean => shownAbove.has(name) && shownAbove.get(name) === value;
   return {
     ...document,
     properties: document.properties.filter(
-      (property) => property.name !== 'id' && !isUnset(property.value) && (isOfMoment(property) || !isSaid(property)),
+      (property) =>
+        property.name !== 'id' && !isUnset(property.value) && (isAlwaysShown(property) || !isRepeated(property)),
     ),
     links: document.links.filter(({ href }) => !hrefs.has(href)),
   };
@@ -28,7 +29,7 @@ const own = (document: Document, above: Document): Document => {
 
 type Place = 'head' | 'text' | 'fold';
 
-/** How it went and when stand in one line; a sentence is read; what came along is folded up. */
+/** Returns the place of a property: result and date in the head line; sentences in the text; long values folded. */
 const placeOf = (property: Property): Place => {
   if (isState(property)) return 'head';
   switch (kindOf(property)) {
@@ -51,12 +52,12 @@ const placeOf = (property: Property): Place => {
   }
 };
 
-/** Whoever looks for a moment in a log needs its second. */
+/** Dates have seconds, for comparison with logs. */
 const valueOf = (property: Property): Markup | string =>
   (kindOf(property) === 'date' ? exactDateOf(plainText(property.value)) : undefined) ?? shownValue(property);
 
-/** A number without unit is not read without its name. */
-const word = (property: Property): Markup => {
+/** Renders a property of the head line; numbers without unit are preceded by their name. */
+const headItem = (property: Property): Markup => {
   const value = valueOf(property);
   const isNamed = !isState(property) && kindOf(property) !== 'date' && property.unit === undefined;
   return isNamed
@@ -64,7 +65,7 @@ const word = (property: Property): Markup => {
     : html`<span>${value}</span>`;
 };
 
-/** How it went, when and for how long come first. */
+/** Returns the rank in the head line: result, date, duration, others. */
 const rankOf = (property: Property): number => {
   if (isState(property)) return 0;
   if (kindOf(property) === 'date') return 1;
@@ -77,18 +78,18 @@ const fold = (property: Property): Markup =>
     ${property.kind === 'code' && typeof property.value === 'string' ? shownCode(property.value) : shownValue(property)}
   </details>`;
 
-const moment = (document: Document, naming: Naming): Markup => {
+const entry = (document: Document, naming: Naming): Markup => {
   const places = Map.groupBy(document.properties, placeOf);
   const head = (places.get('head') ?? []).toSorted((one, other) => rankOf(one) - rankOf(other));
   return html`<li>
-    <p class="moment">${head.map(word)}</p>
+    <p class="moment">${head.map(headItem)}</p>
     ${(places.get('text') ?? []).map((property) => html`<p>${shownValue(property)}</p>`)}
     ${(places.get('fold') ?? []).map(fold)} ${linkRow(document, naming)}
   </li>`;
 };
 
-/** `above` is the document that they are embedded in. */
-export const timeline = (documents: readonly Document[], above: Document, naming: Naming): Markup =>
+/** Renders the timeline. `above` is the document that embeds the entries. */
+export const timeline = (documents: readonly Document[], parent: Document, naming: Naming): Markup =>
   html`<ol class="timeline">
-    ${documents.map((document) => moment(own(document, above), naming))}
+    ${documents.map((document) => entry(withoutRepeated(document, parent), naming))}
   </ol>`;

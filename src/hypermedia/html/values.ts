@@ -1,4 +1,4 @@
-/** A property's value as people read it: at length beside its name, in short in a cell of a table. */
+/** Renders the value of a property: in full beside its name, or short in a table cell. */
 import type { Kind, Property, Value } from '../document.ts';
 import { html, type Markup } from '../markup.ts';
 import { briefDateOf, shownDateOf } from '../shown-date.ts';
@@ -9,11 +9,11 @@ import { codeBlock, plainText, shownJson } from './structured.ts';
 import { isStateName, labelOf, phraseOf, toneOf, type Tone } from './words.ts';
 
 const CELL_CHARACTERS = 60;
-/** What is sure to stand in the width that the style sheet gives it. */
+/** The number of characters that certainly fit the width of the style sheet. */
 const URL_CHARACTERS = 24;
 const STATE_CHARACTERS_MAX = 40;
 
-/** The kind that a value really has: `json` may be a plain word, and any kind may turn out to be an object. */
+/** Returns the actual kind of a value: `json` may be a plain text, and any kind may contain an object. */
 export const kindOf = ({ kind, value }: Property): Kind => {
   if (kind === 'secret' || value === null || (kind === 'trend' && trendOf(value) !== undefined)) return kind;
   if (typeof value === 'object') return 'json';
@@ -21,7 +21,7 @@ export const kindOf = ({ kind, value }: Property): Kind => {
   return typeof value === 'string' ? 'text' : typeof value === 'number' ? 'number' : 'boolean';
 };
 
-/** Whether it says how something fares: then it is a badge. */
+/** Returns whether the property is a state, which is shown as a badge. */
 export const isState = (property: Property): boolean => {
   const { name, value } = property;
   if (!isStateName(name) || typeof value !== 'string' || value.length > STATE_CHARACTERS_MAX) return false;
@@ -31,19 +31,19 @@ export const isState = (property: Property): boolean => {
 export const badge = (text: string, tone: Tone): Markup =>
   html`<span class="${tone === '' ? 'badge' : `badge ${tone}`}">${harmless(text)}</span>`;
 
-/** A state in words, by how good it is. */
+/** Renders a state as a badge, with its tone. */
 export const stateBadge = (state: string): Markup => badge(phraseOf(state), toneOf(state));
 
 const TRUE: ReadonlySet<Value> = new Set(['1', 1, true, 'true']);
 
-/** Booleans are also spelled `"1"`, `1` and `"true"`. */
+/** Returns whether a boolean is true, also in the spellings `"1"`, `1` and `"true"`. */
 export const isTrue = (value: Value): boolean => TRUE.has(value);
 
 export const isUnset = (value: Value): boolean => value === null || value === '';
 
 const wholeNumber = new Intl.NumberFormat('en');
 
-/** A bar, and beside it the numbers it stands for; of nothing there is no part, and no bar. */
+/** Renders a bar with its numbers; without a total only the number. */
 const progress = ({ name, value, of = 0 }: Property): Markup | string => {
   if (typeof value !== 'number' || of <= 0) return harmless(plainText(value));
   const words = `${wholeNumber.format(value)} of ${wholeNumber.format(of)}`;
@@ -51,7 +51,7 @@ const progress = ({ name, value, of = 0 }: Property): Markup | string => {
     ${words}`;
 };
 
-/** The same in both places: whatever is short by itself. */
+/** Returns the short form that cells and lists share; undefined for long kinds. */
 const shortValue = (property: Property, kind: Kind): Markup | string | undefined => {
   const { value, currency, unit } = property;
   const text = plainText(value);
@@ -83,7 +83,7 @@ const shortValue = (property: Property, kind: Kind): Markup | string | undefined
 const lines = (text: string): Markup =>
   text.includes('\n') ? html`<span class="lines">${harmless(text)}</span>` : html`${harmless(text)}`;
 
-/** Masked until somebody asks to see it; the mask does not tell how long it is. Works without JavaScript. */
+/** Renders a masked secret that can be revealed without JavaScript; the mask hides its length. */
 const reveal = (secret: string): Markup =>
   html`<details class="reveal">
     <summary>
@@ -92,12 +92,12 @@ const reveal = (secret: string): Markup =>
     <code>${harmless(secret)}</code>
   </details>`;
 
-/** Beside its name. */
+/** Renders a value beside its name. */
 export const shownValue = (property: Property): Markup | string => {
   const { value } = property;
   const kind = kindOf(property);
   if (isUnset(value))
-    return html`<span class="soft">${kind === 'secret' ? 'Not set, or not yours to see' : 'Not set'}</span>`;
+    return html`<span class="soft">${kind === 'secret' ? 'Not set, or not visible to you' : 'Not set'}</span>`;
   const short = shortValue(property, kind);
   if (short !== undefined) return short;
   if (kind === 'secret') return reveal(plainText(value));
@@ -105,16 +105,16 @@ export const shownValue = (property: Property): Markup | string => {
   if (trend !== undefined) return trendWithWords(property, trend);
   if (kind === 'json') return shownJson(value, labelOf(property.name));
   if (kind === 'code') return codeBlock(plainText(value));
-  // Never a link: it is an endpoint for programs, and any app may write there whatever it likes; a click on a page of ours
-  // must not lead where a stranger chose.
+  // Never a link: any app may set the url of an endpoint, and a click must not lead to an address that an untrusted
+  // party chose.
   if (kind === 'url') return html`<code>${harmless(plainText(value))}</code>`;
   return lines(plainText(value));
 };
 
-/** Text in a cell, without what would make the cell too large. */
+/** Returns the text of a cell, shortened. */
 export const cellText = (value: Value): string => harmless(shortened(plainText(value), CELL_CHARACTERS));
 
-/** In a cell. Secrets, code and structures have none. */
+/** Renders a value in a cell. Secrets, code and structures have no cells. */
 export const cellValue = (property: Property): Markup | string => {
   const { value } = property;
   if (isUnset(value)) return html`<span class="soft">–</span>`;
@@ -126,7 +126,7 @@ export const cellValue = (property: Property): Markup | string => {
   return short ?? cellText(value);
 };
 
-/** Whether a cell says all of it. */
+/** Returns whether a cell shows the whole value. */
 export const fitsCell = ({ kind, value }: Property): boolean =>
   value === null ||
   kind === 'trend' ||

@@ -1,4 +1,4 @@
-/** Names of properties, relations and states as people read them. It knows words, and no resource. */
+/** Display names of properties, relations and states. */
 
 const ABBREVIATIONS: Readonly<Record<string, string>> = {
   api: 'API',
@@ -17,7 +17,7 @@ const ABBREVIATIONS: Readonly<Record<string, string>> = {
 const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 const labels = new Map<string, string>();
-/** Names come from schemas, and from publishers, who can make up as many as they like. */
+/** Names come from schemas, and from publishers, who may send any number of them. */
 const LABELS_MAX = 1_000;
 const LABELLED_CHARACTERS = 64;
 
@@ -26,7 +26,7 @@ const makeLabel = (name: string): string => {
   return capitalised(words.map((word) => (Object.hasOwn(ABBREVIATIONS, word) ? ABBREVIATIONS[word] : word)).join(' '));
 };
 
-/** `date_created` → `Date created`, `client_id` → `Client ID`, `is_active` → `Active`. */
+/** Returns the label: `date_created` → `Date created`, `client_id` → `Client ID`, `is_active` → `Active`. */
 export const labelOf = (name: string): string => {
   const known = labels.get(name);
   if (known !== undefined) return known;
@@ -37,11 +37,13 @@ export const labelOf = (name: string): string => {
   return label;
 };
 
-/** One of a fixed set of values: `partner_automation` → `Partner automation`; `transaction/created` is no word and stays. */
+/**
+ * Returns the text of an enumeration value: `partner_automation` → `Partner automation`; `transaction/created` stays.
+ */
 export const phraseOf = (value: string): string =>
   /^[a-z][a-z0-9_]*(?::[a-z0-9_]+)?$/.test(value) ? labelOf(value).replace(':', ': ') : value;
 
-/** In the middle of a sentence. */
+/** Returns the label for the middle of a sentence. */
 export const inSentence = (name: string): string => {
   const label = labelOf(name);
   return /^.[A-Z]/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1);
@@ -50,11 +52,11 @@ export const inSentence = (name: string): string => {
 const ARTICLE = /^(?:The|All|This|An?)\s+/;
 const OF_THIS = /\s+(?:of|to|in|for)\s+(?:this|the|that)\b.*$/;
 
-/** The title of a link in a row of links: `The deliveries of this webhook` → `Deliveries`. */
+/** Returns the short title of a link: `The deliveries of this webhook` → `Deliveries`. */
 export const shortTitle = (title: string): string =>
   capitalised(title.replace(ARTICLE, '').replace(OF_THIS, '')) || title;
 
-/** Classes of the badge; one that is only looked at twice (`''`) is the style sheet's own. */
+/** Classes of badges; `''` is the default of the style sheet, for states that need attention. */
 export type Tone = 'fine' | 'broken' | '' | 'plain';
 
 const TONES: readonly (readonly [tone: Tone, words: string])[] = [
@@ -71,10 +73,10 @@ const TONES: readonly (readonly [tone: Tone, words: string])[] = [
 
 const toneOfWord = new Map(TONES.flatMap(([tone, words]) => words.split(' ').map((word) => [word, tone] as const)));
 
-/** `timed_out:connect` is told by what stands before the colon. */
+/** Returns the tone of a state according to the part before the colon, as in `timed_out:connect`. */
 export const toneOf = (state: string): Tone => toneOfWord.get(state.split(':', 1)[0] ?? '') ?? 'plain';
 
 const STATES: ReadonlySet<string> = new Set(['state', 'status', 'outcome']);
 
-/** Whether a property of this name says how something fares. */
+/** Returns whether a property of this name is a state. */
 export const isStateName = (name: string): boolean => STATES.has(name);

@@ -1,13 +1,15 @@
-/** What an operation answers, in the words of OpenAPI: documents with the examples of their relations, and the one shape of errors. */
+/**
+ * Responses of an operation in OpenAPI: documents with the examples of their relations, and the common error format.
+ */
 import type { Operation } from '#http/operation.ts';
 import type { Naming, Value } from '#hypermedia/document.ts';
 import { formats } from '#hypermedia/render.ts';
-import type { Doing, Explained } from '../explained.ts';
-import { FAULTS } from '../words.ts';
+import type { MethodDoc, RelationDoc } from '../relation-docs.ts';
+import { ERROR_MEANINGS } from '../words.ts';
 import type { Json } from './input.ts';
 
-/** The schema of each relation's document in the formats that have one, under the relation's name. */
-export const schemasOf = (relations: Iterable<Explained>, naming: Naming): Json => {
+/** Returns the schema of each relation's document in the formats that have one, by relation name. */
+export const schemasOf = (relations: Iterable<RelationDoc>, naming: Naming): Json => {
   const describe = formats.find(({ schema }) => schema !== undefined)?.schema;
   return Object.fromEntries(
     [...relations].flatMap(({ rel, example }) =>
@@ -16,7 +18,7 @@ export const schemasOf = (relations: Iterable<Explained>, naming: Naming): Json 
   );
 };
 
-/** As a program reads it, where it is JSON; else the text. */
+/** Returns the parsed JSON, or the text of another format. */
 const read = (text: string): Value => {
   try {
     return JSON.parse(text) as Value;
@@ -25,8 +27,8 @@ const read = (text: string): Value => {
   }
 };
 
-/** Every example in every format that programs read, once: answers refer to them. */
-export const examplesOf = (relations: Iterable<Explained>, naming: Naming): Json =>
+/** Returns every example in every format for programs; responses refer to them. */
+export const examplesOf = (relations: Iterable<RelationDoc>, naming: Naming): Json =>
   Object.fromEntries(
     [...relations].flatMap(({ rel, example }) =>
       formats.flatMap(({ isPage, render }, at): [string, Json][] =>
@@ -43,7 +45,7 @@ const schemaOf = (rels: readonly string[]): Json => {
   return only === undefined || others.length > 0 ? { anyOf: all } : only;
 };
 
-/** The same in every format: what each of the relations shows there, as far as any has an example. */
+/** Returns the content of a response in every format, with the examples of its relations. */
 const contentOf = (rels: readonly string[]): Json =>
   Object.fromEntries(
     formats.flatMap(({ mediaTypes, isPage, schema, outline }, at) =>
@@ -59,13 +61,13 @@ const contentOf = (rels: readonly string[]): Json =>
 
 const header = (description: string): Json => ({ description, schema: { type: 'string' } });
 
-export const answerHeaders: Json = {
-  etag: header('What If-None-Match and If-Match are compared with.'),
-  link: header('The neighbours of this page (RFC 8288), as far as there are any.'),
-  location: header('The address of what was made.'),
-  retryAfter: header('How many seconds to wait.'),
-  rateLimit: header('How many requests are left (r), and in how many seconds all of them are (t).'),
-  rateLimitPolicy: header('How many requests (q) may be made in how many seconds (w).'),
+export const responseHeaders: Json = {
+  etag: header('The entity tag for If-None-Match and If-Match.'),
+  link: header('The first, previous, next and last page (RFC 8288), as far as they exist.'),
+  location: header('The address of the created resource.'),
+  retryAfter: header('Seconds to wait before the next request.'),
+  rateLimit: header('Remaining requests (r), and seconds until the limit is fully restored (t).'),
+  rateLimitPolicy: header('Allowed requests (q) per number of seconds (w).'),
 };
 
 const limits: Json = {
@@ -79,31 +81,31 @@ const success = (description: string, rels: readonly string[], headers: Json): J
   content: contentOf(rels),
 });
 
-/** Goes on without end, in the one form that is made for that. */
+/** Returns the response of an event stream, which has one media type. */
 const stream = (description: string): Json => ({
   description,
   headers: limits,
   content: { 'text/event-stream': { schema: { type: 'string' } } },
 });
 
-/** Every error of every address. */
-export const errorAnswer: Json = {
-  description: 'One entry for each fault',
+/** The error response of every address. */
+export const errorResponse: Json = {
+  description: 'One entry per fault',
   headers: { ...limits, 'Retry-After': refer('headers', 'retryAfter') },
   content: contentOf(['errors']),
 };
 
-/** `makes` is what a POST answers with. */
-type About = {
+/** `makes` is the relation of the resource that a POST returns. */
+type Context = {
   path: string;
-  relations: readonly Explained[];
-  makes: Explained | undefined;
-  operation: Pick<Operation, 'input' | 'told' | 'isCreating' | 'takesKey' | 'isConditional' | 'isStream'>;
+  relations: readonly RelationDoc[];
+  makes: RelationDoc | undefined;
+  operation: Pick<Operation, 'input' | 'documentedInput' | 'isCreating' | 'takesKey' | 'isConditional' | 'isStream'>;
 };
 
-const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About): string[] => [
+const errorStatusesOf = ({ method, access, fields }: MethodDoc, { path, operation }: Context): string[] => [
   '400',
-  // A token that counts no more is refused where none is needed, too.
+  // An invalid token is rejected even if no token is required.
   '401',
   ...(access === 'anyone' ? [] : ['403']),
   ...(path.includes(':') ? ['404'] : []),
@@ -116,34 +118,38 @@ const faultsOf = ({ method, access, fields }: Doing, { path, operation }: About)
   '503',
 ];
 
-const shownOf = (relations: readonly (Explained | undefined)[]): string[] =>
+const relationsWithExample = (relations: readonly (RelationDoc | undefined)[]): string[] =>
   relations.flatMap((relation) => (relation?.example === undefined ? [] : [relation.rel]));
 
-const goodAnswers = (doing: Doing, { relations, makes, operation }: About): [status: string, answer: Json][] => {
+const successResponses = (
+  methodDoc: MethodDoc,
+  { relations, makes, operation }: Context,
+): [status: string, response: Json][] => {
   const etag = { ETag: refer('headers', 'etag') };
-  if (doing.method === 'DELETE') return [['204', { description: 'It is gone', headers: limits }]];
-  const { isCreating, told, isStream } = operation;
-  if (isStream) return [['200', stream(doing.title)]];
+  if (methodDoc.method === 'DELETE') return [['204', { description: 'Deleted', headers: limits }]];
+  const { isCreating, documentedInput, isStream } = operation;
+  if (isStream) return [['200', stream(methodDoc.title)]];
   const location = { Location: refer('headers', 'location') };
-  const one = success('What was made', shownOf([makes]), { ...etag, ...location });
+  const one = success('Created', relationsWithExample([makes]), { ...etag, ...location });
   if (isCreating) return [['201', one]];
-  if (told !== undefined) {
+  if (documentedInput !== undefined) {
     return [
-      ['200', success('What was made of an array, in its order', shownOf(relations), etag)],
+      ['200', success('The results of an array, in the same order', relationsWithExample(relations), etag)],
       ['201', one],
     ];
   }
-  if (doing.method === 'POST') return [['2XX', success('It is done, or under way', shownOf([makes]), etag)]];
-  const links = doing.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
-  return [['200', success(doing.title, shownOf(relations), { ...etag, ...links })]];
+  if (methodDoc.method === 'POST')
+    return [['2XX', success('Done, or accepted for processing', relationsWithExample([makes]), etag)]];
+  const links = methodDoc.modifiers.includes('offset') ? { Link: refer('headers', 'link') } : {};
+  return [['200', success(methodDoc.title, relationsWithExample(relations), { ...etag, ...links })]];
 };
 
-export const answersOf = (doing: Doing, about: About): Json => {
-  const faults = faultsOf(doing, about).map((status): [string, Json] => [
+export const responsesOf = (methodDoc: MethodDoc, context: Context): Json => {
+  const errors = errorStatusesOf(methodDoc, context).map((status): [string, Json] => [
     status,
-    { ...refer('responses', 'errors'), description: FAULTS[status] ?? '' },
+    { ...refer('responses', 'errors'), description: ERROR_MEANINGS[status] ?? '' },
   ]);
-  const isKnowable = doing.method === 'GET' && !about.operation.isStream;
-  const unchanged: [string, Json][] = isKnowable ? [['304', { description: 'You have it already' }]] : [];
-  return Object.fromEntries([...goodAnswers(doing, about), ...unchanged, ...faults]);
+  const hasEtag = methodDoc.method === 'GET' && !context.operation.isStream;
+  const unchanged: [string, Json][] = hasEtag ? [['304', { description: 'Not modified' }]] : [];
+  return Object.fromEntries([...successResponses(methodDoc, context), ...unchanged, ...errors]);
 };

@@ -1,31 +1,37 @@
-/** What an operation takes, in the words of OpenAPI: its own schema, and the parameters that the machinery reads. */
+/** Request bodies and parameters of an operation in OpenAPI. */
 import type { TSchema } from 'typebox';
 import { bodyMediaTypes } from '#http/bodies/body.ts';
 import { API_VERSION } from '#http/caller.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Value } from '#hypermedia/document.ts';
-import type { Doing } from '../explained.ts';
+import type { MethodDoc } from '../relation-docs.ts';
 import { aboutModifier } from '../words.ts';
 
 export type Json = { readonly [name: string]: Value };
 
-/** What inputs.ts says beside JSON Schema's own words is for forms. */
+/** Hints of inputs.ts for forms, which are not keywords of JSON Schema. */
 const HINTS: ReadonlySet<string> = new Set(['kind', 'isGenerated', 'isOfPlatform', 'isOtherName']);
 
-/** A schema as plain JSON, without what is not of JSON Schema. */
+/** Returns a schema as plain JSON Schema, without hints. */
 export const plainSchema = (schema: TSchema): Json => {
   const text = JSON.stringify(schema, function drop(this: unknown, name: string, value: unknown) {
-    // A property may be called like a hint; it is an object, and a hint is none.
+    // A property may have the name of a hint, but is an object.
     return HINTS.has(name) && typeof value !== 'object' ? undefined : value;
   });
   return JSON.parse(text) as Json;
 };
 
-/** What a body may be: what the operation's schema says, or what it tells where it judges by itself. */
-export const bodySchema = ({ input, told }: Pick<Operation, 'input' | 'told'>): Json | undefined => {
-  if (told === undefined) return input && plainSchema(input);
-  const item = plainSchema(told.item);
-  return { anyOf: [item, { type: 'array', items: item, minItems: 1, maxItems: told.itemsMax }] };
+/**
+ * Returns the schema of a request body: the operation's own, or its documented one if the operation validates the body
+ * itself.
+ */
+export const bodySchema = ({
+  input,
+  documentedInput,
+}: Pick<Operation, 'input' | 'documentedInput'>): Json | undefined => {
+  if (documentedInput === undefined) return input && plainSchema(input);
+  const item = plainSchema(documentedInput.item);
+  return { anyOf: [item, { type: 'array', items: item, minItems: 1, maxItems: documentedInput.itemsMax }] };
 };
 
 export const requestBody = (
@@ -36,7 +42,7 @@ export const requestBody = (
   content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
 });
 
-/** `{webhook_id}` and its like; `given` are values that may stand there. */
+/** Returns the path parameters; `given` contains example values. */
 export const pathParameters = (path: string, given: readonly Readonly<Record<string, string>>[]): Json[] =>
   [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => {
     const examples = [...new Set(given.flatMap((values) => values[name] ?? []))];
@@ -51,7 +57,7 @@ const query = (name: string, description: string, schema: Json = { type: 'string
   schema,
 });
 
-const WHOLE: Readonly<Record<string, Json>> = {
+const MODIFIER_SCHEMAS: Readonly<Record<string, Json>> = {
   offset: { type: 'integer', minimum: 0, default: 0 },
   limit: { type: 'integer', minimum: 1, maximum: 300, default: 20 },
   order: { type: 'string', minLength: 1 },
@@ -59,10 +65,13 @@ const WHOLE: Readonly<Record<string, Json>> = {
   zoom: { type: 'string', minLength: 1 },
 };
 
-export const queryParameters = ({ modifiers, comparable }: Doing): Json[] => [
-  ...modifiers.map((name) => query(name, aboutModifier(name) ?? '', WHOLE[name])),
+export const queryParameters = ({ modifiers, comparable }: MethodDoc): Json[] => [
+  ...modifiers.map((name) => query(name, aboutModifier(name) ?? '', MODIFIER_SCHEMAS[name])),
   ...comparable.map((name) =>
-    query(name, `Only items with this ${name}; :not, :lessthan and :greaterthan after the name compare otherwise.`),
+    query(
+      name,
+      `Only items with this ${name}; append :not, :lessthan or :greaterthan to the name for other comparisons.`,
+    ),
   ),
 ];
 
@@ -74,14 +83,14 @@ const header = (name: string, description: string, schema: Json = { type: 'strin
   schema,
 });
 
-/** The headers that the machinery reads; operations refer to them by these names. */
+/** Headers that src/http reads; operations refer to them by these names. */
 export const headerParameters = (versionHeader: string): Json => ({
   version: header(versionHeader, 'The version of the API.', { type: 'string', enum: [API_VERSION] }, true),
-  ifNoneMatch: header('If-None-Match', 'The ETag that you have: 304 where it is still the one.'),
-  ifMatch: header('If-Match', 'The ETag that you have read: 412 where it is not the one any more.'),
+  ifNoneMatch: header('If-None-Match', 'A known ETag: 304 if it is still current.'),
+  ifMatch: header('If-Match', 'A known ETag: 412 if it is no longer current.'),
   idempotencyKey: header(
     'Idempotency-Key',
-    'A name of yours for this request: what comes again under it is made once.',
+    'A key that you choose for this request: requests with the same key run once.',
     {
       type: 'string',
       maxLength: 255,
@@ -92,7 +101,7 @@ export const headerParameters = (versionHeader: string): Json => ({
 const refer = (name: string): Json => ({ $ref: `#/components/parameters/${name}` });
 
 export const headersFor = (
-  method: Doing['method'],
+  method: MethodDoc['method'],
   { isConditional, takesKey }: Pick<Operation, 'isConditional' | 'takesKey'>,
 ): Json[] => [
   refer('version'),

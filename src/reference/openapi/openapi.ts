@@ -1,14 +1,14 @@
-/** OpenAPI 3.1 of everything that programs call: made from the table of routes, its schemas and the rooms' examples. */
+/** OpenAPI 3.1 description of the API, generated from routes, schemas and examples. */
 import { rootOf } from '#http/root.ts';
 import { rootElement } from '#hypermedia/render.ts';
 import { METHODS, type Resource, type Route } from '#http/route.ts';
 import { API_VERSION } from '#http/caller.ts';
-import { goesWithoutBody } from '#http/bodies/optional.ts';
+import { isBodyOptional } from '#http/bodies/optional.ts';
 import type { Operation } from '#http/operation.ts';
 import type { Endpoint } from '#http/relation.ts';
-import { doingOf, templateOf, type Explained, type Explanations } from '../explained.ts';
+import { methodDocOf, templateOf, type RelationDoc, type RelationDocs } from '../relation-docs.ts';
 import type { Setting } from '../setting.ts';
-import { answerHeaders, answersOf, errorAnswer, examplesOf, schemasOf } from './answers.ts';
+import { responseHeaders, responsesOf, errorResponse, examplesOf, schemasOf } from './answers.ts';
 import {
   bodySchema,
   headerParameters,
@@ -20,7 +20,7 @@ import {
   type Json,
 } from './input.ts';
 
-/** A name that is good in every language, and the only one of its kind: `patch_webhooks_webhook_id`. */
+/** Returns a unique name that is an identifier in every language: `patch_webhooks_webhook_id`. */
 const operationId = (method: string, path: string): string =>
   [method.toLowerCase(), ...(path.match(/\w+/g) ?? ['home'])].join('_');
 
@@ -30,34 +30,34 @@ const security = (access: Operation['access'], scopes: readonly string[]): Json[
   return [...sufficient.map((scope): Json => ({ oauth2: [scope] })), { bearer: [] }];
 };
 
-type About = { explanations: Explanations; setting: Setting };
+type Context = { relationDocs: RelationDocs; setting: Setting };
 
-const resourceItem = (route: Resource, path: string, relations: readonly Explained[], about: About): Json => {
-  const { setting, explanations } = about;
+const resourceItem = (route: Resource, path: string, relations: readonly RelationDoc[], context: Context): Json => {
+  const { setting, relationDocs } = context;
   const [relation] = relations;
   const { makes } = relation ?? {};
-  const made = makes === undefined ? relation : explanations.byRel.get(makes);
+  const made = makes === undefined ? relation : relationDocs.byRel.get(makes);
   const given = relations.flatMap((one) => (one.given === undefined ? [] : [one.given]));
   const operations = METHODS.flatMap((method): [string, Json][] => {
     const operation = route.operations[method];
     if (operation === undefined) return [];
-    const doing = doingOf(method, operation);
+    const methodDoc = methodDocOf(method, operation);
     const { input } = operation;
-    const answered = { path, relations, makes: made, operation };
+    const responseContext = { path, relations, makes: made, operation };
     const described = {
       operationId: operationId(method, path),
-      summary: doing.title,
-      description: doing.summary,
+      summary: methodDoc.title,
+      description: methodDoc.summary,
       tags: [relation?.chapter ?? 'Other'],
-      security: security(doing.access, Object.keys(setting.scopes)),
-      parameters: [...(route.isDocumentation ? [] : headersFor(method, operation)), ...queryParameters(doing)],
+      security: security(methodDoc.access, Object.keys(setting.scopes)),
+      parameters: [...(route.isDocumentation ? [] : headersFor(method, operation)), ...queryParameters(methodDoc)],
       ...(input !== undefined && {
         requestBody: requestBody(
           { $ref: `#/components/schemas/${operationId(method, path)}` },
-          { required: !goesWithoutBody(method, operation) },
+          { required: !isBodyOptional(method, operation) },
         ),
       }),
-      responses: answersOf(doing, answered),
+      responses: responsesOf(methodDoc, responseContext),
     };
     return [[method.toLowerCase(), described]];
   });
@@ -80,7 +80,7 @@ const endpointParameters = (takes: Endpoint['takes']): Json[] => {
 const isByClient = (takes: Endpoint['takes']): boolean =>
   takes !== undefined && Object.hasOwn((plainSchema(takes.schema)['properties'] ?? {}) as Json, 'client_secret');
 
-/** Elsewhere than the API where the authorization server has an address of its own. */
+/** Describes a protocol endpoint, with a server of its own if the authorization server has another address. */
 const endpointItem = (endpoint: Endpoint, tag: string, { naming }: Setting): [path: string, item: Json] => {
   const { address, method, title, summary, takes, answers, example, specification } = endpoint;
   const isOfApi = address.startsWith(`${naming.baseUrl}/`);
@@ -128,10 +128,10 @@ const securitySchemes = ({ naming, authUrl, scopes }: Setting): Json => {
   };
 };
 
-/** The path below `{base_url}`. */
+/** Returns the path below `{base_url}`. */
 const pathBelow = (root: string, { path }: Route): string => path.slice(root.length) || '/';
 
-/** What each operation takes, under the operation's name. */
+/** Returns the body schema of each operation, by operation id. */
 const inputsOf = (routes: readonly Route[], root: string): Json =>
   Object.fromEntries(
     routes.flatMap((route) =>
@@ -145,25 +145,27 @@ const inputsOf = (routes: readonly Route[], root: string): Json =>
     ),
   );
 
-/** Several endpoints may have one path, each with a method of its own. */
-const joined = (items: readonly (readonly [path: string, item: Json])[]): Json => {
+/** Merges endpoints with the same path and different methods. */
+const mergePaths = (items: readonly (readonly [path: string, item: Json])[]): Json => {
   const paths: Record<string, Json> = {};
   for (const [path, item] of items) paths[path] = { ...paths[path], ...item };
   return paths;
 };
 
-export const openApi = (routes: readonly Route[], about: About): Json => {
-  const { explanations, setting } = about;
+export const openApi = (routes: readonly Route[], context: Context): Json => {
+  const { relationDocs, setting } = context;
   const { naming, versionHeader } = setting;
   const root = rootOf(naming.baseUrl);
-  const relations = [...explanations.byRel.values()];
+  const relations = [...relationDocs.byRel.values()];
   const resources = routes.flatMap((route): [string, Json][] => {
     if (route.kind !== 'resource') return [];
     const path = pathBelow(root, route);
-    const own = relations.filter(({ places }) => places.some((place) => place.path === path));
-    return [[templateOf(path), resourceItem(route, path, own, about)]];
+    const relationsOfPath = relations.filter(({ addressDocs }) =>
+      addressDocs.some((addressDoc) => addressDoc.path === path),
+    );
+    return [[templateOf(path), resourceItem(route, path, relationsOfPath, context)]];
   });
-  const endpoints = explanations.chapters.flatMap((chapter) =>
+  const endpoints = relationDocs.chapters.flatMap((chapter) =>
     (chapter.endpoints ?? []).map((endpoint) => endpointItem(endpoint, chapter.title, setting)),
   );
   return {
@@ -171,17 +173,17 @@ export const openApi = (routes: readonly Route[], about: About): Json => {
     info: {
       title: 'Halcyon',
       version: API_VERSION,
-      description: `How to begin is told at ${naming.baseUrl}/docs. Every relation of a link is explained at ${naming.baseUrl}/rels.`,
+      description: `Getting started: ${naming.baseUrl}/docs. Link relations: ${naming.baseUrl}/rels.`,
     },
     externalDocs: { url: `${naming.baseUrl}/docs` },
     servers: [{ url: naming.baseUrl }],
-    tags: explanations.chapters.map(({ title, about: description }) => ({ name: title, description })),
-    paths: joined([...resources, ...endpoints]),
+    tags: relationDocs.chapters.map(({ title, about: description }) => ({ name: title, description })),
+    paths: mergePaths([...resources, ...endpoints]),
     components: {
       schemas: { ...schemasOf(relations, naming), ...inputsOf(routes, root) },
       parameters: headerParameters(versionHeader),
-      headers: answerHeaders,
-      responses: { errors: errorAnswer },
+      headers: responseHeaders,
+      responses: { errors: errorResponse },
       examples: examplesOf(relations, naming),
       securitySchemes: securitySchemes(setting),
     },

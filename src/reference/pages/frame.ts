@@ -1,4 +1,4 @@
-/** What the pages of the reference share: the frame around them, and how a relation is named and linked. */
+/** The frame of the reference pages, and links to relations. */
 import { rootOf } from '#http/root.ts';
 import type { Naming } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -6,22 +6,22 @@ import { isRegistered, nameOf } from '#hypermedia/relations.ts';
 import { shell } from '#hypermedia/shell.ts';
 import type { View } from '#hypermedia/view.ts';
 
-type Place = 'docs' | 'rels' | undefined;
+type CurrentPage = 'docs' | 'rels' | undefined;
 
-/** Paths, so that a page stays on the host on which it is read. */
+/** Returns the path of a reference page: a relative link, so that the reader stays on the same host. */
 export const pathOf = (path: string, { baseUrl }: Naming): string => rootOf(baseUrl) + path;
 
 const entry = (path: string, title: string, isCurrent: boolean): Markup =>
   html`<a href="${path}" ${isCurrent && html`aria-current="page"`}>${title}</a>`;
 
-export const frame = (page: { title: string; main: Markup; at: Place; naming: Naming; view: View }): string => {
+export const frame = (page: { title: string; main: Markup; at: CurrentPage; naming: Naming; view: View }): string => {
   const { title, main, at, naming, view } = page;
   return shell({
     title,
     nav: view.nav,
     wide: true,
     main: html`<nav aria-label="Documentation">
-        ${entry(pathOf('/docs', naming), 'How to begin', at === 'docs')}
+        ${entry(pathOf('/docs', naming), 'Getting started', at === 'docs')}
         ${entry(pathOf('/rels', naming), 'All relations', at === 'rels')}
         ${entry(pathOf('/openapi.json', naming), 'OpenAPI', false)}
       </nav>
@@ -34,13 +34,13 @@ export const relationLink = (rel: string, naming: Naming): Markup =>
     ? html`<code>${rel}</code>`
     : html`<a href="${pathOf(`/rels/${rel}`, naming)}"><code>${nameOf(rel, naming)}</code></a>`;
 
-/** One after the other, parted by commas. */
+/** Joins parts with commas. */
 export const listed = (parts: readonly Markup[]): Markup =>
   html`${parts.map((part, at) => html`${at > 0 && ', '}${part}`)}`;
 
 type Cell = Markup | string;
 
-/** A table that scrolls by itself on a phone; its label is the only one of the page. */
+/** Renders a table that scrolls by itself on a phone. `label` must be unique in the page. */
 const tableOf = (label: string, heads: readonly string[], rows: readonly Markup[]): Markup =>
   html`<div class="table" role="region" tabindex="0" aria-label="${label}">
     <table>
@@ -69,7 +69,7 @@ export const table = (label: string, heads: readonly string[], rows: readonly (r
     rows.map((cells) => html`${cells.map(cellOf)}`),
   );
 
-/** Each row is about something that has a name, which is not broken. */
+/** Renders a table whose rows begin with a name, which does not wrap. */
 export const namedTable = (
   label: string,
   heads: readonly string[],

@@ -1,12 +1,12 @@
-/** Every relation, chapter by chapter. */
+/** The page of all relations, by chapter. */
 import type { Naming } from '#hypermedia/document.ts';
 import { html } from '#hypermedia/markup.ts';
 import { nameOf } from '#hypermedia/relations.ts';
 import type { View } from '#hypermedia/view.ts';
-import type { Explanations } from '../explained.ts';
+import type { RelationDocs } from '../relation-docs.ts';
 import { frame, relationLink, table } from './frame.ts';
 
-export const indexPage = ({ chapters }: Explanations, naming: Naming, view: View): string =>
+export const indexPage = ({ chapters }: RelationDocs, naming: Naming, view: View): string =>
   frame({
     title: 'All relations',
     at: 'rels',
@@ -15,9 +15,8 @@ export const indexPage = ({ chapters }: Explanations, naming: Naming, view: View
     main: html`<div class="card">
         <h1>All relations</h1>
         <p>
-          A link says by its relation what it leads to. What a representation calls
-          <code>${nameOf('store', naming)}</code> is explained at <code>${naming.baseUrl}/rels/store</code>: follow
-          names, and no address needs to be built.
+          The relation of a link describes its target. <code>${nameOf('store', naming)}</code> in a representation is
+          documented at <code>${naming.baseUrl}/rels/store</code>: follow links by relation, without building addresses.
         </p>
       </div>
       ${chapters.map(
@@ -27,7 +26,7 @@ export const indexPage = ({ chapters }: Explanations, naming: Naming, view: View
             <p>${about}</p>
             ${table(
               title,
-              ['Relation', 'What it is'],
+              ['Relation', 'Meaning'],
               relations.map((relation) => [relationLink(relation.rel, naming), relation.title]),
             )}
           </section>`,

@@ -1,13 +1,13 @@
-/** A relation for people: what it means, what can be done there, what is read there, and how it looks. */
+/** The page of a relation: meaning, methods, representation and examples. */
 import { fieldsOf } from '#http/actions.ts';
 import type { Endpoint } from '#http/relation.ts';
 import type { Document, Field, Naming } from '#hypermedia/document.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { nameOf } from '#hypermedia/relations.ts';
 import type { View } from '#hypermedia/view.ts';
-import { writtenExamples } from '../examples.ts';
-import type { Doing, Explained, Place } from '../explained.ts';
-import { aboutModifier, constraintsOf, kindOf, kindOfProperty, WHO_MAY } from '../words.ts';
+import { renderExamples } from '../examples.ts';
+import type { MethodDoc, RelationDoc, AddressDoc } from '../relation-docs.ts';
+import { aboutModifier, constraintsOf, kindOf, kindOfProperty, ACCESS } from '../words.ts';
 import { frame, listed, namedTable, relationLink, table } from './frame.ts';
 
 const meaningOf = (field: Field): Markup => {
@@ -24,15 +24,15 @@ const fieldTable = (label: string, fields: readonly Field[]): Markup =>
 
 const namesOf = (fields: readonly Field[]): string => fields.map(({ name }) => name).join(' ');
 
-/** Told once where PATCH and PUT of one address take the same. */
-const fieldsPart = (label: string, { method, fields }: Doing, doings: readonly Doing[]): Markup => {
-  const same = doings.find((doing) => namesOf(doing.fields) === namesOf(fields));
+/** Renders the fields of a method; refers to another method of the address that has the same. */
+const fieldsPart = (label: string, { method, fields }: MethodDoc, methodDocs: readonly MethodDoc[]): Markup => {
+  const same = methodDocs.find((methodDoc) => namesOf(methodDoc.fields) === namesOf(fields));
   if (same === undefined || same.method === method) return fieldTable(label, fields);
   const required = fields.filter(({ isRequired }) => isRequired).map(({ name }) => html`<code>${name}</code>`);
-  return html`<p>The fields of ${same.method}${required.length > 0 && html`; required: ${listed(required)}`}.</p>`;
+  return html`<p>Same fields as ${same.method}${required.length > 0 && html`; required: ${listed(required)}`}.</p>`;
 };
 
-const modifierTable = (label: string, { modifiers, comparable }: Doing): Markup =>
+const modifierTable = (label: string, { modifiers, comparable }: MethodDoc): Markup =>
   html`${namedTable(
     label,
     ['Parameter', 'Meaning'],
@@ -40,25 +40,25 @@ const modifierTable = (label: string, { modifiers, comparable }: Doing): Markup 
   )}
   ${
     comparable.length > 0 &&
-    html`<p>It is ordered and narrowed by ${listed(comparable.map((name) => html`<code>${name}</code>`))}.</p>`
+    html`<p>Sort and filter by ${listed(comparable.map((name) => html`<code>${name}</code>`))}.</p>`
   }`;
 
-const doingPart =
-  ({ address, doings }: Place) =>
-  (doing: Doing): Markup => {
-    const { method, title, summary, access, fields, modifiers } = doing;
+const methodPart =
+  ({ address, methodDocs }: AddressDoc) =>
+  (methodDoc: MethodDoc): Markup => {
+    const { method, title, summary, access, fields, modifiers } = methodDoc;
     const label = `${method} ${address}`;
     return html`<h3><code>${method}</code> ${title}</h3>
       ${summary !== title && html`<p>${summary}.</p>`}
-      <p class="soft">Who may: ${WHO_MAY[access]}</p>
-      ${fields.length > 0 && fieldsPart(`${label}: fields`, doing, doings)}
-      ${modifiers.length > 0 && modifierTable(`${label}: parameters`, doing)}`;
+      <p class="soft">Access: ${ACCESS[access]}</p>
+      ${fields.length > 0 && fieldsPart(`${label}: fields`, methodDoc, methodDocs)}
+      ${modifiers.length > 0 && modifierTable(`${label}: parameters`, methodDoc)}`;
   };
 
-const placeCard = (place: Place): Markup =>
+const addressCard = (addressDoc: AddressDoc): Markup =>
   html`<section class="card">
-    <h2><code>${place.address}</code></h2>
-    ${place.doings.map(doingPart(place))}
+    <h2><code>${addressDoc.address}</code></h2>
+    ${addressDoc.methodDocs.map(methodPart(addressDoc))}
   </section>`;
 
 const endpointCard = ({ method, address, summary, access, specification, takes, answers, example }: Endpoint): Markup =>
@@ -66,32 +66,36 @@ const endpointCard = ({ method, address, summary, access, specification, takes, 
     <h2><code>${address}</code></h2>
     <h3><code>${method}</code></h3>
     <p>${summary}.</p>
-    <p class="soft">Who may: ${access}. Standard: ${specification}.</p>
+    <p class="soft">Access: ${access}. Standard: ${specification}.</p>
     ${takes !== undefined && fieldTable(`${method} ${address}: fields`, fieldsOf(takes.schema))}
-    ${namedTable('Answers', ['Status', 'Meaning'], Object.entries(answers))}
+    ${namedTable('Responses', ['Status', 'Meaning'], Object.entries(answers))}
     ${example !== undefined && html`<pre>${JSON.stringify(example, null, 2)}</pre>`}
   </section>`;
 
-/** What its fields say of a property that is read. */
-const hintOf = (name: string, doings: readonly Doing[]): string =>
-  doings.flatMap(({ fields }) => fields).find((field) => field.name === name)?.hint ?? '';
+/** Returns the description of a property from the fields of the methods. */
+const hintOf = (name: string, methodDocs: readonly MethodDoc[]): string =>
+  methodDocs.flatMap(({ fields }) => fields).find((field) => field.name === name)?.hint ?? '';
 
-const contentCard = ({ properties, links, embedded }: Document, doings: readonly Doing[], naming: Naming): Markup =>
+const contentCard = (
+  { properties, links, embedded }: Document,
+  methodDocs: readonly MethodDoc[],
+  naming: Naming,
+): Markup =>
   html`<section class="card">
-    <h2>What is read there</h2>
+    <h2>Representation</h2>
     ${
       properties.length > 0 &&
       namedTable(
         'Properties',
         ['Property', 'Type', 'Meaning'],
-        properties.map((property) => [property.name, kindOfProperty(property), hintOf(property.name, doings)]),
+        properties.map((property) => [property.name, kindOfProperty(property), hintOf(property.name, methodDocs)]),
       )
     }
     ${
       links.length > 0 &&
       table(
         'Links',
-        ['Link', 'Leads to'],
+        ['Link', 'Target'],
         links.map(({ rel, title }) => [relationLink(rel, naming), title ?? '']),
       )
     }
@@ -100,8 +104,8 @@ const contentCard = ({ properties, links, embedded }: Document, doings: readonly
 
 const exampleCard = (example: Document, naming: Naming): Markup =>
   html`<section class="card">
-    <h2>How it looks</h2>
-    ${writtenExamples(example, naming).map(
+    <h2>Examples</h2>
+    ${renderExamples(example, naming).map(
       ({ mediaType, text }, at) =>
         html`<details ${at === 0 && 'open'}>
           <summary><code>${mediaType}</code></summary>
@@ -110,9 +114,9 @@ const exampleCard = (example: Document, naming: Naming): Markup =>
     )}
   </section>`;
 
-export const relationPage = (explained: Explained, naming: Naming, view: View): string => {
-  const { rel, title, about, places, chapter, endpoints, example } = explained;
-  const doings = places.flatMap((place) => place.doings);
+export const relationPage = (relationDoc: RelationDoc, naming: Naming, view: View): string => {
+  const { rel, title, about, addressDocs, chapter, endpoints, example } = relationDoc;
+  const methodDocs = addressDocs.flatMap((addressDoc) => addressDoc.methodDocs);
   return frame({
     title,
     at: undefined,
@@ -128,8 +132,8 @@ export const relationPage = (explained: Explained, naming: Naming, view: View): 
           <dd>${chapter}</dd>
         </dl>
       </div>
-      ${places.map(placeCard)} ${endpoints.map(endpointCard)}
-      ${example !== undefined && contentCard(example, doings, naming)}
+      ${addressDocs.map(addressCard)} ${endpoints.map(endpointCard)}
+      ${example !== undefined && contentCard(example, methodDocs, naming)}
       ${example !== undefined && exampleCard(example, naming)}`,
   });
 };

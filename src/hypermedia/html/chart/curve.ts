@@ -1,4 +1,4 @@
-/** Money, day by day. */
+/** A chart of amounts per day. */
 import type { Curve } from '../../chart.ts';
 import { html, type Markup } from '../../markup.ts';
 import { figure, heightOf, rounded, WIDTH } from './frame.ts';
@@ -7,10 +7,10 @@ import { amount, briefAmount, shortDay } from './words.ts';
 
 const LABELLED_MIDDLE_DAYS = 30;
 
-type Place = { x: number; y: number };
+type Point = { x: number; y: number };
 
-/** A single day stands in the middle. */
-const placesOf = ({ points }: Curve, shareOf: (value: number) => number): Place[] => {
+/** Returns the points of the curve; a single day is in the middle. */
+const pointsOf = ({ points }: Curve, shareOf: (value: number) => number): Point[] => {
   const days = points.map(({ day }) => dayNumberOf(day));
   const first = days[0] ?? 0;
   const span = (days.at(-1) ?? 0) - first;
@@ -21,10 +21,10 @@ const placesOf = ({ points }: Curve, shareOf: (value: number) => number): Place[
 };
 
 const drawing = (curve: Curve, shareOf: (value: number) => number): Markup => {
-  const places = placesOf(curve, shareOf);
-  const [first, last] = [places[0], places.at(-1)];
+  const positions = pointsOf(curve, shareOf);
+  const [first, last] = [positions[0], positions.at(-1)];
   if (first === undefined || last === undefined) return html``;
-  const line = `M${places.map(({ x, y }) => `${x} ${y}`).join('L')}`;
+  const line = `M${positions.map(({ x, y }) => `${x} ${y}`).join('L')}`;
   return html`<path class="area" d="${line}V${heightOf(shareOf(0))}H${first.x}Z" />
     <path class="curve" d="${line}" />
     <path class="curve dot" d="M${last.x} ${last.y}h0" />`;
@@ -37,10 +37,10 @@ const summaryOf = ({ points, currency }: Curve): string => {
   if (points.length === 1) return now;
   const change = last.value - first.value;
   const since = `on ${shortDay(first.day)}`;
-  if (change === 0) return `${now}, as much as ${since}`;
-  // The difference of two sums of money has no digits that neither of them has.
-  const much = amount(Number(Math.abs(change).toFixed(6)), currency);
-  return `${now}, ${much} ${change > 0 ? 'more' : 'less'} than ${since}`;
+  if (change === 0) return `${now}, unchanged since ${shortDay(first.day)}`;
+  // Rounded, because the difference has no more digits than the two amounts.
+  const difference = amount(Number(Math.abs(change).toFixed(6)), currency);
+  return `${now}, ${difference} ${change > 0 ? 'more' : 'less'} than ${since}`;
 };
 
 const daysOf = ({ points }: Curve): Markup => {
@@ -48,7 +48,7 @@ const daysOf = ({ points }: Curve): Markup => {
   if (first === undefined || last === undefined || first === last)
     return html`<span>${shortDay(last?.day ?? '')}</span>`;
   const span = dayNumberOf(last.day) - dayNumberOf(first.day);
-  // Between few days a label would stand beside its day.
+  // With few days a label in the middle would not match its day.
   const middle = span >= LABELLED_MIDDLE_DAYS && dayOfNumber(dayNumberOf(first.day) + Math.round(span / 2));
   return html`<span>${shortDay(first.day)}</span>${
       middle !== false && html`<span class="middle">${shortDay(middle)}</span>`

@@ -1,46 +1,46 @@
 /**
- * What all charts have in common. They are drawn by the server: no script, and no style but the sheet's classes, which is all
- * that the policy allows. The drawing is stretched to its place and the words stand beside it, so they are as large on a phone
- * as anywhere.
+ * The frame of all charts: title, axes, drawing and data table. Charts are static SVG with classes of the style sheet,
+ * because the Content-Security-Policy permits nothing else. The drawing is stretched to its box and labels are HTML
+ * beside it, so they have the same size on a phone.
  */
 import { html, type Markup } from '../../markup.ts';
 
 export const WIDTH = 600;
 export const HEIGHT = 100;
 
-/** Of a drawing, in units of its own: a tenth is finer than any screen. */
+/** Rounds a coordinate to a tenth of a unit, which is finer than any screen. */
 export const rounded = (value: number): number => Math.round(value * 10) / 10;
 
-/** Where a share of the height (0 at the bottom, 1 at the top) lies. */
+/** Returns the y coordinate of a share of the height (0 at the bottom, 1 at the top). */
 export const heightOf = (share: number): number => rounded(HEIGHT * (1 - share));
 
 type Column = { name: string; isNumber: boolean };
 
-export type Framed = {
-  /** Of this drawing alone, in all of its page. */
+export type Figure = {
+  /** Unique in the page. */
   id: string;
   title: string;
-  /** What it says, for those who do not see it and those who want the number. */
+  /** A summary in text, also for screen readers. */
   summary: string;
-  /** Beside the lines across, the lowest first. */
+  /** Labels of the grid lines, lowest first. */
   ticks: readonly string[];
-  /** Below it. */
+  /** The labels of the x axis. */
   axis: Markup;
   drawing: Markup;
-  /** What means what, where there is more than one thing. */
+  /** The legend of charts with several series. */
   keys?: Markup;
-  /** The numbers themselves, the latest first. */
+  /** The data table, latest row first. */
   columns: readonly Column[];
   rows: readonly (readonly (string | Markup)[])[];
 };
 
-const acrossOf = (count: number): string =>
+const gridLines = (count: number): string =>
   Array.from({ length: count }, (_, n) => `M0 ${rounded((HEIGHT * n) / (count - 1))}H${WIDTH}`).join('');
 
-const numbers = ({ title, columns, rows }: Framed): Markup => {
+const dataTable = ({ title, columns, rows }: Figure): Markup => {
   const classOf = (n: number) => columns[n]?.isNumber === true && html` class="number"`;
   return html`<details class="fold">
-    <summary>The numbers</summary>
+    <summary>Show data</summary>
     <section class="table" tabindex="0" aria-label="${title}">
       <table>
         <thead>
@@ -61,8 +61,8 @@ const numbers = ({ title, columns, rows }: Framed): Markup => {
   </details>`;
 };
 
-export const figure = (framed: Framed): Markup => {
-  const { id, title, summary, ticks, axis, drawing, keys } = framed;
+export const figure = (options: Figure): Markup => {
+  const { id, title, summary, ticks, axis, drawing, keys } = options;
   return html`<figure class="chart">
     <figcaption><strong>${title}</strong> <span class="soft">${summary}</span>${keys}</figcaption>
     <div class="plot">
@@ -75,11 +75,11 @@ export const figure = (framed: Framed): Markup => {
       >
         <title id="${id}-title">${title}</title>
         <desc id="${id}-desc">${summary}</desc>
-        <path class="across" d="${acrossOf(ticks.length)}" />
+        <path class="across" d="${gridLines(ticks.length)}" />
         ${drawing}
       </svg>
       <div class="axis" aria-hidden="true">${axis}</div>
     </div>
-    ${numbers(framed)}
+    ${dataTable(options)}
   </figure>`;
 };

@@ -1,4 +1,4 @@
-/** Hours: bars of what went well and what did not, and lines of how long it took. Colour is never the only sign. */
+/** Charts per hour: bars of successes and failures, and lines of durations. Colour is never the only distinction. */
 import type { Bars, Lines, Measured } from '../../chart.ts';
 import { html, type Markup } from '../../markup.ts';
 import { inSentence } from '../words.ts';
@@ -6,12 +6,12 @@ import { figure, HEIGHT, heightOf, rounded, WIDTH } from './frame.ts';
 import { scaleOf } from './scale.ts';
 import { briefNumber, wholeNumber } from './words.ts';
 
-/** Of the place of an hour, on either side of its bar. */
+/** The share of an hour's width on either side of its bar. */
 const GAP = 0.14;
 
-const slotOf = (hours: readonly string[]): number => WIDTH / hours.length;
+const slotWidth = (hours: readonly string[]): number => WIDTH / hours.length;
 
-/** From so much to so much of each hour; nothing where both are the same. */
+/** Returns the path of the bars, one span per hour; equal ends draw nothing. */
 const barsPath = (
   spans: readonly (readonly [from: number, to: number])[],
   shareOf: (value: number) => number,
@@ -25,13 +25,13 @@ const barsPath = (
     })
     .join('');
 
-/** What stands there, under the pointer. */
-const hints = (hours: readonly string[], words: (n: number) => string): Markup => {
-  const slot = slotOf(hours);
+/** Returns tooltips with the values of each hour. */
+const tooltips = (hours: readonly string[], textOf: (n: number) => string): Markup => {
+  const slot = slotWidth(hours);
   return html`${hours.map(
     (hour, n) =>
       html`<rect class="hint" x="${rounded(n * slot)}" width="${rounded(slot)}" height="${HEIGHT}">
-        <title>${hour}: ${words(n)}</title>
+        <title>${hour}: ${textOf(n)}</title>
       </rect>`,
   )}`;
 };
@@ -41,7 +41,7 @@ const hourAxis = (hours: readonly string[]): Markup => {
   return html`<span>${hours[0]}</span><span class="middle">${middle}</span><span>${hours.at(-1)}</span>`;
 };
 
-/** What did not go well is told by more than its colour: by stripes, and by where it stands. */
+/** Hatches the bars of failures, which differ by more than their colour. */
 const hatching = (id: string): Markup =>
   html`<defs>
     <pattern id="${id}-hatch" width="6" height="6" patternUnits="userSpaceOnUse">
@@ -49,7 +49,7 @@ const hatching = (id: string): Markup =>
     </pattern>
   </defs>`;
 
-const key = (drawing: Markup, name: string): Markup =>
+const legendEntry = (drawing: Markup, name: string): Markup =>
   html`<span class="key"><svg aria-hidden="true" viewBox="0 0 24 12">${drawing}</svg>${name}</span>`;
 
 const BOX = 'M2 1h20v10h-20z';
@@ -58,11 +58,11 @@ const STROKE = 'M1 6h22';
 const hourColumn = { name: 'Hour from', isNumber: false };
 
 export const barsFigure = ({ title, summary, hours, good, bad }: Bars, id: string): Markup => {
-  const all = hours.map((_, n) => (good.counts[n] ?? 0) + (bad.counts[n] ?? 0));
-  const { ticks, shareOf } = scaleOf(all, 1);
+  const totals = hours.map((_, n) => (good.counts[n] ?? 0) + (bad.counts[n] ?? 0));
+  const { ticks, shareOf } = scaleOf(totals, 1);
   const below = good.counts.map((count) => [0, count] as const);
-  const onTop = all.map((sum, n) => [good.counts[n] ?? 0, sum] as const);
-  const words = (n: number) =>
+  const onTop = totals.map((sum, n) => [good.counts[n] ?? 0, sum] as const);
+  const textOf = (n: number) =>
     `${wholeNumber(good.counts[n])} ${inSentence(good.name)}, ${wholeNumber(bad.counts[n])} ${inSentence(bad.name)}`;
   return figure({
     id,
@@ -74,10 +74,10 @@ export const barsFigure = ({ title, summary, hours, good, bad }: Bars, id: strin
       <path class="bar" d="${barsPath(below, shareOf)}" />
       <path class="bar bad" d="${barsPath(onTop, shareOf)}" />
       <path class="hatched" fill="url(#${id}-hatch)" d="${barsPath(onTop, shareOf)}" />
-      ${hints(hours, words)}`,
+      ${tooltips(hours, textOf)}`,
     keys: html`<span class="keys"
-      >${key(html`<path class="bar" d="${BOX}" />`, good.name)}
-      ${key(
+      >${legendEntry(html`<path class="bar" d="${BOX}" />`, good.name)}
+      ${legendEntry(
         html`<path class="bar bad" d="${BOX}" /><path class="hatched" fill="url(#${id}-hatch)" d="${BOX}" />`,
         `${bad.name}, on top`,
       )}</span
@@ -87,7 +87,10 @@ export const barsFigure = ({ title, summary, hours, good, bad }: Bars, id: strin
   });
 };
 
-/** In the middle of its hour; an hour without a value is a gap. One between two gaps is as wide as its hour: a dot is not seen. */
+/**
+ * Returns a line through the middle of each hour with gaps for missing values. A value between two gaps is a dash as
+ * wide as its hour, because a dot would be invisible.
+ */
 export const brokenLine = (
   values: readonly (number | null)[],
   shareOf: (value: number) => number,
@@ -108,7 +111,7 @@ export const brokenLine = (
 export const linesFigure = ({ title, summary, hours, unit, main, beside }: Lines, id: string): Markup => {
   const known = [...main.values, ...beside.values].filter((value) => value !== null);
   const { ticks, shareOf } = scaleOf(known);
-  const told = ({ values }: Measured, n: number): string => {
+  const valueText = ({ values }: Measured, n: number): string => {
     const value = values[n] ?? null;
     return value === null ? '–' : `${wholeNumber(value)} ${unit}`;
   };
@@ -120,12 +123,12 @@ export const linesFigure = ({ title, summary, hours, unit, main, beside }: Lines
     axis: hourAxis(hours),
     drawing: html`<path class="curve beside" d="${brokenLine(beside.values, shareOf, WIDTH)}" />
       <path class="curve" d="${brokenLine(main.values, shareOf, WIDTH)}" />
-      ${hints(hours, (n) => `${inSentence(main.name)} ${told(main, n)}, ${inSentence(beside.name)} ${told(beside, n)}`)}`,
+      ${tooltips(hours, (n) => `${inSentence(main.name)} ${valueText(main, n)}, ${inSentence(beside.name)} ${valueText(beside, n)}`)}`,
     keys: html`<span class="keys"
-      >${key(html`<path class="curve" d="${STROKE}" />`, main.name)}
-      ${key(html`<path class="curve beside" d="${STROKE}" />`, beside.name)}</span
+      >${legendEntry(html`<path class="curve" d="${STROKE}" />`, main.name)}
+      ${legendEntry(html`<path class="curve beside" d="${STROKE}" />`, beside.name)}</span
     >`,
     columns: [hourColumn, { name: main.name, isNumber: true }, { name: beside.name, isNumber: true }],
-    rows: hours.map((hour, n) => [hour, told(main, n), told(beside, n)]).toReversed(),
+    rows: hours.map((hour, n) => [hour, valueText(main, n), valueText(beside, n)]).toReversed(),
   });
 };

@@ -1,33 +1,33 @@
-/** Where numbers and days stand on an axis: pure. */
+/** Scales of chart axes. */
 
-/** The values of the lines across, from the lowest up, equally far apart. */
+/** The values of the grid lines, ascending and equidistant. */
 export type Scale = { ticks: readonly number[]; shareOf: (value: number) => number };
 
 const STEPS = 3;
 
-/** 1, 2, 2.5 or 5 times a power of ten: what people count in. */
+/** Returns the smallest round step, 1, 2, 2.5 or 5 times a power of ten, that is at least `least`. */
 const roundStep = (least: number, leastStep: number): number => {
   const power = 10 ** Math.floor(Math.log10(least));
-  // There is no half of an attempt: 2.5 of them are no step, 25 are.
+  // Integers have no half: 2.5 attempts are no step, 25 are.
   const factors = leastStep === 1 && power === 1 ? [1, 2, 5] : [1, 2, 2.5, 5];
   const factor = factors.find((candidate) => candidate * power >= least * (1 - 1e-9)) ?? 10;
   return factor * power;
 };
 
 /**
- * Begins at zero, so that what looks twice as high is twice as much. Nothing but zeros is at the bottom of one step. `leastStep`:
- * 1 for what there are no halves of.
+ * Returns a scale that includes zero, so that heights are proportional to values; zeros alone get one step. `leastStep`
+ * is 1 for integers.
  */
 export const scaleOf = (values: readonly number[], leastStep = 0): Scale => {
   const low = values.reduce((least, value) => Math.min(least, value), 0);
   const high = values.reduce((most, value) => Math.max(most, value), 0);
   const span = high - low;
-  // Beyond what a number holds there is no scale, and all of it lies on the ground.
+  // The span is not representable: all values are drawn at the bottom.
   if (!Number.isFinite(span)) return { ticks: [0, 1], shareOf: () => 0 };
   const step = span > 0 ? Math.max(roundStep(span / STEPS, leastStep), leastStep) : 1;
   const first = Math.floor(low / step);
   const last = Math.max(first + 1, Math.ceil(high / step - 1e-9));
-  // Each from its number and not from the one before: added up they would be 0.30000000000000004.
+  // Computed from the index; repeated addition would give 0.30000000000000004.
   const ticks = Array.from({ length: last - first + 1 }, (_, n) => Number(((first + n) * step).toPrecision(12)));
   return { ticks, shareOf: (value) => (value - first * step) / ((last - first) * step) };
 };

@@ -11,7 +11,7 @@ const table: readonly (readonly [what: string, values: (number | null)[], unit: 
     ['what falls and rises', [99, 40, 100, 97], '%', / 40 % \(11:00\) .* 100 % \(12:00\), .* 97 %$/],
     ['what stays', [100, null, 100, null], '%', /^100 %\D*$/],
     ['mere numbers', [1, 2, 3, null], undefined, / 1 \(10:00\) .* 3 \(12:00\), .* 3$/],
-    ['nothing', [null, null, null, null], 'ms', /^Nothing yet$/],
+    ['nothing', [null, null, null, null], 'ms', /^No data yet$/],
   ];
 
 for (const [what, values, unit, words] of table)

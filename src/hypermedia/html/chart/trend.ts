@@ -1,4 +1,4 @@
-/** A trend as a line as high as the text beside it, with a sentence for those who do not see it. */
+/** Sparklines: a trend as a line of text height, with a text alternative. */
 import type { Property, Value } from '../../document.ts';
 import { html, type Markup } from '../../markup.ts';
 import { harmless } from '../harmless.ts';
@@ -9,34 +9,34 @@ import { scaleOf } from './scale.ts';
 
 const WIDTH = 240;
 
-/** The numbers of a trend; undefined where the value is none. */
+/** Returns the numbers of a trend; undefined for other values. */
 export const trendOf = (value: Value): readonly (number | null)[] | undefined => {
   if (!Array.isArray(value)) return undefined;
   const items = value as readonly Value[];
   return items.every((item) => item === null || typeof item === 'number') ? items : undefined;
 };
 
-/** `From 40 % (14:00) to 100 % (09:00), last 97 %`. */
+/** Returns `Between 40 % (14:00) and 100 % (09:00), latest 97 %`. */
 export const trendWords = (
   values: readonly (number | null)[],
   { unit, labels }: Pick<Property, 'unit' | 'labels'>,
 ): string => {
   const known = values.flatMap((value, n) => (value === null ? [] : [{ value, label: labels?.[n] }]));
   const [first, last] = [known[0], known.at(-1)];
-  if (first === undefined || last === undefined) return 'Nothing yet';
+  if (first === undefined || last === undefined) return 'No data yet';
   const amount = (value: number) => (unit === undefined ? `${value}` : `${value} ${unit}`);
   const at = ({ value, label }: typeof first) => (label === undefined ? amount(value) : `${amount(value)} (${label})`);
-  const low = known.reduce((least, one) => (one.value < least.value ? one : least));
-  const high = known.reduce((most, one) => (one.value > most.value ? one : most));
-  if (low.value === high.value) return `${amount(low.value)} all the time`;
-  return `From ${at(low)} to ${at(high)}, last ${amount(last.value)}`;
+  const low = known.reduce((least, item) => (item.value < least.value ? item : least));
+  const high = known.reduce((most, item) => (item.value > most.value ? item : most));
+  if (low.value === high.value) return `${amount(low.value)} (constant)`;
+  return `Between ${at(low)} and ${at(high)}, latest ${amount(last.value)}`;
 };
 
-/** Shares are drawn of a hundred, everything else of the most that there is. */
+/** Returns the scale: percentages are relative to 100, other values to the maximum. */
 const shareOfTrend = (values: readonly (number | null)[], unit: string | undefined): ((value: number) => number) =>
   unit === '%' ? (value) => value / 100 : scaleOf(values.filter((value) => value !== null)).shareOf;
 
-/** The line alone; what it says is its text alternative, and stands under the pointer. */
+/** Renders the line; the summary is its text alternative and tooltip. */
 export const sparkline = (property: Property, values: readonly (number | null)[]): Markup => {
   const words = harmless(trendWords(values, property));
   if (values.every((value) => value === null)) return html`<span class="soft">${words}</span>`;
@@ -54,7 +54,7 @@ export const sparkline = (property: Property, values: readonly (number | null)[]
   </svg>`;
 };
 
-/** Where there is room, the sentence stands beside the line. */
+/** Renders the line with the summary beside it. */
 export const trendWithWords = (property: Property, values: readonly (number | null)[]): Markup =>
   values.every((value) => value === null)
     ? sparkline(property, values)

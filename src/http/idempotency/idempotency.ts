@@ -1,0 +1,108 @@
+/**
+ * `Idempotency-Key`: runs a repeated request once, also if both arrive concurrently, in two processes, or after a crash
+ * between commit and response. The response is stored in the transaction of the change.
+ */
+import { createHash, createHmac } from 'node:crypto';
+import { transaction, type Sql } from '#db/pool.ts';
+import type { Sealer } from '#db/seal.ts';
+import type { Keys } from '#core/keys.ts';
+import type { Purge } from '#core/purge.ts';
+import { invalid, Problem } from '#core/problem.ts';
+import type { Principal } from '#core/principal.ts';
+import type { CreatedResult, IdempotentExecution } from '../operation.ts';
+import { responseBoundTo, IDEMPOTENCY_KEPT_MS, IDEMPOTENCY_KEY_FORM, isIdempotencyKey } from './key.ts';
+import { claimKey, findResponse, storeResponse, purgeKeys, type StoredResponse } from './idempotency-sql.ts';
+
+/** `fingerprintKeys`: bodies may contain guessable secrets, so their fingerprint is an HMAC. */
+export type IdempotencyDeps = { sql: Sql; sealer: Sealer; fingerprintKeys: Keys };
+
+type RequestIdentity = {
+  key: string | undefined;
+  principal: Principal | null;
+  method: string;
+  path: string;
+  contentType: string;
+  bytes: Uint8Array;
+  now: Date;
+};
+
+const readKey = (key: string): string => {
+  if (isIdempotencyKey(key)) return key;
+  const message = `Idempotency-Key ${IDEMPOTENCY_KEY_FORM}`;
+  throw invalid({ code: 'invalid_header', message, field: 'Idempotency-Key' });
+};
+
+/** Returns the media type without parameters: a charset does not make another body. */
+const bareTypeOf = (contentType: string): string => contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+
+/** Returns the scope of a key: caller, method, path and key, so that no caller gets the response of another. */
+const scopeOf = (key: string, { principal, method, path }: RequestIdentity): Buffer =>
+  createHash('sha256')
+    .update(JSON.stringify([principal?.clientId, principal?.userId, method, path, key]))
+    .digest();
+
+/**
+ * Runs requests with the same key in this process one after another, so that they use one connection of the pool. Other
+ * processes wait in the database, at the key.
+ */
+const createSerialQueue = () => {
+  const tails = new Map<string, Promise<unknown>>();
+  return async <T>(name: string, run: () => Promise<T>): Promise<T> => {
+    const previous = tails.get(name);
+    const current = (previous ?? Promise.resolve()).then(run, run);
+    tails.set(name, current);
+    try {
+      return await current;
+    } finally {
+      if (tails.get(name) === current) tails.delete(name);
+    }
+  };
+};
+
+export const createIdempotency = ({ sql, sealer, fingerprintKeys }: IdempotencyDeps) => {
+  const runSerially = createSerialQueue();
+  return (identity: RequestIdentity): IdempotentExecution => {
+    const { key, now, contentType, bytes } = identity;
+    if (key === undefined) return { findPrevious: async () => undefined, run: (make) => transaction(sql, make) };
+    const scope = scopeOf(readKey(key), identity);
+    const boundTo = responseBoundTo(scope);
+    const hashWith = (fingerprintKey: Buffer): Buffer =>
+      createHmac('sha256', fingerprintKey)
+        .update(`${bareTypeOf(contentType)}\n`)
+        .update(bytes)
+        .digest();
+    const bodyHash = hashWith(fingerprintKeys[0]);
+    const staleAt = new Date(now.getTime() - IDEMPOTENCY_KEPT_MS);
+
+    const replay = (stored: StoredResponse | undefined): CreatedResult | undefined => {
+      if (stored === undefined) return undefined;
+      if (fingerprintKeys.some((fingerprintKey) => stored.bodyHash.equals(hashWith(fingerprintKey))))
+        return JSON.parse(sealer.open(stored.answer, boundTo)) as CreatedResult;
+      const message = 'This Idempotency-Key was used for another body: use a new key for a new request';
+      throw new Problem(422, { code: 'idempotency_key_reused', message, field: 'Idempotency-Key' });
+    };
+
+    return {
+      findPrevious: async () => replay(await findResponse(sql, scope, staleAt)),
+      run: (make) =>
+        runSerially(boundTo, () =>
+          transaction(sql, async (tx) => {
+            if (!(await claimKey(tx, { scope, bodyHash, now, staleAt }))) {
+              const previous = replay(await findResponse(tx, scope, staleAt));
+              if (previous !== undefined) return previous;
+              throw new Error('A claimed idempotency key has no stored response');
+            }
+            const made = await make(tx);
+            await storeResponse(tx, scope, sealer.seal(JSON.stringify(made), boundTo));
+            return made;
+          }),
+        ),
+    };
+  };
+};
+
+/** Deletes expired keys. */
+export const createIdempotencyPurge = ({ sql }: { sql: Sql }): Purge => ({
+  name: 'idempotency_keys',
+  purge: (limit, now) => purgeKeys(sql, limit, new Date(now.getTime() - IDEMPOTENCY_KEPT_MS)),
+});

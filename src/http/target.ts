@@ -1,0 +1,55 @@
+/** The target of an address: the resource of its route or, for an action route, the resource that it acts on. */
+import type { FastifyRequest } from 'fastify';
+import type { Document } from '#hypermedia/document.ts';
+import { parseId } from '#core/ids.ts';
+import { createActions, type WithActions } from './actions.ts';
+import type { Caller } from './caller.ts';
+import { actionRoutesOf, targetOf } from './action-routes.ts';
+import type { Params, Resource, Route } from './route.ts';
+import { createRun, type Run } from './run.ts';
+import { pathOf, type Services } from './services.ts';
+
+export type Target = {
+  isActionRoute: boolean;
+  read: Run | undefined;
+  withActions: WithActions;
+};
+
+export const createTarget = (services: Services, route: Resource, routes: readonly Route[]): Target => {
+  const parent = targetOf(route, routes);
+  const resource = parent ?? route;
+  const { GET } = resource.operations;
+  return {
+    isActionRoute: parent !== undefined,
+    read: GET === undefined ? undefined : createRun(services, 'GET', GET),
+    withActions: createActions(resource, actionRoutesOf(resource, routes)),
+  };
+};
+
+/** Returns the path of the target from the requested path. */
+export const targetPath = ({ isActionRoute }: Target, request: FastifyRequest): string => {
+  const path = pathOf(request);
+  return isActionRoute ? path.slice(0, path.lastIndexOf('/')) : path;
+};
+
+/** Returns the document address for `WithActions`. */
+export const documentAddress = ({ params }: FastifyRequest, href: string) => ({
+  href,
+  storeId: parseId((params as Params)['store_id'] ?? ''),
+});
+
+export type TargetRequest = { request: FastifyRequest; caller: Caller; target: Target };
+
+/**
+ * Adds the actions of the target to its document. A document that an action route returns instead of its target has
+ * none of them.
+ */
+export const withActionsOf = (
+  services: Services,
+  document: Document,
+  { request, caller, target }: TargetRequest,
+): Document => {
+  const address = new URL(targetPath(target, request), services.naming.baseUrl).href;
+  const isOther = target.isActionRoute && !document.links.some(({ rel, href }) => rel === 'self' && href === address);
+  return isOther ? document : target.withActions(document, caller, documentAddress(request, address));
+};

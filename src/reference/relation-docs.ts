@@ -1,0 +1,81 @@
+/** Joins each relation with the operations of its addresses, for pages, documents and OpenAPI. */
+import { documentedBody, fieldsOf } from '#http/actions.ts';
+import type { Operation } from '#http/operation.ts';
+import type { Chapter, Endpoint, Relation } from '#http/relation.ts';
+import { rootOf } from '#http/root.ts';
+import { METHODS, type Method, type Params, type Resource, type Route } from '#http/route.ts';
+import type { Document, Field, Naming } from '#hypermedia/document.ts';
+
+/** A method of an address. */
+export type MethodDoc = {
+  method: Method;
+  title: string;
+  summary: string;
+  access: Operation['access'];
+  fields: readonly Field[];
+  modifiers: readonly string[];
+  /** For listings: the properties to sort and filter by. */
+  comparable: readonly string[];
+};
+
+/** An address with its parameters in braces, the path of its route below `{base_url}`, and its methods. */
+export type AddressDoc = { path: string; address: string; methodDocs: readonly MethodDoc[] };
+
+export type RelationDoc = Omit<Relation, 'example' | 'paths'> & {
+  chapter: string;
+  addressDocs: readonly AddressDoc[];
+  endpoints: readonly Endpoint[];
+  example: Document | undefined;
+};
+
+export type RelationDocs = { chapters: readonly Chapter[]; byRel: ReadonlyMap<string, RelationDoc> };
+
+/** Describes a method. `given` contains path parameters with a fixed value. */
+export const methodDocOf = (method: Method, operation: Operation, given: Params = {}): MethodDoc => ({
+  method,
+  title: operation.title,
+  summary: operation.summary,
+  access: operation.access,
+  fields: fieldsOf(documentedBody(operation)),
+  modifiers: operation.modifiers,
+  comparable: Object.entries(operation.closedAt?.(given) ?? operation.properties ?? {})
+    .filter(([, comparison]) => comparison !== 'none')
+    .map(([name]) => name),
+});
+
+const methodDocsOf = ({ operations }: Resource, given: Params | undefined): MethodDoc[] =>
+  METHODS.flatMap((method) => {
+    const operation = operations[method];
+    return operation === undefined ? [] : [methodDocOf(method, operation, given)];
+  });
+
+/** Returns a path as a template: `:webhook_id` becomes `{webhook_id}`, or its value in `given`. */
+export const templateOf = (path: string, given: Readonly<Record<string, string>> = {}): string =>
+  path.replaceAll(/:(\w+)/g, (_, name: string) => given[name] ?? `{${name}}`);
+
+/** Returns the route path of a relation's address. */
+const routePathOf = (path: string, root: string): string => (path === '/' ? root || '/' : root + path);
+
+/** Describes every relation of every chapter, by name. */
+export const describeRelations = (
+  chapters: readonly Chapter[],
+  routes: readonly Route[],
+  naming: Naming,
+): RelationDocs => {
+  const root = rootOf(naming.baseUrl);
+  const resources = new Map(routes.flatMap((route) => (route.kind === 'resource' ? [[route.path, route]] : [])));
+  const endpoints = chapters.flatMap((chapter) => chapter.endpoints ?? []);
+  const relationDoc = chapters.flatMap((chapter) =>
+    chapter.relations.map(({ example, paths = [], ...relation }): [string, RelationDoc] => {
+      const { rel, given } = relation;
+      const addressDocs = paths.map((path): AddressDoc => {
+        const route = resources.get(routePathOf(path, root));
+        const address = naming.baseUrl + templateOf(path, given);
+        return { path, address, methodDocs: route === undefined ? [] : methodDocsOf(route, given) };
+      });
+      const own = endpoints.filter((endpoint) => endpoint.rel === rel);
+      return [rel, { ...relation, chapter: chapter.title, addressDocs, endpoints: own, example: example?.(naming) }];
+    }),
+  );
+  return { chapters, byRel: new Map(relationDoc) };
+};
