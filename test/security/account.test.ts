@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '#identity/accounts/account.ts';
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
-import { wordsFor } from '#identity/accounts/audit/words.ts';
+import { describeAction } from '#identity/accounts/audit/words.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
@@ -78,7 +78,7 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
   assert.deepEqual(others, []);
   const said = text.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ');
   for (const action of ['sign_in_failed', 'password_reset_requested'])
-    assert.match(said, new RegExp(`${wordsFor(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`));
+    assert.match(said, new RegExp(`${describeAction(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`));
 });
 
 test('what was tried more than thirty days ago is counted no longer', async () => {

@@ -1,5 +1,5 @@
 /** What goes with a user: everything they have let in, and the apps they have made. */
-import type { EraseTheirs } from '#identity/accounts/api/erase.ts';
+import type { EraseUserData } from '#identity/accounts/api/erase.ts';
 import { removeClientsOf } from './clients/change.ts';
 import { callerOf } from './clients/action.ts';
 import { revokeGrantsOf } from './connected/connected.ts';
@@ -12,8 +12,8 @@ import { deleteTokensOf, lockClientsAround } from './erase-sql.ts';
  * row: a refresh locks its token first and its grant afterwards, too. All clients are held before the grants, because
  * whatever ends a grant holds its client first: two people who have let in each other's apps may be erased at the same time.
  */
-export const eraseAppsOf = (after: AfterGrants): EraseTheirs => ({
-  hold: lockClientsAround,
+export const eraseAppsOf = (after: AfterGrants): EraseUserData => ({
+  lock: lockClientsAround,
   erase: async (tx, { userId, actor, client, origin, now }) => {
     await revokeGrantsOf(tx, after, { userId, actor, origin, now });
     await deleteTokensOf(tx, userId);

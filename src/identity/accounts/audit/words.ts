@@ -1,34 +1,35 @@
-/** The audit for the person it concerns: what happened, and by which browser. */
+/** Describes audit entries for the account page: the action and the browser. */
 import type { Action } from './audit.ts';
 
-const words: Readonly<Record<Action, string>> = {
+const descriptions: Readonly<Record<Action, string>> = {
   signed_in: 'Signed in',
-  sign_in_failed: 'A wrong password was given',
+  sign_in_failed: 'Sign-in failed: wrong password',
   signed_out: 'Signed out',
-  password_changed: 'The password was changed',
-  password_reset_requested: 'A link to a new password was asked for',
-  password_reset: 'A new password was chosen by a link',
-  user_created: 'The account was made',
-  user_disabled: 'The account was closed by the operator',
-  user_enabled: 'The account was opened again by the operator',
-  user_erased: 'The account was erased',
-  grant_given: 'An app was let in',
-  grant_denied: 'An app was not let in',
-  grant_revoked: 'An app was disconnected',
-  access_token_revoked: 'An app gave up an access token',
-  code_reused: 'An app used a code twice and was disconnected',
-  refresh_token_reused: 'An app used an old token again and was disconnected',
-  client_created: 'An app of yours was made',
-  client_changed: 'An app of yours was changed',
-  client_secret_rotated: 'An app of yours got a new secret',
-  client_deleted: 'An app of yours was deleted',
-  registration_token_created: 'A token to register apps was made',
-  registration_token_revoked: 'A token to register apps was revoked',
+  password_changed: 'Password changed',
+  password_reset_requested: 'Password reset link requested',
+  password_reset: 'Password reset with a link',
+  user_created: 'Account created',
+  user_disabled: 'Account disabled by the operator',
+  user_enabled: 'Account enabled by the operator',
+  user_erased: 'Account erased',
+  grant_given: 'App connected',
+  grant_denied: 'App denied access',
+  grant_revoked: 'App disconnected',
+  access_token_revoked: 'App revoked an access token',
+  code_reused: 'App reused an authorization code and was disconnected',
+  refresh_token_reused: 'App reused an old refresh token and was disconnected',
+  client_created: 'Your app created',
+  client_changed: 'Your app changed',
+  client_secret_rotated: 'Secret of your app rotated',
+  client_deleted: 'Your app deleted',
+  registration_token_created: 'Registration token created',
+  registration_token_revoked: 'Registration token revoked',
 };
 
-export const wordsFor = (action: string): string => (Object.hasOwn(words, action) ? words[action as Action] : action);
+export const describeAction = (action: string): string =>
+  Object.hasOwn(descriptions, action) ? descriptions[action as Action] : action;
 
-/** The first that is found counts: browsers name those that they want to be taken for, too. */
+/** The first match wins, because a browser's user agent also contains the names of those it is compatible with. */
 const browsers: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bEdgA?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],
@@ -47,7 +48,7 @@ const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
 ];
 const LENGTH_MAX = 40;
 
-/** `Firefox on Linux`; the beginning of what is not known, and an empty text where nothing was said. */
+/** Returns a name such as `Firefox on Linux`, the beginning of an unknown user agent, or an empty text if there is none. */
 export const browserOf = (userAgent: string | null): string => {
   if (userAgent === null) return '';
   const [browser, system] = [browsers, systems].map((table) => table.find(([pattern]) => pattern.test(userAgent))?.[1]);

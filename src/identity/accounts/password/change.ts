@@ -1,4 +1,4 @@
-/** A new password for somebody who knows the old one: GET and POST /account/password. */
+/** Changes the password of a signed-in user: GET and POST /account/password. */
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -25,14 +25,14 @@ type Deps = {
   signedIn: SignedIn;
   endGrants: EndGrants;
   root: string;
-  /** For whoever tries too often. */
+  /** Advice on the page for too many attempts. */
   advice: Markup;
 };
 
 const WRONG = 'The current password is wrong.';
 const FORM = ['password'] as const;
 
-/** The cookie of the new session; undefined where the password was changed since it was checked. */
+/** Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was verified. */
 const replace = (
   deps: Deps,
   request: RawRequest,
@@ -41,8 +41,8 @@ const replace = (
 ): Promise<string | undefined> =>
   transaction(deps.sql, async (tx) => {
     const { now } = request;
-    const held = await lockUser(tx, user.id);
-    if (held === undefined || held.isDisabled || held.passwordHash !== user.passwordHash) return undefined;
+    const locked = await lockUser(tx, user.id);
+    if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
     const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
     const by = { actor: inPerson(user.id), origin: originOf(request), now };
     await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
