@@ -1,4 +1,4 @@
-/** The addresses of clients, put together: which page, endpoint and operation gets what. */
+/** Creates the pages, endpoints and operations of clients and grants from their dependencies. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
@@ -53,5 +53,5 @@ export const createApps = (deps: AppsDeps): Apps => {
   };
 };
 
-/** For the account page: what somebody has let in, and what they have made. */
+/** Returns the account page's sections: the connected apps and the user's own apps. */
 export const appSections = (deps: { sql: Sql }): AccountSection[] => [connectedSection(deps), ownClientsSection(deps)];

@@ -1,4 +1,4 @@
-/** The bearer check (RFC 6750): a token → who it stands for, asked anew at every request. */
+/** Authenticates requests by bearer token (RFC 6750), with a lookup per request. */
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
@@ -8,8 +8,8 @@ import { hashToken, looksLike } from './tokens.ts';
 const INVALID = 'The access token provided is invalid';
 const EXPIRED = 'The access token provided has expired';
 
-/** "Last used" is as exact as that, so that it costs a statement an hour and not one a request. */
-const USED_EVERY_MS = 3_600_000;
+/** Resolution of "last used": one update per hour and grant instead of one per request. */
+const TOUCH_INTERVAL_MS = 3_600_000;
 
 const refused = (message: string): Problem =>
   new Problem(
@@ -22,7 +22,7 @@ const refused = (message: string): Problem =>
     },
   );
 
-/** Whether what a token hangs on still stands: the grant, its user, the operator's trust, the membership in the store. */
+/** Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a member of the store. */
 export const stands = (row: Standing): boolean => {
   if (row.revoked || row.disabled) return false;
   switch (row.scope) {
@@ -36,14 +36,14 @@ export const stands = (row: Standing): boolean => {
 };
 
 const touch = async (sql: Sql, { grantId, used }: BearerRow, now: Date): Promise<void> => {
-  const unlessSince = new Date(now.getTime() - USED_EVERY_MS);
+  const unlessSince = new Date(now.getTime() - TOUCH_INTERVAL_MS);
   if (used === null || used <= unlessSince) await touchGrant(sql, { grantId, now, unlessSince });
 };
 
-/** An access token → who it stands for. Throws a 401 Problem with the two texts of RFC 6750 that clients look for. */
+/** Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired (RFC 6750). */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
-/** One statement a request and no cache; once an hour and grant a second one, which notes that it is in use. */
+/** One statement per request and no cache; once per hour and grant a second statement, which updates "last used". */
 export const createBearer =
   ({ sql }: { sql: Sql }): Bearer =>
   async (token, now) => {

@@ -1,4 +1,4 @@
-/** POST /token (RFC 6749 §3.2): form → client and grant → answer. */
+/** POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
@@ -20,7 +20,7 @@ const grants: ReadonlyMap<string, Grant> = new Map([
   ['client_credentials', grantPlatform],
 ]);
 
-/** Statements, the client's authentication among them: 2 for a code, 1 for a refresh, 2 for client_credentials. */
+/** Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials. */
 export const createTokenEndpoint = (
   deps: AfterGrants & {
     sql: Sql;
