@@ -78,7 +78,10 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
   assert.deepEqual(others, []);
   const said = text.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ');
   for (const action of ['sign_in_failed', 'password_reset_requested'])
-    assert.match(said, new RegExp(`${describeAction(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`));
+    assert.match(
+      said,
+      new RegExp(`${describeAction(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`),
+    );
 });
 
 test('what was tried more than thirty days ago is counted no longer', async () => {

@@ -121,4 +121,5 @@ for (const [userAgent, words] of [
     assert.equal(browserOf(userAgent), words));
 }
 
-test('an action that a later version writes is shown by its name', () => assert.equal(describeAction('moved'), 'moved'));
+test('an action that a later version writes is shown by its name', () =>
+  assert.equal(describeAction('moved'), 'moved'));

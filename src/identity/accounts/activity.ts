@@ -18,8 +18,8 @@ export type Activity = {
 const tried = ({ action, times, address, userAgent, dateCreated }: TriesRow): Markup => {
   const browser = browserOf(userAgent);
   return html`<p>
-    ${describeAction(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the latest
-    ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
+    ${describeAction(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the
+    latest ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
   </p>`;
 };
 

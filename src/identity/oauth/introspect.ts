@@ -18,7 +18,11 @@ type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer
 type Visibility = number | 'all';
 
 /** Returns the caller's visibility. Rejects a public client, because its client_id is no authentication (RFC 7662 §2.1). */
-const visibilityOf = async ({ sql, authenticate, bearer }: Deps, request: RawRequest, form: Form): Promise<Visibility> => {
+const visibilityOf = async (
+  { sql, authenticate, bearer }: Deps,
+  request: RawRequest,
+  form: Form,
+): Promise<Visibility> => {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);

@@ -84,16 +84,14 @@ export const oauthChapter = (addresses: { baseUrl: string; authUrl: string }): C
       {
         rel: 'clients',
         title: 'Clients',
-        about:
-          'The apps that may request access. Only the response that creates a client contains its client_secret.',
+        about: 'The apps that may request access. Only the response that creates a client contains its client_secret.',
         paths: ['/clients', '/users/:user_id/clients'],
         makes: 'client',
       },
       {
         rel: 'client',
         title: 'A client',
-        about:
-          'An app: the details shown on the consent page, and its redirect addresses.',
+        about: 'An app: the details shown on the consent page, and its redirect addresses.',
         paths: ['/clients/:client_id'],
         example: clientExample,
       },

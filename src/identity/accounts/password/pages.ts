@@ -133,7 +133,9 @@ export const sentPage = (view: { root: string; email: string; lifetimeMinutes: n
     title: 'Check your inbox',
     main: html`<div class="card">
       <h1>Check your inbox</h1>
-      <p class="good" role="status">If <strong>${view.email}</strong> has an account here, a mail has been sent to it.</p>
+      <p class="good" role="status">
+        If <strong>${view.email}</strong> has an account here, a mail has been sent to it.
+      </p>
       <p>
         The link is valid for ${view.lifetimeMinutes} minutes and can be used once. If no mail arrives, check your spam
         folder, and whether you signed up with another address.

@@ -1,35 +1,35 @@
-/** The statements of connected apps: what somebody has let in, and how they end it. */
+/** SQL of connected apps: lists and revokes the grants of a user. */
 import type { Queryable } from '#db/pool.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 
 export type ConnectedRow = {
-  /** Of the latest grant of this client for this store; stands for all of them. */
+  /** The latest grant of this client for this store; represents all of them. */
   grantId: number;
   clientId: string;
   name: string;
   company: string | null;
   isVerified: boolean;
   logoDate: Date | null;
-  /** Null where the grant is for the account with all its stores. */
+  /** Null if the grant is for the account with all its stores. */
   storeId: number | null;
-  /** Null as well where the store is no longer there. */
+  /** Null for an account grant, or if the store no longer exists. */
   storeName: string | null;
-  /** Whether the user is a member of it: else the grant reaches nothing. */
+  /** Whether the user is a member of the store; otherwise the grant gives no access. */
   isMember: boolean;
   since: Date;
   lastUsed: Date | null;
-  /** Whose app it is; null where the operator made it. */
+  /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
 };
 
-/** Grants that stand: all of a user, or those of one client and store (null: for the account). */
+/** Selects active grants: all of a user, or those of one client and store (null: the account). */
 export type Whose = { userId: number; of?: { client: number; storeId: number | null } | undefined };
 
 const whoseGrants = (sql: Queryable, { userId, of }: Whose) => sql`
   user_id = ${userId} and date_revoked is null
     and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
 
-/** What was let in and not taken back: one row a client and store, however often it was allowed. */
+/** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
 export const connectedApps = (sql: Queryable, whose: Whose) => sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
@@ -47,13 +47,13 @@ export const connectedColumns = (sql: Queryable) => sql`
   l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
   m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId"`;
 
-/** What a user has let in, by name. */
+/** Returns the connected apps of a user, by name. */
 export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
   select ${connectedColumns(sql)} ${connectedApps(sql, { userId })}
   order by c.name, s.name, g.grant_id
 `;
 
-/** What a grant of this user's is for, also one that was revoked; undefined where it is not theirs. */
+/** Returns the client and store of a user's grant, even if revoked; undefined if it is not the user's. */
 export const findOwnGrant = async (
   sql: Queryable,
   grantId: number,
@@ -68,10 +68,9 @@ export const findOwnGrant = async (
 };
 
 /**
- * Ends a user's grants: all, those of one client, or those of one client for one store (null: for the account). It holds
- * their clients first, as whatever ends a grant does: a client that is being deleted takes all of its grants along in one
- * row, and a grant must not end with it and here as well. Whatever ends several grants takes them by their ids, so that two
- * such never wait for each other.
+ * Revokes a user's grants: all, those of one client, or those of one client for one store (null: the account). It locks the
+ * clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
+ * locked in the order of their ids, as everywhere, to avoid deadlocks.
  */
 export const revokeGrants = (
   sql: Queryable,
@@ -100,7 +99,7 @@ export const revokeGrants = (
 
 type RevokedRow = { client: number; storeId: number | null };
 
-/** Ends what anybody has allowed for one store; in the same order. */
+/** Revokes all grants for one store, locked in the order of their ids. */
 export const revokeGrantsFor = (
   sql: Queryable,
   storeId: number,

@@ -1,4 +1,4 @@
-/** grant_type=client_credentials (RFC 6749 §4.4): the platform's own access, for clients that the operator trusts. */
+/** grant_type=client_credentials (RFC 6749 §4.4): access for the platform, by clients that the operator trusts. */
 import { tokenErrors, TokenRefusal } from '../errors.ts';
 import { issueAccessToken } from '../issue.ts';
 import { findAuthenticatedClient } from '../oauth-sql.ts';
@@ -14,7 +14,7 @@ export const grantPlatform: Grant = async ({ sql, authenticate, form, lifetimes,
   const { value, stored } = issueAccessToken(now, lifetimes);
   const isIssued = await insertPlatformToken(sql, { client: client.id, access: stored, now });
   if (!isIssued) throw new TokenRefusal(tokenErrors.invalidClient);
-  // No refresh token (RFC 6749 §4.4.3): the client has its secret, which does the same.
+  // No refresh token (RFC 6749 §4.4.3): the client can use its secret again.
   return {
     access_token: value,
     expires_in: lifetimes.accessTokenLifetimeSeconds,

@@ -1,4 +1,4 @@
-/** The statements of grants over the API. */
+/** SQL that lists and finds grants for the API. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -34,7 +34,7 @@ export const countGrants = async (sql: Queryable, whose: Whose, { filters }: Lis
 /** `client` is the internal id. */
 export type StandingGrant = { userId: number; client: number; storeId: number | null };
 
-/** A grant that some person has given and nobody has ended. */
+/** Returns a user's grant; undefined if it does not exist or is revoked. */
 export const findStanding = async (sql: Queryable, id: number): Promise<StandingGrant | undefined> => {
   const [row] = await sql<StandingGrant[]>`
     select user_id as "userId", client, store_id as "storeId" from access_grant
@@ -43,7 +43,7 @@ export const findStanding = async (sql: Queryable, id: number): Promise<Standing
   return row;
 };
 
-/** What there is to say of it; undefined where its client has gone. */
+/** Returns the connected app of a grant; undefined if its client is deleted. */
 export const findGrant = async (
   sql: Queryable,
   { userId, ...of }: StandingGrant,

@@ -1,6 +1,6 @@
 /**
- * Grants over the API: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the person and an app for
- * their whole account see all that they have let in, and may end it; an app for one store sees itself.
+ * The API operations on grants: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app
+ * with access to the whole account see and revoke all grants of the user; an app for one store only its own.
  */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
@@ -19,8 +19,8 @@ import { countGrants, findGrant, findStanding, listGrants, type StandingGrant } 
 
 type Deps = AfterGrants & { sql: Sql; baseUrl: string };
 
-/** What the caller may see of a person's grants; undefined where that is nothing. */
-const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
+/** Returns the filter of a user's grants that the caller may see; undefined if none. */
+const visibleGrants = (principal: Principal, userId: number): Whose | undefined => {
   if (!reachesUser(principal, userId)) return undefined;
   if (reachesAccount(principal, userId)) return { userId };
   const { clientId, stores } = principal;
@@ -30,7 +30,7 @@ const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
 };
 
 const reaches = (principal: Principal, { userId, client, storeId }: StandingGrant): boolean => {
-  const whose = whoseFor(principal, userId);
+  const whose = visibleGrants(principal, userId);
   return (
     whose !== undefined && (whose.of === undefined || (whose.of.client === client && whose.of.storeId === storeId))
   );
@@ -48,22 +48,22 @@ export const createGrantOperations = ({
   ...after
 }: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
   list: listing({
-    summary: 'The apps that a person has let in, a page at a time',
+    summary: 'Lists the apps connected to a user',
     rel: 'grants',
     title: 'Connected apps',
     properties: GRANT_PROPERTIES,
-    handle: async ({ params, principal, listing: wanted }) => {
+    handle: async ({ params, principal, listing: query }) => {
       const userId = parseId(params['user_id'] ?? '');
-      const whose = userId === undefined ? undefined : whoseFor(principal, userId);
+      const whose = userId === undefined ? undefined : visibleGrants(principal, userId);
       if (userId === undefined || whose === undefined || (await findUser(sql, userId)) === undefined)
         throw notFound('user');
-      const [rows, total] = await Promise.all([listGrants(sql, whose, wanted), countGrants(sql, whose, wanted)]);
+      const [rows, total] = await Promise.all([listGrants(sql, whose, query), countGrants(sql, whose, query)]);
       const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
       return { path: addressOfGrants(userId, baseUrl), items, total };
     },
   }),
   read: guarded({
-    summary: 'One app that a person has let in',
+    summary: 'Returns a connected app',
     handle: async (request) => {
       const id = idOf(request);
       const { principal } = request;
@@ -77,7 +77,7 @@ export const createGrantOperations = ({
   remove: guarded({
     title: 'Disconnect the app',
     isConditional: true,
-    summary: 'Ends what the app was allowed here; its tokens stop at once',
+    summary: "Revokes the app's access; its tokens stop working immediately",
     handle: async (request) => {
       const id = idOf(request);
       const userId = await transaction(sql, async (tx) => {
@@ -86,7 +86,7 @@ export const createGrantOperations = ({
         request.unmodified(id);
         const { client: clientId, ...which } = grant;
         const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
-        // Not locked before: whatever ends several grants takes them by their ids. None where somebody else was faster.
+        // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked them.
         const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
         if (ended === 0) throw notFound('grant');
         return grant.userId;
