@@ -44,12 +44,7 @@ export const findReplaced = (path: string, text: string): string[] =>
   text.split('\n').flatMap((line, index) =>
     (line.match(/[\w$]+/g) ?? [])
       .filter((token) => !token.includes('_'))
-      .flatMap((token) =>
-        token
-          .replaceAll(/([a-z])([A-Z])/g, '$1 $2')
-          .toLowerCase()
-          .split(' '),
-      )
+      .flatMap((token) => token.replaceAll(/([a-z])([A-Z])/g, '$1 $2').toLowerCase().split(' '))
       .filter((word) => BANNED.has(word) && !ALLOWED.some(([allowed, where]) => allowed.test(word) && where.test(path)))
       .map((word) => `${path}:${index + 1} ${word} → ${BANNED.get(word)}`),
   );

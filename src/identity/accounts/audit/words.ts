@@ -3,7 +3,7 @@ import type { Action } from './audit.ts';
 
 const descriptions: Readonly<Record<Action, string>> = {
   signed_in: 'Signed in',
-  sign_in_failed: 'Sign-in failed: wrong password',
+  sign_in_failed: 'Wrong password entered',
   signed_out: 'Signed out',
   password_changed: 'Password changed',
   password_reset_requested: 'Password reset link requested',

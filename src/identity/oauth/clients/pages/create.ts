@@ -1,4 +1,4 @@
-/** Making an app of one's own: GET /account/clients/new, POST /account/clients. */
+/** Creates an app of a user: GET /account/clients/new, POST /account/clients. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -26,15 +26,13 @@ const kindFields = (typed: Typed) =>
     <legend>Where does it run?</legend>
     <label class="choice">
       <input type="radio" name="kind" value="confidential" ${!typed.isPublic && html`checked`} />
-      <span
-        >On a server of yours <span class="soft">It gets a client secret, which nobody else can read there.</span></span
-      >
+      <span>On your own server <span class="soft">The app gets a client secret, which it can keep there.</span></span>
     </label>
     <label class="choice">
       <input type="radio" name="kind" value="public" ${typed.isPublic && html`checked`} />
       <span>
-        On people's own devices, or in their browsers
-        <span class="soft">It gets no secret. PKCE is needed, and refresh tokens are replaced at each use.</span>
+        On users' devices, or in their browsers
+        <span class="soft">The app gets no secret. PKCE is required, and refresh tokens rotate.</span>
       </span>
     </label>
   </fieldset>`;
@@ -50,7 +48,7 @@ const newPage = (root: string, { clientId, nonce, typed, faults, alert }: View):
         ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
         ${detailFields(typed, faults)} ${kindFields(typed)} ${rotationField(typed)}
         <div class="buttons">
-          <button type="submit">Make the app</button>
+          <button type="submit">Create the app</button>
           <a class="button quiet" href="${root}/account/clients">Cancel</a>
         </div>
       </form>
@@ -64,8 +62,8 @@ const make = async ({ sql }: PagesDeps, client: NewClient, isPublic: boolean): P
 };
 
 /**
- * The client_id is decided when the form is shown, and its nonce stands for it: a form that is sent twice makes one app,
- * and its second answer leads to it and says what to do about the secret, which stood in the first.
+ * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
+ * and the second response redirects to its page, which explains how to get a new secret.
  */
 export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawHandler> => {
   const { root, signedIn, clientsPerUser } = deps;
@@ -88,7 +86,7 @@ export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawH
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {
       const secret = await make(deps, client, typed.isPublic);
-      return htmlAnswer(200, secretPage({ root, title: 'Your app is made', clientId, secret }));
+      return htmlAnswer(200, secretPage({ root, title: 'App created', clientId, secret }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
       const made = typed.isPublic ? 'made-public' : 'made';

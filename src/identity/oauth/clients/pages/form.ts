@@ -1,11 +1,11 @@
-/** The form of an app's settings: what was typed, as a client, and with its faults on the page again. */
+/** The settings form of an app: parses the input and renders the fields with their faults. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
 import type { DetailName, DetailWords } from '../rules.ts';
 
-/** As it stands in the fields. */
+/** The values of the form fields. */
 export type Typed = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
 
 export const WORDS: DetailWords = {
@@ -46,7 +46,7 @@ export const typedOf = (client: Client): Typed => ({
   rotates: client.rotatesRefreshTokens,
 });
 
-/** Blanks around a value are nobody's wish; a description is one paragraph however it was broken into lines. */
+/** Converts form values to a change: trims them, and joins the lines of the description. */
 export const changeOf = (typed: Typed): ClientChange => ({
   name: typed.name.trim(),
   company: typed.company.trim() || null,
@@ -59,14 +59,14 @@ export const changeOf = (typed: Typed): ClientChange => ({
 type Field = { name: DetailName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
 const FIELDS: readonly Field[] = [
-  { name: 'name', label: 'Name', hint: 'What people read when your app asks them for access.', isRequired: true },
-  { name: 'company', label: 'Company', hint: 'Who makes it. Optional.' },
+  { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
+  { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
   { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
   { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
   {
     name: 'redirect_uris',
     label: 'Redirect addresses',
-    hint: 'Where people are sent back to, one a line, such as https://app.example.com/callback.',
+    hint: 'One per line, such as https://app.example.com/callback.',
     isLong: true,
     isRequired: true,
   },
@@ -78,7 +78,7 @@ const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup 
   const ids = [...(hint === undefined ? [] : [`${name}-hint`]), ...(own.length === 0 ? [] : [`${name}-fault`])];
   const described = html`${ids.length > 0 && html`aria-describedby="${ids.join(' ')}"`}
   ${own.length > 0 && html`aria-invalid="true"`} ${field.isRequired === true && html`required`}`;
-  // The line break after <textarea> is not part of its text; without it, one that was typed first would be lost.
+  // Browsers drop a line break right after <textarea>; without this one, a leading line break of the value would be lost.
   const input =
     field.isLong === true
       ? html`<textarea id="${name}" name="${name}" rows="3" ${described}>${'\n'}${value}</textarea>`
@@ -93,24 +93,24 @@ const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup 
   </div>`;
 };
 
-/** Everything that can be typed about an app, each fault at its field. */
+/** Renders the fields of an app's details, each with its faults. */
 export const detailFields = (typed: Typed, faults: readonly Fault[]): Markup =>
   html`${FIELDS.map((field) => fieldOf(field, typed[field.name], faults))}`;
 
-/** Whether refresh tokens rotate: a choice for apps that can keep a secret; those of others always do. */
+/** Renders the choice of refresh token rotation, for confidential clients; public clients always rotate. */
 export const rotationField = (typed: Typed): Markup =>
   html`<label class="choice">
     <input type="checkbox" name="rotates" value="1" ${typed.rotates && html`checked`} />
     <span>
-      Replace refresh tokens at each use
-      <span class="soft">A stolen one is then noticed. The app must keep the new one each time.</span>
+      Rotate refresh tokens at each use
+      <span class="soft">This detects stolen tokens. The app must store the new token each time.</span>
     </span>
   </label>`;
 
-/** Above a form that was refused. */
+/** Renders the alert above a rejected form. */
 export const refusedAlert = (faults: readonly Fault[]): Markup | null =>
   faults.length === 0
     ? null
     : html`<p class="alert" role="alert">
-        Nothing was saved. ${faults.length === 1 ? 'One thing is' : `${faults.length} things are`} to be mended below.
+        Nothing was saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix below.
       </p>`;

@@ -1,4 +1,4 @@
-/** The pages of a person's own apps, behind the sign-in: /account/clients and everything below it. */
+/** The pages of a signed-in user's own apps: /account/clients and everything below it. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import { Problem } from '#core/problem.ts';
@@ -20,16 +20,16 @@ export type OwnClients = Record<
   RawHandler
 > & { remove: Record<'show' | 'submit', RawHandler> };
 
-/** Saves the settings; what is refused, or was changed in another tab meanwhile, stays in the form. */
+/** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
 const createChange =
   ({ sql }: PagesDeps, { answer, backTo }: ReturnType<typeof createOwnClient>): Handle =>
   async (request, session, client) => {
     const typed = { ...readTyped(request.form), isPublic: client.isPublic };
-    const saw = request.form.get('saw') ?? '';
+    const baseHash = request.form.get('saw') ?? '';
     const faults = changeFaults(client, changeOf(typed), WORDS);
-    if (faults.length > 0) return answer(request, session, client, { status: 422, typed, saw, faults });
+    if (faults.length > 0) return answer(request, session, client, { status: 422, typed, baseHash, faults });
     try {
-      await changeClient(sql, client, changeOf(typed), { ...doerOf(request, session), saw });
+      await changeClient(sql, client, changeOf(typed), { ...doerOf(request, session), baseHash });
       return backTo(client, 'saved');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
@@ -51,8 +51,10 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
     const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
     try {
       const secret = await rotateSecret(sql, rotation, doerOf(request, session));
-      const note = isAtOnce ? 'No older secret counts any more.' : `The old secret goes on for ${overlapHours} hours.`;
-      return htmlAnswer(200, secretPage({ root, title: 'A new secret', clientId: client.clientId, secret, note }));
+      const note = isAtOnce
+        ? 'All older secrets have expired.'
+        : `The previous secret stays valid for ${overlapHours} hours.`;
+      return htmlAnswer(200, secretPage({ root, title: 'Secret created', clientId: client.clientId, secret, note }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
       return answer(request, session, client, { status: 409, alert: error.message });
@@ -82,7 +84,7 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
       await endOlderSecret(sql, client.clientId, doerOf(request, session));
       return backTo(client, 'ended');
     }),
-    // Its fields come with the file in one body, so that is read before the nonce can be looked at, but for owners only.
+    // The nonce is in the same body as the file, so the body is parsed before the nonce is checked, but only for the owner.
     setLogo: page(async (request) => {
       const { fields, file } = await readMultipart(request, 'logo');
       return form('set logo', upload(file))({ ...request, form: fields });
