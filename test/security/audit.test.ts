@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { addUser, createUser, prepareUser } from '#identity/accounts/users.ts';
-import { browserOf, describeAction } from '#identity/accounts/audit/words.ts';
+import { browserOf, describeAction } from '#identity/accounts/audit/describe.ts';
 import { transaction } from '#db/pool.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
 

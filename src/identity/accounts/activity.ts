@@ -2,7 +2,7 @@
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { AuditRow, TriesRow } from './audit/audit-sql.ts';
-import { browserOf, describeAction } from './audit/words.ts';
+import { browserOf, describeAction } from './audit/describe.ts';
 
 export const TRIES_COUNTED_DAYS = 30;
 

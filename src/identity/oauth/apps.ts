@@ -7,7 +7,7 @@ import type { Sql } from '#db/pool.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
-import type { AfterGrants } from './grant-changes.ts';
+import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import { createClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
@@ -27,7 +27,7 @@ export type Apps = {
   register: RawHandler;
 };
 
-export type AppsDeps = AfterGrants & {
+export type AppsDeps = RevocationEffects & {
   sql: Sql;
   sessions: Sessions;
   signedIn: SignedIn;

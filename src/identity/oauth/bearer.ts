@@ -2,7 +2,7 @@
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
-import { findBearer, touchGrant, type BearerRow, type Standing } from './oauth-sql.ts';
+import { findBearer, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
 const INVALID = 'The access token provided is invalid';
@@ -11,7 +11,7 @@ const EXPIRED = 'The access token provided has expired';
 /** Resolution of "last used": one update per hour and grant instead of one per request. */
 const TOUCH_INTERVAL_MS = 3_600_000;
 
-const refused = (message: string): Problem =>
+const invalidToken = (message: string): Problem =>
   new Problem(
     401,
     { code: 'invalid_token', message },
@@ -23,7 +23,7 @@ const refused = (message: string): Problem =>
   );
 
 /** Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a member of the store. */
-export const stands = (row: Standing): boolean => {
+export const isInEffect = (row: GrantStatus): boolean => {
   if (row.revoked || row.disabled) return false;
   switch (row.scope) {
     case 'platform':
@@ -48,8 +48,8 @@ export const createBearer =
   ({ sql }: { sql: Sql }): Bearer =>
   async (token, now) => {
     const row = looksLike('accessToken', token) ? await findBearer(sql, hashToken(token)) : undefined;
-    if (row === undefined || !stands(row)) throw refused(INVALID);
-    if (now >= row.expires) throw refused(EXPIRED);
+    if (row === undefined || !isInEffect(row)) throw invalidToken(INVALID);
+    if (now >= row.expires) throw invalidToken(EXPIRED);
     await touch(sql, row, now);
     const { userId, clientId, publicClientId, grantId, scope } = row;
     const stores = scope === 'platform' ? 'all' : row.stores;

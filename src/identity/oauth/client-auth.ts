@@ -51,7 +51,7 @@ const readCredentials = (authorization: string | undefined, form: Form): Credent
   return credentials;
 };
 
-const refused = (): TokenRefusal => new TokenRefusal(tokenErrors.invalidClient);
+const authenticationFailed = (): TokenRefusal => new TokenRefusal(tokenErrors.invalidClient);
 
 /**
  * Authenticates in one statement. A wrong secret then takes a token from the bucket of this client and address; if it is
@@ -65,15 +65,15 @@ export const createClientAuthentication =
   ({ throttle }: { throttle: Throttle }): AuthenticateClient =>
   async ({ headers: { authorization }, address, now }, form, find) => {
     const credentials = readCredentials(authorization, form);
-    if (credentials === undefined) throw refused();
+    if (credentials === undefined) throw authenticationFailed();
     const { clientId, secret } = credentials;
     const secretHash = secret === undefined ? null : hashToken(secret);
     const found = await find({ clientId: isClientId(clientId) ? clientId : '', secretHash, now });
     if (found !== undefined) return found;
     // A request without a secret is not a guess.
-    if (secret === undefined) throw refused();
+    if (secret === undefined) throw authenticationFailed();
     const subject = JSON.stringify([clientId, addressPrefix(address)]);
     const taken = await throttle.take([{ limit: 'client from address', subject }], now);
-    if (taken.allowed) throw refused();
+    if (taken.allowed) throw authenticationFailed();
     throw new TokenRefusal(tokenErrors.guessing, { 'Retry-After': String(taken.retryAfterSeconds) });
   };

@@ -2,7 +2,7 @@
 import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { Actor } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { grantChanges, type AfterGrants } from './grant-changes.ts';
+import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { deleteAccessToken, revokeGrant } from './revoke-sql.ts';
 
 /** The audited reason for the end of a grant. */
@@ -13,7 +13,7 @@ type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_r
  * grant has already ended, so that its end is recorded once.
  */
 export const endGrant = (
-  { sql, changelog, stopWebhooks }: AfterGrants & { sql: Sql },
+  { sql, changelog, stopWebhooks }: RevocationEffects & { sql: Sql },
   end: { grantId: number; action: Reason; actor: Actor; origin: Origin; now: Date },
 ): Promise<void> =>
   transaction(sql, async (tx) => {

@@ -3,7 +3,7 @@ import type { EraseUserData } from '#identity/accounts/api/erase.ts';
 import { removeClientsOf } from './clients/change.ts';
 import { callerOf } from './clients/action.ts';
 import { revokeGrantsOf } from './connected/connected.ts';
-import type { AfterGrants } from './grant-changes.ts';
+import type { RevocationEffects } from './grant-changes.ts';
 import { deleteTokensOf, lockClientsOfUser } from './erase-sql.ts';
 
 /**
@@ -14,7 +14,7 @@ import { deleteTokensOf, lockClientsOfUser } from './erase-sql.ts';
  * can be erased concurrently. Tokens are deleted before their grants (which the user's row cascades to), because a refresh
  * also locks its token first.
  */
-export const eraseAppsOf = (after: AfterGrants): EraseUserData => ({
+export const eraseAppsOf = (after: RevocationEffects): EraseUserData => ({
   lock: lockClientsOfUser,
   erase: async (tx, { userId, actor, client, origin, now }) => {
     await revokeGrantsOf(tx, after, { userId, actor, origin, now });

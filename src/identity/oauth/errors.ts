@@ -112,7 +112,7 @@ export const answeringRefusals =
   };
 
 /** Returns the text with the characters replaced that `error_description` may not contain (RFC 6749 §5.2). */
-export const describe = (text: string): string =>
+export const toErrorDescription = (text: string): string =>
   text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
 
 const errorOf = ({ status, faults }: Problem): string => {
@@ -129,5 +129,5 @@ const errorOf = ({ status, faults }: Problem): string => {
 export const protocolProblem: ProblemAnswer = (problem) => {
   const { status } = problem;
   const error = errorOf(problem);
-  return jsonAnswer(status, { error, error_description: describe(problem.message) }, problem.headers);
+  return jsonAnswer(status, { error, error_description: toErrorDescription(problem.message) }, problem.headers);
 };

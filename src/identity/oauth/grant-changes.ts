@@ -14,7 +14,7 @@ export type LoggedGrant = {
 };
 
 /** What revoking a grant also affects, in the same transaction: the changelog and the app's webhooks. */
-export type AfterGrants = {
+export type RevocationEffects = {
   changelog: Changelog;
   /** Disables webhooks whose app has lost access: all of an app, of a user, or of one store of the user. */
   stopWebhooks: (

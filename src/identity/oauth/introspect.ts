@@ -4,7 +4,7 @@ import { jsonAnswer } from '#http/answers.ts';
 import { bearerTokenOf } from '#http/bearer-token.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
-import { stands, type Bearer } from './bearer.ts';
+import { isInEffect, type Bearer } from './bearer.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './form.ts';
@@ -35,7 +35,7 @@ const visibilityOf = async (
 };
 
 const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now: Date): row is IntrospectedRow =>
-  row !== undefined && (visibility === 'all' || row.clientId === visibility) && stands(row) && now < row.expires;
+  row !== undefined && (visibility === 'all' || row.clientId === visibility) && isInEffect(row) && now < row.expires;
 
 /**
  * Returns the members of RFC 7662 §2.2. There is no `iat`, because the time of issue is not stored. A refresh token has no

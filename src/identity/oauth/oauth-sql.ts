@@ -50,7 +50,7 @@ export const findAuthenticatedClient = async (
 };
 
 /** The state of a token's grant, client and user. */
-export type Standing = {
+export type GrantStatus = {
   grantId: number;
   clientId: number;
   publicClientId: string;
@@ -65,8 +65,8 @@ export type Standing = {
   stores: number[];
 };
 
-/** Returns the columns of `Standing`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of the platform. */
-const standing = (sql: Queryable) => sql`
+/** Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of the platform. */
+const grantStatusColumns = (sql: Queryable) => sql`
   g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId", g.scope,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
   u.date_disabled is not null as disabled, c.trusted,
@@ -77,7 +77,7 @@ const standing = (sql: Queryable) => sql`
     order by m.store_id
   ) as stores`;
 
-export type BearerRow = Standing & { expires: Date; used: Date | null };
+export type BearerRow = GrantStatus & { expires: Date; used: Date | null };
 
 /**
  * Returns the current state of an access token's grant. There is no cache, so a revocation or a lost membership takes
@@ -85,7 +85,7 @@ export type BearerRow = Standing & { expires: Date; used: Date | null };
  */
 export const findBearer = async (sql: Queryable, hash: Buffer): Promise<BearerRow | undefined> => {
   const [row] = await sql<BearerRow[]>`
-    select ${standing(sql)}, t.date_expires as expires, g.date_used as used
+    select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used
     from access_token t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
       left join users u on u.id = g.user_id
     where t.hash = ${hash}
@@ -104,7 +104,7 @@ export const touchGrant = async (
   `;
 };
 
-export type IntrospectedRow = Standing & {
+export type IntrospectedRow = GrantStatus & {
   storeId: number | null;
   isAccessToken: boolean;
   expires: Date;
@@ -113,7 +113,7 @@ export type IntrospectedRow = Standing & {
 /** Returns the state of an access token or refresh token; undefined for a rotated refresh token. */
 export const findIntrospected = async (sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> => {
   const [row] = await sql<IntrospectedRow[]>`
-    select ${standing(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
+    select ${grantStatusColumns(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
       t.date_expires as expires
     from (
       select grant_id, date_expires, true as is_access from access_token where hash = ${hash}

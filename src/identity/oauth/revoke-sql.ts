@@ -11,13 +11,13 @@ export type Ended = { client: number; userId: number | null; storeId: number | n
  */
 export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> => {
   const [row] = await sql<LoggedGrant[]>`
-    with held as (
-      select id as held_id, client_id, name from client
+    with locked as (
+      select id as locked_id, client_id, name from client
       where id = (select client from access_grant where id = ${grantId}) and date_deleted is null
       for share
     )
-    update access_grant g set date_revoked = ${now} from held
-    where g.id = ${grantId} and client = held_id and date_revoked is null
+    update access_grant g set date_revoked = ${now} from locked
+    where g.id = ${grantId} and client = locked_id and date_revoked is null
     returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
   `;
   return row;

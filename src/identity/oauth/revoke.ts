@@ -4,7 +4,7 @@ import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { AuthenticateClient } from './client-auth.ts';
-import type { AfterGrants } from './grant-changes.ts';
+import type { RevocationEffects } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
 import { findAuthenticatedClient } from './oauth-sql.ts';
@@ -16,7 +16,7 @@ import { grantOfRefreshToken } from './revoke-sql.ts';
  * A refresh token, even a rotated one, revokes its grant with all tokens (RFC 7009 §2.1); an access token revokes only
  * itself. For an unknown token or another client's token nothing happens, and the response is the same (§2.2).
  */
-export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: AuthenticateClient }): RawHandler => {
+export const createRevoke = (deps: RevocationEffects & { sql: Sql; authenticate: AuthenticateClient }): RawHandler => {
   const { sql, authenticate } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);

@@ -51,11 +51,11 @@ const replace = (
 
 export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
   const { signedIn, attempts, passwords, root, advice } = deps;
-  const ask = (session: Session, status: number, fault?: FormFault) =>
+  const showForm = (session: Session, status: number, fault?: FormFault) =>
     htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));
 
   return {
-    show: signedIn.page(async (_request, session) => ask(session, 200)),
+    show: signedIn.page(async (_request, session) => showForm(session, 200)),
 
     submit: signedIn.form(
       () => FORM,
@@ -63,13 +63,14 @@ export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> 
         const { email } = session;
         const password = request.form.get('password') ?? '';
         const fault = await passwordFault({ email, password });
-        if (fault !== undefined) return ask(session, 422, { field: 'password', message: `The new ${fault.message}.` });
+        if (fault !== undefined)
+          return showForm(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
         if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-        if (attempt.kind === 'wrong') return ask(session, 422, { field: 'current', message: WRONG });
+        if (attempt.kind === 'wrong') return showForm(session, 422, { field: 'current', message: WRONG });
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);
-        if (cookie === undefined) return ask(session, 422, { field: 'current', message: WRONG });
+        if (cookie === undefined) return showForm(session, 422, { field: 'current', message: WRONG });
         const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
       },

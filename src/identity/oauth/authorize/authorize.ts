@@ -55,7 +55,12 @@ const signIn = (deps: Deps, { rawQuery }: RawRequest): string => {
 };
 
 /** Shows the error page. The app's owner also sees the registered addresses. */
-const refuse = async (deps: Deps, rawRequest: RawRequest, fault: Fault, received: Received): Promise<RawResponse> => {
+const showError = async (
+  deps: Deps,
+  rawRequest: RawRequest,
+  fault: Fault,
+  received: Received,
+): Promise<RawResponse> => {
   const ownerId = received.client?.ownerId ?? null;
   const session = ownerId === null ? null : await deps.sessions.find(rawRequest);
   const isOwner = session !== null && session.userId === ownerId;
@@ -63,20 +68,25 @@ const refuse = async (deps: Deps, rawRequest: RawRequest, fault: Fault, received
 };
 
 /** Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as `error_message` (API contract). */
-const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: string | undefined): RawResponse => {
+const redirectWithError = (
+  { issuer }: Deps,
+  redirectUri: string,
+  fault: Fault,
+  state: string | undefined,
+): RawResponse => {
   const { error, description } = fault;
   const parameters = { error, error_description: description, error_message: description, state, iss: issuer };
   return redirectAnswer(withParameters(redirectUri, parameters));
 };
 
 /** Runs the steps shared by the page and its form. Returns a response if they end early. */
-const enter = async (deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> => {
+const prepareConsent = async (deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> => {
   const result = await readAuthorization(deps.sql, rawRequest.rawQuery);
-  if (result.kind === 'refused') return refuse(deps, rawRequest, result.fault, result.received);
+  if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
   const session = await deps.sessions.find(rawRequest);
   // RFC 9700 §4.11.2: anyone may register a client; its errors redirect only a person who has signed in.
   if (session === null) return redirectAnswer(signIn(deps, rawRequest));
-  if (result.kind === 'rejected') return rejection(deps, result.redirectUri, result.fault, result.state);
+  if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
   const memberOf = await storesOf(deps.sql, session.userId);
   const stores = request.scope.scope === 'store_full_access' ? memberOf : [];
@@ -89,7 +99,13 @@ const enter = async (deps: Deps, rawRequest: RawRequest): Promise<Consent | RawR
   return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 };
 
-const ask = (deps: Deps, consent: Consent, rawRequest: RawRequest, status = 200, alert?: string): RawResponse => {
+const showConsent = (
+  deps: Deps,
+  consent: Consent,
+  rawRequest: RawRequest,
+  status = 200,
+  alert?: string,
+): RawResponse => {
   const { request, session, stores, stopped, nonce } = consent;
   const { email } = session;
   const root = rootOf(deps.issuer);
@@ -109,8 +125,8 @@ const approve = async (
   const resumedStores = rawRequest.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
   const code = await recordApproval(deps, { request, session, store, resumedStores, rawRequest, codeLifetimeSeconds });
   if (code === undefined) {
-    const again = await enter(deps, rawRequest);
-    return 'status' in again ? again : ask(deps, again, rawRequest, 409, GONE);
+    const again = await prepareConsent(deps, rawRequest);
+    return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
   }
   // RFC 9207: `iss` identifies the authorization server to the client.
   return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
@@ -121,17 +137,17 @@ const decide = async (deps: Deps, consent: Consent, rawRequest: RawRequest): Pro
   const { form } = rawRequest;
   const bound = boundToRequest(request);
   if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound }))
-    return ask(deps, consent, rawRequest, 403, CHANGED);
+    return showConsent(deps, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
     await recordDenial(deps.sql, { request, session, rawRequest });
-    return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
+    return redirectWithError(deps, request.redirectUri, rejections.accessDenied, request.state);
   }
-  if (decision !== 'allow') return ask(deps, consent, rawRequest, 422, UNDECIDED);
+  if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
   if (request.scope.scope === 'user_full_access') return approve(deps, consent, undefined, rawRequest);
   const chosen = stores.find(({ id }) => String(id) === form.get('store'));
   return chosen === undefined
-    ? ask(deps, consent, rawRequest, 422, NO_STORE)
+    ? showConsent(deps, consent, rawRequest, 422, NO_STORE)
     : approve(deps, consent, chosen, rawRequest);
 };
 
@@ -146,11 +162,11 @@ export const targetsAfterSignIn = async (sql: Sql, issuer: string, returnTo: str
 /** Every request requires consent, because an earlier approval does not make a later request safe. */
 export const createAuthorize = (deps: Deps): { show: RawHandler; decide: RawHandler } => ({
   show: async (request) => {
-    const consent = await enter(deps, request);
-    return 'status' in consent ? consent : ask(deps, consent, request);
+    const consent = await prepareConsent(deps, request);
+    return 'status' in consent ? consent : showConsent(deps, consent, request);
   },
   decide: async (request) => {
-    const consent = await enter(deps, request);
+    const consent = await prepareConsent(deps, request);
     return 'status' in consent ? consent : decide(deps, consent, request);
   },
 });

@@ -14,10 +14,10 @@ export const callerOf = (client: number | null, clientId: string | null): Caller
  * The acting party and its origin (null for the command line): a user by `userId`, a program by `caller`, the operator by
  * neither.
  */
-export type Doer = { userId: number | null; caller?: Caller | undefined; origin: Origin | null; now: Date };
+export type ClientActor = { userId: number | null; caller?: Caller | undefined; origin: Origin | null; now: Date };
 
 /** Returns the actor for the changelog of a store. A registration token only creates clients, so it needs no case of its own. */
-export const actorOfDoer = ({ userId, caller }: Doer): Actor => {
+export const changelogActorOf = ({ userId, caller }: ClientActor): Actor => {
   if (userId !== null) return inPerson(userId);
   if (caller !== undefined && 'client' in caller) return { kind: 'platform', user: null, client: caller.clientId };
   return OPERATOR;
@@ -32,9 +32,9 @@ export const recordClientEntry = (
   sql: Queryable,
   action: Extract<Action, `client_${string}`>,
   client: { id: number; clientId: string; ownerId: number | null },
-  doer: Doer & { detail?: Readonly<Record<string, string | readonly string[]>> },
+  actor: ClientActor & { detail?: Readonly<Record<string, string | readonly string[]>> },
 ): Promise<void> => {
-  const { userId, caller, origin, detail, now } = doer;
+  const { userId, caller, origin, detail, now } = actor;
   return recordAuditEntry(sql, {
     action,
     userId: userId ?? client.ownerId,

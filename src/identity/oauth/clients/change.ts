@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, notFound, Problem, type Fault } from '#core/problem.ts';
-import { grantChanges, type AfterGrants } from '../grant-changes.ts';
+import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { COMMAND_LINE_CLIENT } from './command-line.ts';
-import { actorOfDoer, recordClientEntry, type Doer } from './action.ts';
+import { changelogActorOf, recordClientEntry, type ClientActor } from './action.ts';
 import {
   markDeleted,
   markDeletedOf,
@@ -12,9 +12,9 @@ import {
   storeGrantsOf,
   updateClient,
   type Client,
-  type Known,
+  type ClientIdentity,
 } from './clients-sql.ts';
-import { clientFaults, type ClientDetails, type DetailWords } from './rules.ts';
+import { clientFaults, type ClientDetails, type DetailLabels } from './rules.ts';
 
 const CHANGED =
   'The settings have changed since you opened this page, and nothing was saved. Your input is shown below: save it again ' +
@@ -26,8 +26,8 @@ const GRANTS_PER_PAGE = 2_000;
 export type ClientChange = ClientDetails & { rotatesRefreshTokens: boolean };
 
 /** Returns the faults of a change. */
-export const changeFaults = (client: Client, change: ClientChange, words?: DetailWords): Fault[] =>
-  clientFaults(change, client, words);
+export const changeFaults = (client: Client, change: ClientChange, labels?: DetailLabels): Fault[] =>
+  clientFaults(change, client, labels);
 
 /** Returns a hash of the settings, by which a form identifies the settings it was filled from. */
 export const settingsHash = (client: ClientChange): string => {
@@ -58,11 +58,11 @@ export const changeClient = async (
   sql: Sql,
   client: Client,
   change: ClientChange,
-  doer: Doer & { baseHash: string },
+  actor: ClientActor & { baseHash: string },
 ): Promise<void> => {
   const faults = changeFaults(client, change);
   if (faults.length > 0) throw invalid(...faults);
-  const { userId, now } = doer;
+  const { userId, now } = actor;
   const redirectUris = [...new Set(change.redirectUris)];
   const after = { ...change, redirectUris, rotatesRefreshTokens: client.isPublic || change.rotatesRefreshTokens };
   await transaction(sql, async (tx) => {
@@ -70,19 +70,20 @@ export const changeClient = async (
     if (before === undefined) throw notFound('app');
     const changed = changesOf(before, after);
     if (changed.length === 0) return;
-    if (settingsHash(before) !== doer.baseHash) throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
+    if (settingsHash(before) !== actor.baseHash)
+      throw new Problem(409, { code: 'changed_meanwhile', message: CHANGED });
     const detail = { name: after.name, changed, redirect_uris: redirectUris };
-    await recordClientEntry(tx, 'client_changed', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
 };
 
 /** Marks a client as verified by the operator. Throws a 404 if there is no such client. */
-export const verifyClient = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
+export const verifyClient = (sql: Sql, clientId: string, actor: ClientActor): Promise<void> =>
   transaction(sql, async (tx) => {
-    const client = await markVerified(tx, clientId, doer.now);
+    const client = await markVerified(tx, clientId, actor.now);
     if (client === undefined) throw notFound('client');
     const detail = { name: client.name, changed: ['is_verified'] };
-    await recordClientEntry(tx, 'client_changed', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
 
 /** Returns the version of a client, for conditional requests. */
@@ -96,17 +97,17 @@ export const versionOf = ({ dateModified }: Pick<Client, 'dateModified'>): numbe
  */
 const recordDeletion = async (
   tx: Tx,
-  { changelog, stopWebhooks }: AfterGrants,
-  client: Known,
-  doer: Doer,
+  { changelog, stopWebhooks }: RevocationEffects,
+  client: ClientIdentity,
+  actor: ClientActor,
 ): Promise<void> => {
-  await stopWebhooks(tx, { client: client.id }, doer.now);
-  await recordClientEntry(tx, 'client_deleted', client, { ...doer, detail: { name: client.name } });
-  const entry = { actor: actorOfDoer(doer), action: 'revoked' } as const;
+  await stopWebhooks(tx, { client: client.id }, actor.now);
+  await recordClientEntry(tx, 'client_deleted', client, { ...actor, detail: { name: client.name } });
+  const entry = { actor: changelogActorOf(actor), action: 'revoked' } as const;
   for (let after = 0; ;) {
     const page = await storeGrantsOf(tx, client.id, { after, limit: GRANTS_PER_PAGE });
     const grants = page.map((grant) => ({ ...grant, client: client.id, clientId: client.clientId, name: client.name }));
-    await changelog.record(tx, grantChanges(grants, entry), doer.now);
+    await changelog.record(tx, grantChanges(grants, entry), actor.now);
     const last = page.at(-1);
     if (last === undefined || page.length < GRANTS_PER_PAGE) return;
     after = last.grantId;
@@ -121,19 +122,24 @@ const BUILT_IN = 'This client is built in for the command line and cannot be del
  * cannot be reused until retention has deleted the row.
  */
 export const removeClient = (
-  { sql, ...after }: AfterGrants & { sql: Sql },
+  { sql, ...after }: RevocationEffects & { sql: Sql },
   clientId: string,
-  { unmodified, ...doer }: Doer & { unmodified?: (version: number) => void },
+  { unmodified, ...actor }: ClientActor & { unmodified?: (version: number) => void },
 ): Promise<void> =>
   transaction(sql, async (tx) => {
     if (clientId === COMMAND_LINE_CLIENT) throw new Problem(409, { code: 'built_in', message: BUILT_IN });
-    const client = await markDeleted(tx, clientId, doer.now);
+    const client = await markDeleted(tx, clientId, actor.now);
     if (client === undefined) throw notFound('client');
     unmodified?.(versionOf(client));
-    await recordDeletion(tx, after, client, doer);
+    await recordDeletion(tx, after, client, actor);
   });
 
 /** Deletes all clients of a user, in the transaction of the user's erasure. */
-export const removeClientsOf = async (tx: Tx, after: AfterGrants, ownerId: number, doer: Doer): Promise<void> => {
-  for (const client of await markDeletedOf(tx, ownerId, doer.now)) await recordDeletion(tx, after, client, doer);
+export const removeClientsOf = async (
+  tx: Tx,
+  after: RevocationEffects,
+  ownerId: number,
+  actor: ClientActor,
+): Promise<void> => {
+  for (const client of await markDeletedOf(tx, ownerId, actor.now)) await recordDeletion(tx, after, client, actor);
 };

@@ -120,17 +120,21 @@ export const updateClient = async (
 };
 
 /** The identity of a client, for audit and changelog. */
-export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
+export type ClientIdentity = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
 
-const known = (sql: Queryable) =>
+const identityColumns = (sql: Queryable) =>
   sql`id, client_id as "clientId", name, owner as "ownerId", date_modified as "dateModified"`;
 
 /** Marks a client as verified; returns undefined if there is no such client. */
-export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
-  const [row] = await sql<Known[]>`
+export const markVerified = async (
+  sql: Queryable,
+  clientId: string,
+  now: Date,
+): Promise<ClientIdentity | undefined> => {
+  const [row] = await sql<ClientIdentity[]>`
     update client set is_verified = true, unused_until = null, date_modified = ${now}
     where client_id = ${clientId} and date_deleted is null
-    returning ${known(sql)}
+    returning ${identityColumns(sql)}
   `;
   return row;
 };
@@ -139,18 +143,20 @@ export const markVerified = async (sql: Queryable, clientId: string, now: Date):
  * Marks a client as deleted, which ends all its grants and tokens with the next request; returns undefined if it is already
  * deleted. It writes one row regardless of the number of grants, which retention deletes.
  */
-export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
-  const [row] = await sql<Known[]>`
+export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> => {
+  const [row] = await sql<ClientIdentity[]>`
     update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
-    returning ${known(sql)}
+    returning ${identityColumns(sql)}
   `;
   return row;
 };
 
 /** Marks all clients of a user as deleted and returns them. */
-export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<Known[]> => sql<Known[]>`
+export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> => sql<
+  ClientIdentity[]
+>`
   update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
-  returning ${known(sql)}
+  returning ${identityColumns(sql)}
 `;
 
 type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId'>;
@@ -167,14 +173,14 @@ export const storeGrantsOf = (
 `;
 
 /** The usage of a client: the number of users, stores and whole accounts with an active grant. */
-export type Reach = { people: number; stores: number; accounts: number; lastUsed: Date | null };
+export type ClientUsage = { people: number; stores: number; accounts: number; lastUsed: Date | null };
 
 /** The maximum number of grants counted, so that the page of a widely used app does not have to wait. */
 export const GRANTS_COUNTED_MAX = 10_000;
 
 /** Counts the active grants of a client, at most `GRANTS_COUNTED_MAX`. */
-export const reachOf = async (sql: Queryable, client: number): Promise<Reach> => {
-  const [row] = await sql<Reach[]>`
+export const usageOf = async (sql: Queryable, client: number): Promise<ClientUsage> => {
+  const [row] = await sql<ClientUsage[]>`
     select count(distinct user_id) as people, count(distinct store_id) as stores,
       count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
     from (

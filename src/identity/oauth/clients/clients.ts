@@ -5,7 +5,7 @@ import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, insertClient, lockOwner } from './clients-sql.ts';
-import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
+import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './rules.ts';
 import { createToken, type CreatedToken } from '../tokens.ts';
 
 export type NewClient = {
@@ -59,12 +59,12 @@ const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): Cli
 });
 
 /** Returns the faults of a new client, except a taken `clientId`. */
-export const newClientFaults = (client: NewClient, isPublic: boolean, words?: DetailWords): Fault[] => {
+export const newClientFaults = (client: NewClient, isPublic: boolean, labels?: DetailLabels): Fault[] => {
   const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
   const isId = client.clientId === undefined || isClientId(client.clientId);
   return [
     ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
-    ...clientFaults(detailsOf(client), kindOf(client, isPublic), words),
+    ...clientFaults(detailsOf(client), kindOf(client, isPublic), labels),
   ];
 };
 

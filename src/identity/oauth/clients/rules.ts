@@ -32,9 +32,9 @@ export const DESCRIPTION_LENGTH_MAX = 1_000;
 const REDIRECT_URIS_MAX = 20;
 
 /** The names of the details in error messages: the API's names by default, others for forms and registration. */
-export type DetailWords = Readonly<Record<DetailName, string>>;
+export type DetailLabels = Readonly<Record<DetailName, string>>;
 
-const API_WORDS: DetailWords = {
+const API_LABELS: DetailLabels = {
   name: 'name',
   company: 'company',
   description: 'description',
@@ -49,14 +49,14 @@ const isText = (text: string | null, maximum: number): boolean =>
 
 const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
 
-const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, word: string): Fault[] => {
+const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, label: string): Fault[] => {
   if (uris.length > REDIRECT_URIS_MAX)
-    return [redirectUriFault('too_many', `${word}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
-  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${word}: at least one address is needed`)];
+    return [redirectUriFault('too_many', `${label}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
+  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${label}: at least one address is needed`)];
   return uris.flatMap((uri, index) => {
     const reason = whyNotRegistrable(uri);
     const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
-    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${word}: ${which} ${reason}`)];
+    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${label}: ${which} ${reason}`)];
   });
 };
 
@@ -78,11 +78,11 @@ const kindFaults = ({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: 
 };
 
 /** Returns all faults of a client, each with the name of its property. */
-export const clientFaults = (details: ClientDetails, kind: ClientKind, words = API_WORDS): Fault[] => {
+export const clientFaults = (details: ClientDetails, kind: ClientKind, labels = API_LABELS): Fault[] => {
   const { name, company, description, contact, redirectUris } = details;
   const faults: Fault[] = [];
   const require = (holds: boolean, field: DetailName, message: string): void => {
-    if (!holds) faults.push({ code: 'invalid_value', message: `${words[field]} ${message}`, field });
+    if (!holds) faults.push({ code: 'invalid_value', message: `${labels[field]} ${message}`, field });
   };
   const isNamed = isName(name) && isText(name, NAME_LENGTH_MAX);
   require(isNamed, 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}, with a letter or a digit`);
@@ -91,5 +91,5 @@ export const clientFaults = (details: ClientDetails, kind: ClientKind, words = A
   require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
   const isContact = contact === null || isEmail(contact);
   require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
-  return [...faults, ...redirectUriFaults(redirectUris, kind, words.redirect_uris), ...kindFaults(kind, redirectUris)];
+  return [...faults, ...redirectUriFaults(redirectUris, kind, labels.redirect_uris), ...kindFaults(kind, redirectUris)];
 };

@@ -23,24 +23,24 @@ export type ConnectedRow = {
 };
 
 /** Selects active grants: all of a user, or those of one client and store (null: the account). */
-export type Whose = { userId: number; of?: { client: number; storeId: number | null } | undefined };
+export type GrantFilter = { userId: number; of?: { client: number; storeId: number | null } | undefined };
 
-const whoseGrants = (sql: Queryable, { userId, of }: Whose) => sql`
+const grantCondition = (sql: Queryable, { userId, of }: GrantFilter) => sql`
   user_id = ${userId} and date_revoked is null
     and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
 
 /** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
-export const connectedApps = (sql: Queryable, whose: Whose) => sql`
+export const connectedApps = (sql: Queryable, filter: GrantFilter) => sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
     from access_grant
-    where ${whoseGrants(sql, whose)}
+    where ${grantCondition(sql, filter)}
     group by client, store_id
   ) as g
     join client c on c.id = g.client and c.date_deleted is null
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
-    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${whose.userId}`;
+    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
 
 export const connectedColumns = (sql: Queryable) => sql`
   g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
@@ -82,12 +82,12 @@ export const revokeGrants = (
     and ${which.client === undefined ? sql`true` : sql`client = ${which.client}`}
     and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}`;
   return sql<LoggedGrant[]>`
-    with held as (
-      select id as held_id, client_id, name from client
+    with locked as (
+      select id as locked_id, client_id, name from client
       where id in (select client from access_grant where ${live}) and date_deleted is null
       order by id for share
     ), ending as (
-      select id as ending_id, held.* from access_grant join held on client = held_id
+      select id as ending_id, locked.* from access_grant join locked on client = locked_id
       where ${live}
       order by id for no key update of access_grant
     )

@@ -7,7 +7,7 @@ import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { grantChanges, type AfterGrants } from '../grant-changes.ts';
+import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { findOwnGrant, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
 
@@ -17,7 +17,7 @@ import { boundToRevoke } from './section.ts';
  */
 export const revokeGrantsOf = async (
   sql: Queryable,
-  { changelog, stopWebhooks }: AfterGrants,
+  { changelog, stopWebhooks }: RevocationEffects,
   which: { userId: number; clientId?: number; storeId?: number | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<number> => {
   const { userId, clientId, actor, origin, now } = which;
@@ -47,7 +47,9 @@ const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id']
  * POST /account/connected/<grant_id>/revoke: revokes all grants of this client for this store, including newer ones. A grant
  * that has already ended is not an error, so that a double click succeeds.
  */
-export const createRevokeButton = (deps: AfterGrants & { sql: Sql; signedIn: SignedIn; root: string }): RawHandler =>
+export const createRevokeButton = (
+  deps: RevocationEffects & { sql: Sql; signedIn: SignedIn; root: string },
+): RawHandler =>
   deps.signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {

@@ -9,7 +9,7 @@ import { verifierFits } from '../pkce.ts';
 import type { AuthenticatedClient } from '../oauth-sql.ts';
 import { endGrant } from '../end-grant.ts';
 import { hashToken, looksLike } from '../tokens.ts';
-import type { Exchange, Grant } from './exchange.ts';
+import type { Exchange, GrantHandler } from './exchange.ts';
 import { findClientWithCode, redeemCode, type CodeRow } from './grants-sql.ts';
 
 /** The form that contains the code, and the authenticated client. */
@@ -62,7 +62,7 @@ const refuseReuse = async ({ grantId }: CodeRow, exchange: Exchange): Promise<ne
   throw new TokenRefusal(tokenErrors.usedCode);
 };
 
-export const exchangeCode: Grant = async (exchange) => {
+export const exchangeCode: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, now } = exchange;
   if (form.code === undefined) return refuse(tokenErrors.noCode);
   if (!looksLike('authorizationCode', form.code)) return refuse(tokenErrors.unknownCode);

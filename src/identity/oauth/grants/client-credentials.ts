@@ -2,12 +2,12 @@
 import { tokenErrors, TokenRefusal } from '../errors.ts';
 import { issueAccessToken } from '../issue.ts';
 import { findAuthenticatedClient } from '../oauth-sql.ts';
-import type { Grant } from './exchange.ts';
+import type { GrantHandler } from './exchange.ts';
 import { insertPlatformToken } from './grants-sql.ts';
 
 const SCOPE = 'platform';
 
-export const grantPlatform: Grant = async ({ sql, authenticate, form, lifetimes, now }) => {
+export const grantPlatform: GrantHandler = async ({ sql, authenticate, form, lifetimes, now }) => {
   const client = await authenticate((claim) => findAuthenticatedClient(sql, claim));
   if (!client.isTrusted) throw new TokenRefusal(tokenErrors.unauthorizedClient);
   if (form.scope !== undefined && form.scope !== SCOPE) throw new TokenRefusal(tokenErrors.invalidScope);

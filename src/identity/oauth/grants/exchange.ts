@@ -2,7 +2,7 @@
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
-import type { AfterGrants } from '../grant-changes.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
 import type { FindAuthenticated } from '../client-auth.ts';
 import type { TokenFault } from '../errors.ts';
 import type { Form } from '../form.ts';
@@ -11,8 +11,8 @@ import type { Lifetimes, TokenAnswer } from '../issue.ts';
 /** The rotation of refresh tokens: the keys that derive successors, and how long rotated tokens are kept. */
 export type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
 
-/** `AfterGrants` is for a grant that is revoked here, after reuse. */
-export type Exchange = AfterGrants & {
+/** `RevocationEffects` is for a grant that is revoked here, after reuse. */
+export type Exchange = RevocationEffects & {
   sql: Sql;
   /** Authenticates the client within the first statement of the grant type. Throws `invalid_client`. */
   authenticate: <Found>(find: FindAuthenticated<Found>) => Promise<Found>;
@@ -26,4 +26,4 @@ export type Exchange = AfterGrants & {
 };
 
 /** Authenticates the client, then returns tokens or throws a `TokenRefusal`. */
-export type Grant = (exchange: Exchange) => Promise<TokenAnswer>;
+export type GrantHandler = (exchange: Exchange) => Promise<TokenAnswer>;

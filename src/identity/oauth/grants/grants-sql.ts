@@ -158,15 +158,15 @@ export const insertPlatformToken = async (
   platform: { client: number; access: StoredToken; now: Date },
 ): Promise<boolean> => {
   const rows = await sql`
-    with held as (
+    with locked as (
       select id from client where id = ${platform.client} and date_deleted is null for share
     ), standing as (
-      select g.id from held join access_grant g on g.client = held.id
+      select g.id from locked join access_grant g on g.client = locked.id
       where g.scope = 'platform' and g.date_revoked is null
       order by g.id limit 1
     ), made as (
       insert into access_grant (id, client, scope, date_created)
-      select nextval('id_n'), id, 'platform', ${platform.now} from held where not exists (select from standing)
+      select nextval('id_n'), id, 'platform', ${platform.now} from locked where not exists (select from standing)
       returning id
     )
     insert into access_token (hash, grant_id, date_expires)

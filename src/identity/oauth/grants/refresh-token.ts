@@ -9,7 +9,7 @@ import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
 import { endGrant } from '../end-grant.ts';
 import { scopeEntries } from '../scope.ts';
 import { hashToken, looksLike, successorsOf } from '../tokens.ts';
-import type { Exchange, Grant } from './exchange.ts';
+import type { Exchange, GrantHandler } from './exchange.ts';
 import { refreshGrant, type Refreshed } from './grants-sql.ts';
 
 /** The period in which a rotated token returns its successor again, for a client that lost the response or refreshed concurrently. */
@@ -34,7 +34,7 @@ const refuseRefresh = async (refused: Refused, exchange: Exchange): Promise<neve
   }
 };
 
-export const refreshAccess: Grant = async (exchange) => {
+export const refreshAccess: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, rotation, now } = exchange;
   const presented = form.refresh_token;
   if (presented === undefined) return refuse(tokenErrors.noRefreshToken);

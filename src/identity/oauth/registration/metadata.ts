@@ -1,7 +1,7 @@
 /** Parses and validates client metadata (RFC 7591 §2), with all faults at once. Unknown members are ignored (§2). */
 import type { Fault } from '#core/problem.ts';
 import { newClientFaults } from '../clients/clients.ts';
-import type { DetailWords } from '../clients/rules.ts';
+import type { DetailLabels } from '../clients/rules.ts';
 
 const AUTH_METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
 const GRANT_TYPES = ['authorization_code', 'refresh_token'] as const;
@@ -11,7 +11,7 @@ const SCOPES = ['store_full_access', 'user_full_access'] as const;
 /** The name on the consent page of a client registered without one. */
 const UNNAMED = 'Unnamed app';
 
-const WORDS: DetailWords = {
+const LABELS: DetailLabels = {
   name: 'client_name',
   company: 'company',
   description: 'description',
@@ -91,7 +91,7 @@ export const readMetadata = (input: MetadataInput, now: Date): { metadata: Metad
     authMethod,
   };
   const invalidFields = new Set(faults.map(({ field }) => field));
-  const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', WORDS);
+  const clientFaults = newClientFaults({ ...metadata, trusted: false, now }, authMethod === 'none', LABELS);
   // The faults of a default that replaces an invalid member do not apply to the input.
   const applicable = clientFaults.filter((found) => !invalidFields.has(found.field));
   return { metadata, faults: [...faults, ...applicable] };

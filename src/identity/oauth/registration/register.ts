@@ -5,7 +5,7 @@ import { parseJson } from '#http/bodies/json-body.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
-import { describe } from '../errors.ts';
+import { toErrorDescription } from '../errors.ts';
 import { readMetadata, registered, type Metadata } from './metadata.ts';
 import { registrarOf, type Registrar, type RegistrarDeps } from './registrar.ts';
 
@@ -18,7 +18,7 @@ export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
 const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): RawResponse =>
   jsonAnswer(400, {
     error: faults.some(({ field }) => field === 'redirect_uris') ? 'invalid_redirect_uri' : 'invalid_client_metadata',
-    error_description: describe(faults.map(({ message }) => message).join('; ')),
+    error_description: toErrorDescription(faults.map(({ message }) => message).join('; ')),
   });
 
 const malformed = (message: string): Fault => ({ code: 'malformed_body', message });

@@ -10,16 +10,16 @@ import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
-import type { AfterGrants } from '../../grant-changes.ts';
+import type { RevocationEffects } from '../../grant-changes.ts';
 import { removeClient } from '../change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
-import { callerOf, type Doer } from '../action.ts';
+import { callerOf, type ClientActor } from '../action.ts';
 import { findClient, findOwnClient, type Client } from '../clients-sql.ts';
 import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
 import { countClients, listClients } from './clients-page-sql.ts';
 import { newClient, type NewClientBody } from './schema.ts';
 
-type Deps = AfterGrants & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
+type Deps = RevocationEffects & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
 type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<NewClient, 'now'> => ({
@@ -53,7 +53,7 @@ const clientFor = async (sql: Queryable, { params, principal }: ClientRequest): 
   return client;
 };
 
-const doerOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): Doer => {
+const clientActorOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): ClientActor => {
   const { clientId, publicClientId } = request.principal;
   const caller = callerOf(clientId, publicClientId);
   return { userId: null, caller, origin: originOf(request), now: request.now };
@@ -68,7 +68,7 @@ const creation = (deps: Deps): Operation =>
     review: async ({ body, now }) => newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
     prepare: async () => {},
     make: async (tx, request) => {
-      const { caller, origin, now } = doerOf(request);
+      const { caller, origin, now } = clientActorOf(request);
       const client = { ...clientOf(deps, request.body), caller, origin, now };
       const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
         ? await createPublicClient(tx, client)
@@ -124,7 +124,7 @@ export const createClientOperations = (
     access: 'platform',
     handle: async (request) => {
       const { clientId } = await clientFor(deps.sql, request);
-      await removeClient(deps, clientId, { ...doerOf(request), unmodified: request.unmodified });
+      await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
       return { status: 204, next: `${deps.baseUrl}/clients` };
     },
   }),

@@ -4,18 +4,18 @@ import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
 import { settingsHash } from '../change.ts';
-import { GRANTS_COUNTED_MAX, type Client, type Reach } from '../clients-sql.ts';
+import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
 import type { Secret } from '../secrets/secrets.ts';
-import { detailFields, refusedAlert, rotationField, type Typed } from './form.ts';
-import { appsPage, nonceField, pathOf } from './visit.ts';
+import { detailFields, refusedAlert, rotationField, type FormValues } from './form.ts';
+import { appsPage, nonceField, pathOf } from './page-context.ts';
 
 export type ClientView = {
   root: string;
   client: Client;
   secrets: readonly Secret[];
-  reach: Reach;
+  usage: ClientUsage;
   overlapHours: number;
-  typed: Typed;
+  values: FormValues;
   /** The hash of the settings that the form was filled from; by default the current settings. */
   baseHash?: string | undefined;
   faults: readonly Fault[];
@@ -24,14 +24,14 @@ export type ClientView = {
   nonce: (form: string, ...rest: readonly string[]) => string;
 };
 
-const settings = ({ root, client, typed, baseHash, faults, nonce }: ClientView): Markup =>
+const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView): Markup =>
   html`<div class="card">
     <h2>Settings</h2>
     ${refusedAlert(faults.filter(({ field }) => field !== 'logo'))}
     <form method="post" action="${pathOf(root, client.clientId)}">
       ${nonceField(nonce('change client'))}
       <input type="hidden" name="saw" value="${baseHash ?? settingsHash(client)}" />
-      ${detailFields(typed, faults)} ${!client.isPublic && rotationField(typed)}
+      ${detailFields(values, faults)} ${!client.isPublic && rotationField(values)}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
   </div>`;
@@ -114,7 +114,7 @@ const several = (count: number, one: string, more: string): string => {
 };
 
 /** Returns the numbers of users, stores and accounts that use the app. The users themselves are private. */
-const reachText = ({ people, stores, accounts }: Reach): string => {
+const usageText = ({ people, stores, accounts }: ClientUsage): string => {
   if (people === 0) return 'No users yet';
   const places = [
     ...(stores > 0 ? [several(stores, 'store', 'stores')] : []),
@@ -123,7 +123,7 @@ const reachText = ({ people, stores, accounts }: Reach): string => {
   return `${several(people, 'user', 'users')}, with access to ${places.join(' and ')}`;
 };
 
-const heading = ({ root, client, reach, alert, good }: ClientView): Markup =>
+const heading = ({ root, client, usage, alert, good }: ClientView): Markup =>
   html`<div class="card">
     ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`}
     ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
@@ -144,9 +144,9 @@ const heading = ({ root, client, reach, alert, good }: ClientView): Markup =>
       <dt>Created</dt>
       <dd>${shownDate(client.dateCreated)}</dd>
       <dt>Used by</dt>
-      <dd>${reachText(reach)}</dd>
+      <dd>${usageText(usage)}</dd>
       <dt>Last used</dt>
-      <dd>${reach.lastUsed === null ? 'Never' : shownDate(reach.lastUsed)}</dd>
+      <dd>${usage.lastUsed === null ? 'Never' : shownDate(usage.lastUsed)}</dd>
     </dl>
   </div>`;
 

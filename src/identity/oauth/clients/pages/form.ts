@@ -3,12 +3,12 @@ import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
-import type { DetailName, DetailWords } from '../rules.ts';
+import type { DetailName, DetailLabels } from '../rules.ts';
 
 /** The values of the form fields. */
-export type Typed = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
+export type FormValues = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
 
-export const WORDS: DetailWords = {
+export const LABELS: DetailLabels = {
   name: 'The name',
   company: 'The company',
   description: 'The description',
@@ -16,7 +16,7 @@ export const WORDS: DetailWords = {
   redirect_uris: 'Redirect addresses',
 };
 
-export const NOTHING_TYPED: Typed = {
+export const EMPTY_FORM: FormValues = {
   name: '',
   company: '',
   description: '',
@@ -26,7 +26,7 @@ export const NOTHING_TYPED: Typed = {
   rotates: false,
 };
 
-export const readTyped = (form: URLSearchParams): Typed => ({
+export const readFormValues = (form: URLSearchParams): FormValues => ({
   name: form.get('name') ?? '',
   company: form.get('company') ?? '',
   description: form.get('description') ?? '',
@@ -36,7 +36,7 @@ export const readTyped = (form: URLSearchParams): Typed => ({
   rotates: form.get('rotates') !== null,
 });
 
-export const typedOf = (client: Client): Typed => ({
+export const formValuesOf = (client: Client): FormValues => ({
   name: client.name,
   company: client.company ?? '',
   description: client.description ?? '',
@@ -47,13 +47,13 @@ export const typedOf = (client: Client): Typed => ({
 });
 
 /** Converts form values to a change: trims them, and joins the lines of the description. */
-export const changeOf = (typed: Typed): ClientChange => ({
-  name: typed.name.trim(),
-  company: typed.company.trim() || null,
-  description: typed.description.trim().replaceAll(/\s+/g, ' ') || null,
-  contact: typed.contact.trim() || null,
-  redirectUris: typed.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
-  rotatesRefreshTokens: typed.rotates,
+export const changeOf = (values: FormValues): ClientChange => ({
+  name: values.name.trim(),
+  company: values.company.trim() || null,
+  description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
+  contact: values.contact.trim() || null,
+  redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+  rotatesRefreshTokens: values.rotates,
 });
 
 type Field = { name: DetailName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
@@ -94,13 +94,13 @@ const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup 
 };
 
 /** Renders the fields of an app's details, each with its faults. */
-export const detailFields = (typed: Typed, faults: readonly Fault[]): Markup =>
-  html`${FIELDS.map((field) => fieldOf(field, typed[field.name], faults))}`;
+export const detailFields = (values: FormValues, faults: readonly Fault[]): Markup =>
+  html`${FIELDS.map((field) => fieldOf(field, values[field.name], faults))}`;
 
 /** Renders the choice of refresh token rotation, for confidential clients; public clients always rotate. */
-export const rotationField = (typed: Typed): Markup =>
+export const rotationField = (values: FormValues): Markup =>
   html`<label class="choice">
-    <input type="checkbox" name="rotates" value="1" ${typed.rotates && html`checked`} />
+    <input type="checkbox" name="rotates" value="1" ${values.rotates && html`checked`} />
     <span>
       Rotate refresh tokens at each use
       <span class="soft">This detects stolen tokens. The app must store the new token each time.</span>

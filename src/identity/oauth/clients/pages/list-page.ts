@@ -4,7 +4,7 @@ import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from '../logo/logo.ts';
 import { listClientsOf, type Client } from '../clients-sql.ts';
-import { appsPage, pathOf } from './visit.ts';
+import { appsPage, pathOf } from './page-context.ts';
 
 const entry = (root: string, client: Client): Markup =>
   html`<div class="who">

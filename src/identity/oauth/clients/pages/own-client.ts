@@ -3,14 +3,14 @@ import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
-import { reachOf, type Client } from '../clients-sql.ts';
+import { usageOf, type Client } from '../clients-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { clientPage } from './client-page.ts';
-import { typedOf, type Typed } from './form.ts';
-import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './visit.ts';
+import { formValuesOf, type FormValues } from './form.ts';
+import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './page-context.ts';
 
 export type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
-type Shown = { status: number; typed?: Typed; baseHash?: string; faults?: readonly Fault[]; alert?: string };
+type Shown = { status: number; values?: FormValues; baseHash?: string; faults?: readonly Fault[]; alert?: string };
 
 /** The messages of completed actions, by the query parameter `done` of the redirect. */
 const done = new Map([
@@ -34,18 +34,18 @@ export const createOwnClient = (deps: PagesDeps) => {
         async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
       ),
 
-    /** Responds with the app's page; `typed` replaces the stored settings in the form. */
-    answer: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
-      const { status, typed = typedOf(client), baseHash, faults = [], alert } = shown;
-      const [secrets, reach] = await Promise.all([secretsOf(sql, client.id, request.now), reachOf(sql, client.id)]);
+    /** Responds with the app's page; `values` replaces the stored settings in the form. */
+    respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
+      const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
+      const [secrets, usage] = await Promise.all([secretsOf(sql, client.id, request.now), usageOf(sql, client.id)]);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
-      const view = { root, client, secrets, reach, overlapHours, typed, baseHash, faults, alert, good, nonce };
+      const view = { root, client, secrets, usage, overlapHours, values, baseHash, faults, alert, good, nonce };
       return htmlAnswer(status, clientPage(view));
     },
 
-    backTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
+    redirectTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
   };
 };

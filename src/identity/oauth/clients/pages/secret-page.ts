@@ -1,6 +1,6 @@
 /** Renders the only page that contains a client secret. */
 import { html } from '#hypermedia/markup.ts';
-import { appsPage, pathOf } from './visit.ts';
+import { appsPage, pathOf } from './page-context.ts';
 
 /** `secret` is null for a public client. `note` describes the validity of older secrets. */
 export const secretPage = (view: {

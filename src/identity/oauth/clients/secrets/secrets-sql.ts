@@ -1,6 +1,6 @@
 /** SQL of client secrets. Writes the table client_secret, as does the statement that inserts a client. */
 import type { Queryable } from '#db/pool.ts';
-import type { Known } from '../clients-sql.ts';
+import type { ClientIdentity } from '../clients-sql.ts';
 
 export type SecretRow = {
   hash: Buffer;
@@ -16,8 +16,12 @@ export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<
 `;
 
 /** Locks a confidential client, which serializes changes of its secrets; returns undefined if it is public or deleted. */
-export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
-  const [row] = await sql<Known[]>`
+export const lockConfidential = async (
+  sql: Queryable,
+  clientId: string,
+  now: Date,
+): Promise<ClientIdentity | undefined> => {
+  const [row] = await sql<ClientIdentity[]>`
     update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
     returning id, client_id as "clientId", name, owner as "ownerId"
   `;

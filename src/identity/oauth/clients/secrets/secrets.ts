@@ -4,7 +4,7 @@
  */
 import { transaction, type Queryable, type Sql } from '#db/pool.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { recordClientEntry, type Doer } from '../action.ts';
+import { recordClientEntry, type ClientActor } from '../action.ts';
 import { createToken } from '../../tokens.ts';
 import { endRetired, insertSecret, listSecrets, lockConfidential, retireSecrets } from './secrets-sql.ts';
 
@@ -47,8 +47,8 @@ const TOO_MANY = `At most ${SECRETS_MAX} secrets can be valid at a time; expire 
  * replaced is no longer current (of two concurrent forms, the later response could show the secret that expires first), and
  * a 409 `limit_reached` for too many valid secrets.
  */
-export const rotateSecret = async (sql: Sql, rotation: Rotation, doer: Doer): Promise<string> => {
-  const { now } = doer;
+export const rotateSecret = async (sql: Sql, rotation: Rotation, actor: ClientActor): Promise<string> => {
+  const { now } = actor;
   const secret = createToken('clientSecret');
   const until = new Date(now.getTime() + rotation.overlapHours * HOUR_MS);
   await transaction(sql, async (tx) => {
@@ -61,18 +61,18 @@ export const rotateSecret = async (sql: Sql, rotation: Rotation, doer: Doer): Pr
     await retireSecrets(tx, client.id, { until, now });
     await insertSecret(tx, client.id, secret.hash, now);
     const detail = { name: client.name, older_until: until.toISOString() };
-    await recordClientEntry(tx, 'client_secret_rotated', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
   });
   return secret.value;
 };
 
 /** Expires the older secrets of a client now. Throws a 404 if there is no such confidential client. */
-export const endOlderSecret = (sql: Sql, clientId: string, doer: Doer): Promise<void> =>
+export const endOlderSecret = (sql: Sql, clientId: string, actor: ClientActor): Promise<void> =>
   transaction(sql, async (tx) => {
-    const { now } = doer;
+    const { now } = actor;
     const client = await lockConfidential(tx, clientId, now);
     if (client === undefined) throw notFound('confidential client');
     if ((await endRetired(tx, client.id, now)) === 0) return;
     const detail = { name: client.name, older_until: now.toISOString() };
-    await recordClientEntry(tx, 'client_secret_rotated', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_secret_rotated', client, { ...actor, detail });
   });

@@ -11,16 +11,16 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
-import type { AfterGrants } from '../../grant-changes.ts';
+import type { RevocationEffects } from '../../grant-changes.ts';
 import { revokeGrantsOf } from '../connected.ts';
-import type { Whose } from '../connected-sql.ts';
+import type { GrantFilter } from '../connected-sql.ts';
 import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
-import { countGrants, findGrant, findStanding, listGrants, type StandingGrant } from './connected-page-sql.ts';
+import { countGrants, findGrant, findActiveGrant, listGrants, type ActiveGrant } from './connected-page-sql.ts';
 
-type Deps = AfterGrants & { sql: Sql; baseUrl: string };
+type Deps = RevocationEffects & { sql: Sql; baseUrl: string };
 
 /** Returns the filter of a user's grants that the caller may see; undefined if none. */
-const visibleGrants = (principal: Principal, userId: number): Whose | undefined => {
+const visibleGrants = (principal: Principal, userId: number): GrantFilter | undefined => {
   if (!reachesUser(principal, userId)) return undefined;
   if (reachesAccount(principal, userId)) return { userId };
   const { clientId, stores } = principal;
@@ -29,10 +29,10 @@ const visibleGrants = (principal: Principal, userId: number): Whose | undefined 
   return { userId, of: { client: clientId, storeId } };
 };
 
-const reaches = (principal: Principal, { userId, client, storeId }: StandingGrant): boolean => {
-  const whose = visibleGrants(principal, userId);
+const reaches = (principal: Principal, { userId, client, storeId }: ActiveGrant): boolean => {
+  const filter = visibleGrants(principal, userId);
   return (
-    whose !== undefined && (whose.of === undefined || (whose.of.client === client && whose.of.storeId === storeId))
+    filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
   );
 };
 
@@ -54,10 +54,10 @@ export const createGrantOperations = ({
     properties: GRANT_PROPERTIES,
     handle: async ({ params, principal, listing: query }) => {
       const userId = parseId(params['user_id'] ?? '');
-      const whose = userId === undefined ? undefined : visibleGrants(principal, userId);
-      if (userId === undefined || whose === undefined || (await findUser(sql, userId)) === undefined)
+      const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
+      if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
         throw notFound('user');
-      const [rows, total] = await Promise.all([listGrants(sql, whose, query), countGrants(sql, whose, query)]);
+      const [rows, total] = await Promise.all([listGrants(sql, filter, query), countGrants(sql, filter, query)]);
       const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
       return { path: addressOfGrants(userId, baseUrl), items, total };
     },
@@ -67,7 +67,7 @@ export const createGrantOperations = ({
     handle: async (request) => {
       const id = idOf(request);
       const { principal } = request;
-      const grant = await findStanding(sql, id);
+      const grant = await findActiveGrant(sql, id);
       const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
       if (grant === undefined || row === undefined) throw notFound('grant');
       const { userId } = grant;
@@ -81,7 +81,7 @@ export const createGrantOperations = ({
     handle: async (request) => {
       const id = idOf(request);
       const userId = await transaction(sql, async (tx) => {
-        const grant = await findStanding(tx, id);
+        const grant = await findActiveGrant(tx, id);
         if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
         request.unmodified(id);
         const { client: clientId, ...which } = grant;

@@ -8,12 +8,12 @@ import type { RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
-import type { AfterGrants } from '../../grant-changes.ts';
+import type { RevocationEffects } from '../../grant-changes.ts';
 import { isClientId } from '../clients.ts';
-import type { Doer } from '../action.ts';
+import type { ClientActor } from '../action.ts';
 import { findOwnClient, type Client } from '../clients-sql.ts';
 
-export type PagesDeps = AfterGrants & {
+export type PagesDeps = RevocationEffects & {
   sql: Sql;
   signedIn: SignedIn;
   /** The path prefix of the pages, without a trailing slash. */
@@ -34,7 +34,7 @@ export const ownClientOf = async (sql: Sql, request: RawRequest, session: Sessio
   return client;
 };
 
-export const doerOf = (request: RawRequest, session: Session): Doer => ({
+export const clientActorOf = (request: RawRequest, session: Session): ClientActor => ({
   userId: session.userId,
   origin: originOf(request),
   now: request.now,
