@@ -84,7 +84,7 @@ const prepareConsent = async (deps: Deps, rawRequest: RawRequest): Promise<Conse
   const result = await readAuthorization(deps.sql, rawRequest.rawQuery);
   if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
   const session = await deps.sessions.find(rawRequest);
-  // RFC 9700 §4.11.2: anyone may register a client; its errors redirect only a person who has signed in.
+  // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
   if (session === null) return redirectAnswer(signIn(deps, rawRequest));
   if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
   const { request } = result;
