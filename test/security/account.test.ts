@@ -38,7 +38,7 @@ test('the latest activity stands there in words, with where and by what', async 
   const { text } = await browser.open('/account');
   const [, signedIn, made] = rowsOf(text);
   assert.match(signedIn ?? '', /^Signed in .* 10:00 UTC 127\.0\.0\.1 Firefox on Linux$/);
-  assert.match(made ?? '', /^The account .* 10:00 UTC the operator$/);
+  assert.match(made ?? '', /^Account created .* 10:00 UTC the operator$/);
 });
 
 /** Somebody signed in who has done nothing else. */
@@ -74,7 +74,7 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
   const { text } = await browser.open('/account');
   const [, signedIn, made, ...others] = rowsOf(text);
   assert.match(signedIn ?? '', /^Signed in .* 127\.0\.0\.1 node$/);
-  assert.match(made ?? '', /^The account .* the operator$/);
+  assert.match(made ?? '', /^Account created .* the operator$/);
   assert.deepEqual(others, []);
   const said = text.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ');
   for (const action of ['sign_in_failed', 'password_reset_requested'])
@@ -136,7 +136,7 @@ test('what somebody is called and what their browser says of itself is text', as
   assert.ok(text.includes('&lt;img src=x onerror=alert(2)&gt;'));
 });
 
-const HOME = '<a href="/account">Go to your account</a>';
+const HOME = '<a href="/account">To your account</a>';
 
 test('a page that could not be shown leads home, whoever sees it', async () => {
   const { browser } = await newPerson('lost@example.com');

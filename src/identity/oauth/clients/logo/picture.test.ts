@@ -27,13 +27,13 @@ const jpeg = (width: number): Buffer =>
 
 test('a side may be 4,096 pixels long and no longer', () => {
   assert.deepEqual(inspectPicture(jpeg(4_096)), { mediaType: 'image/jpeg' });
-  assert.deepEqual(inspectPicture(jpeg(4_097)), { fault: 'must be at most 4096 pixels a side' });
-  assert.deepEqual(inspectPicture(jpeg(0)), { fault: 'must be at most 4096 pixels a side' });
+  assert.deepEqual(inspectPicture(jpeg(4_097)), { fault: 'must be at most 4096 pixels per side' });
+  assert.deepEqual(inspectPicture(jpeg(0)), { fault: 'must be at most 4096 pixels per side' });
 });
 
 test('a picture with something behind it is told how to become one', () => {
-  const judged = inspectPicture(Buffer.concat([jpeg(1), jpeg(1)]));
-  assert.match('fault' in judged ? judged.fault : '', / follows .*\bsave\b/);
+  const inspected = inspectPicture(Buffer.concat([jpeg(1), jpeg(1)]));
+  assert.match('fault' in inspected ? inspected.fault : '', / after its end.*\bsave\b/);
 });
 
 test('256 KiB that are made to be slow are judged in no time', () => {
