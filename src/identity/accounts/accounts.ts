@@ -45,7 +45,10 @@ export type AccountsDeps = {
   mailer: Mailer | undefined;
   /** Sections of the account page from other modules, in display order. */
   sections: readonly AccountSection[];
-  /** Returns the CSP `form-action` sources that sign-in needs besides its own origin if the page at `returnTo` redirects to another origin. */
+  /**
+   * Returns the CSP `form-action` sources that sign-in needs besides its own origin if the page at `returnTo` redirects
+   * to another origin.
+   */
   formTargets: (returnTo: string) => Promise<readonly string[]>;
   /** Returns the path of the user's start page. */
   startPathOf: (userId: number) => Promise<string>;

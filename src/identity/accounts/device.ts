@@ -18,7 +18,10 @@ type DeviceAccount = { email: string; passwordHash: string };
 type CookieRequest = Pick<RawRequest, 'cookies' | 'now'>;
 
 export type Devices = {
-  /** Returns the nonce that identifies the browser to the throttle; undefined if it has not signed in to this account with the current password. */
+  /**
+   * Returns the nonce that identifies the browser to the throttle; undefined if it has not signed in to this account
+   * with the current password.
+   */
   recognize: (request: CookieRequest, account: DeviceAccount) => string | undefined;
   /** Returns the `Set-Cookie` values for a browser that has just signed in. They grant no access. */
   remember: (request: CookieRequest, account: DeviceAccount) => string[];

@@ -4,9 +4,15 @@
  */
 import type { Fault } from '#core/problem.ts';
 
-/** The worst 40 characters take 30 ms of processor time, 256 take 400 ms; of longer passwords only the beginning is estimated. */
+/**
+ * The worst 40 characters take 30 ms of processor time, 256 take 400 ms; of longer passwords only the beginning is
+ * estimated.
+ */
 const ESTIMATED_CHARACTERS = 40;
-/** Of 0 to 4. From 3 on more than 10⁸ guesses are needed, which the throttle of sign-in does not let through in a lifetime. */
+/**
+ * Of 0 to 4. From 3 on more than 10⁸ guesses are needed, which the throttle of sign-in does not let through in a
+ * lifetime.
+ */
 const SCORE_MIN = 3;
 
 const COMMON = 'it is among the most common passwords';

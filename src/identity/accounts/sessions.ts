@@ -16,7 +16,10 @@ export type Sessions = {
   find: (request: Pick<RawRequest, 'cookies' | 'now'>) => Promise<Session | null>;
   /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
   start: (sql: Queryable, userId: number, now: Date) => Promise<string>;
-  /** Ends the request's session. Returns its user id (null if there was no session) and the `Set-Cookie` that removes the cookie. */
+  /**
+   * Ends the request's session. Returns its user id (null if there was no session) and the `Set-Cookie` that removes the
+   * cookie.
+   */
   end: (sql: Queryable, request: RawRequest) => Promise<{ userId: number | null; cookie: string }>;
   /** Ends every session of a user, in every browser. */
   endAll: (sql: Queryable, userId: number) => Promise<void>;

@@ -50,7 +50,10 @@ export const prepareUser = async (passwords: Passwords, user: EmailAndPassword):
   return { email: user.email, passwordHash: await passwords.hash(user.password) };
 };
 
-/** Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address (compared without case). */
+/**
+ * Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address (compared without
+ * case).
+ */
 export const addUser = async (
   sql: Queryable,
   user: NewUser,

@@ -15,7 +15,10 @@ export type MembershipsOf = (
 /** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
 export type TabsOf = (document: Document, nameOf: (storeId: number) => string | undefined) => Markup | undefined;
 
-/** A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only store owners may see. */
+/**
+ * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
+ * store owners may see.
+ */
 export const createPages = (deps: {
   sessions: Sessions;
   signedIn: Pick<SignedIn, 'nonce' | 'isNonce'>;

@@ -22,7 +22,10 @@ const invalidToken = (message: string): Problem =>
     },
   );
 
-/** Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a member of the store. */
+/**
+ * Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a
+ * member of the store.
+ */
 export const isInEffect = (row: GrantStatus): boolean => {
   if (row.revoked || row.disabled) return false;
   switch (row.scope) {
@@ -40,7 +43,10 @@ const touch = async (sql: Sql, { grantId, used }: BearerRow, now: Date): Promise
   if (used === null || used <= unlessSince) await touchGrant(sql, { grantId, now, unlessSince });
 };
 
-/** Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired (RFC 6750). */
+/**
+ * Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired
+ * (RFC 6750).
+ */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
 /** One statement per request and no cache; once per hour and grant a second statement, which updates "last used". */

@@ -1,4 +1,7 @@
-/** Documents the OAuth endpoints for the reference. The schemas describe the parameters; the endpoints validate them in code. */
+/**
+ * Documents the OAuth endpoints for the reference. The schemas describe the parameters; the endpoints validate them in
+ * code.
+ */
 import { Type } from 'typebox';
 import type { Endpoint } from '#http/relation.ts';
 import type { Scope } from '#core/principal.ts';

@@ -19,7 +19,10 @@ export const refusals = {
   repeated: { error: 'invalid_request', description: 'A parameter is given more than once' },
 } as const satisfies Record<string, Fault>;
 
-/** Errors that /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of the API contract). */
+/**
+ * Errors that /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of the API
+ * contract).
+ */
 export const rejections = {
   repeated: refusals.repeated,
   responseType: { error: 'invalid_request', description: 'Invalid or missing response type' },
@@ -97,7 +100,10 @@ export class TokenRefusal extends Error {
 
 const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
 
-/** Wraps an endpoint whose steps may throw a `TokenRefusal`: responds with the JSON error of RFC 6749 §5.2, and with a challenge if it is a 401 (RFC 9110 §15.5.2). */
+/**
+ * Wraps an endpoint whose steps may throw a `TokenRefusal`: responds with the JSON error of RFC 6749 §5.2, and with a
+ * challenge if it is a 401 (RFC 9110 §15.5.2).
+ */
 export const answeringRefusals =
   (handle: RawHandler): RawHandler =>
   async (request) => {

@@ -12,7 +12,8 @@ const PARAMETERS = [
   'refresh_token',
   'scope',
   'token',
-  // Listed to reject repetition, otherwise ignored: the prefix of a token determines its type (RFC 7009 §2.1, RFC 7662 §2.1).
+  // Listed to reject repetition, otherwise ignored: the prefix of a token determines its type (RFC 7009 §2.1, RFC 7662
+  // §2.1).
   'token_type_hint',
 ] as const;
 

@@ -29,7 +29,8 @@ export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     // A bearer token of the platform is accepted instead of client credentials.
     introspection_endpoint_auth_methods_supported: [...BY_SECRET, 'Bearer'],
     authorization_response_iss_parameter_supported: true,
-    // RFC 9728 §4: the resources that accept these tokens. Without it, any API could send users here and collect their tokens.
+    // RFC 9728 §4: the resources that accept these tokens. Without it, any API could send users here and collect their
+    // tokens.
     protected_resources: [baseUrl],
   });
   return async () => answer;

@@ -65,7 +65,10 @@ export type GrantStatus = {
   stores: number[];
 };
 
-/** Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of the platform. */
+/**
+ * Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of
+ * the platform.
+ */
 const grantStatusColumns = (sql: Queryable) => sql`
   g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId", g.scope,
   g.date_revoked is not null or c.date_deleted is not null as revoked,

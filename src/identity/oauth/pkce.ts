@@ -1,4 +1,7 @@
-/** Proof Key for Code Exchange (RFC 7636), S256 only: `plain` gives no protection against an attacker who reads the request. */
+/**
+ * Proof Key for Code Exchange (RFC 7636), S256 only: `plain` gives no protection against an attacker who reads the
+ * request.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 /** BASE64URL(SHA-256) is 43 characters (RFC 7636 §4.2). */
@@ -13,7 +16,10 @@ const VERIFIER = /^[A-Za-z0-9._~-]{43,128}$/;
 export const isValidChallenge = (challenge: string | undefined, method: string | undefined): boolean =>
   challenge === undefined ? method === undefined : method === 'S256' && CHALLENGE.test(challenge);
 
-/** Returns whether the verifier matches. A verifier without a challenge fails too: an attacker may have stripped the challenge (RFC 9700 §2.1.1). */
+/**
+ * Returns whether the verifier matches. A verifier without a challenge fails too: an attacker may have stripped the
+ * challenge (RFC 9700 §2.1.1).
+ */
 export const verifierFits = (verifier: string | undefined, challenge: string | null): boolean => {
   if (verifier === undefined || challenge === null) return verifier === undefined && challenge === null;
   if (!VERIFIER.test(verifier)) return false;

@@ -31,7 +31,10 @@ export const deleteAccessTokens = async (sql: Queryable, before: Date, limit: nu
   return count;
 };
 
-/** Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted too. */
+/**
+ * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
+ * too.
+ */
 export const deleteRefreshTokens = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
@@ -92,7 +95,10 @@ export const deleteClientSecrets = async (sql: Queryable, before: Date, limit: n
   return count;
 };
 
-/** Locks and returns clients whose deadline for a first grant has passed. The lock blocks new grants until the transaction ends. */
+/**
+ * Locks and returns clients whose deadline for a first grant has passed. The lock blocks new grants until the
+ * transaction ends.
+ */
 export const lockUnusedClients = async (sql: Queryable, now: Date, limit: number): Promise<number[]> => {
   const rows = await sql<{ id: number }[]>`
     select id from client where unused_until <= ${now}

@@ -23,7 +23,10 @@ export type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: 
 
 const ago = (now: Date, ms: number): Date => new Date(now.getTime() - ms);
 
-/** Each statement sees what was committed while the previous one waited, so a client that has just received its first grant is kept. */
+/**
+ * Each statement sees what was committed while the previous one waited, so a client that has just received its first
+ * grant is kept.
+ */
 const purgeUnusedClients = (sql: Sql, limit: number, now: Date): Promise<number> =>
   transaction(sql, async (tx) => {
     const due = await lockUnusedClients(tx, now, limit);

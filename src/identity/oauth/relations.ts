@@ -1,4 +1,7 @@
-/** Documents the relations of clients and grants for the reference, with examples rendered by the real code; endpoints.ts documents the OAuth endpoints. */
+/**
+ * Documents the relations of clients and grants for the reference, with examples rendered by the real code; endpoints.ts
+ * documents the OAuth endpoints.
+ */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
 import { clientDocument } from './clients/api/document.ts';

@@ -37,7 +37,10 @@ export const grantOfRefreshToken = async (
   return row?.grantId;
 };
 
-/** Deletes one access token of a client and returns its grant, which remains with its other tokens; undefined if there is no such token. */
+/**
+ * Deletes one access token of a client and returns its grant, which remains with its other tokens; undefined if there is
+ * no such token.
+ */
 export const deleteAccessToken = async (
   sql: Queryable,
   hash: Buffer,

@@ -11,7 +11,10 @@ const STORE = 'store_id_';
 /** Returns the distinct entries of a scope parameter. */
 export const scopeEntries = (text: string): string[] => [...new Set(text.split(' ').filter((entry) => entry !== ''))];
 
-/** Parses a requested scope; undefined unless it is exactly one of the two, with at most one store next to `store_full_access`. */
+/**
+ * Parses a requested scope; undefined unless it is exactly one of the two, with at most one store next to
+ * `store_full_access`.
+ */
 export const readScope = (text: string): RequestedScope | undefined => {
   const entries = scopeEntries(text);
   const [scope, ...others] = entries.filter((entry) => !entry.startsWith(STORE));

@@ -21,7 +21,10 @@ export type AuditRow = {
   dateCreated: Date;
 };
 
-/** Actions that any visitor who knows the e-mail address can cause. Performed by the operator (no address), they are listed like other entries. */
+/**
+ * Actions that any visitor who knows the e-mail address can cause. Performed by the operator (no address), they are
+ * listed like other entries.
+ */
 const TRIES = ['sign_in_failed', 'password_reset_requested'] satisfies Action[];
 
 /** Returns the audit entries of a user except TRIES, latest first; with `before`, only those older than that entry. */

@@ -32,7 +32,10 @@ type Deps = {
 const WRONG = 'The current password is wrong.';
 const FORM = ['password'] as const;
 
-/** Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was verified. */
+/**
+ * Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was
+ * verified.
+ */
 const replace = (
   deps: Deps,
   request: RawRequest,

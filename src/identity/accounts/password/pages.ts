@@ -21,7 +21,10 @@ const described = (field: FormFault['field'], fault: FormFault | undefined, hint
   return html`${isWrong && html`aria-invalid="true"`} ${ids !== '' && html`aria-describedby="${ids}"`}`;
 };
 
-/** Returns a hidden field that is not submitted: password managers read from it to which account the new password belongs. */
+/**
+ * Returns a hidden field that is not submitted: password managers read from it to which account the new password
+ * belongs.
+ */
 const usernameField = (email: string): Markup =>
   html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
 

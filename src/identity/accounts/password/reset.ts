@@ -25,7 +25,10 @@ type Deps = {
 
 type Choice = { userId: number; hash: Buffer; passwordHash: string };
 
-/** Consumes the link, replaces the password and returns the cookie of the new session; undefined if the link has been used in the meantime. */
+/**
+ * Consumes the link, replaces the password and returns the cookie of the new session; undefined if the link has been
+ * used in the meantime.
+ */
 const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string | undefined> =>
   transaction(deps.sql, async (tx) => {
     const { userId, hash, passwordHash } = choice;

@@ -7,7 +7,10 @@ const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 const IPV6_GROUPS = 8;
 const PREFIX_GROUPS = 4;
 
-/** Returns the canonical form of an IPv6 address: lower case, compressed, without a dotted end (RFC 5952, as serialized by the URL standard). */
+/**
+ * Returns the canonical form of an IPv6 address: lower case, compressed, without a dotted end (RFC 5952, as serialized
+ * by the URL standard).
+ */
 const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
 
 const groupsOf = (text: string): string[] => (text === '' ? [] : text.split(':'));

@@ -3,7 +3,10 @@ import type { Queryable } from '#db/pool.ts';
 
 export type KeyedBucket = { key: Buffer; tries: number; refillSeconds: number };
 
-/** Takes one try. Returns false, and writes nothing, if the bucket is empty; concurrent calls cannot take more than it contains. */
+/**
+ * Takes one try. Returns false, and writes nothing, if the bucket is empty; concurrent calls cannot take more than it
+ * contains.
+ */
 export const takeOne = async (sql: Queryable, bucket: KeyedBucket, now: Date): Promise<boolean> => {
   const { key, tries, refillSeconds } = bucket;
   const rows = await sql`

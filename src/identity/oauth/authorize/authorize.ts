@@ -47,7 +47,10 @@ const GONE = 'Something changed in the meantime. Access was not granted. Check t
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
   `${rootOf(deps.issuer)}/${page}?${new URLSearchParams(query).toString()}`;
 
-/** Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays unchanged. */
+/**
+ * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
+ * unchanged.
+ */
 const signIn = (deps: Deps, { rawQuery }: RawRequest): string => {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
@@ -67,7 +70,10 @@ const showError = async (
   return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
 };
 
-/** Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as `error_message` (API contract). */
+/**
+ * Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as
+ * `error_message` (API contract).
+ */
 const redirectWithError = (
   { issuer }: Deps,
   redirectUri: string,

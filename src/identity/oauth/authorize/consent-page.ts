@@ -70,7 +70,10 @@ const picker = ({ request, stores }: ConsentView): Markup => {
 
 const webhooks = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
 
-/** Renders the option to enable disabled webhooks. It is unchecked by default, because their URLs were chosen under the access that ended. */
+/**
+ * Renders the option to enable disabled webhooks. It is unchecked by default, because their URLs were chosen under the
+ * access that ended.
+ */
 const resumption = ({ request, stores, stopped }: ConsentView): Markup => {
   const names = stores.flatMap(({ id, name }) =>
     stopped.has(id) ? [html`${isolated(name)}: ${webhooks(stopped.get(id) ?? 0)}`] : [],

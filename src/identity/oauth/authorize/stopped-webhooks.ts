@@ -1,4 +1,7 @@
-/** The interface by which an approval enables webhooks that were disabled when the app's access ended; composed with the webhooks module. */
+/**
+ * The interface by which an approval enables webhooks that were disabled when the app's access ended; composed with the
+ * webhooks module.
+ */
 import type { Queryable } from '#db/pool.ts';
 
 export type StoppedWebhooks = {

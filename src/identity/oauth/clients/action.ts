@@ -16,7 +16,10 @@ export const callerOf = (client: number | null, clientId: string | null): Caller
  */
 export type ClientActor = { userId: number | null; caller?: Caller | undefined; origin: Origin | null; now: Date };
 
-/** Returns the actor for the changelog of a store. A registration token only creates clients, so it needs no case of its own. */
+/**
+ * Returns the actor for the changelog of a store. A registration token only creates clients, so it needs no case of its
+ * own.
+ */
 export const changelogActorOf = ({ userId, caller }: ClientActor): Actor => {
   if (userId !== null) return inPerson(userId);
   if (caller !== undefined && 'client' in caller) return { kind: 'platform', user: null, client: caller.clientId };

@@ -68,7 +68,10 @@ export const newClientFaults = (client: NewClient, isPublic: boolean, labels?: D
   ];
 };
 
-/** Throws a 409 if the owner has the maximum number of clients. Exact, because the lock of the owner serializes creations. */
+/**
+ * Throws a 409 if the owner has the maximum number of clients. Exact, because the lock of the owner serializes
+ * creations.
+ */
 const requireBelowLimit = async (tx: Tx, { owner }: NewClient): Promise<void> => {
   if (owner === undefined) return;
   if (!(await lockOwner(tx, owner.userId)))
@@ -124,7 +127,10 @@ export const createClient = async (
   return { client_id: await make(sql, client, secret), client_secret: secret.value };
 };
 
-/** Creates a client without a secret (RFC 6749 §2.1), protected by PKCE and rotation instead. Throws the errors of `createClient`. */
+/**
+ * Creates a client without a secret (RFC 6749 §2.1), protected by PKCE and rotation instead. Throws the errors of
+ * `createClient`.
+ */
 export const createPublicClient = async (sql: Sql | Tx, client: NewClient): Promise<{ client_id: string }> => ({
   client_id: await make(sql, client, null),
 });

@@ -1,4 +1,7 @@
-/** The built-in client of the command line. It has the same id in every installation, so `halcyon login` needs no registration. */
+/**
+ * The built-in client of the command line. It has the same id in every installation, so `halcyon login` needs no
+ * registration.
+ */
 import type { Sql } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
 import { createPublicClient } from './clients.ts';

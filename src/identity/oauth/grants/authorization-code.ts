@@ -76,7 +76,8 @@ export const exchangeCode: GrantHandler = async (exchange) => {
   }
   const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
   const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
-  // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are revoked as well.
+  // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are
+  // revoked as well.
   if (!isFirst) return refuseReuse(code, exchange);
   return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
 };

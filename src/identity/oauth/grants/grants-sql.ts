@@ -26,7 +26,10 @@ export type CodeRow = Granted & {
   disabled: boolean;
 };
 
-/** Returns the client with the code that it presents, even another client's code; undefined if the client is not authenticated. */
+/**
+ * Returns the client with the code that it presents, even another client's code; undefined if the client is not
+ * authenticated.
+ */
 export const findClientWithCode = async (
   sql: Queryable,
   claim: ClientClaim,

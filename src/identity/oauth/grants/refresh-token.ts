@@ -12,7 +12,10 @@ import { hashToken, looksLike, successorsOf } from '../tokens.ts';
 import type { Exchange, GrantHandler } from './exchange.ts';
 import { refreshGrant, type Refreshed } from './grants-sql.ts';
 
-/** The period in which a rotated token returns its successor again, for a client that lost the response or refreshed concurrently. */
+/**
+ * The period in which a rotated token returns its successor again, for a client that lost the response or refreshed
+ * concurrently.
+ */
 const RETRY_SECONDS = 10;
 const DAY_MS = 86_400_000;
 

@@ -1,4 +1,6 @@
-/** Registration tokens (the initial access token of RFC 7591 §1.2): permit the registration of clients until they expire. */
+/**
+ * Registration tokens (the initial access token of RFC 7591 §1.2): permit the registration of clients until they expire.
+ */
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { hashToken, looksLike, createToken } from '../tokens.ts';

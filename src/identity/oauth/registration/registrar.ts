@@ -1,4 +1,7 @@
-/** Authorizes client registration (RFC 7591 §3): by platform token, session or registration token, or openly if so configured. */
+/**
+ * Authorizes client registration (RFC 7591 §3): by platform token, session or registration token, or openly if so
+ * configured.
+ */
 import type { Sessions } from '#identity/accounts/sessions.ts';
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Bucket, Throttle } from '#identity/accounts/throttle/throttle.ts';
@@ -70,7 +73,10 @@ const anonymously = async (deps: RegistrarDeps, { address, now }: RawRequest): P
   return { kind: 'anonymous', ...(await takeFrom(deps, bucket, now)) };
 };
 
-/** Returns the registrar. Throws a 401 or 403 with a challenge if registration is not permitted, and a 429 if it is throttled. */
+/**
+ * Returns the registrar. Throws a 401 or 403 with a challenge if registration is not permitted, and a 429 if it is
+ * throttled.
+ */
 export const registrarOf = async (deps: RegistrarDeps, request: RawRequest): Promise<Registrar> => {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) return byToken(deps, token, request.now);

@@ -1,4 +1,7 @@
-/** The API operations on clients: {base_url}/clients and {base_url}/users/<id>/clients. Only the platform creates and deletes them. */
+/**
+ * The API operations on clients: {base_url}/clients and {base_url}/users/<id>/clients. Only the platform creates and
+ * deletes them.
+ */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
 import type { Queryable, Sql } from '#db/pool.ts';

@@ -39,7 +39,9 @@ export const newClient = Type.Object(
     }),
     client_id: readOnly(),
     client_secret: readOnly(),
-    /** Only set on the command line: a platform token, valid for two hours, must not create a permanently trusted client. */
+    /**
+     * Only set on the command line: a platform token, valid for two hours, must not create a permanently trusted client.
+     */
     is_trusted: readOnly(),
     logo: readOnly(),
     date_created: readOnly(),

@@ -26,7 +26,10 @@ export const deleteLogo = async (sql: Queryable, client: number): Promise<void> 
   await sql`delete from client_logo where client = ${client}`;
 };
 
-/** Locks the client for a change of its logo and marks it unverified if `userId` is its owner; returns false if it is deleted. */
+/**
+ * Locks the client for a change of its logo and marks it unverified if `userId` is its owner; returns false if it is
+ * deleted.
+ */
 export const touchClient = async (
   sql: Queryable,
   client: number,

@@ -30,7 +30,10 @@ const endOfScan = (bytes: Buffer, from: number): number => {
   return at;
 };
 
-/** Parses JPEG: segments of marker and length, from SOI to EOI; frame headers contain the dimensions (ITU-T T.81, annex B). */
+/**
+ * Parses JPEG: segments of marker and length, from SOI to EOI; frame headers contain the dimensions (ITU-T T.81, annex
+ * B).
+ */
 export const jpegSides: Walk = (bytes) => {
   const frames: Sides[] = [];
   for (let at = 2; at < bytes.length;) {
@@ -69,7 +72,10 @@ const canvasOfVp8x = (bytes: Buffer, at: number): Sides => [
 /** Other permitted chunks. Animation frames (ANMF) need no check, because browsers reject frames outside the canvas. */
 const WEBP_OTHERS = new Set(['ALPH', 'ANIM', 'ANMF', 'EXIF', 'ICCP', 'XMP ']);
 
-/** Parses WebP: chunks of type and length, padded to even, whose total is the length in the RIFF header (RFC 9649 §2.3–2.7). */
+/**
+ * Parses WebP: chunks of type and length, padded to even, whose total is the length in the RIFF header (RFC 9649
+ * §2.3–2.7).
+ */
 export const webpSides: Walk = (bytes) => {
   if (bytes.readUInt32LE(4) + 8 !== bytes.length) return null;
   const readers: Readonly<Record<string, (bytes: Buffer, at: number) => Sides | null>> = {

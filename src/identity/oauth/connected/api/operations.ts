@@ -86,7 +86,8 @@ export const createGrantOperations = ({
         request.unmodified(id);
         const { client: clientId, ...which } = grant;
         const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
-        // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked them.
+        // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
+        // them.
         const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
         if (ended === 0) throw notFound('grant');
         return grant.userId;
