@@ -5,7 +5,7 @@ import { commerceChapter } from '#catalog/relations.ts';
 import { eventChapter } from '#events/relations.ts';
 import type { Chapter } from '#http/relation.ts';
 import type { Route } from '#http/route.ts';
-import { scopeWords } from '#identity/oauth/endpoints.ts';
+import { scopeDescriptions } from '#identity/oauth/endpoints.ts';
 import { oauthChapter } from '#identity/oauth/relations.ts';
 import { createReference, type Reference } from '#reference/reference.ts';
 import { storeChapter } from '#stores/relations.ts';
@@ -32,7 +32,7 @@ export const openReference = (settings: Settings, routes: () => readonly Route[]
   const { baseUrl, authUrl, rate } = settings;
   const { relationPrefix, ...naming } = settings.naming;
   return createReference({
-    setting: { ...naming, naming: { baseUrl, relationPrefix }, authUrl, rate, scopes: scopeWords },
+    setting: { ...naming, naming: { baseUrl, relationPrefix }, authUrl, rate, scopes: scopeDescriptions },
     chapters: chaptersOf(settings),
     routes,
   });

@@ -150,7 +150,7 @@ export const routesOf = (handlers: Handlers, addresses: { baseUrl: string; authU
     page(`${auth}/authorize`, { GET: authorize.show, POST: authorize.decide }),
     page(`${auth}/sign-in`, { GET: signIn.show, POST: signIn.submit }),
     page(`${auth}/sign-out`, { POST: signIn.signOut }),
-    page(`${auth}/home`, { GET: handlers.landing }),
+    page(`${auth}/home`, { GET: handlers.startPage }),
     page(`${auth}/account`, { GET: account }),
     page(`${auth}/account/password`, { GET: password.change.show, POST: password.change.submit }),
     ...clientRoutes(handlers, api, auth),

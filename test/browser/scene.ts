@@ -127,7 +127,7 @@ const send =
 const makeApp = async (page: Page): Promise<void> => {
   await page.getByLabel('Name', { exact: true }).fill('My own app');
   await page.getByLabel('Redirect addresses').fill('https://app.example.com/callback');
-  await page.getByRole('button', { name: 'Make' }).click();
+  await page.getByRole('button', { name: 'Create the app' }).click();
   await page.getByRole('heading', { level: 1 }).waitFor();
 };
 

@@ -284,7 +284,7 @@ test('one line says what is wrong', async () => {
   const wrong = [
     [['create', '--name', 'X', '--owner', 'no@example.com'], /--owner: nobody signs in with/],
     [['create', '--name', 'X', '--redirect-uri', 'http://x.example'], /must be https:/],
-    [['create', '--name', 'X', '--trusted', '--owner', ada], /owner does not go with trusted/],
+    [['create', '--name', 'X', '--trusted', '--owner', ada], /owner cannot be combined with trusted/],
     [['rotate-secret', 'nobody'], /There is no such confidential client/],
   ] as const;
   const ends = await Promise.all(wrong.map(([args]) => program('client', ...args)));

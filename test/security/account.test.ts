@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccount } from '#identity/accounts/account.ts';
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
-import { wordsFor } from '#identity/accounts/audit/words.ts';
+import { describeAction } from '#identity/accounts/audit/describe.ts';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createSessions } from '#identity/accounts/sessions.ts';
 import { createSignedIn } from '#identity/accounts/signed-in.ts';
@@ -38,7 +38,7 @@ test('the latest activity stands there in words, with where and by what', async 
   const { text } = await browser.open('/account');
   const [, signedIn, made] = rowsOf(text);
   assert.match(signedIn ?? '', /^Signed in .* 10:00 UTC 127\.0\.0\.1 Firefox on Linux$/);
-  assert.match(made ?? '', /^The account .* 10:00 UTC the operator$/);
+  assert.match(made ?? '', /^Account created .* 10:00 UTC the operator$/);
 });
 
 /** Somebody signed in who has done nothing else. */
@@ -60,7 +60,7 @@ test('twenty rows are shown, the latest first, nobody else’s, and the older on
   const [, older = ''] = /href="(\/account\?before=[0-9]+#activity)"/.exec(text) ?? [];
   const further = (await browser.open(older)).text;
   const [, ...rows] = rowsOf(further).map((row) => row.replace(/ 1 July.*/, ''));
-  assert.deepEqual(rows, [...Array.from({ length: 5 }, () => 'Signed out'), 'Signed in', 'The account was made']);
+  assert.deepEqual(rows, [...Array.from({ length: 5 }, () => 'Signed out'), 'Signed in', 'Account created']);
   assert.doesNotMatch(further, /before=/);
   assert.match(further, /href="\/account#activity"/);
 });
@@ -74,27 +74,30 @@ test('no number of wrong passwords and asked links pushes a sign-in out; they ar
   const { text } = await browser.open('/account');
   const [, signedIn, made, ...others] = rowsOf(text);
   assert.match(signedIn ?? '', /^Signed in .* 127\.0\.0\.1 node$/);
-  assert.match(made ?? '', /^The account .* the operator$/);
+  assert.match(made ?? '', /^Account created .* the operator$/);
   assert.deepEqual(others, []);
   const said = text.replaceAll(/<[^>]*>/g, '').replaceAll(/\s+/g, ' ');
   for (const action of ['sign_in_failed', 'password_reset_requested'])
-    assert.match(said, new RegExp(`${wordsFor(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`));
+    assert.match(
+      said,
+      new RegExp(`${describeAction(action)} 20 times [^.]* 30 days[^.]* 10:00 UTC from 198\\.51\\.100\\.7`),
+    );
 });
 
 test('what was tried more than thirty days ago is counted no longer', async () => {
   const { id, browser } = await newPerson('once@example.com');
   const ago = (ms: number) => new Date(server.now().getTime() - 30 * 86_400_000 + ms);
   await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(0) });
-  assert.doesNotMatch((await browser.open('/account')).text, /wrong password/);
+  assert.doesNotMatch((await browser.open('/account')).text, /Wrong password/);
   await recordAuditEntry(sql, { action: 'sign_in_failed', userId: id, origin, now: ago(1) });
-  assert.match((await browser.open('/account')).text, /wrong password was given once/);
+  assert.match((await browser.open('/account')).text, /Wrong password entered once/);
 });
 
 test('a link that the operator handed out is a row of its own', async () => {
   const { id, browser } = await newPerson('helped@example.com');
   await recordAuditEntry(sql, { action: 'password_reset_requested', userId: id, origin: null, now: server.now() });
   const [, row] = rowsOf((await browser.open('/account')).text);
-  assert.match(row ?? '', /^A link .* 10:00 UTC the operator$/);
+  assert.match(row ?? '', /^Password reset link .* 10:00 UTC the operator$/);
 });
 
 test('a row names the app that it is about', async () => {
@@ -106,9 +109,9 @@ test('a row names the app that it is about', async () => {
   await recordAuditEntry(sql, { ...deed, action: 'grant_revoked', client: client?.id ?? null });
   const [, ...rows] = rowsOf((await browser.open('/account')).text).map((row) => row.replace(/ 1 July.*/, ''));
   assert.deepEqual(rows.slice(0, 3), [
-    'An app was disconnected: Mailer',
-    'An app of yours was deleted: Gone',
-    'An app was let in: As it was called',
+    'App disconnected: Mailer',
+    'Your app deleted: Gone',
+    'App connected: As it was called',
   ]);
 });
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { addUser, createUser, prepareUser } from '#identity/accounts/users.ts';
-import { browserOf, wordsFor } from '#identity/accounts/audit/words.ts';
+import { browserOf, describeAction } from '#identity/accounts/audit/describe.ts';
 import { transaction } from '#db/pool.ts';
 import { createBrowser, PASSWORD, readForm, startAuthorizationServer } from './oauth-server.ts';
 
@@ -121,4 +121,5 @@ for (const [userAgent, words] of [
     assert.equal(browserOf(userAgent), words));
 }
 
-test('an action that a later version writes is shown by its name', () => assert.equal(wordsFor('moved'), 'moved'));
+test('an action that a later version writes is shown by its name', () =>
+  assert.equal(describeAction('moved'), 'moved'));

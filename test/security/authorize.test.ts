@@ -109,7 +109,7 @@ const allowDuring = async (removal: (tx: Queryable) => Promise<unknown>): Promis
 test('who left the store while the approval was under way grants nothing', async () => {
   const page = await allowDuring((tx) => tx`delete from membership where store_id = ${alpha} and user_id = ${adaId}`);
   assert.equal(page.status, 409);
-  assert.match(page.text, /nothing was allowed/);
+  assert.match(page.text, /Access was not granted/);
   await sql`
     insert into membership (shard, store_id, user_id, role, date_created)
     values (${alpha % 256}, ${alpha}, ${adaId}, 'owner', ${details.now})

@@ -93,7 +93,7 @@ test('what is refused stays in the form, each fault at its field', async () => {
   };
   const { status, text } = await makeApp(browser, fields);
   assert.equal(status, 422);
-  assert.match(text, /role="alert">[^<]*\b3 things/);
+  assert.match(text, /role="alert">[^<]*\b3 problems/);
   for (const name of ['name', 'contact', 'redirect_uris'])
     assert.match(
       text,
@@ -129,7 +129,7 @@ test('of two tabs the second overwrites nothing unknowingly', async () => {
   const fields = { name: 'Second', redirect_uris: REGISTERED };
   const refused = await browser.post(path, { ...stale, ...fields });
   assert.equal(refused.status, 409);
-  assert.match(refused.text, /role="alert">[^<]*settings were changed/);
+  assert.match(refused.text, /role="alert">[^<]*settings have changed/);
   assert.match(refused.text, /value="Second"/);
   assert.equal((await rowOf(clientId))?.['name'], 'First');
   assert.equal((await browser.post(path, { ...hiddenIn(refused, path), ...fields })).status, 303);
@@ -237,14 +237,14 @@ test('what an app calls itself is text and nothing else, on every page that show
 
 test('the page of an app says how many have let it in, and where it may work, but not who they are', async () => {
   const { clientId, path } = await newApp(browser);
-  assert.match((await browser.open(path)).text, /Nobody yet/);
+  assert.match((await browser.open(path)).text, /No users yet/);
   const asking = { client_id: clientId, redirect_uri: REGISTERED };
   await browser.consent(server.asking(asking));
   await browser.consent(server.asking({ ...asking, scope: 'user_full_access' }));
   const { text } = await browser.open(path);
-  assert.match(text, /1 person[^<]* 1 store[^<]* 1 whole/);
+  assert.match(text, /1 user[^<]* 1 store[^<]* 1 whole/);
   await sql`update access_grant set date_revoked = now() from client c where c.id = client and c.client_id = ${clientId}`;
-  assert.match((await browser.open(path)).text, /Nobody yet/);
+  assert.match((await browser.open(path)).text, /No users yet/);
 });
 
 test('what is deleted ends at once: its codes, tokens and page', async () => {
@@ -259,7 +259,7 @@ test('what is deleted ends at once: its codes, tokens and page', async () => {
   const refresh = { grant_type: 'refresh_token', refresh_token: String(body['refresh_token']), ...credentials };
   assert.equal((await server.token(refresh)).status, 401);
   assert.equal((await browser.open(path)).status, 404);
-  assert.match((await browser.open('/account/clients?done=deleted')).text, /role="status">The app is deleted/);
+  assert.match((await browser.open('/account/clients?done=deleted')).text, /role="status">App deleted/);
 });
 
 test('refreshes at the moment of deletion are refused, and nothing deadlocks', async () => {

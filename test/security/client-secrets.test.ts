@@ -86,7 +86,7 @@ test('at most five secrets count, and the page says how to make another one', as
   for (let made = 1; made < 5; made += 1) await rotate(path);
   const refused = await submit(browser, path, `${path}/secret`);
   assert.equal(refused.status, 409);
-  assert.match(refused.text, /\b5 secrets\b[^<]*\bend\b/);
+  assert.match(refused.text, /\b5 secrets\b[^<]*\bexpire\b/);
   assert.equal(await counts(clientId, secret), true);
   await rotate(path, { at_once: '1' });
   assert.equal(await counts(clientId, secret), false);
@@ -116,7 +116,7 @@ test('a double click makes one new secret, and the old one goes on', async () =>
     [200, 409],
   );
   assert.equal(await counts(clientId, secret), true);
-  assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /make another/);
+  assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /create another/);
 });
 
 test('whoever saw no secret after a double click makes another, and the old one still goes on for its day', async () => {
@@ -146,13 +146,13 @@ test('the page says when secrets were made and when they end', async () => {
   const { path } = await newApp(browser);
   await rotate(path);
   const { text } = await browser.open(path);
-  assert.match(text, /counts until you replace it/);
-  assert.match(text, /ends\s+<time datetime="2026-07-02T10:00:00\.000Z">/);
+  assert.match(text, /valid until you replace it/);
+  assert.match(text, /expires\s+<time datetime="2026-07-02T10:00:00\.000Z">/);
 });
 
 test('a public app has no secret to be made', async () => {
   const { path } = await newApp(browser, { kind: 'public' });
-  assert.doesNotMatch((await browser.open(path)).text, /Make a new secret/);
+  assert.doesNotMatch((await browser.open(path)).text, /Create a new secret/);
   await assert.rejects(
     rotateSecret(sql, { clientId: path.slice(-24), overlapHours: 0 }, { userId: null, origin: null, now: new Date() }),
     { status: 404 },

@@ -68,9 +68,9 @@ test('an app whose store somebody has left may work in nothing, and can be revok
   const { client } = await letIn({}, beta, 'Left behind');
   const member = sql`store_id = ${beta} and user_id = ${adaId}`;
   const [row] = await sql`delete from membership where ${member} returning *`;
-  assert.match(await entryOf('Left behind'), /<dt>May work in<\/dt>\s*<dd>Nothing[^<]* Beta<\/dd>/);
+  assert.match(await entryOf('Left behind'), /<dt>Access to<\/dt>\s*<dd>Nothing[^<]* Beta<\/dd>/);
   await sql`insert into membership ${sql(row ?? {})}`;
-  assert.match(await entryOf('Left behind'), /<dt>May work in<\/dt>\s*<dd>Beta<\/dd>/);
+  assert.match(await entryOf('Left behind'), /<dt>Access to<\/dt>\s*<dd>Beta<\/dd>/);
   await revoke(client.client_id);
 });
 
@@ -86,7 +86,7 @@ test('what is revoked ends at the next request, in every process, and leaves the
   const { client, token } = await letIn({}, alpha, 'Ended');
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [200, 200]);
   assert.equal((await revoke(client.client_id)).location, '/account?done=revoked#connected');
-  assert.match((await browser.open('/account?done=revoked')).text, /role="status">The app is disconnected/);
+  assert.match((await browser.open('/account?done=revoked')).text, /role="status">App disconnected/);
   assert.deepEqual([await reads(server.origin, token), await reads(second, token)], [401, 401]);
   assert.equal(await entryOf('Ended'), '');
 });

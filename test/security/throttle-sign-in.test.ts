@@ -43,7 +43,7 @@ test('the page of a refusal says how long it takes, and promises no mail where n
   const page = await guess(newBrowser(), ada);
   assert.equal(page.headers.get('retry-after'), '60');
   assert.match(page.text, /Try again in 60 seconds/);
-  assert.match(page.text, /ask whoever operates this service/);
+  assert.match(page.text, /ask the operator of this service/);
   assert.doesNotMatch(page.text, /forgot-password/);
   server.wait(HOUR);
 });

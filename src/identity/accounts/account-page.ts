@@ -1,4 +1,4 @@
-/** The page of an account, as text. */
+/** Renders the account page. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { activitySection, type Activity } from './activity.ts';
@@ -17,7 +17,7 @@ export const accountPage = (view: {
     nav: accountNav(view.root, 'account'),
     main: html`<div class="card">
         <h1>Your account</h1>
-        ${view.isPasswordNew && html`<p class="good" role="status">Your new password counts from now on.</p>`}
+        ${view.isPasswordNew && html`<p class="good" role="status">Password changed.</p>`}
         <dl>
           <dt>E-mail</dt>
           <dd>${view.email}</dd>

@@ -1,4 +1,4 @@
-/** GET /account: who somebody is here, what is connected, what happened lately. */
+/** GET /account: the signed-in user, the connected apps and the latest activity. */
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
@@ -14,15 +14,15 @@ const ENTRIES_SHOWN = 20;
 const DAY_MS = 86_400_000;
 
 /**
- * A part of the page that another room makes: a `card` that begins with an `h2`. `nonce` is for its forms, `root` the path
- * under which the pages live, without a slash at its end.
+ * A section of the page that another module renders: a `card` that begins with an `h2`. `nonce` is for its forms, `root` the
+ * path prefix of the pages, without a trailing slash.
  */
 export type AccountSection = (visit: {
   session: Session;
   now: Date;
   nonce: (bound: readonly (string | number)[]) => string;
   root: string;
-  /** What was done just now, as the address that was come back to says it. */
+  /** The action just completed, from the query parameter `done` of the redirect. */
   done: string | null;
 }) => Promise<Markup>;
 
@@ -45,11 +45,11 @@ export const createAccount = (deps: {
     const { userId, email } = session;
     const before = parseId(query.get('before') ?? '');
     const found = await latestAuditEntries(sql, { userId, before, limit: ENTRIES_SHOWN + 1 });
-    const deeds = found.slice(0, ENTRIES_SHOWN);
-    const older = found.length > ENTRIES_SHOWN ? deeds.at(-1)?.id : undefined;
+    const entries = found.slice(0, ENTRIES_SHOWN);
+    const older = found.length > ENTRIES_SHOWN ? entries.at(-1)?.id : undefined;
     const tries = await countTries(sql, userId, new Date(now.getTime() - TRIES_COUNTED_DAYS * DAY_MS));
     const isPasswordNew = visit.done === 'password';
-    const activity = { tries, deeds, older, isLatest: before === undefined };
+    const activity = { tries, entries, older, isLatest: before === undefined };
     return htmlAnswer(200, accountPage({ root, email, isPasswordNew, sections, activity }));
   });
 };

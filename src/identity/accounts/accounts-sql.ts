@@ -1,7 +1,7 @@
-/** The statements of accounts: the tables users and session are written here; what has had its time is deleted in identity/accounts/. */
+/** SQL of accounts. Writes the tables users and session; purges-sql.ts deletes their expired rows. */
 import type { Queryable } from '#db/pool.ts';
 
-/** The new user's id; undefined where the e-mail is taken, in whatever case it is written. */
+/** Inserts a user and returns its id; undefined if the e-mail address is taken (compared without case). */
 export const insertUser = async (
   sql: Queryable,
   user: { email: string; passwordHash: string; now: Date },
@@ -37,10 +37,10 @@ export const findUserByEmail = async (sql: Queryable, email: string): Promise<Cr
 };
 
 /**
- * Whether the password that was checked is still the one, and will be until the end of the transaction: so that no session
- * begins with a password that is being changed at this moment.
+ * Locks the user until the transaction ends and returns whether the password hash is still the verified one, so that no
+ * session starts with a password that is being changed concurrently.
  */
-export const holdPassword = async (
+export const lockPassword = async (
   sql: Queryable,
   { id, passwordHash }: Pick<Credentials, 'id' | 'passwordHash'>,
 ): Promise<boolean> => {
@@ -52,7 +52,7 @@ export const holdPassword = async (
   return rows.length > 0;
 };
 
-/** Everything that changes how a user gets in begins with this, so that two of them come one after the other. */
+/** Locks a user. Every change of credentials or access starts with this lock, so that such changes are serialized. */
 export const lockUser = async (sql: Queryable, id: number): Promise<Omit<Credentials, 'id'> | undefined> => {
   const [row] = await sql<Omit<Credentials, 'id'>[]>`
     select email, password_hash as "passwordHash", date_disabled is not null as "isDisabled"
@@ -66,7 +66,7 @@ export const updatePassword = async (sql: Queryable, userId: number, passwordHas
   await sql`update users set password_hash = ${passwordHash} where id = ${userId}`;
 };
 
-/** `since` null lets them in again. False where nothing changed. */
+/** Disables a user from `since`, or enables the user if `since` is null. Returns false if nothing changed. */
 export const updateDisabled = async (sql: Queryable, userId: number, since: Date | null): Promise<boolean> => {
   const rows = await sql`
     update users set date_disabled = ${since}
@@ -86,7 +86,7 @@ export const insertSession = async (
   `;
 };
 
-/** Whose session it is; undefined where there is none, it has expired or the operator keeps its user out. */
+/** Returns the user of a session; undefined if the session is unknown or expired, or its user is disabled. */
 export const findSession = async (
   sql: Queryable,
   hash: Buffer,
@@ -100,7 +100,7 @@ export const findSession = async (
   return row;
 };
 
-/** Whose session it was; undefined where there was none. */
+/** Deletes a session and returns its user id; undefined if there was no such session. */
 export const deleteSession = async (sql: Queryable, hash: Buffer): Promise<number | undefined> => {
   const [row] = await sql<{ userId: number }[]>`delete from session where hash = ${hash} returning user_id as "userId"`;
   return row?.userId;

@@ -1,4 +1,4 @@
-/** The addresses of this room, put together: which page and which operation gets what. */
+/** Creates the pages and operations of accounts from their dependencies. */
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { redirectAnswer } from '#http/answers.ts';
@@ -9,7 +9,7 @@ import type { Keys } from '#core/keys.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
 import { createAccount, type AccountSection } from './account.ts';
-import type { EraseTheirs } from './api/erase.ts';
+import type { EraseUserData } from './api/erase.ts';
 import { createUserOperations } from './api/operations.ts';
 import { createAttempts } from './attempts.ts';
 import { createDevices } from './device.ts';
@@ -28,8 +28,8 @@ import { signInAdvice } from './too-many.ts';
 export type Accounts = {
   signIn: Record<'show' | 'submit' | 'signOut', RawHandler>;
   account: RawHandler;
-  /** Where somebody begins who has just signed in. */
-  landing: RawHandler;
+  /** Redirects a signed-in user to their start page. */
+  startPage: RawHandler;
   password: Record<'change' | 'forgot' | 'reset', Record<'show' | 'submit', RawHandler>>;
   users: Record<'list' | 'create' | 'read' | 'remove', Operation>;
 };
@@ -41,17 +41,20 @@ export type AccountsDeps = {
   sessions: Sessions;
   signedIn: SignedIn;
   throttle: Throttle;
-  /** Undefined where the operator has set up no mail. */
+  /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
-  /** What other rooms have to say on the account page, in this order. */
+  /** Sections of the account page from other modules, in display order. */
   sections: readonly AccountSection[];
-  /** The `form-action` sources that sign-in needs beside its own origin, where the page to return to redirects elsewhere. */
+  /**
+   * Returns the CSP `form-action` sources that sign-in needs besides its own origin if the page at `returnTo` redirects
+   * to another origin.
+   */
   formTargets: (returnTo: string) => Promise<readonly string[]>;
-  /** The path of the page that this person wants first. */
-  landingOf: (userId: number) => Promise<string>;
+  /** Returns the path of the user's start page. */
+  startPathOf: (userId: number) => Promise<string>;
   endGrants: EndGrants;
-  eraseTheirs: EraseTheirs;
-  /** 32 bytes each: what device cookies are proved with. */
+  eraseUserData: EraseUserData;
+  /** HMAC keys of device cookies, 32 bytes each. */
   deviceKeys: Keys;
   passwordResetMinutes: number;
   baseUrl: string;
@@ -69,7 +72,7 @@ export const createAccounts = (deps: AccountsDeps): Accounts => {
   return {
     signIn: createSignIn(all),
     account: createAccount(all),
-    landing: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.landingOf(userId))),
+    startPage: deps.signedIn.page(async (_request, { userId }) => redirectAnswer(await deps.startPathOf(userId))),
     password: { change: createChange(all), forgot: createForgot(all), reset: createReset(all) },
     users: createUserOperations(all),
   };

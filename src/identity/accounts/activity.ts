@@ -1,16 +1,16 @@
-/** What happened to an account lately, as a part of its page. */
+/** Renders the latest audit entries of an account as a section of its page. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { AuditRow, TriesRow } from './audit/audit-sql.ts';
-import { browserOf, wordsFor } from './audit/words.ts';
+import { browserOf, describeAction } from './audit/describe.ts';
 
 export const TRIES_COUNTED_DAYS = 30;
 
 export type Activity = {
-  /** Counted, because whoever guesses would otherwise push everything else out of sight. */
+  /** Shown as counts: listed one by one, a guessing attack would push all other entries off the page. */
   tries: readonly TriesRow[];
-  deeds: readonly AuditRow[];
-  /** The entry after which older ones follow; undefined where there are none. */
+  entries: readonly AuditRow[];
+  /** The id of the last entry shown, for the link to older entries; undefined if there are none. */
   older: number | undefined;
   isLatest: boolean;
 };
@@ -18,14 +18,14 @@ export type Activity = {
 const tried = ({ action, times, address, userAgent, dateCreated }: TriesRow): Markup => {
   const browser = browserOf(userAgent);
   return html`<p>
-    ${wordsFor(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the latest
-    ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
+    ${describeAction(action)} ${times === 1 ? 'once' : `${times} times`} in the last ${TRIES_COUNTED_DAYS} days, the
+    latest ${shownDate(dateCreated)} from ${address}${browser !== '' && html` by ${browser}`}.
   </p>`;
 };
 
 const row = ({ action, app, address, userAgent, dateCreated }: AuditRow): Markup =>
   html`<tr>
-    <td>${wordsFor(action)}${app !== null && html`: <strong>${app}</strong>`}</td>
+    <td>${describeAction(action)}${app !== null && html`: <strong>${app}</strong>`}</td>
     <td>${shownDate(dateCreated)}</td>
     <td>${address ?? 'the operator'}</td>
     <td>${browserOf(userAgent)}</td>
@@ -53,7 +53,7 @@ export const activitySection = (activity: Activity, root: string): Markup =>
           </tr>
         </thead>
         <tbody>
-          ${activity.deeds.map(row)}
+          ${activity.entries.map(row)}
         </tbody>
       </table>
     </div>

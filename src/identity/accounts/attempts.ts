@@ -1,4 +1,4 @@
-/** A password that somebody gives for an account: judged no faster than guessing may go, and the owner never locked out. */
+/** Verifies a submitted password. The attempts are throttled per address and account, without locking the owner out. */
 import type { Sql } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { isEmail } from '#core/email.ts';
@@ -12,14 +12,15 @@ import type { Bucket, Throttle } from './throttle/throttle.ts';
 type Attempt =
   | { kind: 'right'; user: Credentials }
   | { kind: 'wrong' }
-  /** Nothing was judged and nothing hashed. */
+  /** The password was not checked and no hash was computed. */
   | { kind: 'too many'; retryAfterSeconds: number };
 
-export type Attempts = (request: RawRequest, given: { email: string; password: string }) => Promise<Attempt>;
+export type Attempts = (request: RawRequest, input: { email: string; password: string }) => Promise<Attempt>;
 
 /**
- * A browser that signed in to this account before has tries of its own, which no stranger can use up. All others share
- * those of their address and of the account: guessing from many addresses is as slow as guessing from one.
+ * Returns the buckets of an attempt. A browser that has signed in to this account before has its own buckets, which other
+ * browsers cannot use up. All others share the buckets of their address and of the account, so guessing from many addresses
+ * is as slow as guessing from one.
  */
 const bucketsOf = (device: string | undefined, address: string, account: string): readonly Bucket[] =>
   device === undefined
@@ -33,8 +34,8 @@ const bucketsOf = (device: string | undefined, address: string, account: string)
       ];
 
 /**
- * An unknown address costs the same statements and the same hash as a wrong password, and a user whom the operator keeps
- * out has a wrong password always: neither the answer nor its time tells who has an account.
+ * An unknown e-mail address costs the same statements and the same hash as a wrong password, and a disabled user gets
+ * `wrong`: neither the response nor its duration reveals whether an account exists.
  */
 export const createAttempts = (deps: {
   sql: Sql;
@@ -45,14 +46,14 @@ export const createAttempts = (deps: {
   const { sql, passwords, throttle, devices } = deps;
   return async (request, { email, password }) => {
     const user = await findUserByEmail(sql, isEmail(email) ? email : '');
-    // As the database has it: two spellings that it takes for one account must not be two accounts to guess at.
+    // The stored spelling: two spellings of one account must share its bucket.
     const account = (user?.email ?? email).toLowerCase();
     const device = devices.recognize(request, { email: account, passwordHash: user?.passwordHash ?? '' });
     const buckets = bucketsOf(device, request.address, account);
     const taken = await throttle.take(buckets, request.now);
     if (!taken.allowed) return { kind: 'too many', retryAfterSeconds: taken.retryAfterSeconds };
     const matches = await passwords.verify(password, user?.passwordHash).catch(async (error: unknown) => {
-      // Nothing was judged: a flood that keeps the hashing busy must not use up the owner's tries.
+      // The password was not checked: a flood that keeps the hashing busy must not use up the owner's attempts.
       await taken.giveBack();
       throw error;
     });

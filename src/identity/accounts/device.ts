@@ -1,6 +1,6 @@
 /**
- * A browser that has signed in to an account keeps a cookie that says so (OWASP, "device cookies"): guessing is counted
- * apart from it, so that no stranger's guesses hold up the owner's own browser.
+ * Device cookies (OWASP, "device cookies"): a browser that has signed in to an account has its own throttle bucket, so that
+ * guesses from other browsers do not block the owner.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
@@ -9,19 +9,22 @@ import type { Keys } from '#core/keys.ts';
 
 const NONCE_BYTES = 16;
 const LIFETIME_SECONDS = 365 * 86_400;
-/** How many accounts one browser is known to; the one that it signed in to longest ago makes room. */
+/** Device cookies per browser; the one with the oldest sign-in is removed first. */
 const ACCOUNTS_MAX = 5;
 const NAME_LENGTH = 12;
 
-/** `email` in whatever case, `passwordHash` as it is stored now. */
+/** `email` in any case; `passwordHash` as currently stored. */
 type DeviceAccount = { email: string; passwordHash: string };
-type Asked = Pick<RawRequest, 'cookies' | 'now'>;
+type CookieRequest = Pick<RawRequest, 'cookies' | 'now'>;
 
 export type Devices = {
-  /** The nonce by which the browser is counted; undefined where it did not sign in to this account with its password of now. */
-  recognize: (request: Asked, account: DeviceAccount) => string | undefined;
-  /** The `Set-Cookie`s for a browser that has just proved itself. They open nothing. */
-  remember: (request: Asked, account: DeviceAccount) => string[];
+  /**
+   * Returns the nonce that identifies the browser to the throttle; undefined if it has not signed in to this account
+   * with the current password.
+   */
+  recognize: (request: CookieRequest, account: DeviceAccount) => string | undefined;
+  /** Returns the `Set-Cookie` values for a browser that has just signed in. They grant no access. */
+  remember: (request: CookieRequest, account: DeviceAccount) => string[];
 };
 
 const parse = (value: string | undefined) => {
@@ -39,9 +42,9 @@ const proofOf = (key: Buffer, nonce: string, since: number, { email, passwordHas
 const secondsOf = (at: Date): number => Math.floor(at.getTime() / 1_000);
 
 /**
- * `keys`: 32 bytes each. Nothing is stored: a cookie is a random nonce, the second it was made, and the HMAC-SHA256 of both with
- * the account and its password hash, so that whoever collected cookies has nothing left after a year or a new password.
- * There is one for each account, under a name that tells nobody which.
+ * `keys`: 32 bytes each. The server stores nothing: a cookie consists of a random nonce, its time of creation in seconds, and
+ * the HMAC-SHA256 of both with the account and its password hash, so a stolen cookie expires after a year or with a new
+ * password. Each account has its own cookie, under a name that does not reveal the account.
  */
 export const createDevices = ({ keys, authUrl }: { keys: Keys; authUrl: string }): Devices => {
   const secure = authUrl.startsWith('https:');
@@ -50,19 +53,19 @@ export const createDevices = ({ keys, authUrl }: { keys: Keys; authUrl: string }
     prefix + mac(key, 'name', email.toLowerCase()).toString('base64url').slice(0, NAME_LENGTH);
   const cookie = (name: string, value: string, maxAge: number): string =>
     stringifySetCookie({ name, value, maxAge, path: '/', httpOnly: true, sameSite: 'lax', secure });
-  /** Those of other accounts that there is no room for beside a new one. */
-  const surplus = ({ cookies }: Asked, name: string): string[] =>
+  /** Returns the names of the cookies to remove when a cookie is added beyond the maximum. */
+  const surplus = ({ cookies }: CookieRequest, name: string): string[] =>
     Object.keys(cookies)
       .filter((other) => other.startsWith(prefix) && other !== name)
       .toSorted((a, b) => (parse(cookies[b])?.since ?? 0) - (parse(cookies[a])?.since ?? 0))
       .slice(ACCOUNTS_MAX - 1);
 
-  const recognizeWith = (key: Buffer, { cookies, now }: Asked, account: DeviceAccount): string | undefined => {
+  const recognizeWith = (key: Buffer, { cookies, now }: CookieRequest, account: DeviceAccount): string | undefined => {
     const found = parse(cookies[nameOf(key, account)]);
     if (found === undefined) return undefined;
-    const isProved = timingSafeEqual(found.proof, proofOf(key, found.nonce, found.since, account));
+    const isAuthentic = timingSafeEqual(found.proof, proofOf(key, found.nonce, found.since, account));
     const isFresh = found.since + LIFETIME_SECONDS > secondsOf(now);
-    return isProved && isFresh ? found.nonce : undefined;
+    return isAuthentic && isFresh ? found.nonce : undefined;
   };
 
   return {

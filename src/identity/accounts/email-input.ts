@@ -1,9 +1,9 @@
-/** The field for the address that somebody signs in with. */
+/** Renders the e-mail field of the sign-in and password forms. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 
 /**
- * Not `type="email"`: browsers refuse jörg@example.com there, and send ada@xn--bcher-kva.example for ada@bücher.example,
- * who is then unknown. The keyboard of a phone has its @ all the same, and changes nothing of what is typed.
+ * Not `type="email"`: browsers reject jörg@example.com there, and send ada@xn--bcher-kva.example for ada@bücher.example,
+ * which matches no account. `inputmode` still shows the keyboard with @ on phones.
  */
 export const emailInput = (value: string, described: Markup | false): Markup =>
   html`<input

@@ -1,11 +1,11 @@
-/** The nonce of a form that changes something: it was made for this session, and for what this form does. */
+/** CSRF nonces of forms, bound to the session and to what the form changes. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 import type { Session } from './sessions.ts';
 
 /**
- * HMAC-SHA256 over the session and everything that the form's effect depends on (`bound`: its name, then the rest).
- * Nothing is stored, so two tabs do not get in each other's way, and a form sent twice is no error by itself.
+ * Returns the HMAC-SHA256 over the session and everything that the form's effect depends on (`bound`: its name, then the
+ * rest). The server stores nothing, so two tabs do not interfere, and submitting a form twice is not an error by itself.
  */
 const nonceWith = (key: Buffer, session: Session, bound: readonly unknown[]): string =>
   createHmac('sha256', key)
@@ -16,11 +16,11 @@ export const formNonce = ([key]: Keys, session: Session, bound: readonly unknown
   nonceWith(key, session, bound);
 
 export const isFormNonce = (
-  given: string | null,
+  value: string | null,
   keys: Keys,
   { session, bound }: { session: Session; bound: readonly unknown[] },
 ): boolean => {
-  const bytes = Buffer.from(given ?? '');
+  const bytes = Buffer.from(value ?? '');
   return keys.some((key) => {
     const expected = Buffer.from(nonceWith(key, session, bound));
     return bytes.length === expected.length && timingSafeEqual(bytes, expected);

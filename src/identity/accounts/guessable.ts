@@ -4,9 +4,15 @@
  */
 import type { Fault } from '#core/problem.ts';
 
-/** The worst 40 characters take 30 ms of processor time, 256 take 400 ms: longer passwords are estimated by their beginning. */
+/**
+ * The worst 40 characters take 30 ms of processor time, 256 take 400 ms; of longer passwords only the beginning is
+ * estimated.
+ */
 const ESTIMATED_CHARACTERS = 40;
-/** Of 0 to 4. From 3 on more than 10⁸ guesses are needed, which the throttle of sign-in does not let through in a lifetime. */
+/**
+ * Of 0 to 4. From 3 on more than 10⁸ guesses are needed, which the throttle of sign-in does not let through in a
+ * lifetime.
+ */
 const SCORE_MIN = 3;
 
 const COMMON = 'it is among the most common passwords';
@@ -28,7 +34,7 @@ const REASONS: Readonly<Record<string, string>> = {
   dates: 'it is made of a date',
 };
 
-/** Loads the list, which takes 60 ms and so waits for the first password that is chosen. */
+/** Loads the dictionaries. This takes 60 ms, so it is deferred until a user first chooses a password. */
 const load = async () => {
   const [{ ZxcvbnFactory }, { dictionary, adjacencyGraphs }] = await Promise.all([
     import('@zxcvbn-ts/core'),
@@ -38,7 +44,7 @@ const load = async () => {
 };
 let loading: ReturnType<typeof load> | undefined;
 
-/** Returns why a password is easy to guess; undefined where it is not. */
+/** Returns why a password is easy to guess; undefined if it is not. */
 export const guessableFault = async ({
   email,
   password,

@@ -1,4 +1,4 @@
-/** The way around the pages of somebody who is signed in. */
+/** Renders the navigation of a signed-in user's pages. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 
 export type Section = 'account' | 'apps';
@@ -6,7 +6,7 @@ export type Section = 'account' | 'apps';
 const entry = (href: string, text: string, isCurrent: boolean): Markup =>
   html`<a href="${href}" ${isCurrent && html`aria-current="page"`}>${text}</a>`;
 
-/** For the shell's `nav`. `root` is the path under which the pages live, without a slash at its end. */
+/** Returns the shell's `nav`. `root` is the path prefix of the pages, without a trailing slash. */
 export const accountNav = (root: string, current?: Section): Markup =>
   html`<nav aria-label="Your pages">
     ${entry(`${root}/home`, 'Stores', false)} ${entry(`${root}/account#connected`, 'Connected apps', false)}

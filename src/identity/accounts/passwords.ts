@@ -1,6 +1,6 @@
 /**
- * Passwords as argon2id (RFC 9106), stored in the PHC string format, so that each row says how it was made and the
- * parameters can be raised without asking anybody for a new password.
+ * Hashes passwords with argon2id (RFC 9106) in the PHC string format. Each hash contains its parameters, so they can be
+ * raised without resetting passwords.
  */
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -20,11 +20,11 @@ const TAG_BYTES = 32;
 const derive = promisify(argon2);
 
 export type Passwords = {
-  /** The PHC string to store. The length is the caller's to judge, who has to say what is wrong with it. */
+  /** Returns the PHC string to store. The caller checks the length, because it reports the error. */
   hash: (password: string) => Promise<string>;
   /**
-   * `stored` is undefined for a user that does not exist: the same work is done and the answer is false. So it is for what
-   * is too long to be anybody's password.
+   * Returns whether the password matches. `stored` is undefined for an unknown user; then, and for a password beyond the
+   * maximum length, it does the same work and returns false.
    */
   verify: (password: string, stored: string | undefined) => Promise<boolean>;
 };
@@ -36,18 +36,18 @@ const busy = (): Problem =>
     { headers: { 'Retry-After': '5' } },
   );
 
-/** Lets `atOnce` pieces of work run and `waiting` more wait in order; the next one throws a 503. */
-const createTurns = (atOnce: number, waiting: number) => {
+/** Runs up to `concurrency` tasks at once and queues up to `waiting` more in order; throws a 503 beyond that. */
+const createLimiter = (concurrency: number, waiting: number) => {
   let running = 0;
   const queue: (() => void)[] = [];
   return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (running < atOnce) running += 1;
+    if (running < concurrency) running += 1;
     else if (queue.length < waiting) await new Promise<void>((resolve) => queue.push(resolve));
     else throw busy();
     try {
       return await work();
     } finally {
-      // The place is handed over rather than freed, so that nobody who comes later slips in.
+      // Hands the slot to the next waiting task instead of freeing it, so that a later caller cannot overtake.
       const next = queue.shift();
       if (next === undefined) running -= 1;
       else next();
@@ -59,7 +59,7 @@ const deriveTag = (password: string, nonce: Uint8Array, tagLength: number, param
   // NFKC (NIST SP 800-63B §3.1.1.2): the same word typed on another keyboard is the same password.
   derive('argon2id', { message: password.normalize('NFKC'), nonce, tagLength, ...parameters });
 
-/** Base64 without padding, as the PHC string format wants it. */
+/** Returns Base64 without padding, as the PHC string format requires. */
 const encode = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64').replaceAll('=', '');
 
 const PHC = /^\$argon2id\$v=19\$m=([0-9]+),t=([0-9]+),p=([0-9]+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
@@ -75,29 +75,29 @@ const parse = (stored: string) => {
 };
 
 /**
- * Hashing takes 19 MiB and a thread for some 30 ms each time, so at most `hashesAtOnce` run together and at most
- * `hashesWaiting` stand in line: a flood of sign-ins must not take the machine from everybody else.
+ * A hash takes 19 MiB and a thread for about 30 ms, so at most `hashesAtOnce` run concurrently and at most `hashesWaiting`
+ * are queued: a flood of sign-ins must not exhaust the machine.
  */
 export const createPasswords = (limits: { hashesAtOnce: number; hashesWaiting?: number }): Passwords => {
-  const inTurn = createTurns(limits.hashesAtOnce, limits.hashesWaiting ?? 100);
+  const limited = createLimiter(limits.hashesAtOnce, limits.hashesWaiting ?? 100);
   return {
     hash: (password) =>
-      inTurn(async () => {
+      limited(async () => {
         const salt = randomBytes(SALT_BYTES);
         const tag = await deriveTag(password, salt, TAG_BYTES, PARAMETERS);
         const { memory, passes, parallelism } = PARAMETERS;
         return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${encode(salt)}$${encode(tag)}`;
       }),
     verify: (password, stored) =>
-      inTurn(async () => {
+      limited(async () => {
         const isTooLong = isLonger(password, PASSWORD_LENGTH_MAX);
-        const judged = isTooLong ? '' : password;
+        const candidate = isTooLong ? '' : password;
         if (stored === undefined) {
-          await deriveTag(judged, randomBytes(SALT_BYTES), TAG_BYTES, PARAMETERS);
+          await deriveTag(candidate, randomBytes(SALT_BYTES), TAG_BYTES, PARAMETERS);
           return false;
         }
         const { parameters, salt, tag } = parse(stored);
-        const isSame = timingSafeEqual(await deriveTag(judged, salt, tag.length, parameters), tag);
+        const isSame = timingSafeEqual(await deriveTag(candidate, salt, tag.length, parameters), tag);
         return isSame && !isTooLong;
       }),
   };

@@ -1,6 +1,6 @@
 /**
- * The statements that delete what has had its time. Each finds its rows by an index, the oldest first, as an array: as a
- * join, the planner may read the whole table instead. A row that somebody holds is left for the next time.
+ * SQL that deletes expired rows of accounts. Each statement selects its rows by an index, oldest first, into an array; with
+ * a join, the planner may read the whole table. Locked rows are skipped and deleted by a later run.
  */
 import type { Queryable } from '#db/pool.ts';
 
@@ -24,7 +24,7 @@ export const deletePasswordResets = async (sql: Queryable, before: Date, limit: 
   return count;
 };
 
-/** Buckets that are full again, which is what a bucket without a row is. */
+/** Deletes full buckets: a bucket without a row is full. */
 export const deleteFullBuckets = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from throttle where key = any(array(

@@ -1,4 +1,4 @@
-/** What accounts delete in time. */
+/** Retention of accounts: the expired rows that retention deletes. */
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#core/purge.ts';
 import { deleteAuditEntries, deleteFullBuckets, deletePasswordResets, deleteSessions } from './purges-sql.ts';

@@ -1,11 +1,11 @@
-/** Where sign-in may send somebody back to. */
+/** Validates the path that sign-in redirects to. */
 
 /**
- * A path on this site: `/` and then printable ASCII without a backslash, and no second slash at its start, which
- * browsers read as another host (`//evil.example`, `/\evil.example`). ASCII, because it goes into a header as it is.
+ * A path on this site: `/`, then printable ASCII without a backslash. A second slash at the start is rejected, because
+ * browsers read it as another host (`//evil.example`, `/\evil.example`). Only ASCII, because it is written to a header unchanged.
  */
 const RETURN_PATH = /^\/(?!\/)[\x21-\x5b\x5d-\x7e]*$/;
 
-/** The path if it leads nowhere but here, else undefined. */
+/** Returns the path if it stays on this site, otherwise undefined. */
 export const returnPath = (text: string | null): string | undefined =>
   text !== null && RETURN_PATH.test(text) ? text : undefined;

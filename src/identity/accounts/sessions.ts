@@ -1,4 +1,4 @@
-/** A browser that has signed in: a random cookie, of which only the SHA-256 is stored. */
+/** Browser sessions: a random cookie, of which only the SHA-256 is stored. */
 import { createHash, randomBytes } from 'node:crypto';
 import { stringifySetCookie } from 'cookie';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -8,15 +8,18 @@ import { deleteSession, deleteSessionsOf, findSession, insertSession } from './a
 const ID_BYTES = 32;
 const DAY_SECONDS = 86_400;
 
-/** `id` is the hash in hex: what a form's nonce is bound to. It opens nothing. */
+/** `id` is the hash in hex, to which form nonces are bound. It grants no access. */
 export type Session = { userId: number; email: string; id: string };
 
-/** What changes a session is given the transaction of the deed that it belongs to. */
+/** Functions that change a session run in the caller's transaction. */
 export type Sessions = {
   find: (request: Pick<RawRequest, 'cookies' | 'now'>) => Promise<Session | null>;
-  /** The `Set-Cookie` of a session with a new id, so that an id planted before sign-in is worth nothing. */
+  /** Starts a session and returns its `Set-Cookie`. The id is always new, which prevents session fixation. */
   start: (sql: Queryable, userId: number, now: Date) => Promise<string>;
-  /** Ends the request's session; whose it was, null where there was none, and the `Set-Cookie` that removes it. */
+  /**
+   * Ends the request's session. Returns its user id (null if there was no session) and the `Set-Cookie` that removes the
+   * cookie.
+   */
   end: (sql: Queryable, request: RawRequest) => Promise<{ userId: number | null; cookie: string }>;
   /** Ends every session of a user, in every browser. */
   endAll: (sql: Queryable, userId: number) => Promise<void>;
@@ -27,7 +30,7 @@ const hashOf = (value: string): Buffer => createHash('sha256').update(value).dig
 export const createSessions = (deps: { sql: Sql; authUrl: string; lifetimeDays: number }): Sessions => {
   const { lifetimeDays } = deps;
   const secure = deps.authUrl.startsWith('https:');
-  // RFC 6265bis §4.1.3.2: a cookie called __Host-… cannot have been set by a neighbouring host or over plain http.
+  // RFC 6265bis §4.1.3.2: a sibling host or plain http cannot set a cookie with the prefix __Host-.
   const name = secure ? '__Host-halcyon' : 'halcyon';
 
   const cookie = (value: string, maxAge: number): string =>

@@ -1,11 +1,11 @@
-/** The page of signing in, as text. */
+/** Renders the sign-in page. */
 import { html } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { emailInput } from './email-input.ts';
 
 const alertId = 'sign-in-alert';
 
-/** `root` is the path under which the pages live, without a slash at its end. */
+/** `root` is the path prefix of the pages, without a trailing slash. */
 export const signInPage = (view: {
   root: string;
   returnTo: string | undefined;

@@ -1,4 +1,4 @@
-/** Signing in and out: GET and POST /sign-in, POST /sign-out. */
+/** Sign-in and sign-out: GET and POST /sign-in, POST /sign-out. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
@@ -6,13 +6,13 @@ import type { Markup } from '#hypermedia/markup.ts';
 import type { Attempts } from './attempts.ts';
 import { originOf, recordAuditEntry } from './audit/audit.ts';
 import type { Devices } from './device.ts';
-import { holdPassword, type Credentials } from './accounts-sql.ts';
+import { lockPassword, type Credentials } from './accounts-sql.ts';
 import { returnPath } from './return-path.ts';
 import type { Sessions } from './sessions.ts';
 import { signInPage } from './sign-in-page.ts';
 import { tooManyAnswer } from './too-many.ts';
 
-/** The same words for an unknown address and a wrong password, so that the page tells nobody who has an account. */
+/** One message for an unknown address and a wrong password, so that the page does not reveal whether an account exists. */
 const WRONG = 'The e-mail address or the password is wrong.';
 
 type Deps = {
@@ -22,21 +22,21 @@ type Deps = {
   devices: Devices;
   formTargets: (returnTo: string) => Promise<readonly string[]>;
   root: string;
-  /** For whoever tries too often. */
+  /** Advice on the page for too many attempts. */
   advice: Markup;
 };
 
-/** The cookies of the new session; undefined where the password was changed since it was checked. */
+/** Starts the session and returns its cookies; undefined if the password has changed since it was verified. */
 const begin = (deps: Deps, request: RawRequest, user: Credentials): Promise<string[] | undefined> =>
   transaction(deps.sql, async (tx) => {
-    if (!(await holdPassword(tx, user))) return undefined;
+    if (!(await lockPassword(tx, user))) return undefined;
     await deps.sessions.end(tx, request);
     const session = await deps.sessions.start(tx, user.id, request.now);
     await recordAuditEntry(tx, { action: 'signed_in', userId: user.id, origin: originOf(request), now: request.now });
     return [session, ...deps.devices.remember(request, user)];
   });
 
-/** `root` is the path under which the pages live, without a slash at its end. */
+/** `root` is the path prefix of the pages, without a trailing slash. */
 export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', RawHandler> => {
   const { sql, attempts, sessions, root, advice } = deps;
   const page = async (status: number, returnTo: string | undefined, typed: { email: string; alert?: string }) => {
@@ -47,7 +47,7 @@ export const createSignIn = (deps: Deps): Record<'show' | 'submit' | 'signOut', 
   return {
     show: async (request) => {
       const returnTo = returnPath(request.query.get('return_to'));
-      // With somewhere to return to, the form is shown to the signed-in too: that is how they switch to another account.
+      // With `return_to`, a signed-in user also gets the form, to switch to another account.
       const session = returnTo === undefined ? await sessions.find(request) : null;
       if (session !== null) return redirectAnswer(`${root}/home`);
       return page(200, returnTo, { email: '' });

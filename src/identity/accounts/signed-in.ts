@@ -1,4 +1,4 @@
-/** Pages and forms that only somebody who is signed in may see and send. */
+/** Pages and forms that require a signed-in user. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
@@ -9,45 +9,45 @@ import { formNonce, isFormNonce } from './form-nonce.ts';
 import { accountNav } from './nav.ts';
 import type { Session, Sessions } from './sessions.ts';
 
-/** `bound`: the form's name first, then whatever its effect depends on, such as the id of what it deletes. */
+/** The form's name, then everything that its effect depends on, such as the id of the object it deletes. */
 type Bound = readonly (string | number)[];
 type Handle = (request: RawRequest, session: Session) => Promise<RawResponse>;
 
 export type SignedIn = {
-  /** Whoever is not signed in is sent to do so and comes back. */
+  /** Redirects a visitor without a session to sign-in, with the path to return to. */
   page: (handle: Handle) => RawHandler;
-  /** Wants the field `nonce` to be the one that a page of this session was given for `boundTo`. */
+  /** Requires that the field `nonce` was issued to this session for `boundTo`. */
   form: (boundTo: (request: RawRequest) => Bound, handle: Handle) => RawHandler;
-  /** For the hidden field `nonce` of a form. */
+  /** Returns the value of a form's hidden field `nonce`. */
   nonce: (session: Session, bound: Bound) => string;
-  /** Whether such a field is one that this session was given. */
-  isNonce: (given: string | null, session: Session, bound: Bound) => boolean;
+  /** Returns whether the nonce was issued to this session for this form. */
+  isNonce: (value: string | null, session: Session, bound: Bound) => boolean;
 };
 
 const stalePage = (root: string): string =>
   shell({
-    title: 'Look again',
+    title: 'Form expired',
     nav: accountNav(root),
     main: html`<div class="card">
-      <h1>Look again</h1>
-      <p class="alert" role="alert">Since this form was opened you have signed in again. Nothing was changed.</p>
-      <p>Go back, load the page again, and send the form from there.</p>
+      <h1>Form expired</h1>
+      <p class="alert" role="alert">You have signed in again since this form was opened. Nothing was changed.</p>
+      <p>Go back, reload the page and submit the form again.</p>
     </div>`,
   });
 
 export const createSignedIn = (deps: { sessions: Sessions; authUrl: string; nonceKeys: Keys }): SignedIn => {
   const root = rootOf(deps.authUrl);
   const nonce: SignedIn['nonce'] = (session, bound) => formNonce(deps.nonceKeys, session, bound);
-  const isNonce: SignedIn['isNonce'] = (given, session, bound) =>
-    isFormNonce(given, deps.nonceKeys, { session, bound });
+  const isNonce: SignedIn['isNonce'] = (value, session, bound) =>
+    isFormNonce(value, deps.nonceKeys, { session, bound });
 
   const page: SignedIn['page'] = (handle) => async (request) => {
     const session = await deps.sessions.find(request);
     if (session !== null) return handle(request, session);
     const { path, rawQuery } = request;
-    // Where a form was to be sent there is nothing to come back to.
-    const back = request.method === 'POST' ? `${root}/account` : rawQuery === '' ? path : `${path}?${rawQuery}`;
-    return redirectAnswer(`${root}/sign-in?${new URLSearchParams({ return_to: back }).toString()}`);
+    // A form target has no page to return to.
+    const returnTo = request.method === 'POST' ? `${root}/account` : rawQuery === '' ? path : `${path}?${rawQuery}`;
+    return redirectAnswer(`${root}/sign-in?${new URLSearchParams({ return_to: returnTo }).toString()}`);
   };
 
   return {

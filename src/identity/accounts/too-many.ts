@@ -1,4 +1,4 @@
-/** The page for whoever tries too often: how long it takes, and what else can be done. */
+/** Renders the page for too many attempts: when to try again, and the alternatives. */
 import { htmlAnswer } from '#http/answers.ts';
 import type { RawResponse } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -9,17 +9,17 @@ const span = (seconds: number): string => {
   return `${Math.ceil(seconds / 60)} minutes`;
 };
 
-/** 429 with `Retry-After`. `root` is the path under which the pages live, without a slash at its end. */
+/** Returns a 429 with `Retry-After`. `root` is the path prefix of the pages, without a trailing slash. */
 export const tooManyAnswer = (
   root: string,
   { retryAfterSeconds }: { retryAfterSeconds: number },
   advice: Markup,
 ): RawResponse => {
   const page = shell({
-    title: 'Too many tries',
+    title: 'Too many attempts',
     main: html`<div class="card">
-      <h1>Too many tries</h1>
-      <p class="alert" role="alert">This was tried too often. Try again in ${span(retryAfterSeconds)}.</p>
+      <h1>Too many attempts</h1>
+      <p class="alert" role="alert">Too many attempts. Try again in ${span(retryAfterSeconds)}.</p>
       ${advice}
       <p><a href="${root}/account">To your account</a></p>
     </div>`,
@@ -28,19 +28,19 @@ export const tooManyAnswer = (
 };
 
 /**
- * For whoever gives passwords. `root` is the path under which the pages live, without a slash at its end; without mail only
- * the operator can hand out a link.
+ * Returns the advice for throttled password attempts. `root` is the path prefix of the pages, without a trailing slash.
+ * Without mail only the operator can create a reset link.
  */
 export const signInAdvice = ({ root, sendsMail }: { root: string; sendsMail: boolean }): Markup =>
   html`<p>
       If you do not remember your password,
       ${
         sendsMail
-          ? html`<a href="${root}/forgot-password">ask for a link to a new one</a>: that works at once.`
-          : html`ask whoever operates this service for a link by which you choose a new one.`
+          ? html`<a href="${root}/forgot-password">request a reset link</a>: you can use it immediately.`
+          : html`ask the operator of this service for a reset link.`
       }
     </p>
     <p>
-      You need not wait in a browser in which you have signed in to this account before, unless the password was changed
-      since.
+      A browser that has signed in to this account before does not have to wait, unless the password has changed since
+      then.
     </p>`;

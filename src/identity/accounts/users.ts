@@ -1,4 +1,4 @@
-/** The people who sign in: an e-mail address and a password. */
+/** Validates and creates users: an e-mail address and a password. */
 import type { Queryable } from '#db/pool.ts';
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import { codePoints, isLonger } from '#core/length.ts';
@@ -31,8 +31,8 @@ const formFault = ({ email, password }: EmailAndPassword): Fault | undefined => 
 };
 
 /**
- * Returns what is wrong with a password that a person chooses. No rules about kinds of characters: they make passwords worse
- * (NIST SP 800-63B §3.1.1.2).
+ * Returns the fault of a password that a user chooses. There are no rules about kinds of characters, because they lead to
+ * worse passwords (NIST SP 800-63B §3.1.1.2).
  */
 export const passwordFault = async (chosen: EmailAndPassword): Promise<Fault | undefined> =>
   formFault(chosen) ?? guessableFault(chosen);
@@ -40,8 +40,9 @@ export const passwordFault = async (chosen: EmailAndPassword): Promise<Fault | u
 export type NewUser = { email: string; passwordHash: string };
 
 /**
- * Validates and hashes; whether a chosen password is easy to guess is asked before. Apart from the writing, because a hash may wait for its turn and no transaction should wait with it.
- * Throws a 400 with every fault found.
+ * Validates a user and hashes the password; the caller has already checked that a chosen password is hard to guess. It is
+ * separate from `addUser`, because a hash may wait in the queue and no transaction should wait with it. Throws a 400 with
+ * every fault found.
  */
 export const prepareUser = async (passwords: Passwords, user: EmailAndPassword): Promise<NewUser> => {
   const faults = [emailFault(user.email), formFault(user)].filter((fault) => fault !== undefined);
@@ -49,7 +50,10 @@ export const prepareUser = async (passwords: Passwords, user: EmailAndPassword):
   return { email: user.email, passwordHash: await passwords.hash(user.password) };
 };
 
-/** Give it a transaction. Throws a 409 `email_taken` where another user has the address, in whatever case. */
+/**
+ * Inserts a user; call it in a transaction. Throws a 409 `email_taken` if another user has the address (compared without
+ * case).
+ */
 export const addUser = async (
   sql: Queryable,
   user: NewUser,
@@ -62,7 +66,7 @@ export const addUser = async (
   return { id };
 };
 
-/** Done on the machine itself, where no other transaction waits for the hash. Throws what `prepareUser` and `addUser` throw. */
+/** Validates, hashes and inserts a user. Throws the errors of `prepareUser` and `addUser`. */
 export const createUser = async (
   sql: Queryable,
   passwords: Passwords,

@@ -1,4 +1,4 @@
-/** Who is signed in, as somebody who looks at the resources of the API with a browser. */
+/** Authenticates browsers that open the resources of the API as pages, by their session. */
 import { rootOf } from '#http/root.ts';
 import type { Pages } from '#http/caller.ts';
 import type { Document } from '#hypermedia/document.ts';
@@ -7,15 +7,18 @@ import { accountNav } from './nav.ts';
 import type { Sessions } from './sessions.ts';
 import type { SignedIn } from './signed-in.ts';
 
-/** The stores somebody is a member of, those of them that they own, and how they are called. */
+/** Returns the stores of which a user is a member, those that the user owns, and their names. */
 export type MembershipsOf = (
   userId: number,
 ) => Promise<{ stores: readonly number[]; owned: readonly number[]; names: ReadonlyMap<number, string> }>;
 
-/** The places of the store that a document is of; undefined where it is of none that `nameOf` knows. */
+/** Returns the tabs of the store that a document belongs to; undefined if it belongs to no store that `nameOf` knows. */
 export type TabsOf = (document: Document, nameOf: (storeId: number) => string | undefined) => Markup | undefined;
 
-/** A session reaches what a token for the whole account would, and is its person: what is shown to owners alone is shown. */
+/**
+ * A session has the access of a token with `user_full_access`, and additionally acts in person, so it may see what only
+ * store owners may see.
+ */
 export const createPages = (deps: {
   sessions: Sessions;
   signedIn: Pick<SignedIn, 'nonce' | 'isNonce'>;
@@ -34,11 +37,11 @@ export const createPages = (deps: {
       if (session === null) return null;
       const { stores, owned, names } = await membershipsOf(session.userId);
       const { userId } = session;
-      const nobody = { clientId: null, publicClientId: null, grantId: null };
+      const noClient = { clientId: null, publicClientId: null, grantId: null };
       return {
-        principal: { userId, ...nobody, scope: 'user_full_access', stores, owned },
+        principal: { userId, ...noClient, scope: 'user_full_access', stores, owned },
         nonceOf: (bound) => signedIn.nonce(session, bound),
-        isNonce: (given, bound) => signedIn.isNonce(given, session, bound),
+        isNonce: (value, bound) => signedIn.isNonce(value, session, bound),
         nav: (document) => html`${accountNav(root)}${tabsOf(document, (storeId) => names.get(storeId))}`,
       };
     },

@@ -1,4 +1,4 @@
-/** The addresses of clients, put together: which page, endpoint and operation gets what. */
+/** Creates the pages, endpoints and operations of clients and grants from their dependencies. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sessions } from '#identity/accounts/sessions.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
@@ -7,7 +7,7 @@ import type { Sql } from '#db/pool.ts';
 import { rootOf } from '#http/root.ts';
 import type { Operation } from '#http/operation.ts';
 import type { RawHandler } from '#http/route.ts';
-import type { AfterGrants } from './grant-changes.ts';
+import type { RevocationEffects } from './grant-changes.ts';
 import type { Bearer } from './bearer.ts';
 import { createClientOperations } from './clients/api/operations.ts';
 import { createLogo } from './clients/logo/logo.ts';
@@ -27,7 +27,7 @@ export type Apps = {
   register: RawHandler;
 };
 
-export type AppsDeps = AfterGrants & {
+export type AppsDeps = RevocationEffects & {
   sql: Sql;
   sessions: Sessions;
   signedIn: SignedIn;
@@ -53,5 +53,5 @@ export const createApps = (deps: AppsDeps): Apps => {
   };
 };
 
-/** For the account page: what somebody has let in, and what they have made. */
+/** Returns the account page's sections: the connected apps and the user's own apps. */
 export const appSections = (deps: { sql: Sql }): AccountSection[] => [connectedSection(deps), ownClientsSection(deps)];

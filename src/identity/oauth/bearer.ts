@@ -1,17 +1,17 @@
-/** The bearer check (RFC 6750): a token → who it stands for, asked anew at every request. */
+/** Authenticates requests by bearer token (RFC 6750), with a lookup per request. */
 import type { Sql } from '#db/pool.ts';
 import type { Principal } from '#core/principal.ts';
 import { Problem } from '#core/problem.ts';
-import { findBearer, touchGrant, type BearerRow, type Standing } from './oauth-sql.ts';
+import { findBearer, touchGrant, type BearerRow, type GrantStatus } from './oauth-sql.ts';
 import { hashToken, looksLike } from './tokens.ts';
 
 const INVALID = 'The access token provided is invalid';
 const EXPIRED = 'The access token provided has expired';
 
-/** "Last used" is as exact as that, so that it costs a statement an hour and not one a request. */
-const USED_EVERY_MS = 3_600_000;
+/** Resolution of "last used": one update per hour and grant instead of one per request. */
+const TOUCH_INTERVAL_MS = 3_600_000;
 
-const refused = (message: string): Problem =>
+const invalidToken = (message: string): Problem =>
   new Problem(
     401,
     { code: 'invalid_token', message },
@@ -22,8 +22,11 @@ const refused = (message: string): Problem =>
     },
   );
 
-/** Whether what a token hangs on still stands: the grant, its user, the operator's trust, the membership in the store. */
-export const stands = (row: Standing): boolean => {
+/**
+ * Returns whether a token's grant is in effect: not revoked, its user enabled, its client trusted (platform), its user a
+ * member of the store.
+ */
+export const isInEffect = (row: GrantStatus): boolean => {
   if (row.revoked || row.disabled) return false;
   switch (row.scope) {
     case 'platform':
@@ -36,20 +39,23 @@ export const stands = (row: Standing): boolean => {
 };
 
 const touch = async (sql: Sql, { grantId, used }: BearerRow, now: Date): Promise<void> => {
-  const unlessSince = new Date(now.getTime() - USED_EVERY_MS);
+  const unlessSince = new Date(now.getTime() - TOUCH_INTERVAL_MS);
   if (used === null || used <= unlessSince) await touchGrant(sql, { grantId, now, unlessSince });
 };
 
-/** An access token → who it stands for. Throws a 401 Problem with the two texts of RFC 6750 that clients look for. */
+/**
+ * Returns the Principal of an access token. Throws a 401 Problem whose text says whether the token is invalid or expired
+ * (RFC 6750).
+ */
 export type Bearer = (token: string, now: Date) => Promise<Principal>;
 
-/** One statement a request and no cache; once an hour and grant a second one, which notes that it is in use. */
+/** One statement per request and no cache; once per hour and grant a second statement, which updates "last used". */
 export const createBearer =
   ({ sql }: { sql: Sql }): Bearer =>
   async (token, now) => {
     const row = looksLike('accessToken', token) ? await findBearer(sql, hashToken(token)) : undefined;
-    if (row === undefined || !stands(row)) throw refused(INVALID);
-    if (now >= row.expires) throw refused(EXPIRED);
+    if (row === undefined || !isInEffect(row)) throw invalidToken(INVALID);
+    if (now >= row.expires) throw invalidToken(EXPIRED);
     await touch(sql, row, now);
     const { userId, clientId, publicClientId, grantId, scope } = row;
     const stores = scope === 'platform' ? 'all' : row.stores;

@@ -1,6 +1,6 @@
 /**
- * Who calls an endpoint of the protocol (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, in Basic
- * or in the body; a public client, which has no secret, by its client_id alone.
+ * Authenticates clients at protocol endpoints (RFC 6749 §2.3.1): a confidential client by client_id and client_secret, by
+ * Basic authentication or in the body; a public client, which has no secret, by its client_id.
  */
 import { addressPrefix } from '#identity/accounts/throttle/prefix.ts';
 import type { Throttle } from '#identity/accounts/throttle/throttle.ts';
@@ -11,10 +11,10 @@ import type { Form } from './form.ts';
 import type { ClientClaim } from './oauth-sql.ts';
 import { hashToken } from './tokens.ts';
 
-/** One statement, which answers nothing where the client is not proven, and may do more where it is. */
+/** Runs one statement, which returns undefined if the client is not authenticated, and may do more if it is. */
 export type FindAuthenticated<Found> = (claim: ClientClaim) => Promise<Found | undefined>;
 
-/** What `find` finds of the client. Throws `invalid_client`: 401, or 429 after many guesses. */
+/** Returns the result of `find` for the client. Throws `invalid_client`: 401, or 429 after many wrong secrets. */
 export type AuthenticateClient = <Found>(
   request: RawRequest,
   form: Form,
@@ -26,8 +26,8 @@ type Credentials = { clientId: string; secret: string | undefined };
 const formDecode = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '));
 
 /**
- * The two halves are form-encoded before they are joined and encoded (RFC 6749 §2.3.1); undefined where it is not so. An
- * empty secret is none: that is how some libraries send a public client's id.
+ * Parses Basic credentials, whose two parts are form-encoded (RFC 6749 §2.3.1); undefined if malformed. An empty secret is
+ * treated as absent, because some libraries send a public client's id that way.
  */
 const readBasic = (authorization: string): Credentials | undefined => {
   const encoded = /^Basic +([A-Za-z0-9+/_-]+=*) *$/i.exec(authorization)?.[1];
@@ -40,7 +40,7 @@ const readBasic = (authorization: string): Credentials | undefined => {
   }
 };
 
-/** From the header or from the body; both secrets at once, or two different ids, are a client that is confused. */
+/** Reads the credentials from the header or the body. Throws if both contain a secret, or two different ids. */
 const readCredentials = (authorization: string | undefined, form: Form): Credentials | undefined => {
   if (authorization === undefined)
     return form.client_id === undefined ? undefined : { clientId: form.client_id, secret: form.client_secret };
@@ -51,29 +51,29 @@ const readCredentials = (authorization: string | undefined, form: Form): Credent
   return credentials;
 };
 
-const refused = (): TokenRefusal => new TokenRefusal(tokenErrors.invalidClient);
+const authenticationFailed = (): TokenRefusal => new TokenRefusal(tokenErrors.invalidClient);
 
 /**
- * One statement where the client is who it says. A wrong secret takes one from the bucket of this client and address
- * afterwards, and where the bucket is empty the answer says when to come again.
+ * Authenticates in one statement. A wrong secret then takes a token from the bucket of this client and address; if it is
+ * empty, the response is a 429 with `Retry-After`.
  *
- * The right secret always works, whatever the bucket holds: secrets are 256 random bits, so that no number of guesses
- * finds one, while a bucket that refused the right one would let whoever guesses from the same address lock the owner out.
- * What the bucket does is to tell a program with a wrong secret to slow down.
+ * The right secret always works, even with an empty bucket: secrets are 256 random bits and cannot be guessed, while a
+ * bucket that rejected the right secret would let an attacker at the same address lock the owner out. The bucket only slows
+ * down programs with a wrong secret.
  */
 export const createClientAuthentication =
   ({ throttle }: { throttle: Throttle }): AuthenticateClient =>
   async ({ headers: { authorization }, address, now }, form, find) => {
     const credentials = readCredentials(authorization, form);
-    if (credentials === undefined) throw refused();
+    if (credentials === undefined) throw authenticationFailed();
     const { clientId, secret } = credentials;
     const secretHash = secret === undefined ? null : hashToken(secret);
     const found = await find({ clientId: isClientId(clientId) ? clientId : '', secretHash, now });
     if (found !== undefined) return found;
-    // Who sends no secret guesses none.
-    if (secret === undefined) throw refused();
+    // A request without a secret is not a guess.
+    if (secret === undefined) throw authenticationFailed();
     const subject = JSON.stringify([clientId, addressPrefix(address)]);
     const taken = await throttle.take([{ limit: 'client from address', subject }], now);
-    if (taken.allowed) throw refused();
+    if (taken.allowed) throw authenticationFailed();
     throw new TokenRefusal(tokenErrors.guessing, { 'Retry-After': String(taken.retryAfterSeconds) });
   };

@@ -1,19 +1,19 @@
-/** How a grant, or one token of it, ends while its client and its user stay. */
+/** Revokes a grant or one of its access tokens. */
 import { recordAuditEntry, type Action, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { Actor } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
-import { grantChanges, type AfterGrants } from './grant-changes.ts';
+import { grantChanges, type RevocationEffects } from './grant-changes.ts';
 import { deleteAccessToken, revokeGrant } from './revoke-sql.ts';
 
-/** Why a grant ends; each implies the first. */
+/** The audited reason for the end of a grant. */
 type Reason = Extract<Action, 'grant_revoked' | 'code_reused' | 'refresh_token_reused'>;
 
 /**
- * Revokes a grant, and with it everything that hangs on it, and writes down who did it and why: both or neither. One that
- * has ended before is left alone, so that its end stands in the audit and in the changelog once.
+ * Revokes a grant with all its tokens and records it in the audit and the changelog, in one transaction. Does nothing if the
+ * grant has already ended, so that its end is recorded once.
  */
 export const endGrant = (
-  { sql, changelog, stopWebhooks }: AfterGrants & { sql: Sql },
+  { sql, changelog, stopWebhooks }: RevocationEffects & { sql: Sql },
   end: { grantId: number; action: Reason; actor: Actor; origin: Origin; now: Date },
 ): Promise<void> =>
   transaction(sql, async (tx) => {
@@ -26,7 +26,7 @@ export const endGrant = (
     await changelog.record(tx, grantChanges([ended], { actor, action: 'revoked' }), now);
   });
 
-/** Ends one access token of the client, and writes it down; does nothing where the client has no such token. */
+/** Revokes one access token of the client and records it in the audit. Does nothing if the client has no such token. */
 export const endAccessToken = (
   sql: Sql,
   end: { hash: Buffer; client: number; origin: Origin; now: Date },
@@ -35,6 +35,6 @@ export const endAccessToken = (
     const { hash, client, origin, now } = end;
     const ended = await deleteAccessToken(tx, hash, client);
     if (ended === undefined) return;
-    const { grantId, ...whose } = ended;
-    await recordAuditEntry(tx, { action: 'access_token_revoked', ...whose, origin, detail: { grant: grantId }, now });
+    const { grantId, ...subject } = ended;
+    await recordAuditEntry(tx, { action: 'access_token_revoked', ...subject, origin, detail: { grant: grantId }, now });
   });

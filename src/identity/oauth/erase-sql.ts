@@ -1,8 +1,8 @@
-/** The statements that erase what a user has let in. */
+/** SQL of the erasure of a user's grants and tokens. */
 import type { Queryable } from '#db/pool.ts';
 
-/** The apps that a user has made or let in, kept until the transaction ends; in the order of their ids, so that nobody waits in a circle. */
-export const lockClientsAround = async (sql: Queryable, userId: number): Promise<void> => {
+/** Locks the apps that a user owns or has connected, in the order of their ids to avoid deadlocks. */
+export const lockClientsOfUser = async (sql: Queryable, userId: number): Promise<void> => {
   await sql`
     select from client where id = any(array(
       select id from client where owner = ${userId}
@@ -13,7 +13,7 @@ export const lockClientsAround = async (sql: Queryable, userId: number): Promise
   `;
 };
 
-/** What is made meanwhile goes with its grant. */
+/** Deletes the codes and tokens of a user's grants. Tokens issued concurrently are deleted with their grant. */
 export const deleteTokensOf = async (sql: Queryable, userId: number): Promise<void> => {
   const grants = sql`select id from access_grant where user_id = ${userId}`;
   await sql`delete from authorization_code where grant_id in (${grants})`;

@@ -1,19 +1,21 @@
-/** What goes with a user: everything they have let in, and the apps they have made. */
-import type { EraseTheirs } from '#identity/accounts/api/erase.ts';
+/** Erases the grants and the apps of a user, in the transaction of the user's erasure. */
+import type { EraseUserData } from '#identity/accounts/api/erase.ts';
 import { removeClientsOf } from './clients/change.ts';
 import { callerOf } from './clients/action.ts';
 import { revokeGrantsOf } from './connected/connected.ts';
-import type { AfterGrants } from './grant-changes.ts';
-import { deleteTokensOf, lockClientsAround } from './erase-sql.ts';
+import type { RevocationEffects } from './grant-changes.ts';
+import { deleteTokensOf, lockClientsOfUser } from './erase-sql.ts';
 
 /**
- * Give it the transaction of the erasure. Their apps go with them: nobody else could give one another secret or delete
- * it, and without an owner it would pass for one of the operator's. Tokens go before the grants, which go with the user's
- * row: a refresh locks its token first and its grant afterwards, too. All clients are held before the grants, because
- * whatever ends a grant holds its client first: two people who have let in each other's apps may be erased at the same time.
+ * A user's apps are deleted too: without their owner they could not be managed, and an app without an owner counts as the
+ * operator's.
+ *
+ * Lock order: all clients before the grants, as everywhere a grant ends, so that two users connected to each other's apps
+ * can be erased concurrently. Tokens are deleted before their grants (which the user's row cascades to), because a refresh
+ * also locks its token first.
  */
-export const eraseAppsOf = (after: AfterGrants): EraseTheirs => ({
-  hold: lockClientsAround,
+export const eraseAppsOf = (after: RevocationEffects): EraseUserData => ({
+  lock: lockClientsOfUser,
   erase: async (tx, { userId, actor, client, origin, now }) => {
     await revokeGrantsOf(tx, after, { userId, actor, origin, now });
     await deleteTokensOf(tx, userId);

@@ -1,6 +1,6 @@
 /**
- * The protocol's errors on one page. Texts are constants, so that no answer can echo a secret, and stay inside
- * the characters of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
+ * All errors of the protocol. The texts are constants, so that no response can echo a secret, and use only the characters
+ * of RFC 6749 §5.2 (`error_description`: %x20-21 / %x23-5B / %x5D-7E).
  */
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler, ProblemAnswer } from '#http/route.ts';
@@ -8,7 +8,7 @@ import type { Problem } from '#core/problem.ts';
 
 export type Fault = { error: string; description: string };
 
-/** What /authorize answers with a page, because nothing says yet that the redirect address is the client's. */
+/** Errors that /authorize shows as a page, because the redirect address is not verified to be the client's. */
 export const refusals = {
   noClientId: { error: 'invalid_client', description: 'No client id supplied' },
   unknownClient: { error: 'invalid_client', description: 'The client id supplied is invalid' },
@@ -19,7 +19,10 @@ export const refusals = {
   repeated: { error: 'invalid_request', description: 'A parameter is given more than once' },
 } as const satisfies Record<string, Fault>;
 
-/** What /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of our contract). */
+/**
+ * Errors that /authorize sends to the client's redirect address (RFC 6749 §4.1.2.1, with the literals of the API
+ * contract).
+ */
 export const rejections = {
   repeated: refusals.repeated,
   responseType: { error: 'invalid_request', description: 'Invalid or missing response type' },
@@ -41,7 +44,7 @@ export const rejections = {
 const invalidRequest = (description: string) => ({ status: 400, error: 'invalid_request', description }) as const;
 const invalidGrant = (description: string) => ({ status: 400, error: 'invalid_grant', description }) as const;
 
-/** What the token endpoint answers (RFC 6749 §5.2), and /revoke and /introspect where they fail in the same way. */
+/** Errors of the token endpoint (RFC 6749 §5.2), shared by /revoke and /introspect. */
 export const tokenErrors = {
   notAForm: invalidRequest('Send the parameters as application/x-www-form-urlencoded'),
   repeated: invalidRequest('A parameter is given more than once'),
@@ -67,7 +70,7 @@ export const tokenErrors = {
   },
   invalidScope: { status: 400, error: 'invalid_scope', description: 'The scope must be the one that was granted' },
   noCode: invalidRequest('The code parameter is required'),
-  // One text for a code that never was and for another client's: who holds a stolen code learns nothing from it.
+  // One text for an unknown code and for another client's code, so that the holder of a stolen code learns nothing.
   unknownCode: invalidGrant('The authorization code is invalid'),
   noRedirectUri: invalidRequest('The redirect_uri parameter is required'),
   otherRedirectUri: invalidGrant('The redirect_uri is not the one that the code was sent to'),
@@ -82,7 +85,7 @@ export const tokenErrors = {
 
 export type TokenFault = (typeof tokenErrors)[keyof typeof tokenErrors];
 
-/** Thrown by the steps of a protocol endpoint; `answeringRefusals` turns it into an answer. */
+/** Thrown by the steps of a protocol endpoint; `answeringRefusals` turns it into a response. */
 export class TokenRefusal extends Error {
   override readonly name = 'TokenRefusal';
   readonly fault: TokenFault;
@@ -97,7 +100,10 @@ export class TokenRefusal extends Error {
 
 const CHALLENGE = { 'WWW-Authenticate': 'Basic realm="halcyon", charset="UTF-8"' };
 
-/** An endpoint whose steps may throw a `TokenRefusal`: it leaves as the JSON error of RFC 6749 §5.2, a 401 with a challenge (RFC 9110 §15.5.2). */
+/**
+ * Wraps an endpoint whose steps may throw a `TokenRefusal`: responds with the JSON error of RFC 6749 §5.2, and with a
+ * challenge if it is a 401 (RFC 9110 §15.5.2).
+ */
 export const answeringRefusals =
   (handle: RawHandler): RawHandler =>
   async (request) => {
@@ -111,23 +117,23 @@ export const answeringRefusals =
     }
   };
 
-/** The characters of `error_description` (RFC 6749 §5.2). */
-export const describe = (text: string): string =>
+/** Returns the text with the characters replaced that `error_description` may not contain (RFC 6749 §5.2). */
+export const toErrorDescription = (text: string): string =>
   text.replaceAll('"', "'").replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, '?');
 
 const errorOf = ({ status, faults }: Problem): string => {
-  // Of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).
+  // Errors of a bearer token: `invalid_token`, `insufficient_scope` (RFC 6750 §3.1).
   if (status === 401 || status === 403) return faults[0]?.code ?? 'invalid_request';
   if (status < 500) return 'invalid_request';
   return status === 503 ? 'temporarily_unavailable' : 'server_error';
 };
 
 /**
- * What went wrong before or beside a protocol endpoint's own checks: a body that cannot be read is `invalid_request`, a
- * database that is away `temporarily_unavailable` (the word of RFC 6749 §4.1.2.1, which §5.2 lacks) under the status 503.
+ * Responds to a Problem raised outside a protocol endpoint's own checks: an unreadable body is `invalid_request`, an
+ * unavailable database a 503 `temporarily_unavailable` (a code of RFC 6749 §4.1.2.1, which §5.2 lacks).
  */
 export const protocolProblem: ProblemAnswer = (problem) => {
   const { status } = problem;
   const error = errorOf(problem);
-  return jsonAnswer(status, { error, error_description: describe(problem.message) }, problem.headers);
+  return jsonAnswer(status, { error, error_description: toErrorDescription(problem.message) }, problem.headers);
 };

@@ -1,22 +1,22 @@
-/** What a grant leaves in the changelog of its store: that it was given, and that it has ended. */
+/** The changelog entries of a grant in its store: given and revoked. */
 import type { Actor, Change, Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 
-/** `client` is the internal id, which is not told; `clientId` the public one; `name` is how the app was called then. */
+/** `client` is the internal id, which is never exposed; `clientId` the public id; `name` the app's name at that time. */
 export type LoggedGrant = {
   grantId: number;
   userId: number | null;
-  /** Null where it is for an account, or the platform's own. */
+  /** Null for a grant of an account or of the platform. */
   storeId: number | null;
   client: number;
   clientId: string;
   name: string;
 };
 
-/** What follows the end of grants, in the same transaction and before it is recorded. */
-export type AfterGrants = {
+/** What revoking a grant also affects, in the same transaction: the changelog and the app's webhooks. */
+export type RevocationEffects = {
   changelog: Changelog;
-  /** Switches off the webhooks of an app, of a user, or of one store of theirs, whose app has no access any more. */
+  /** Disables webhooks whose app has lost access: all of an app, of a user, or of one store of the user. */
   stopWebhooks: (
     tx: Queryable,
     scope: { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined },
@@ -27,9 +27,8 @@ export type AfterGrants = {
 type AuditEntry = { actor: Actor; action: 'given' | 'revoked' };
 
 /**
- * A grant for an account is in no store's changelog: it follows its user into whichever stores they are in at the moment,
- * so it is no setting of any of them; who may come in with it, is, and that stands there as the member. Tokens and codes are
- * not in what comes in here, so they cannot get out.
+ * Returns the changelog entries of grants. A grant for an account is in no store's changelog, because its stores follow the
+ * user's memberships, which the changelog records as members. The input contains no tokens or codes, so none can leak.
  */
 export const grantChanges = (grants: readonly LoggedGrant[], { actor, action }: AuditEntry): Change[] =>
   grants.flatMap(({ grantId, userId, storeId, clientId, name }) => {

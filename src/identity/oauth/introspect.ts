@@ -1,10 +1,10 @@
-/** POST /introspect (RFC 7662): what a token is worth at this moment. */
+/** POST /introspect (RFC 7662): the current state of a token. */
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { bearerTokenOf } from '#http/bearer-token.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { requirePlatform } from '#core/principal.ts';
-import { stands, type Bearer } from './bearer.ts';
+import { isInEffect, type Bearer } from './bearer.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm, type Form } from './form.ts';
@@ -14,11 +14,15 @@ import { hashToken, looksLike } from './tokens.ts';
 
 type Deps = { sql: Sql; authenticate: AuthenticateClient; bearer: Bearer; issuer: string };
 
-/** Whose tokens may be seen: one client's, by its internal id. */
-type Sight = number | 'all';
+/** The tokens that the caller may introspect: those of one client, by its internal id, or all. */
+type Visibility = number | 'all';
 
-/** A public client proves nothing by its client_id, which anybody knows, so it may not ask (RFC 7662 §2.1). */
-const sightOf = async ({ sql, authenticate, bearer }: Deps, request: RawRequest, form: Form): Promise<Sight> => {
+/** Returns the caller's visibility. Rejects a public client, because its client_id is no authentication (RFC 7662 §2.1). */
+const visibilityOf = async (
+  { sql, authenticate, bearer }: Deps,
+  request: RawRequest,
+  form: Form,
+): Promise<Visibility> => {
   const token = bearerTokenOf(request.headers['authorization']);
   if (token !== undefined) {
     if (form.client_secret !== undefined) throw new TokenRefusal(tokenErrors.twoSecrets);
@@ -30,12 +34,12 @@ const sightOf = async ({ sql, authenticate, bearer }: Deps, request: RawRequest,
   return client.id;
 };
 
-const isActive = (row: IntrospectedRow | undefined, sight: Sight, now: Date): row is IntrospectedRow =>
-  row !== undefined && (sight === 'all' || row.clientId === sight) && stands(row) && now < row.expires;
+const isActive = (row: IntrospectedRow | undefined, visibility: Visibility, now: Date): row is IntrospectedRow =>
+  row !== undefined && (visibility === 'all' || row.clientId === visibility) && isInEffect(row) && now < row.expires;
 
 /**
- * The members of RFC 7662 §2.2. There is no `iat`: when a token was made is not stored. A refresh token has no
- * `token_type`, so that nobody who asks takes it for what may be presented to an API.
+ * Returns the members of RFC 7662 §2.2. There is no `iat`, because the time of issue is not stored. A refresh token has no
+ * `token_type`, so that a resource server does not accept it as an access token.
  */
 const describe = (row: IntrospectedRow, issuer: string) => ({
   active: true,
@@ -47,14 +51,14 @@ const describe = (row: IntrospectedRow, issuer: string) => ({
   iss: issuer,
 });
 
-/** Of what is not active, or not the caller's to see, nothing is said but that (RFC 7662 §2.2). */
+/** Returns only `active: false` for a token that is not active or not visible to the caller (RFC 7662 §2.2). */
 export const createIntrospect = (deps: Deps): RawHandler =>
   answeringRefusals(async (request) => {
     const form = readForm(request);
-    const sight = await sightOf(deps, request, form);
+    const visibility = await visibilityOf(deps, request, form);
     const { token } = form;
     if (token === undefined) throw new TokenRefusal(tokenErrors.noToken);
-    const isOurs = looksLike('accessToken', token) || looksLike('refreshToken', token);
-    const row = isOurs ? await findIntrospected(deps.sql, hashToken(token)) : undefined;
-    return jsonAnswer(200, isActive(row, sight, request.now) ? describe(row, deps.issuer) : { active: false });
+    const hasKnownPrefix = looksLike('accessToken', token) || looksLike('refreshToken', token);
+    const row = hasKnownPrefix ? await findIntrospected(deps.sql, hashToken(token)) : undefined;
+    return jsonAnswer(200, isActive(row, visibility, request.now) ? describe(row, deps.issuer) : { active: false });
   });

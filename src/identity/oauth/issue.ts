@@ -1,4 +1,4 @@
-/** Tokens made and answered: the one shape that every grant and the demo give out. */
+/** Issues tokens and builds the token response, for all grant types and the demo. */
 import { OPERATOR, type Changelog } from '#changelog/changelog.ts';
 import type { Tx } from '#db/pool.ts';
 import { grantChanges } from './grant-changes.ts';
@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000;
 
 export type Lifetimes = { accessTokenLifetimeSeconds: number; refreshTokenIdleDays: number };
 
-/** The token response of RFC 6749 §5.1; a grant without a refresh token has none. */
+/** The token response of RFC 6749 §5.1; without `refresh_token` for client_credentials. */
 export type TokenAnswer = {
   access_token: string;
   refresh_token?: string;
@@ -20,10 +20,10 @@ export type TokenAnswer = {
   scope: string;
 };
 
-/** A token that goes out, and what is stored of it. */
+/** The value of a token, and its stored hash and expiry. */
 export type Issued = { value: string; stored: StoredToken };
 
-/** When a refresh token expires that was made, or used, now. */
+/** Returns the expiry of a refresh token that is issued or used now. */
 export const idleUntil = (now: Date, { refreshTokenIdleDays }: Lifetimes): Date =>
   new Date(now.getTime() + refreshTokenIdleDays * DAY_MS);
 
@@ -53,9 +53,9 @@ export const tokenAnswer = (
 });
 
 /**
- * Gives a client access to a store in the name of one of its members, as the consent page and a code would: for the demo
- * and for tests. `clientId` is the public one; whether the user is a member is asked at each use, like everywhere. Give
- * it a transaction: the store's changelog is written as well.
+ * Grants a client access to a store on behalf of a member, without consent page and code, for the demo and tests.
+ * `clientId` is the public id; membership is checked at each use of the token. Call it in a transaction, because it also
+ * writes the store's changelog.
  */
 export const grantStoreAccess = async (
   tx: Tx,
@@ -66,7 +66,7 @@ export const grantStoreAccess = async (
   const tokens = { access: access.stored, refresh: refresh.stored };
   const made = await insertStoreGrant(tx, { clientId, userId, storeId, tokens, now });
   if (made === undefined) throw new RangeError(`There is no client ${clientId}`);
-  const given = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
-  await changelog.record(tx, given, now);
+  const changes = grantChanges([{ ...made, userId, storeId, clientId }], { actor: OPERATOR, action: 'given' });
+  await changelog.record(tx, changes, now);
   return tokenAnswer({ access: access.value, refresh: refresh.value }, { scope: 'store_full_access', storeId }, grant);
 };

@@ -1,11 +1,11 @@
-/** The authorization server's metadata (RFC 8414): where everything is, and what it can do. */
+/** Serves the authorization server's metadata (RFC 8414): its endpoints and supported features. */
 import { jsonAnswer } from '#http/answers.ts';
 import { rootOf } from '#http/root.ts';
 import type { RawHandler } from '#http/route.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
-/** Before the issuer's own path, where it has one (RFC 8414 §3.1). */
+/** Returns the path of the metadata: the well-known path before the issuer's own path, if it has one (RFC 8414 §3.1). */
 export const metadataPath = (issuer: string): string => WELL_KNOWN + rootOf(issuer);
 
 const BY_SECRET = ['client_secret_basic', 'client_secret_post'];
@@ -26,10 +26,11 @@ export const createMetadata = ({ baseUrl, authUrl }: { baseUrl: string; authUrl:
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ANY_CLIENT,
     revocation_endpoint_auth_methods_supported: ANY_CLIENT,
-    // A bearer token of the platform may stand in for a client's secret.
+    // A bearer token of the platform is accepted instead of client credentials.
     introspection_endpoint_auth_methods_supported: [...BY_SECRET, 'Bearer'],
     authorization_response_iss_parameter_supported: true,
-    // RFC 9728 §4: whom tokens from here may be shown to. Without it any API could send people here, and collect what they get.
+    // RFC 9728 §4: the resources that accept these tokens. Without it, any API could send users here and collect their
+    // tokens.
     protected_resources: [baseUrl],
   });
   return async () => answer;

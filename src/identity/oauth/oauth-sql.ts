@@ -1,8 +1,8 @@
-/** The statements that find out who calls, and what a token stands for. */
+/** SQL that authenticates clients and looks up tokens. */
 import type { Queryable } from '#db/pool.ts';
 import type { Scope } from '#core/principal.ts';
 
-/** Who a caller says it is, and what it shows for it. */
+/** The credentials that a caller presents. */
 export type ClientClaim = { clientId: string; secretHash: Buffer | null; now: Date };
 
 export type AuthenticatedClient = {
@@ -10,20 +10,20 @@ export type AuthenticatedClient = {
   clientId: string;
   isPublic: boolean;
   isTrusted: boolean;
-  /** What an absent redirect_uri means for a client that the operator marked as legacy; null for all others. */
+  /** The default redirect_uri of a client that the operator marked as legacy; null for all others. */
   impliedRedirectUri: string | null;
 };
 
-/** The columns of `AuthenticatedClient`, of a client `c`. */
+/** Returns the columns of `AuthenticatedClient` for a client `c`. */
 export const clientColumns = (sql: Queryable) => sql`
   c.id, c.client_id as "clientId", c.is_public as "isPublic", c.trusted as "isTrusted",
   case when c.is_legacy then c.redirect_uris[1] end as "impliedRedirectUri"`;
 
 /**
- * Whether a client `c` is the one who calls: a public one shows no secret, any other one that counts now, of which there
- * are several while a rotation overlaps. It is a condition, so that a statement that does something for a client can prove
- * it, too. What is compared is found by an index and not in constant time. That may tell a patient guesser about the
- * stored hash, but also who has all of it does not find the 256 random bits that it was made of.
+ * Returns the SQL condition that client `c` is authenticated: a public client presents no secret, any other client a valid
+ * one (several are valid during a rotation). As a condition it can be part of a statement that also does the client's work.
+ * The hash is compared by an index, not in constant time: timing could reveal the stored hash, but not the 256 random bits
+ * it was computed from.
  */
 export const isClientAuthenticated = (sql: Queryable, { clientId, secretHash, now }: ClientClaim) => sql`
   c.client_id = ${clientId}
@@ -38,7 +38,7 @@ export const isClientAuthenticated = (sql: Queryable, { clientId, secretHash, no
     )
   end`;
 
-/** The client that the caller says it is; undefined where it does not prove it. */
+/** Returns the client; undefined if it is not authenticated. */
 export const findAuthenticatedClient = async (
   sql: Queryable,
   claim: ClientClaim,
@@ -49,24 +49,27 @@ export const findAuthenticatedClient = async (
   return row;
 };
 
-/** What a token hangs on, and what of it still stands. */
-export type Standing = {
+/** The state of a token's grant, client and user. */
+export type GrantStatus = {
   grantId: number;
   clientId: number;
   publicClientId: string;
   userId: number | null;
   scope: Scope;
-  /** By somebody, or with its client. */
+  /** The grant is revoked or its client deleted. */
   revoked: boolean;
-  /** The operator keeps the grant's user out. */
+  /** The grant's user is disabled. */
   disabled: boolean;
   trusted: boolean;
-  /** The stores that the grant reaches and its user is still a member of. */
+  /** The stores of the grant of which its user is still a member. */
   stores: number[];
 };
 
-/** The columns of `Standing`: of a grant `g`, its client `c` and its user `u`, who is not there for the platform's. */
-const standing = (sql: Queryable) => sql`
+/**
+ * Returns the columns of `GrantStatus`, for a grant `g`, its client `c` and its user `u`, which is null for a grant of
+ * the platform.
+ */
+const grantStatusColumns = (sql: Queryable) => sql`
   g.id as "grantId", g.client as "clientId", c.client_id as "publicClientId", g.user_id as "userId", g.scope,
   g.date_revoked is not null or c.date_deleted is not null as revoked,
   u.date_disabled is not null as disabled, c.trusted,
@@ -77,15 +80,15 @@ const standing = (sql: Queryable) => sql`
     order by m.store_id
   ) as stores`;
 
-export type BearerRow = Standing & { expires: Date; used: Date | null };
+export type BearerRow = GrantStatus & { expires: Date; used: Date | null };
 
 /**
- * Everything that a token stands for, as it is at this moment: the bearer check keeps no cache, so that a revocation or
- * a lost membership counts at the next request in every process.
+ * Returns the current state of an access token's grant. There is no cache, so a revocation or a lost membership takes
+ * effect with the next request in every process.
  */
 export const findBearer = async (sql: Queryable, hash: Buffer): Promise<BearerRow | undefined> => {
   const [row] = await sql<BearerRow[]>`
-    select ${standing(sql)}, t.date_expires as expires, g.date_used as used
+    select ${grantStatusColumns(sql)}, t.date_expires as expires, g.date_used as used
     from access_token t join access_grant g on g.id = t.grant_id join client c on c.id = g.client
       left join users u on u.id = g.user_id
     where t.hash = ${hash}
@@ -93,7 +96,7 @@ export const findBearer = async (sql: Queryable, hash: Buffer): Promise<BearerRo
   return row;
 };
 
-/** Notes that the grant is in use; of requests at the same moment one does. */
+/** Updates "last used" of the grant; of concurrent requests, one writes. */
 export const touchGrant = async (
   sql: Queryable,
   touch: { grantId: number; now: Date; unlessSince: Date },
@@ -104,16 +107,16 @@ export const touchGrant = async (
   `;
 };
 
-export type IntrospectedRow = Standing & {
+export type IntrospectedRow = GrantStatus & {
   storeId: number | null;
   isAccessToken: boolean;
   expires: Date;
 };
 
-/** An access or a refresh token; not a refresh token that was rotated. */
+/** Returns the state of an access token or refresh token; undefined for a rotated refresh token. */
 export const findIntrospected = async (sql: Queryable, hash: Buffer): Promise<IntrospectedRow | undefined> => {
   const [row] = await sql<IntrospectedRow[]>`
-    select ${standing(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
+    select ${grantStatusColumns(sql)}, g.store_id as "storeId", t.is_access as "isAccessToken",
       t.date_expires as expires
     from (
       select grant_id, date_expires, true as is_access from access_token where hash = ${hash}

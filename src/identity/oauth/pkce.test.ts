@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isSoundChallenge, verifierFits } from './pkce.ts';
+import { isValidChallenge, verifierFits } from './pkce.ts';
 
 /** RFC 7636, appendix B. */
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
@@ -22,12 +22,12 @@ test('a wrong, missing, misshapen or unasked verifier does not fit', () => {
 });
 
 test('a challenge goes with S256 and a method goes with a challenge', () => {
-  assert.equal(isSoundChallenge(undefined, undefined), true);
-  assert.equal(isSoundChallenge(CHALLENGE, 'S256'), true);
-  assert.equal(isSoundChallenge(CHALLENGE, 'plain'), false);
-  assert.equal(isSoundChallenge(CHALLENGE, 's256'), false);
-  assert.equal(isSoundChallenge(CHALLENGE, undefined), false);
-  assert.equal(isSoundChallenge(undefined, 'S256'), false);
-  assert.equal(isSoundChallenge(`${CHALLENGE}=`, 'S256'), false);
-  assert.equal(isSoundChallenge(CHALLENGE.slice(1), 'S256'), false);
+  assert.equal(isValidChallenge(undefined, undefined), true);
+  assert.equal(isValidChallenge(CHALLENGE, 'S256'), true);
+  assert.equal(isValidChallenge(CHALLENGE, 'plain'), false);
+  assert.equal(isValidChallenge(CHALLENGE, 's256'), false);
+  assert.equal(isValidChallenge(CHALLENGE, undefined), false);
+  assert.equal(isValidChallenge(undefined, 'S256'), false);
+  assert.equal(isValidChallenge(`${CHALLENGE}=`, 'S256'), false);
+  assert.equal(isValidChallenge(CHALLENGE.slice(1), 'S256'), false);
 });

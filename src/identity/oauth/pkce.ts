@@ -1,4 +1,7 @@
-/** Proof Key for Code Exchange (RFC 7636), S256 only: `plain` protects against nothing that can read the request. */
+/**
+ * Proof Key for Code Exchange (RFC 7636), S256 only: `plain` gives no protection against an attacker who reads the
+ * request.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 /** BASE64URL(SHA-256) is 43 characters (RFC 7636 §4.2). */
@@ -7,13 +10,16 @@ const CHALLENGE = /^[A-Za-z0-9_-]{43}$/;
 const VERIFIER = /^[A-Za-z0-9._~-]{43,128}$/;
 
 /**
- * Whether the two parameters can stand together: both absent, or a challenge with the method S256. A challenge without
- * a method would mean `plain` (RFC 7636 §4.3), which is refused rather than read as what the client may have meant.
+ * Returns whether the two parameters are valid together: both absent, or a challenge with the method S256. A challenge
+ * without a method means `plain` (RFC 7636 §4.3), which is rejected.
  */
-export const isSoundChallenge = (challenge: string | undefined, method: string | undefined): boolean =>
+export const isValidChallenge = (challenge: string | undefined, method: string | undefined): boolean =>
   challenge === undefined ? method === undefined : method === 'S256' && CHALLENGE.test(challenge);
 
-/** A verifier without a challenge is refused as well: then the challenge was stripped on the way (RFC 9700 §2.1.1). */
+/**
+ * Returns whether the verifier matches. A verifier without a challenge fails too: an attacker may have stripped the
+ * challenge (RFC 9700 §2.1.1).
+ */
 export const verifierFits = (verifier: string | undefined, challenge: string | null): boolean => {
   if (verifier === undefined || challenge === null) return verifier === undefined && challenge === null;
   if (!VERIFIER.test(verifier)) return false;

@@ -1,10 +1,10 @@
 /**
- * The statements that delete what has had its time. Each finds its rows by an index, the oldest first, as an array: as a
- * join, the planner may read the whole table instead. A row that somebody holds is left for the next time.
+ * SQL that deletes expired rows of the authorization server. Each statement selects its rows by an index, oldest first, into
+ * an array; with a join, the planner may read the whole table. Locked rows are skipped and deleted by a later run.
  */
 import type { Queryable } from '#db/pool.ts';
 
-/** Codes that expired before. One that was never redeemed takes its grant along: nothing else ever hung on it. */
+/** Deletes expired codes. A code that was never redeemed is deleted with its grant, which has no tokens. */
 export const deleteCodes = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
@@ -31,7 +31,10 @@ export const deleteAccessTokens = async (sql: Queryable, before: Date, limit: nu
   return count;
 };
 
-/** The one that was not rotated is the one its client still has: idle for a year, it takes the grant along. */
+/**
+ * Deletes expired refresh tokens. A token that was not rotated is its grant's current one, so the idle grant is deleted
+ * too.
+ */
 export const deleteRefreshTokens = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const [row] = await sql<{ count: number }[]>`
     with gone as (
@@ -48,7 +51,7 @@ export const deleteRefreshTokens = async (sql: Queryable, before: Date, limit: n
   return row?.count ?? 0;
 };
 
-/** With everything that hangs on them. */
+/** Deletes revoked grants with their codes and tokens. */
 export const deleteRevokedGrants = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from access_grant where id = any(array(
@@ -59,7 +62,7 @@ export const deleteRevokedGrants = async (sql: Queryable, before: Date, limit: n
   return count;
 };
 
-/** Grants of clients that were deleted, with everything that hangs on them. */
+/** Deletes grants of deleted clients with their codes and tokens. */
 export const deleteGrantsOfDeletedClients = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from access_grant where id = any(array(
@@ -70,7 +73,7 @@ export const deleteGrantsOfDeletedClients = async (sql: Queryable, before: Date,
   return count;
 };
 
-/** Clients that were deleted and have no grant any more, with their secrets and logo. */
+/** Deletes clients marked as deleted that have no grants left, with their secrets and logo. */
 export const deleteDeletedClients = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     delete from client where id = any(array(
@@ -92,7 +95,10 @@ export const deleteClientSecrets = async (sql: Queryable, before: Date, limit: n
   return count;
 };
 
-/** Clients that waited for their first grant until now. No grant can be given to them until this transaction ends. */
+/**
+ * Locks and returns clients whose deadline for a first grant has passed. The lock blocks new grants until the
+ * transaction ends.
+ */
 export const lockUnusedClients = async (sql: Queryable, now: Date, limit: number): Promise<number[]> => {
   const rows = await sql<{ id: number }[]>`
     select id from client where unused_until <= ${now}
@@ -101,7 +107,7 @@ export const lockUnusedClients = async (sql: Queryable, now: Date, limit: number
   return rows.map(({ id }) => id);
 };
 
-/** Those that got one stay for good. */
+/** Clears the deadline of the clients that have received a grant. */
 export const keepUsedClients = async (sql: Queryable, ids: readonly number[]): Promise<void> => {
   await sql`
     update client set unused_until = null

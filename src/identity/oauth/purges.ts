@@ -1,4 +1,4 @@
-/** What the authorization server deletes in time, and how long it keeps it first. */
+/** Retention of the authorization server: the expired rows, and how long they are kept. */
 import { transaction, type Sql } from '#db/pool.ts';
 import type { Purge } from '#core/purge.ts';
 import {
@@ -19,11 +19,14 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-export type Kept = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
+export type RetentionPeriods = { codeKeptMinutes: number; accessTokenKeptHours: number; revokedGrantKeptDays: number };
 
 const ago = (now: Date, ms: number): Date => new Date(now.getTime() - ms);
 
-/** Each statement sees what was committed while the one before waited, so that no client goes with its first grant. */
+/**
+ * Each statement sees what was committed while the previous one waited, so a client that has just received its first
+ * grant is kept.
+ */
 const purgeUnusedClients = (sql: Sql, limit: number, now: Date): Promise<number> =>
   transaction(sql, async (tx) => {
     const due = await lockUnusedClients(tx, now, limit);
@@ -31,8 +34,8 @@ const purgeUnusedClients = (sql: Sql, limit: number, now: Date): Promise<number>
     return deleteUnusedClients(tx, due);
   });
 
-/** A rotated refresh token is kept by its own date of expiry, which the rotation set. */
-export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): readonly Purge[] => [
+/** A rotated refresh token is kept until its date of expiry, which the rotation set. */
+export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: RetentionPeriods }): readonly Purge[] => [
   {
     name: 'authorization_codes',
     purge: (limit, now) => deleteCodes(sql, ago(now, kept.codeKeptMinutes * MINUTE_MS), limit),
@@ -46,7 +49,7 @@ export const createOAuthPurges = ({ sql, kept }: { sql: Sql; kept: Kept }): read
     name: 'revoked_grants',
     purge: (limit, now) => deleteRevokedGrants(sql, ago(now, kept.revokedGrantKeptDays * DAY_MS), limit),
   },
-  // A minute later: what was under way at the deletion locks a token first and its grant afterwards, and is over by then.
+  // Delayed by a minute: requests in flight at the deletion lock a token before its grant, and have finished by then.
   {
     name: 'grants_of_deleted_clients',
     purge: (limit, now) => deleteGrantsOfDeletedClients(sql, ago(now, MINUTE_MS), limit),

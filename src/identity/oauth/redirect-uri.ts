@@ -1,16 +1,16 @@
-/** Redirect addresses: which may be registered, and how parameters are put on them. */
+/** Redirect addresses: validates, compares and displays them, and appends parameters. */
 
 const LENGTH_MAX = 2_000;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 /** The characters of RFC 3986 without `#` (RFC 6749 §3.1.2: no fragment) and `*` (no wildcards). */
 const CHARACTERS = /^[A-Za-z0-9\-._~:/?[\]@!$&'()+,;=%]+$/;
-/** A name or an IPv4 address. The URL standard allows more (`;`), which would end a directive of our CSP. */
+/** A host name or an IPv4 address. The URL standard also allows `;`, which would end a directive of the CSP. */
 const NAME = /^[a-z0-9.-]+$/;
 const IPV6 = /^\[[0-9a-f:.]+\]$/;
-/** RFC 8252 §7.1: an app's own scheme is a domain of its maker, reversed, so it has a period; `javascript:` has none. */
+/** RFC 8252 §7.1: a private-use scheme is a reversed domain name, so it contains a period; `javascript:` does not. */
 const APP_SCHEME = /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:$/;
 
-/** Why an address cannot be registered, as the end of a sentence; undefined where it can. */
+/** Returns why an address cannot be registered, as the end of a sentence; undefined if it can. */
 export const whyNotRegistrable = (uri: string): string | undefined => {
   if (uri.length > LENGTH_MAX) return `must be at most ${LENGTH_MAX} characters`;
   if (uri.includes('#')) return 'must not have a fragment';
@@ -19,7 +19,7 @@ export const whyNotRegistrable = (uri: string): string | undefined => {
   const { protocol, hostname, username, password } = new URL(uri);
   if (APP_SCHEME.test(protocol)) return undefined;
   if (protocol !== 'https:' && protocol !== 'http:') return "must begin with https:, or with an app's own scheme";
-  // Without the two slashes a browser still finds a host, where a plain reader sees none.
+  // Without the two slashes a browser still finds a host, although a person reads none.
   if (!/^https?:\/\/[^/]/i.test(uri)) return 'must be an absolute address such as https://app.example.com/callback';
   if (username !== '' || password !== '' || uri.split(/[/?]/, 3)[2]?.includes('@')) return 'must not have user-info';
   if (!NAME.test(hostname) && !IPV6.test(hostname)) return 'must have a host name of letters, digits, hyphens and dots';
@@ -28,8 +28,8 @@ export const whyNotRegistrable = (uri: string): string | undefined => {
 };
 
 /**
- * The address with parameters added, its own query kept (RFC 6749 §3.1.2). Each value is percent-encoded whole, a blank
- * as %20, so it decodes to the same text in every reader.
+ * Returns the address with parameters appended to its query (RFC 6749 §3.1.2). Values are percent-encoded completely, a
+ * space as %20, so every parser decodes the same text.
  */
 export const withParameters = (uri: string, parameters: Readonly<Record<string, string | undefined>>): string => {
   const pairs = Object.entries(parameters).flatMap(([name, value]) =>
@@ -40,36 +40,35 @@ export const withParameters = (uri: string, parameters: Readonly<Record<string, 
 };
 
 /**
- * A loopback address in the three parts before, of and after its port. Not `localhost`, which a hosts file or a resolver
- * may lead elsewhere (RFC 8252 §8.3). Nothing that begins otherwise than with `/` or `?` may follow the port.
+ * Matches a loopback address as three parts: before the port, the port, after it. `localhost` is excluded, because a hosts
+ * file or a resolver may point it elsewhere (RFC 8252 §8.3). The part after the port is empty or starts with `/` or `?`.
  */
 const LOOPBACK_ADDRESS = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]))(?::([1-9][0-9]{0,4}))?((?:[/?].*)?)$/s;
 const PORT_MAX = 65_535;
 
-/** The address without its port where the port of it may vary, else undefined. */
+/** Returns a loopback address without its port; undefined for all other addresses. */
 const withoutPort = (uri: string): string | undefined => {
   const [, host, port = '80', rest] = LOOPBACK_ADDRESS.exec(uri) ?? [];
   return host === undefined || Number(port) > PORT_MAX ? undefined : `${host}${rest}`;
 };
 
 /**
- * Octet for octet the same (RFC 9700 §2.1). An app on a person's computer listens on whatever port is free, so the
- * loopback addresses of public clients may differ in that, and in nothing else (RFC 8252 §7.3).
+ * Compares redirect addresses exactly (RFC 9700 §2.1). Only the port of a public client's loopback address may differ,
+ * because a native app listens on any free port (RFC 8252 §7.3).
  */
-export const isSameRedirect = (registered: string, given: string, isPublic: boolean): boolean => {
-  if (registered === given) return true;
-  const portless = isPublic ? withoutPort(given) : undefined;
+export const isSameRedirect = (registered: string, received: string, isPublic: boolean): boolean => {
+  if (registered === received) return true;
+  const portless = isPublic ? withoutPort(received) : undefined;
   return portless !== undefined && portless === withoutPort(registered);
 };
 
 /**
- * The sources that `form-action` lists for a form whose answer redirects to `uri`. Chromium holds every further redirect
- * against the list, too, and drops it without a word: a client that passes its visitor on from the callback to another
- * host of its own would have a dead Allow button. So beside the origin stands what callbacks pass on to: any https:
- * address, and from a loopback address any port of this computer, where a developer has the other half of an app.
- * That costs nothing: the page has no secret but its nonce, which is worth nothing without the session's cookie.
+ * Returns the CSP `form-action` sources for a form whose response redirects to `uri`. Chromium also checks further redirects
+ * against the list and blocks them silently, which would disable the Allow button of a client whose callback redirects to
+ * another of its hosts. So the list also contains any https: address and, for a loopback address, any local port. This does
+ * not weaken the page: its only secret is the nonce, which is useless without the session cookie.
  *
- * The grammar knows neither IPv6 addresses nor the paths of app schemes: for these it is the scheme.
+ * The CSP grammar supports neither IPv6 addresses nor paths of app schemes, so these are listed by scheme.
  */
 export const formTargets = (uri: string): string[] => {
   const { protocol, hostname, origin } = new URL(uri);
@@ -80,7 +79,7 @@ export const formTargets = (uri: string): string[] => {
   return [protocol];
 };
 
-/** What a person is told about where they will be sent: the host, or an app's scheme. */
+/** Returns the displayed target of a redirect address: the host, or an app's scheme. */
 export const shownHost = (uri: string): string => {
   const { protocol, host } = new URL(uri);
   if (protocol === 'https:') return host;

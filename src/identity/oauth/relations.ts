@@ -1,4 +1,7 @@
-/** What the relations of clients mean, with examples made as the real ones are. The protocol's addresses: endpoints.ts. */
+/**
+ * Documents the relations of clients and grants for the reference, with examples rendered by the real code; endpoints.ts
+ * documents the OAuth endpoints.
+ */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
 import { clientDocument } from './clients/api/document.ts';
@@ -41,7 +44,7 @@ const grant: ConnectedRow = {
   lastUsed: new Date('2026-11-20T16:05:03Z'),
 };
 
-/** The app itself, which was let into the store. */
+/** The app of the grant. */
 const app: Principal = {
   userId: 41,
   clientId: client.id,
@@ -55,45 +58,43 @@ const app: Principal = {
 const grantExample: Example = ({ baseUrl }) =>
   grantDocument(grant, { id: grant.grantId, userId: 41, principal: app, baseUrl });
 
-/** The authorization server, and what it knows of clients. */
+/** Returns the reference chapter of the authorization server. */
 export const oauthChapter = (addresses: { baseUrl: string; authUrl: string }): Chapter => {
   const clientExample: Example = ({ baseUrl }) =>
     clientDocument(client, { baseUrl, authUrl: addresses.authUrl, clientSecret: null });
   return {
     title: 'Apps and access',
-    about: 'How an app is registered, how a person lets it in, and how it gets and gives up its tokens.',
+    about: 'How to register an app, get authorization from a user, and obtain and revoke tokens.',
     relations: [
       {
         rel: 'authorize',
-        title: 'Ask a person to let you in',
+        title: 'Request authorization',
         about:
-          'Send the browser of a person here. They sign in, see what your app will be able to do, choose a store, and come back to your redirect address with a code that is good for 30 seconds, once.',
+          "Redirect the user's browser here. The user signs in, sees what your app will be able to do, chooses a store, and is redirected to your redirect address with a code that is valid once, for 30 seconds.",
       },
       {
         rel: 'token',
         title: 'Get an access token',
         about:
-          'Exchange a code or a refresh token for an access token, which is good for two hours. Of a confidential client the refresh token stays the same for as long as it is used.',
+          'Exchange a code or a refresh token for an access token, which is valid for two hours. By default, the refresh token of a confidential client does not change.',
       },
       {
         rel: 'register',
         title: 'Register a client',
         about:
-          'Make an OAuth client by program. It needs a registration token of the operator, unless the operator lets everybody register; people can do the same on their account page.',
+          'Create an OAuth client with a program. This requires a registration token of the operator, unless the operator has opened registration. Users can create clients on their account page.',
       },
       {
         rel: 'clients',
         title: 'Clients',
-        about:
-          'The apps that may ask people for access. The client_secret of a new one is in the answer that makes it and in none after it.',
+        about: 'The apps that may request access. Only the response that creates a client contains its client_secret.',
         paths: ['/clients', '/users/:user_id/clients'],
         makes: 'client',
       },
       {
         rel: 'client',
         title: 'A client',
-        about:
-          'An app: what people read of it on the page that asks for their consent, and where they may be sent back to.',
+        about: 'An app: the details shown on the consent page, and its redirect addresses.',
         paths: ['/clients/:client_id'],
         example: clientExample,
       },
@@ -101,7 +102,7 @@ export const oauthChapter = (addresses: { baseUrl: string; authUrl: string }): C
         rel: 'grants',
         title: 'Connected apps',
         about:
-          'The apps that a person has let in, one entry for each store or for the whole account. An app for one store finds itself here.',
+          'The apps connected to a user, one entry per store or for the whole account. An app with access to one store sees its own entry.',
         paths: ['/users/:user_id/grants'],
         example: listExample('grants', 'Connected apps', '/users/41/grants', grantExample),
       },
@@ -109,7 +110,7 @@ export const oauthChapter = (addresses: { baseUrl: string; authUrl: string }): C
         rel: 'grant',
         title: 'A connected app',
         about:
-          'That a person has let an app in, and how far. When it is deleted, every token that came of it is worth nothing.',
+          "The access that a user has granted to an app, with its scope. Deleting it revokes all of the grant's tokens.",
         paths: ['/grants/:grant_id'],
         example: grantExample,
       },

@@ -1,29 +1,29 @@
-/** The statements that end grants and tokens. */
+/** SQL that revokes grants and tokens. */
 import type { Queryable } from '#db/pool.ts';
 import type { LoggedGrant } from './grant-changes.ts';
 
-/** Whose grant it is. */
+/** The client, user and store of a revoked grant or token. */
 export type Ended = { client: number; userId: number | null; storeId: number | null };
 
 /**
- * What it was; undefined where it had ended before, by itself or with its client, which is held so that the two cannot
- * happen at once. All its tokens end with it.
+ * Revokes a grant with all its tokens and returns it; undefined if it or its client has already ended. It locks the client
+ * first, so that the grant cannot end concurrently with its client.
  */
 export const revokeGrant = async (sql: Queryable, grantId: number, now: Date): Promise<LoggedGrant | undefined> => {
   const [row] = await sql<LoggedGrant[]>`
-    with held as (
-      select id as held_id, client_id, name from client
+    with locked as (
+      select id as locked_id, client_id, name from client
       where id = (select client from access_grant where id = ${grantId}) and date_deleted is null
       for share
     )
-    update access_grant g set date_revoked = ${now} from held
-    where g.id = ${grantId} and client = held_id and date_revoked is null
+    update access_grant g set date_revoked = ${now} from locked
+    where g.id = ${grantId} and client = locked_id and date_revoked is null
     returning g.id as "grantId", user_id as "userId", store_id as "storeId", client, client_id as "clientId", name
   `;
   return row;
 };
 
-/** The grant of a client's refresh token, also of one that was rotated or has expired. */
+/** Returns the grant of a client's refresh token, including a rotated or expired one. */
 export const grantOfRefreshToken = async (
   sql: Queryable,
   hash: Buffer,
@@ -37,7 +37,10 @@ export const grantOfRefreshToken = async (
   return row?.grantId;
 };
 
-/** Ends one access token of a client, its grant and the other tokens stay; undefined where there was none. */
+/**
+ * Deletes one access token of a client and returns its grant, which remains with its other tokens; undefined if there is
+ * no such token.
+ */
 export const deleteAccessToken = async (
   sql: Queryable,
   hash: Buffer,

@@ -1,10 +1,10 @@
-/** POST /revoke (RFC 7009): a client gives up a token of its own. */
+/** POST /revoke (RFC 7009): a client revokes one of its tokens. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import type { AuthenticateClient } from './client-auth.ts';
-import type { AfterGrants } from './grant-changes.ts';
+import type { RevocationEffects } from './grant-changes.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
 import { findAuthenticatedClient } from './oauth-sql.ts';
@@ -13,10 +13,10 @@ import { endAccessToken, endGrant } from './end-grant.ts';
 import { grantOfRefreshToken } from './revoke-sql.ts';
 
 /**
- * A refresh token ends its grant with all its tokens (RFC 7009 §2.1), also when it was rotated; an access token ends
- * alone. What is unknown, or another client's, is answered like what was revoked (§2.2), and nothing happens.
+ * A refresh token, even a rotated one, revokes its grant with all tokens (RFC 7009 §2.1); an access token revokes only
+ * itself. For an unknown token or another client's token nothing happens, and the response is the same (§2.2).
  */
-export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: AuthenticateClient }): RawHandler => {
+export const createRevoke = (deps: RevocationEffects & { sql: Sql; authenticate: AuthenticateClient }): RawHandler => {
   const { sql, authenticate } = deps;
   return answeringRefusals(async (request) => {
     const form = readForm(request);
@@ -28,11 +28,11 @@ export const createRevoke = (deps: AfterGrants & { sql: Sql; authenticate: Authe
     if (looksLike('accessToken', token)) await endAccessToken(sql, { hash, client: client.id, ...by });
     if (looksLike('refreshToken', token)) {
       const grantId = await grantOfRefreshToken(sql, hash, client.id);
-      // The app itself gives it up, and not for the person who let it in: they need not be there.
+      // The app acts for itself and not for the user, who need not be present.
       const actor = { kind: 'app', user: null, client: client.clientId } as const;
       if (grantId !== undefined) await endGrant(deps, { grantId, action: 'grant_revoked', actor, ...by });
     }
-    // The body means nothing (RFC 7009 §2.2), but some clients insist on JSON.
+    // The body has no meaning (RFC 7009 §2.2), but some clients require JSON.
     return jsonAnswer(200, {});
   });
 };

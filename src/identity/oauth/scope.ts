@@ -1,17 +1,20 @@
-/** Scopes as text (RFC 6749 §3.3) and what they mean. */
+/** Parses and serializes scopes (RFC 6749 §3.3). */
 import { parseId } from '#core/ids.ts';
 import type { Scope } from '#core/principal.ts';
 
 type UserScope = Exclude<Scope, 'platform'>;
-/** `storeId` is the store that the client would like the picker to stand on. */
+/** `storeId` is the store that the client wants preselected. */
 export type RequestedScope = { scope: UserScope; storeId: number | undefined };
 
 const STORE = 'store_id_';
 
-/** The distinct entries of a scope parameter. */
+/** Returns the distinct entries of a scope parameter. */
 export const scopeEntries = (text: string): string[] => [...new Set(text.split(' ').filter((entry) => entry !== ''))];
 
-/** Undefined where the scope is not exactly one of the two, with a store beside `store_full_access` at most. */
+/**
+ * Parses a requested scope; undefined unless it is exactly one of the two, with at most one store next to
+ * `store_full_access`.
+ */
 export const readScope = (text: string): RequestedScope | undefined => {
   const entries = scopeEntries(text);
   const [scope, ...others] = entries.filter((entry) => !entry.startsWith(STORE));
@@ -24,6 +27,6 @@ export const readScope = (text: string): RequestedScope | undefined => {
   return storeId === undefined ? undefined : { scope, storeId };
 };
 
-/** The scope as the token response writes it: a grant for a store names the store. */
+/** Returns the scope for the token response; a grant for a store includes the store. */
 export const scopeText = (scope: Scope, storeId: number | null): string =>
   storeId === null ? scope : `${scope} ${STORE}${storeId}`;

@@ -1,28 +1,28 @@
-/** POST /token (RFC 6749 §3.2): form → client and grant → answer. */
+/** POST /token (RFC 6749 §3.2): parses the form, authenticates the client and runs the grant type. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
-import type { AfterGrants } from './grant-changes.ts';
+import type { RevocationEffects } from './grant-changes.ts';
 import type { AuthenticateClient } from './client-auth.ts';
 import { answeringRefusals, tokenErrors, TokenRefusal } from './errors.ts';
 import { readForm } from './form.ts';
 import { exchangeCode } from './grants/authorization-code.ts';
 import { grantPlatform } from './grants/client-credentials.ts';
-import type { Exchange, Grant, Rotation } from './grants/exchange.ts';
+import type { Exchange, GrantHandler, Rotation } from './grants/exchange.ts';
 import { refreshAccess } from './grants/refresh-token.ts';
 import type { Lifetimes } from './issue.ts';
 import { findAuthenticatedClient } from './oauth-sql.ts';
 
-const grants: ReadonlyMap<string, Grant> = new Map([
+const grants: ReadonlyMap<string, GrantHandler> = new Map([
   ['authorization_code', exchangeCode],
   ['refresh_token', refreshAccess],
   ['client_credentials', grantPlatform],
 ]);
 
-/** Statements, the client's authentication among them: 2 for a code, 1 for a refresh, 2 for client_credentials. */
+/** Number of statements, including client authentication: 2 for a code, 1 for a refresh, 2 for client_credentials. */
 export const createTokenEndpoint = (
-  deps: AfterGrants & {
+  deps: RevocationEffects & {
     sql: Sql;
     authenticate: AuthenticateClient;
     lifetimes: Lifetimes;

@@ -1,17 +1,18 @@
+/** Represents a user as a Document. */
 import { formatDate } from '#hypermedia/date.ts';
 import { date, number, text, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
 import { isInPerson, reachesAccount, type Principal } from '#core/principal.ts';
 import type { UserRow } from '../accounts-sql.ts';
 
-/** How each property of a user is compared. */
+/** The comparison of each property of a user, for filters and order. */
 export const USER_PROPERTIES = { id: 'number', email: 'text', date_created: 'date' } as const satisfies Comparisons;
 
 export const addressOfUser = (id: number, baseUrl: string): string => `${baseUrl}/users/${id}`;
 
 /**
- * A user, for the platform or for whom it is about. No app is told an address: people let it work for them, not write to
- * them.
+ * Returns a user's Document. Only the platform and the user in person see the e-mail address: the access granted to an app
+ * does not include permission to contact the user.
  */
 export const userDocument = (
   { id, email, dateCreated }: UserRow,
@@ -22,14 +23,14 @@ export const userDocument = (
   return {
     name: 'user',
     title: shown ?? `User ${id}`,
-    // Nothing that is shown of a user changes.
+    // The displayed properties of a user never change.
     version: dateCreated.getTime(),
     links: [
       { rel: 'self', href: self, title: 'This user' },
-      { rel: 'stores', href: `${baseUrl}/stores`, title: 'The stores that your token reaches' },
-      { rel: 'grants', href: `${self}/grants`, title: 'The apps that this user has let in' },
+      { rel: 'stores', href: `${baseUrl}/stores`, title: 'The stores that your token can access' },
+      { rel: 'grants', href: `${self}/grants`, title: 'The apps connected to this user' },
       ...(reachesAccount(principal, id)
-        ? [{ rel: 'clients', href: `${self}/clients`, title: 'The apps that this user has made' }]
+        ? [{ rel: 'clients', href: `${self}/clients`, title: 'The apps created by this user' }]
         : []),
     ],
     embedded: [],

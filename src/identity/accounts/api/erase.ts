@@ -1,4 +1,4 @@
-/** The end of a user: with the commit nothing opens any more that was opened in their name. */
+/** Erases a user with their sessions, memberships, grants and apps, in one transaction. */
 import { actorOf, type Actor, type Change, type Changelog } from '#changelog/changelog.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { ApiRequest } from '#http/operation.ts';
@@ -6,10 +6,10 @@ import { notFound } from '#core/problem.ts';
 import { originOf, recordAuditEntry, type AuditEntry } from '../audit/audit.ts';
 import { deleteUser, lockForErasure, lockMemberships } from './users-sql.ts';
 
-/** Erases what other rooms keep of a user, in the transaction that it is given. */
-export type EraseTheirs = {
-  /** Keeps what has to be locked before anybody's membership is. */
-  hold: (tx: Tx, userId: number) => Promise<void>;
+/** Erases a user's data in other modules, in the transaction of the erasure. */
+export type EraseUserData = {
+  /** Locks the rows that must be locked before memberships. */
+  lock: (tx: Tx, userId: number) => Promise<void>;
   erase: (
     tx: Tx,
     of: { userId: number; actor: Actor } & Pick<AuditEntry, 'client' | 'origin' | 'now'>,
@@ -17,30 +17,30 @@ export type EraseTheirs = {
 };
 
 /**
- * What stays is the audit, for as long as it is kept, and the changelogs of their stores: they say by number who did what.
- * Throws a 404 where there is no such user.
+ * Erases a user. Audit entries (until retention deletes them) and the changelogs of the user's stores remain; they identify
+ * the user by id. Throws a 404 if the user does not exist.
  *
- * Locked are the user, then apps, memberships and grants: an approval takes them in this order, and the erasure of a store
- * takes its memberships before its grants, too. In another order two of them would wait for each other.
+ * Lock order: user, apps, memberships, grants. An approval uses the same order, and the erasure of a store also locks
+ * memberships before grants; another order could deadlock.
  */
 export const eraseUser = (
-  { sql, changelog, eraseTheirs }: { sql: Sql; changelog: Changelog; eraseTheirs: EraseTheirs },
+  { sql, changelog, eraseUserData }: { sql: Sql; changelog: Changelog; eraseUserData: EraseUserData },
   userId: number,
   request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now' | 'unmodified'>,
 ): Promise<void> =>
   transaction(sql, async (tx) => {
-    const made = await lockForErasure(tx, userId);
-    if (made === undefined) throw notFound('user');
-    request.unmodified(made.getTime());
+    const dateCreated = await lockForErasure(tx, userId);
+    if (dateCreated === undefined) throw notFound('user');
+    request.unmodified(dateCreated.getTime());
     const { principal, now } = request;
     const actor = actorOf(principal);
     const by = { userId, client: principal.clientId, origin: originOf(request), now };
-    await eraseTheirs.hold(tx, userId);
-    const left = await lockMemberships(tx, userId);
-    await eraseTheirs.erase(tx, { ...by, actor });
+    await eraseUserData.lock(tx, userId);
+    const memberships = await lockMemberships(tx, userId);
+    await eraseUserData.erase(tx, { ...by, actor });
     await recordAuditEntry(tx, { ...by, action: 'user_erased' });
     await deleteUser(tx, userId);
-    const changes = left.map(({ storeId, role }): Change => {
+    const changes = memberships.map(({ storeId, role }): Change => {
       const before = { user_id: userId, role };
       return { storeId, actor, resource: 'member', resourceId: userId, action: 'deleted', before, after: null };
     });

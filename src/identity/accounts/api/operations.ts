@@ -1,4 +1,4 @@
-/** Users over the API: {base_url}/users. */
+/** The API operations on users: {base_url}/users. */
 import { randomBytes } from 'node:crypto';
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
@@ -16,7 +16,7 @@ import { welcomeMail } from '../password/mails.ts';
 import { findUser } from '../accounts-sql.ts';
 import { addUser, emailFault, passwordFault, prepareUser } from '../users.ts';
 import { addressOfUser, USER_PROPERTIES, userDocument } from './document.ts';
-import { eraseUser, type EraseTheirs } from './erase.ts';
+import { eraseUser, type EraseUserData } from './erase.ts';
 import { countUsers, listUsers } from './users-sql.ts';
 import { newUser } from './schema.ts';
 
@@ -26,22 +26,22 @@ type Deps = {
   passwords: Passwords;
   links: Links;
   mailer: Mailer | undefined;
-  eraseTheirs: EraseTheirs;
+  eraseUserData: EraseUserData;
   baseUrl: string;
   authUrl: string;
 };
 
-/** Nobody knows it: who is made without a password gets in by a link. */
+/** Returns a random password for a user created without one, who chooses a password by the mailed link. */
 const unknownPassword = (): string => randomBytes(32).toString('base64url');
 
-/** Where no mail is sent they would never get in. */
+/** Without mail, a user without a password could never sign in. */
 const PASSWORD_REQUIRED: Fault = {
   code: 'required',
   message: 'password is required, as this service sends no mail by which they could choose one',
   field: 'password',
 };
 
-/** Everything that is wrong with a user but for an address that is taken; what is missing here, the schema has refused. */
+/** Returns the faults of a new user, except a taken address. The schema has already rejected missing members. */
 const faultsOf = async (user: { email?: string; password?: string }, sendsMail: boolean): Promise<Fault[]> => {
   const { email, password } = user;
   const faults = [
@@ -54,8 +54,9 @@ const faultsOf = async (user: { email?: string; password?: string }, sendsMail: 
 
 const creation = ({ passwords, links, mailer, baseUrl, authUrl }: Deps): Operation =>
   creating({
-    title: 'Make a user',
-    summary: 'Makes a user; without a password they are mailed a link, where mail is set up, by which they choose one',
+    title: 'Create a user',
+    summary:
+      'Creates a user; if mail is configured and no password is given, the user is mailed a link for choosing one',
     access: 'platform',
     input: newUser,
     review: ({ body }) => faultsOf(body, mailer !== undefined),
@@ -85,7 +86,7 @@ export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 're
   const { sql, baseUrl } = deps;
   return {
     list: listing({
-      summary: 'All users, a page at a time; needs the scope platform',
+      summary: 'Lists all users; requires the scope platform',
       access: 'platform',
       rel: 'users',
       title: 'All users',
@@ -98,7 +99,7 @@ export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 're
     }),
     create: creation(deps),
     read: guarded({
-      summary: 'One user',
+      summary: 'Returns a user',
       handle: async (request) => {
         const id = parseId(request.params['user_id'] ?? '');
         const user = id !== undefined && reachesUser(request.principal, id) ? await findUser(sql, id) : undefined;
@@ -110,7 +111,7 @@ export const createUserOperations = (deps: Deps): Record<'list' | 'create' | 're
       title: 'Erase the user',
       isConditional: true,
       summary:
-        'Erases the user: sessions, memberships, what they have let in and the apps they have made end at once; needs the scope platform',
+        'Erases the user with their sessions, memberships, grants and apps, immediately; requires the scope platform',
       access: 'platform',
       handle: async (request) => {
         const userId = parseId(request.params['user_id'] ?? '');

@@ -1,4 +1,4 @@
-/** What the relations of users mean, with examples made as the real ones are. */
+/** Documents the relations of users for the reference, with examples rendered by the real code. */
 import { listExample, type Chapter, type Example } from '#http/relation.ts';
 import type { Principal } from '#core/principal.ts';
 import type { UserRow } from '../accounts-sql.ts';
@@ -20,13 +20,13 @@ const userExample: Example = ({ baseUrl }) => userDocument(user, { principal: pl
 
 export const userChapter: Chapter = {
   title: 'Users',
-  about: 'The people who have accounts, and what they have let in.',
+  about: 'Users with an account, and the apps they have connected.',
   relations: [
     {
       rel: 'users',
       title: 'Users',
       about:
-        'Everybody who has an account, for the platform. Whoever is made without a password is mailed a link by which they choose one.',
+        'All users with an account; only for the platform. A user created without a password is mailed a link for choosing one.',
       paths: ['/users'],
       makes: 'user',
       example: listExample('users', 'All users', '/users', userExample),
@@ -34,7 +34,7 @@ export const userChapter: Chapter = {
     {
       rel: 'user',
       title: 'A user',
-      about: 'A person with an account. Their address is shown to the platform and to themselves, but to no app.',
+      about: 'A person with an account. Only the platform and the user see the e-mail address; apps do not.',
       paths: ['/users/:user_id'],
       example: userExample,
     },

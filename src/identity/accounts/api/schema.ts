@@ -1,4 +1,4 @@
-/** What a body may say of a user. */
+/** The schema of a request body that creates a user. */
 import { Type } from 'typebox';
 import { readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
@@ -7,13 +7,13 @@ import { PASSWORD_LENGTH_MIN } from '../users.ts';
 
 export const newUser = Type.Object(
   {
-    email: Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'The address that they sign in with.' }),
+    email: Type.String({ maxLength: EMAIL_LENGTH_MAX, description: 'The address the user signs in with.' }),
     password: Type.Optional(
       Type.String({
         minLength: PASSWORD_LENGTH_MIN,
         maxLength: PASSWORD_LENGTH_MAX,
         kind: 'secret',
-        description: 'Left out, they are mailed a link by which they choose one, where mail is set up.',
+        description: 'If omitted and mail is configured, the user is mailed a link for choosing one.',
       }),
     ),
     id: readOnly(),

@@ -1,4 +1,4 @@
-/** The statements of users, as the platform lists and erases them. */
+/** SQL that lists and erases users for the platform. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -24,7 +24,10 @@ export const countUsers = async (sql: Queryable, { filters }: Listing): Promise<
   return row?.total ?? 0;
 };
 
-/** When they were made; undefined where there is no such user. Nothing can be made for them until the transaction ends. */
+/**
+ * Locks a user against inserts of dependent rows until the transaction ends and returns the date of creation; undefined if
+ * there is no such user.
+ */
 export const lockForErasure = async (sql: Queryable, id: number): Promise<Date | undefined> => {
   const [row] = await sql<{ dateCreated: Date }[]>`
     select date_created as "dateCreated" from users where id = ${id} for update
@@ -33,15 +36,14 @@ export const lockForErasure = async (sql: Queryable, id: number): Promise<Date |
 };
 
 /**
- * Where the user belongs, kept until the transaction ends: from a store that they are being taken out of at this moment
- * they are gone already.
+ * Locks and returns the user's memberships. A membership whose concurrent removal commits first is not returned.
  */
 export const lockMemberships = (sql: Queryable, userId: number): Promise<{ storeId: number; role: string }[]> =>
   sql<{ storeId: number; role: string }[]>`
     select store_id as "storeId", role from membership where user_id = ${userId} order by shard, store_id for update
   `;
 
-/** Takes along, by foreign keys: sessions, links to a new password, memberships and grants. */
+/** Deletes a user and, by foreign keys, the user's sessions, password resets, memberships and grants. */
 export const deleteUser = async (sql: Queryable, id: number): Promise<void> => {
   await sql`delete from users where id = ${id}`;
 };

@@ -1,9 +1,9 @@
-/** The statements of the audit: the table audit is written here; what has had its time is deleted in identity/accounts/. */
+/** SQL of the audit. Writes the table audit; accounts/purges-sql.ts deletes its expired rows. */
 import type { Queryable } from '#db/pool.ts';
 import type { Action, AuditEntry } from './audit.ts';
 
-export const insertAuditEntry = async (sql: Queryable, deed: AuditEntry): Promise<void> => {
-  const { action, userId, client = null, storeId = null, origin, detail = {}, now } = deed;
+export const insertAuditEntry = async (sql: Queryable, entry: AuditEntry): Promise<void> => {
+  const { action, userId, client = null, storeId = null, origin, detail = {}, now } = entry;
   await sql`
     insert into audit (id, action, user_id, client, store_id, address, user_agent, detail, date_created)
     values (nextval('id_n'), ${action}, ${userId}, ${client}, ${storeId}, ${origin?.address ?? null},
@@ -14,17 +14,20 @@ export const insertAuditEntry = async (sql: Queryable, deed: AuditEntry): Promis
 export type AuditRow = {
   id: number;
   action: string;
-  /** The name of the app that it is about: as it was then where that was written down, else as it is now. */
+  /** The name of the app concerned: the name recorded in the entry, otherwise the current name. */
   app: string | null;
   address: string | null;
   userAgent: string | null;
   dateCreated: Date;
 };
 
-/** What anybody can make happen to an account who knows its address; by the operator they are a deed like others. */
+/**
+ * Actions that any visitor who knows the e-mail address can cause. Performed by the operator (no address), they are
+ * listed like other entries.
+ */
 const TRIES = ['sign_in_failed', 'password_reset_requested'] satisfies Action[];
 
-/** What concerns a user, the latest first, without tries. `before`: only what is older than the entry of that id. */
+/** Returns the audit entries of a user except TRIES, latest first; with `before`, only those older than that entry. */
 export const latestAuditEntries = (
   sql: Queryable,
   { userId, before, limit }: { userId: number; before: number | undefined; limit: number },
@@ -39,7 +42,7 @@ export const latestAuditEntries = (
 
 export type TriesRow = Omit<AuditRow, 'id' | 'app'> & { times: number };
 
-/** How often each kind of try came since then, with the latest of each. */
+/** Returns the number of TRIES of each kind since a time, with the latest of each. */
 export const countTries = (sql: Queryable, userId: number, since: Date): Promise<TriesRow[]> => sql<TriesRow[]>`
   select distinct on (action) action, address, user_agent as "userAgent", date_created as "dateCreated",
     count(*) over (partition by action)::int as times

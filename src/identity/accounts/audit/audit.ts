@@ -1,9 +1,9 @@
-/** Who did what, from where, when: written with the deed itself, read by the person it concerns and by the operator. */
+/** Records audit entries: user, action, origin and time, written in the transaction of the action. */
 import type { Queryable } from '#db/pool.ts';
 import type { RawRequest } from '#http/route.ts';
 import { insertAuditEntry } from './audit-sql.ts';
 
-/** Everything that is written down, in the past tense. */
+/** All audited actions, in the past tense. */
 export type Action =
   | 'signed_in'
   | 'sign_in_failed'
@@ -28,7 +28,7 @@ export type Action =
   | 'registration_token_created'
   | 'registration_token_revoked';
 
-/** Where a request came from; null for what is done on the machine itself. */
+/** The source of a request; null for an action on the command line. */
 export type Origin = { address: string; userAgent: string | null };
 
 const USER_AGENT_LENGTH_MAX = 512;
@@ -42,16 +42,16 @@ export const originOf = ({ address, headers }: Pick<RawRequest, 'address' | 'hea
 
 export type AuditEntry = {
   action: Action;
-  /** Who did it or, where somebody else did (a failed sign-in, the operator), whom it concerns. */
+  /** The acting user or, if another party acted (a failed sign-in, the operator), the user concerned. */
   userId: number | null;
   /** The client's internal id. */
   client?: number | null;
   storeId?: number | null;
   origin: Origin | null;
-  /** What else there is to say: names, what changed. Never a secret. */
+  /** Further details, such as names and changed members. Never contains a secret. */
   detail?: Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
   now: Date;
 };
 
-/** Give it the transaction of the deed, so that neither is there without the other. */
-export const recordAuditEntry = (sql: Queryable, deed: AuditEntry): Promise<void> => insertAuditEntry(sql, deed);
+/** Records an entry. Call it in the transaction of the action, so that both or neither are committed. */
+export const recordAuditEntry = (sql: Queryable, entry: AuditEntry): Promise<void> => insertAuditEntry(sql, entry);

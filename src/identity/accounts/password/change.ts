@@ -1,4 +1,4 @@
-/** A new password for somebody who knows the old one: GET and POST /account/password. */
+/** Changes the password of a signed-in user: GET and POST /account/password. */
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -25,14 +25,17 @@ type Deps = {
   signedIn: SignedIn;
   endGrants: EndGrants;
   root: string;
-  /** For whoever tries too often. */
+  /** Advice on the page for too many attempts. */
   advice: Markup;
 };
 
 const WRONG = 'The current password is wrong.';
 const FORM = ['password'] as const;
 
-/** The cookie of the new session; undefined where the password was changed since it was checked. */
+/**
+ * Replaces the password and returns the cookie of the new session; undefined if the password has changed since it was
+ * verified.
+ */
 const replace = (
   deps: Deps,
   request: RawRequest,
@@ -41,8 +44,8 @@ const replace = (
 ): Promise<string | undefined> =>
   transaction(deps.sql, async (tx) => {
     const { now } = request;
-    const held = await lockUser(tx, user.id);
-    if (held === undefined || held.isDisabled || held.passwordHash !== user.passwordHash) return undefined;
+    const locked = await lockUser(tx, user.id);
+    if (locked === undefined || locked.isDisabled || locked.passwordHash !== user.passwordHash) return undefined;
     const endGrants = request.form.get('end_grants') === '1' ? deps.endGrants : undefined;
     const by = { actor: inPerson(user.id), origin: originOf(request), now };
     await replacePassword(tx, { action: 'password_changed', userId: user.id, passwordHash, endGrants, ...by });
@@ -51,11 +54,11 @@ const replace = (
 
 export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
   const { signedIn, attempts, passwords, root, advice } = deps;
-  const ask = (session: Session, status: number, fault?: FormFault) =>
+  const showForm = (session: Session, status: number, fault?: FormFault) =>
     htmlAnswer(status, changePage({ root, email: session.email, nonce: signedIn.nonce(session, FORM), fault }));
 
   return {
-    show: signedIn.page(async (_request, session) => ask(session, 200)),
+    show: signedIn.page(async (_request, session) => showForm(session, 200)),
 
     submit: signedIn.form(
       () => FORM,
@@ -63,13 +66,14 @@ export const createChange = (deps: Deps): Record<'show' | 'submit', RawHandler> 
         const { email } = session;
         const password = request.form.get('password') ?? '';
         const fault = await passwordFault({ email, password });
-        if (fault !== undefined) return ask(session, 422, { field: 'password', message: `The new ${fault.message}.` });
+        if (fault !== undefined)
+          return showForm(session, 422, { field: 'password', message: `The new ${fault.message}.` });
         const attempt = await attempts(request, { email, password: request.form.get('current') ?? '' });
         if (attempt.kind === 'too many') return tooManyAnswer(root, attempt, advice);
-        if (attempt.kind === 'wrong') return ask(session, 422, { field: 'current', message: WRONG });
+        if (attempt.kind === 'wrong') return showForm(session, 422, { field: 'current', message: WRONG });
         const passwordHash = await passwords.hash(password);
         const cookie = await replace(deps, request, attempt.user, passwordHash);
-        if (cookie === undefined) return ask(session, 422, { field: 'current', message: WRONG });
+        if (cookie === undefined) return showForm(session, 422, { field: 'current', message: WRONG });
         const cookies = [cookie, ...deps.devices.remember(request, { email, passwordHash })];
         return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
       },

@@ -1,4 +1,4 @@
-/** Asking for a link to a new password: GET and POST /forgot-password. */
+/** Requests a password reset link: GET and POST /forgot-password. */
 import type { Sql } from '#db/pool.ts';
 import { htmlAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
@@ -15,19 +15,19 @@ import type { Links } from './links.ts';
 import { resetMail } from './mails.ts';
 import { forgotPage, noMailPage, sentPage } from './pages.ts';
 
-const NO_ADDRESS = 'Give the e-mail address that you sign in with.';
+const NO_ADDRESS = 'Enter the e-mail address you sign in with.';
 
 const waitAdvice = (lifetimeMinutes: number) =>
   html`<p>
-    If it was you, look into your mailbox, and among the junk: the links in the latest three mails work for
-    ${lifetimeMinutes} minutes each.
+    Check your inbox and your spam folder: the links in the latest three mails are each valid for ${lifetimeMinutes}
+    minutes.
   </p>`;
 
 type Deps = {
   sql: Sql;
   throttle: Throttle;
   links: Links;
-  /** Undefined where the operator has set up no mail. */
+  /** Undefined if mail is not configured. */
   mailer: Mailer | undefined;
   authUrl: string;
   root: string;
@@ -63,8 +63,8 @@ export const createForgot = (deps: Deps): Record<'show' | 'submit', RawHandler> 
         const link = await links.issue(user.id, { origin: originOf(request), now: request.now });
         if (link !== undefined) mailer.send(resetMail({ to: user.email, link, lifetimeMinutes, authUrl }));
       };
-      // After the answer: a commit waits for the disk, and its time would tell who has an account.
-      send().catch((error: unknown) => log.error({ err: error }, 'a link to a new password could not be made'));
+      // Not awaited: a commit waits for the disk, and its duration would reveal whether the account exists.
+      send().catch((error: unknown) => log.error({ err: error }, 'password reset link failed'));
       return htmlAnswer(200, sentPage({ root, email, lifetimeMinutes }));
     },
   };

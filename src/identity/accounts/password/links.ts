@@ -1,17 +1,17 @@
-/** Links to a new password: a secret that is good once and for a while, stored as its SHA-256. */
+/** Issues password reset links: a single-use secret with an expiry, stored as its SHA-256. */
 import { createHash, randomBytes } from 'node:crypto';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { recordAuditEntry, type AuditEntry } from '../audit/audit.ts';
 import { lockUser } from '../accounts-sql.ts';
 import { deleteOlderResets, insertReset } from './password-sql.ts';
 
-/** The prefix lets a secret scanner, and a person who reads a log, know what has leaked. */
+/** The prefix lets a secret scanner, or a reader of a log, identify a leaked secret. */
 const PREFIX = 'hal_pr_';
 const TOKEN_BYTES = 32;
-/** More than one, or any stranger who asks ends the link that the owner is about to use. */
+/** More than one, otherwise any stranger's request would invalidate the link that the owner is about to use. */
 const LINKS_MAX = 3;
 
-/** What the token is found by; undefined where the text can be none, so that no statement is spent on it. */
+/** Returns the hash by which a token is looked up; undefined if the text cannot be a token, which saves the statement. */
 export const hashOfLink = (token: string | null): Buffer | undefined =>
   token !== null && token.startsWith(PREFIX) && /^[A-Za-z0-9_-]{43}$/.test(token.slice(PREFIX.length))
     ? createHash('sha256').update(token).digest()
@@ -19,9 +19,9 @@ export const hashOfLink = (token: string | null): Buffer | undefined =>
 
 export type Links = {
   lifetimeMinutes: number;
-  /** A new link, which ends the older ones of its user but two; undefined where the user is gone or disabled. */
+  /** Issues a link and deletes the user's older links except two; undefined if the user does not exist or is disabled. */
   issue: (userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
-  /** The same in the transaction of whatever it belongs to. */
+  /** Does the same in the caller's transaction. */
   issueIn: (tx: Tx, userId: number, by: Pick<AuditEntry, 'origin' | 'client' | 'now'>) => Promise<string | undefined>;
 };
 

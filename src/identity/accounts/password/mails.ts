@@ -1,4 +1,4 @@
-/** What is mailed to people about their passwords. */
+/** The mails with a link for choosing a password. */
 import type { Mail } from '#mail/mail.ts';
 
 type Link = { to: string; link: string; lifetimeMinutes: number; authUrl: string };
@@ -11,30 +11,30 @@ export const resetMail = ({ to, link, lifetimeMinutes, authUrl }: Link): Mail =>
   text: [
     'Hello,',
     '',
-    `somebody, probably you, asked for a new password at ${hostOf(authUrl)}.`,
+    `a new password was requested for your account at ${hostOf(authUrl)}.`,
     'Choose it here:',
     '',
     link,
     '',
-    `The link works for ${lifetimeMinutes} minutes, and once.`,
-    'If it was not you, do nothing: your password stays as it is.',
+    `The link is valid for ${lifetimeMinutes} minutes and can be used once.`,
+    'If you did not request it, ignore this mail: your password is unchanged.',
     '',
   ].join('\n'),
 });
 
-/** For a user whom the platform made without a password. */
+/** Returns the mail for a user that the platform created without a password. */
 export const welcomeMail = ({ to, link, lifetimeMinutes, authUrl }: Link): Mail => ({
   to,
   subject: 'Your new account',
   text: [
     'Hello,',
     '',
-    `an account was made for you at ${hostOf(authUrl)}.`,
+    `an account was created for you at ${hostOf(authUrl)}.`,
     'Choose a password for it here:',
     '',
     link,
     '',
-    `The link works for ${lifetimeMinutes} minutes, and once. Later, ask for another one:`,
+    `The link is valid for ${lifetimeMinutes} minutes and can be used once. After that, request another one:`,
     '',
     `${authUrl}/forgot-password`,
     '',

@@ -1,11 +1,11 @@
-/** The pages of a new password, as text. */
+/** Renders the pages for changing and resetting a password. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { emailInput } from '../email-input.ts';
 import { accountNav } from '../nav.ts';
 import { PASSWORD_LENGTH_MIN } from '../users.ts';
 
-/** What is wrong, and with which field. */
+/** An error message and the form field it belongs to. */
 export type FormFault = { field: 'email' | 'current' | 'password'; message: string };
 
 const alertId = 'form-alert';
@@ -14,15 +14,18 @@ const hintId = 'password-hint';
 const alertOf = (fault: FormFault | undefined): Markup | undefined =>
   fault && html`<p class="alert" role="alert" id="${alertId}">${fault.message}</p>`;
 
-/** The attributes by which a field says what is wrong with it, beside what is always said of it. */
+/** Returns the ARIA attributes that connect a field with its hint and its error message. */
 const described = (field: FormFault['field'], fault: FormFault | undefined, hint = ''): Markup => {
   const isWrong = fault?.field === field;
   const ids = [hint, isWrong ? alertId : ''].filter((id) => id !== '').join(' ');
   return html`${isWrong && html`aria-invalid="true"`} ${ids !== '' && html`aria-describedby="${ids}"`}`;
 };
 
-/** Nobody sees or sends it: without it a password manager does not know whose entry the new password belongs to. */
-const whose = (email: string): Markup =>
+/**
+ * Returns a hidden field that is not submitted: password managers read from it to which account the new password
+ * belongs.
+ */
+const usernameField = (email: string): Markup =>
   html`<input type="text" value="${email}" autocomplete="username" readonly hidden />`;
 
 const newPassword = (fault: FormFault | undefined): Markup =>
@@ -37,7 +40,7 @@ const newPassword = (fault: FormFault | undefined): Markup =>
         ${described('password', fault, hintId)}
       />
       <p class="soft" id="${hintId}">
-        At least ${PASSWORD_LENGTH_MIN} characters. A few words that you have used nowhere else are a good one.
+        At least ${PASSWORD_LENGTH_MIN} characters, for example a few words that you use nowhere else.
       </p>
     </div>
     <label class="choice">
@@ -45,8 +48,8 @@ const newPassword = (fault: FormFault | undefined): Markup =>
       <span>
         Also disconnect all connected apps
         <span class="soft">
-          Apps that you let in keep their access when the password changes. Tick this if somebody else may have let one
-          in.
+          Connected apps keep their access when the password changes. Select this if another person may have connected
+          one.
         </span>
       </span>
     </label>`;
@@ -63,10 +66,10 @@ export const changePage = (view: {
     main: html`<div class="card">
       <h1>Change your password</h1>
       ${alertOf(view.fault)}
-      <p>For <strong>${view.email}</strong>. Every other browser that is signed in will have to sign in again.</p>
+      <p>For <strong>${view.email}</strong>. All other browsers are signed out.</p>
       <form method="post" action="${view.root}/account/password">
         <input type="hidden" name="nonce" value="${view.nonce}" />
-        ${whose(view.email)}
+        ${usernameField(view.email)}
         <div class="field">
           <label for="current">Current password</label>
           <input
@@ -92,22 +95,22 @@ export const resetPage = (view: { root: string; email: string; token: string; fa
     main: html`<div class="card">
       <h1>Choose a new password</h1>
       ${alertOf(view.fault)}
-      <p>For <strong>${view.email}</strong>. Every browser that is signed in will have to sign in again.</p>
+      <p>For <strong>${view.email}</strong>. All browsers are signed out.</p>
       <form method="post" action="${view.root}/reset-password">
         <input type="hidden" name="token" value="${view.token}" />
-        ${whose(view.email)} ${newPassword(view.fault)}
+        ${usernameField(view.email)} ${newPassword(view.fault)}
         <div class="buttons"><button type="submit">Save and sign in</button></div>
       </form>
     </div>`,
   });
 
-export const deadLinkPage = (root: string): string =>
+export const invalidLinkPage = (root: string): string =>
   shell({
-    title: 'This link does not work',
+    title: 'Link not valid',
     main: html`<div class="card">
-      <h1>This link does not work</h1>
-      <p class="alert" role="alert">It was used already, it is too old, or newer ones have taken its place.</p>
-      <p><a href="${root}/forgot-password">Ask for another one</a></p>
+      <h1>Link not valid</h1>
+      <p class="alert" role="alert">The link was already used, has expired, or was replaced by newer ones.</p>
+      <p><a href="${root}/forgot-password">Request another link</a></p>
     </div>`,
   });
 
@@ -117,30 +120,30 @@ export const forgotPage = (view: { root: string; email: string; fault: FormFault
     main: html`<div class="card">
       <h1>Forgot your password?</h1>
       ${alertOf(view.fault)}
-      <p>We send you a link by which you choose a new one.</p>
+      <p>We will mail you a link for choosing a new one.</p>
       <form method="post" action="${view.root}/forgot-password">
         <label for="email">E-mail</label>
         ${emailInput(view.email, described('email', view.fault))}
         <div class="buttons"><button type="submit">Send the link</button></div>
       </form>
-      <p><a href="${view.root}/sign-in">Back to signing in</a></p>
+      <p><a href="${view.root}/sign-in">Back to sign-in</a></p>
     </div>`,
   });
 
-/** The same for an address that has an account and for one that has none. */
+/** Renders the same page whether or not the address has an account. */
 export const sentPage = (view: { root: string; email: string; lifetimeMinutes: number }): string =>
   shell({
-    title: 'Look into your mailbox',
+    title: 'Check your inbox',
     main: html`<div class="card">
-      <h1>Look into your mailbox</h1>
+      <h1>Check your inbox</h1>
       <p class="good" role="status">
-        If <strong>${view.email}</strong> has an account here, a mail is on its way to it.
+        If <strong>${view.email}</strong> has an account here, a mail has been sent to it.
       </p>
       <p>
-        The link in it works for ${view.lifetimeMinutes} minutes, and once. If nothing comes, look among the junk, and
-        whether you signed up with another address.
+        The link is valid for ${view.lifetimeMinutes} minutes and can be used once. If no mail arrives, check your spam
+        folder, and whether you signed up with another address.
       </p>
-      <p><a href="${view.root}/sign-in">Back to signing in</a></p>
+      <p><a href="${view.root}/sign-in">Back to sign-in</a></p>
     </div>`,
   });
 
@@ -149,7 +152,7 @@ export const noMailPage = (root: string): string =>
     title: 'Forgot your password?',
     main: html`<div class="card">
       <h1>Forgot your password?</h1>
-      <p>This service sends no mail. Ask whoever operates it for a link by which you choose a new password.</p>
-      <p><a href="${root}/sign-in">Back to signing in</a></p>
+      <p>This service does not send mail. Ask its operator for a reset link.</p>
+      <p><a href="${root}/sign-in">Back to sign-in</a></p>
     </div>`,
   });

@@ -1,4 +1,4 @@
-/** The statements of links to a new password: the table password_reset is written here and nowhere else. */
+/** SQL of password reset links. Writes the table password_reset. */
 import type { Queryable } from '#db/pool.ts';
 
 export const insertReset = async (
@@ -11,7 +11,7 @@ export const insertReset = async (
   `;
 };
 
-/** Whose link it is; undefined where there is none, it has run out or the operator keeps its user out. */
+/** Returns the user of a link; undefined if the link is unknown or expired, or its user is disabled. */
 export const findReset = async (
   sql: Queryable,
   hash: Buffer,
@@ -25,7 +25,7 @@ export const findReset = async (
   return row;
 };
 
-/** True once for each link: of any number at once, one. */
+/** Deletes a valid link and returns whether it existed. Of concurrent calls for one link, one returns true. */
 export const consumeReset = async (sql: Queryable, hash: Buffer, now: Date): Promise<boolean> => {
   const rows = await sql`delete from password_reset where hash = ${hash} and date_expires > ${now} returning user_id`;
   return rows.length > 0;

@@ -1,19 +1,19 @@
-/** What a new password does, however it came: the one page that says which ways in end with it. */
+/** Replaces a password, after a change or a reset, and ends the user's sessions and reset links. */
 import type { Actor } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
 import { recordAuditEntry, type Origin } from '../audit/audit.ts';
 import { deleteSessionsOf, updatePassword } from '../accounts-sql.ts';
 import { deleteResetsOf } from './password-sql.ts';
 
-/** Ends every grant of a user; how many there were. The grants are not accounts' to write, so it is handed in. */
+/** Revokes all grants of a user and returns their number. Passed in, because accounts may not write the table of grants. */
 export type EndGrants = (
   sql: Queryable,
   of: { userId: number; actor: Actor; origin: Origin | null; now: Date },
 ) => Promise<number>;
 
 /**
- * Give it a transaction that holds the user's row. Every session and every link to a new password end; what apps were
- * granted stays unless `endGrants` is there.
+ * Stores a new password and ends all sessions and reset links of the user. Grants remain unless `endGrants` is given. Call
+ * it in a transaction that has locked the user's row.
  */
 export const replacePassword = async (
   sql: Queryable,

@@ -1,4 +1,4 @@
-/** A new password by a mailed link: GET and POST /reset-password. */
+/** Resets a password with a mailed link: GET and POST /reset-password. */
 import { inPerson } from '#changelog/changelog.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -10,7 +10,7 @@ import { lockUser } from '../accounts-sql.ts';
 import type { Sessions } from '../sessions.ts';
 import { passwordFault } from '../users.ts';
 import { hashOfLink } from './links.ts';
-import { deadLinkPage, resetPage } from './pages.ts';
+import { invalidLinkPage, resetPage } from './pages.ts';
 import { consumeReset, findReset } from './password-sql.ts';
 import { replacePassword, type EndGrants } from './replace.ts';
 
@@ -25,7 +25,10 @@ type Deps = {
 
 type Choice = { userId: number; hash: Buffer; passwordHash: string };
 
-/** The cookie of the new session; undefined where the link was used in the meantime. */
+/**
+ * Consumes the link, replaces the password and returns the cookie of the new session; undefined if the link has been
+ * used in the meantime.
+ */
 const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string | undefined> =>
   transaction(deps.sql, async (tx) => {
     const { userId, hash, passwordHash } = choice;
@@ -42,14 +45,14 @@ const redeem = (deps: Deps, request: RawRequest, choice: Choice): Promise<string
       origin: originOf(request),
       now,
     });
-    // Somebody else may be signed in in this browser.
+    // Another user may be signed in in this browser.
     await deps.sessions.end(tx, request);
     return deps.sessions.start(tx, userId, now);
   });
 
 export const createReset = (deps: Deps): Record<'show' | 'submit', RawHandler> => {
   const { sql, passwords, root } = deps;
-  const dead = () => htmlAnswer(410, deadLinkPage(root));
+  const invalidLink = () => htmlAnswer(410, invalidLinkPage(root));
   const find = async (token: string | null, now: Date) => {
     const hash = hashOfLink(token);
     const found = hash === undefined ? undefined : await findReset(sql, hash, now);
@@ -57,15 +60,15 @@ export const createReset = (deps: Deps): Record<'show' | 'submit', RawHandler> =
   };
 
   return {
-    // Looks only: whatever opens links in mails beforehand uses none up.
+    // Does not consume the link, because mail scanners open links in advance.
     show: async ({ query, now }) => {
       const link = await find(query.get('token'), now);
-      return link === undefined ? dead() : htmlAnswer(200, resetPage({ ...link, root, fault: undefined }));
+      return link === undefined ? invalidLink() : htmlAnswer(200, resetPage({ ...link, root, fault: undefined }));
     },
 
     submit: async (request) => {
       const link = await find(request.form.get('token'), request.now);
-      if (link === undefined) return dead();
+      if (link === undefined) return invalidLink();
       const password = request.form.get('password') ?? '';
       const fault = await passwordFault({ email: link.email, password });
       if (fault !== undefined) {
@@ -75,7 +78,7 @@ export const createReset = (deps: Deps): Record<'show' | 'submit', RawHandler> =
       const { userId, email, hash } = link;
       const passwordHash = await passwords.hash(password);
       const session = await redeem(deps, request, { userId, hash, passwordHash });
-      if (session === undefined) return dead();
+      if (session === undefined) return invalidLink();
       const cookies = [session, ...deps.devices.remember(request, { email, passwordHash })];
       return redirectAnswer(`${root}/account?done=password`, { 'Set-Cookie': cookies });
     },

@@ -1,13 +1,16 @@
-/** The part of an address that one guesser has to himself. */
+/** Returns the part of an IP address that identifies one network participant for throttling. */
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** `::ffff:c000:201` is how a socket that listens on both families means the IPv4 peer 192.0.2.1. */
+/** A dual-stack socket reports the IPv4 peer 192.0.2.1 as `::ffff:c000:201`. */
 const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
 const IPV6_GROUPS = 8;
 const PREFIX_GROUPS = 4;
 
-/** The one spelling of an IPv6 address: lower case, compressed, no dotted end (RFC 5952, as the URL standard writes it). */
+/**
+ * Returns the canonical form of an IPv6 address: lower case, compressed, without a dotted end (RFC 5952, as serialized
+ * by the URL standard).
+ */
 const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
 
 const groupsOf = (text: string): string[] => (text === '' ? [] : text.split(':'));
@@ -20,8 +23,8 @@ const unmapped = (address: string): string | undefined => {
 };
 
 /**
- * IPv4: the address; IPv6: its first 64 bits, because whoever has one address there has them all (RFC 6177 §2).
- * What is no address is its own prefix.
+ * Returns an IPv4 address unchanged and the first 64 bits of an IPv6 address, because a subscriber is assigned at least a
+ * whole /64 (RFC 6177 §2). Text that is not an address is returned unchanged.
  */
 export const addressPrefix = (address: string): string => {
   const plain = address.replace(/%.*$/, '');

@@ -1,10 +1,13 @@
-/** The statements of throttling: the table throttle is written here; what has had its time is deleted in identity/accounts/. */
+/** SQL of throttling. Writes the table throttle; accounts/purges-sql.ts deletes full buckets. */
 import type { Queryable } from '#db/pool.ts';
 
-export type AskedBucket = { key: Buffer; tries: number; refillSeconds: number };
+export type KeyedBucket = { key: Buffer; tries: number; refillSeconds: number };
 
-/** Takes one out; false, with nothing written, where the bucket is empty. Of any number at once no more than it holds. */
-export const takeOne = async (sql: Queryable, bucket: AskedBucket, now: Date): Promise<boolean> => {
+/**
+ * Takes one try. Returns false, and writes nothing, if the bucket is empty; concurrent calls cannot take more than it
+ * contains.
+ */
+export const takeOne = async (sql: Queryable, bucket: KeyedBucket, now: Date): Promise<boolean> => {
   const { key, tries, refillSeconds } = bucket;
   const rows = await sql`
     insert into throttle (key, full_at)
@@ -18,13 +21,13 @@ export const takeOne = async (sql: Queryable, bucket: AskedBucket, now: Date): P
   return rows.length > 0;
 };
 
-/** When the bucket will be full again; undefined where it is. */
-export const fullAt = async (sql: Queryable, { key }: AskedBucket): Promise<Date | undefined> => {
+/** Returns when the bucket will be full again; undefined if it is full. */
+export const fullAt = async (sql: Queryable, { key }: KeyedBucket): Promise<Date | undefined> => {
   const [row] = await sql<{ fullAt: Date }[]>`select full_at as "fullAt" from throttle where key = ${key}`;
   return row?.fullAt;
 };
 
-export const giveBack = async (sql: Queryable, { key, refillSeconds }: AskedBucket): Promise<void> => {
+export const giveBack = async (sql: Queryable, { key, refillSeconds }: KeyedBucket): Promise<void> => {
   await sql`
     update throttle set full_at = full_at - make_interval(secs => ${refillSeconds}) where key = ${key}
   `;

@@ -1,20 +1,20 @@
 /**
- * What a client asks of /authorize, checked. Both the page and the form that it posts go through the same tables, in the
- * order of the contract.
+ * Validates the authorization request of a client. The page and its form run the same tables of checks, in the order of the
+ * API contract.
  */
 import type { Queryable } from '#db/pool.ts';
 import { isClientId } from '../clients/clients.ts';
 import { refusals, rejections, type Fault } from '../errors.ts';
-import { isSoundChallenge } from '../pkce.ts';
+import { isValidChallenge } from '../pkce.ts';
 import { findClient, type Client } from '../clients/clients-sql.ts';
 import { isSameRedirect } from '../redirect-uri.ts';
 import { readScope, type RequestedScope } from '../scope.ts';
 import { readParameters, type Parameters } from './parameters.ts';
 
-/** What is known of the request, sound or not. */
-type Asked = Parameters & {
+/** A request before validation, with the client that it names. */
+type Candidate = Parameters & {
   client: Client | undefined;
-  /** Where the answer goes; undefined where nothing says that it is the client's. */
+  /** The target of the response; undefined if it is not verified to be the client's. */
   redirectUri: string | undefined;
   scope: RequestedScope | undefined;
 };
@@ -29,20 +29,20 @@ export type AuthorizationRequest = {
 
 export type Received = { clientId: string | undefined; redirectUri: string | undefined; client: Client | undefined };
 
-export type Reading =
-  /** Nothing says that the redirect address is the client's: a page, with what was received. */
+export type ValidationResult =
+  /** The redirect address is not verified to be the client's: the error is shown as a page. */
   | { kind: 'refused'; fault: Fault; received: Received }
-  /** The client hears of it, by redirect. */
+  /** The error is sent to the client by redirect. */
   | { kind: 'rejected'; fault: Fault; redirectUri: string; state: string | undefined }
-  | { kind: 'asked'; request: AuthorizationRequest };
+  | { kind: 'valid'; request: AuthorizationRequest };
 
-type Check = (asked: Asked) => Fault | undefined;
+type Check = (candidate: Candidate) => Fault | undefined;
 type Steps = readonly (readonly [what: string, check: Check])[];
 
 const addressOnce: Check = ({ repeated }) =>
   repeated.has('client_id') || repeated.has('redirect_uri') ? refusals.repeated : undefined;
 
-const clientSupplied: Check = ({ given }) => (given.client_id === undefined ? refusals.noClientId : undefined);
+const clientSupplied: Check = ({ values }) => (values.client_id === undefined ? refusals.noClientId : undefined);
 
 const clientKnown: Check = ({ client }) => (client === undefined ? refusals.unknownClient : undefined);
 
@@ -51,25 +51,25 @@ const redirectRegistered: Check = ({ redirectUri }) =>
 
 const everythingOnce: Check = ({ repeated }) => (repeated.size > 0 ? rejections.repeated : undefined);
 
-const responseTypeCode: Check = ({ given }) => (given.response_type === 'code' ? undefined : rejections.responseType);
+const responseTypeCode: Check = ({ values }) => (values.response_type === 'code' ? undefined : rejections.responseType);
 
-const scopeSupplied: Check = ({ given }) => (given.scope?.trim() ? undefined : rejections.noScope);
+const scopeSupplied: Check = ({ values }) => (values.scope?.trim() ? undefined : rejections.noScope);
 
 const scopeSupported: Check = ({ scope }) => (scope === undefined ? rejections.unsupportedScope : undefined);
 
-const stateSupplied: Check = ({ given }) => (given.state === undefined ? rejections.noState : undefined);
+const stateSupplied: Check = ({ values }) => (values.state === undefined ? rejections.noState : undefined);
 
 const stateReadable: Check = ({ unreadable }) => (unreadable.has('state') ? rejections.unreadableState : undefined);
 
-/** A public client has nothing else that proves it is the one that asked (RFC 9700 §2.1.1). */
-const challengeSupplied: Check = ({ client, given }) =>
-  client?.isPublic === true && given.code_challenge === undefined ? rejections.noChallenge : undefined;
+/** Requires PKCE of a public client, whose token request is authenticated by nothing else (RFC 9700 §2.1.1). */
+const challengeSupplied: Check = ({ client, values }) =>
+  client?.isPublic === true && values.code_challenge === undefined ? rejections.noChallenge : undefined;
 
-const challengeSound: Check = ({ given }) =>
-  isSoundChallenge(given.code_challenge, given.code_challenge_method) ? undefined : rejections.challenge;
+const challengeValid: Check = ({ values }) =>
+  isValidChallenge(values.code_challenge, values.code_challenge_method) ? undefined : rejections.challenge;
 
 // oxfmt-ignore
-const beforeTrust: Steps = [
+const checksBeforeRedirect: Steps = [
   ['address once',  addressOnce       ],
   ['client_id',     clientSupplied    ],
   ['client_id',     clientKnown       ],
@@ -77,7 +77,7 @@ const beforeTrust: Steps = [
 ];
 
 // oxfmt-ignore
-const afterTrust: Steps = [
+const checksWithRedirect: Steps = [
   ['all once',       everythingOnce   ],
   ['response_type',  responseTypeCode ],
   ['scope',          scopeSupplied    ],
@@ -85,50 +85,53 @@ const afterTrust: Steps = [
   ['state',          stateSupplied    ],
   ['state',          stateReadable    ],
   ['code_challenge', challengeSupplied],
-  ['code_challenge', challengeSound   ],
+  ['code_challenge', challengeValid   ],
 ];
 
-const firstFault = (steps: Steps, asked: Asked): Fault | undefined => {
+const firstFault = (steps: Steps, candidate: Candidate): Fault | undefined => {
   for (const [, check] of steps) {
-    const fault = check(asked);
+    const fault = check(candidate);
     if (fault !== undefined) return fault;
   }
   return undefined;
 };
 
-/** The only registered address where none is given (RFC 6749 §3.1.2.3); public clients' loopback ports are free. */
-const chooseRedirect = (client: Client, given: string | undefined): string | undefined => {
+/**
+ * Returns the redirect address if it is registered, or the only registered one if the request has none (RFC 6749
+ * §3.1.2.3). The port of a public client's loopback address may differ.
+ */
+const chooseRedirect = (client: Client, received: string | undefined): string | undefined => {
   const { redirectUris, isPublic } = client;
-  if (given === undefined) return redirectUris.length === 1 ? redirectUris[0] : undefined;
-  const isOneOfThem = redirectUris.some((registered) => isSameRedirect(registered, given, isPublic));
-  return isOneOfThem ? given : undefined;
+  if (received === undefined) return redirectUris.length === 1 ? redirectUris[0] : undefined;
+  const isRegistered = redirectUris.some((registered) => isSameRedirect(registered, received, isPublic));
+  return isRegistered ? received : undefined;
 };
 
-const lookUp = async (sql: Queryable, rawQuery: string): Promise<Asked> => {
+const lookUp = async (sql: Queryable, rawQuery: string): Promise<Candidate> => {
   const parameters = readParameters(rawQuery);
-  const { client_id: clientId, redirect_uri: given, scope } = parameters.given;
+  const { client_id: clientId, redirect_uri: received, scope } = parameters.values;
   const client = clientId !== undefined && isClientId(clientId) ? await findClient(sql, clientId) : undefined;
-  const redirectUri = client && chooseRedirect(client, given);
+  const redirectUri = client && chooseRedirect(client, received);
   return { ...parameters, client, redirectUri, scope: scope === undefined ? undefined : readScope(scope) };
 };
 
-const complete = ({ given, client, redirectUri, scope }: Asked): AuthorizationRequest => {
-  const { state, code_challenge: codeChallenge = null } = given;
+const complete = ({ values, client, redirectUri, scope }: Candidate): AuthorizationRequest => {
+  const { state, code_challenge: codeChallenge = null } = values;
   if (client === undefined || redirectUri === undefined || scope === undefined || state === undefined)
-    throw new TypeError('The tables let an incomplete authorization request through');
+    throw new TypeError('The checks accepted an incomplete authorization request');
   return { client, redirectUri, scope, state, codeChallenge };
 };
 
-/** Reads and checks the query of /authorize, as it came without `?`; one statement, for the client. */
-export const readAuthorization = async (sql: Queryable, rawQuery: string): Promise<Reading> => {
-  const asked = await lookUp(sql, rawQuery);
-  const { given, client, redirectUri, unreadable } = asked;
-  const refusal = firstFault(beforeTrust, asked);
+/** Parses and validates the raw query of /authorize (without `?`) with one statement, for the client. */
+export const readAuthorization = async (sql: Queryable, rawQuery: string): Promise<ValidationResult> => {
+  const candidate = await lookUp(sql, rawQuery);
+  const { values, client, redirectUri, unreadable } = candidate;
+  const refusal = firstFault(checksBeforeRedirect, candidate);
   if (refusal !== undefined || redirectUri === undefined) {
-    const received = { clientId: given.client_id, redirectUri: given.redirect_uri, client };
+    const received = { clientId: values.client_id, redirectUri: values.redirect_uri, client };
     return { kind: 'refused', fault: refusal ?? refusals.redirectUriMismatch, received };
   }
-  const fault = firstFault(afterTrust, asked);
-  if (fault === undefined) return { kind: 'asked', request: complete(asked) };
-  return { kind: 'rejected', fault, redirectUri, state: unreadable.has('state') ? undefined : given.state };
+  const fault = firstFault(checksWithRedirect, candidate);
+  if (fault === undefined) return { kind: 'valid', request: complete(candidate) };
+  return { kind: 'rejected', fault, redirectUri, state: unreadable.has('state') ? undefined : values.state };
 };

@@ -1,4 +1,4 @@
-/** The statements of /authorize: which stores may be chosen, and what an approval writes. */
+/** SQL of /authorize: the stores to choose from, the locks and inserts of an approval. */
 import type { Session } from '#identity/accounts/sessions.ts';
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
@@ -6,7 +6,7 @@ import type { Scope } from '#core/principal.ts';
 
 export type PickableStore = { id: number; name: string; domain: string };
 
-/** The stores that a user is a member of, by name. */
+/** Returns the stores of which a user is a member, by name. */
 export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[]> => sql<PickableStore[]>`
   select s.id, s.name, s.domain
   from membership m join store s on s.shard = m.shard and s.id = m.store_id
@@ -15,11 +15,11 @@ export const storesOf = (sql: Queryable, userId: number): Promise<PickableStore[
 `;
 
 /**
- * Whether the client is there, and the person, not disabled and still signed in with this session; all of it stays so
- * until the transaction ends. The session, because a new password ends it and may disconnect all apps: what was allowed
- * from it a moment before must be seen by that, or not be allowed.
+ * Locks the client, the user and the session until the transaction ends; returns false if one of them does not exist or the
+ * user is disabled. The session is locked, because a password change ends sessions and may revoke all grants: it must either
+ * see this grant or prevent it.
  */
-export const holdParties = async (sql: Queryable, client: number, session: Session): Promise<boolean> => {
+export const lockParties = async (sql: Queryable, client: number, session: Session): Promise<boolean> => {
   const rows = await sql`
     select from users u join session s on s.user_id = u.id join client c on c.id = ${client} and c.date_deleted is null
     where u.id = ${session.userId} and u.date_disabled is null
@@ -29,8 +29,8 @@ export const holdParties = async (sql: Queryable, client: number, session: Sessi
   return rows.length > 0;
 };
 
-/** Whether the user is a member of the store; they stay one until the transaction ends. */
-export const holdMembership = async (sql: Queryable, userId: number, storeId: number): Promise<boolean> => {
+/** Locks the user's membership in the store until the transaction ends; returns false if there is none. */
+export const lockMembership = async (sql: Queryable, userId: number, storeId: number): Promise<boolean> => {
   const rows = await sql`
     select from membership
     where shard = ${shardOf(storeId)} and store_id = ${storeId} and user_id = ${userId}
@@ -39,7 +39,7 @@ export const holdMembership = async (sql: Queryable, userId: number, storeId: nu
   return rows.length > 0;
 };
 
-/** An approval: the grant, whose id comes back, and the code for it. */
+/** Inserts the grant and its code, and returns the id of the grant. */
 export const insertApproval = async (
   sql: Queryable,
   approval: {
@@ -66,6 +66,6 @@ export const insertApproval = async (
     from made
     returning grant_id as "grantId"
   `;
-  if (row === undefined) throw new Error('A grant that was just made is not there');
+  if (row === undefined) throw new Error('The inserted grant was not returned');
   return row.grantId;
 };

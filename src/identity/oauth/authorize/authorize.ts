@@ -1,6 +1,6 @@
 /**
- * GET and POST /authorize (RFC 6749 §3.1): a checked request, a signed-in person, their decision, and the way back to
- * the client. POST checks again everything that GET checked; GET, and so HEAD and a prefetch, changes nothing.
+ * GET and POST /authorize (RFC 6749 §3.1): validates the request, requires a signed-in user, shows the consent page, and
+ * redirects to the client with the decision. POST repeats all checks of GET; GET, HEAD and a prefetch change nothing.
  */
 import { formNonce, isFormNonce } from '#identity/accounts/form-nonce.ts';
 import type { Session, Sessions } from '#identity/accounts/sessions.ts';
@@ -29,55 +29,71 @@ type Deps = StoppedWebhooks & {
   nonceKeys: Keys;
 };
 
-/** A sound request of a signed-in person. `stores` are those they may choose from; none where none is to be chosen. */
-type Visit = {
+/** A valid request of a signed-in user. `stores` are the stores to choose from, empty unless the scope needs one. */
+type Consent = {
   request: AuthorizationRequest;
   session: Session;
   stores: PickableStore[];
-  /** Webhooks of the app that are off because its access ended, by store. */
+  /** The number of the app's webhooks that were disabled when its access ended, by store. */
   stopped: ReadonlyMap<number, number>;
   nonce: string;
 };
 
-const CHANGED = 'Since this page was opened you have signed in again. Look at it once more and decide.';
+const CHANGED = 'You have signed in again since this page was opened. Check the request and decide again.';
 const UNDECIDED = 'Choose Allow or Deny.';
 const NO_STORE = 'Choose one of your stores.';
-const GONE = 'Something changed while you decided, and nothing was allowed. Look at it once more and decide.';
+const GONE = 'Something changed in the meantime. Access was not granted. Check the request and decide again.';
 
 const path = (deps: Deps, page: string, query: URLSearchParams | Record<string, string>): string =>
   `${rootOf(deps.issuer)}/${page}?${new URLSearchParams(query).toString()}`;
 
-/** Returns the sign-in page that comes back with the query as it was sent: a broken percent sequence stays broken. */
+/**
+ * Returns the path of the sign-in page, with the raw query in its return path: a broken percent sequence stays
+ * unchanged.
+ */
 const signIn = (deps: Deps, { rawQuery }: RawRequest): string => {
   // A path to return to has no backslash, and a `#` would end its query.
   const query = rawQuery.replaceAll(/[\\#]/g, encodeURIComponent);
   return path(deps, 'sign-in', { return_to: `${rootOf(deps.issuer)}/authorize?${query}` });
 };
 
-/** Who made the app sees beside what was received also what is registered. */
-const refuse = async (deps: Deps, door: RawRequest, fault: Fault, received: Received): Promise<RawResponse> => {
+/** Shows the error page. The app's owner also sees the registered addresses. */
+const showError = async (
+  deps: Deps,
+  rawRequest: RawRequest,
+  fault: Fault,
+  received: Received,
+): Promise<RawResponse> => {
   const ownerId = received.client?.ownerId ?? null;
-  const session = ownerId === null ? null : await deps.sessions.find(door);
+  const session = ownerId === null ? null : await deps.sessions.find(rawRequest);
   const isOwner = session !== null && session.userId === ownerId;
   return htmlAnswer(400, refusalPage({ fault, received, isOwner }));
 };
 
-/** Back to the client with an error: under the name of RFC 6749 §4.1.2.1 and under the one that our API's clients know. */
-const rejection = ({ issuer }: Deps, redirectUri: string, fault: Fault, state: string | undefined): RawResponse => {
+/**
+ * Redirects to the client with an error. The text is sent as `error_description` (RFC 6749 §4.1.2.1) and as
+ * `error_message` (API contract).
+ */
+const redirectWithError = (
+  { issuer }: Deps,
+  redirectUri: string,
+  fault: Fault,
+  state: string | undefined,
+): RawResponse => {
   const { error, description } = fault;
   const parameters = { error, error_description: description, error_message: description, state, iss: issuer };
   return redirectAnswer(withParameters(redirectUri, parameters));
 };
 
-/** The steps that the page and its form share; an answer where they end early. */
-const enter = async (deps: Deps, door: RawRequest): Promise<Visit | RawResponse> => {
-  const reading = await readAuthorization(deps.sql, door.rawQuery);
-  if (reading.kind === 'refused') return refuse(deps, door, reading.fault, reading.received);
-  const session = await deps.sessions.find(door);
-  // RFC 9700 §4.11.2: anyone may register a client; its errors redirect only a person who has signed in.
-  if (session === null) return redirectAnswer(signIn(deps, door));
-  if (reading.kind === 'rejected') return rejection(deps, reading.redirectUri, reading.fault, reading.state);
-  const { request } = reading;
+/** Runs the steps shared by the page and its form. Returns a response if they end early. */
+const prepareConsent = async (deps: Deps, rawRequest: RawRequest): Promise<Consent | RawResponse> => {
+  const result = await readAuthorization(deps.sql, rawRequest.rawQuery);
+  if (result.kind === 'refused') return showError(deps, rawRequest, result.fault, result.received);
+  const session = await deps.sessions.find(rawRequest);
+  // RFC 9700 §4.11.2: anyone may register a client; its errors are sent by redirect only after the user has signed in.
+  if (session === null) return redirectAnswer(signIn(deps, rawRequest));
+  if (result.kind === 'rejected') return redirectWithError(deps, result.redirectUri, result.fault, result.state);
+  const { request } = result;
   const memberOf = await storesOf(deps.sql, session.userId);
   const stores = request.scope.scope === 'store_full_access' ? memberOf : [];
   const counts = await deps.countStopped(
@@ -89,65 +105,74 @@ const enter = async (deps: Deps, door: RawRequest): Promise<Visit | RawResponse>
   return { request, session, stores, stopped, nonce: formNonce(deps.nonceKeys, session, boundToRequest(request)) };
 };
 
-const ask = (deps: Deps, visit: Visit, door: RawRequest, status = 200, alert?: string): RawResponse => {
-  const { request, session, stores, stopped, nonce } = visit;
+const showConsent = (
+  deps: Deps,
+  consent: Consent,
+  rawRequest: RawRequest,
+  status = 200,
+  alert?: string,
+): RawResponse => {
+  const { request, session, stores, stopped, nonce } = consent;
   const { email } = session;
   const root = rootOf(deps.issuer);
-  const action = path(deps, 'authorize', door.query);
-  const switchUser = signIn(deps, door);
+  const action = path(deps, 'authorize', rawRequest.query);
+  const switchUser = signIn(deps, rawRequest);
   const view = { request, email, stores, stopped, nonce, action, switchUser, root, alert };
   return htmlAnswer(status, consentPage(view), { formTargets: formTargets(request.redirectUri) });
 };
 
 const approve = async (
   deps: Deps,
-  { request, session, stopped }: Visit,
+  { request, session, stopped }: Consent,
   store: PickableStore | undefined,
-  door: RawRequest,
+  rawRequest: RawRequest,
 ): Promise<RawResponse> => {
   const { issuer, codeLifetimeSeconds } = deps;
-  const resumedStores = door.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
-  const code = await recordApproval(deps, { request, session, store, resumedStores, door, codeLifetimeSeconds });
+  const resumedStores = rawRequest.form.has('resume') ? (store === undefined ? [...stopped.keys()] : [store.id]) : [];
+  const code = await recordApproval(deps, { request, session, store, resumedStores, rawRequest, codeLifetimeSeconds });
   if (code === undefined) {
-    const again = await enter(deps, door);
-    return 'status' in again ? again : ask(deps, again, door, 409, GONE);
+    const again = await prepareConsent(deps, rawRequest);
+    return 'status' in again ? again : showConsent(deps, again, rawRequest, 409, GONE);
   }
-  // RFC 9207: the client can tell which server answered.
+  // RFC 9207: `iss` identifies the authorization server to the client.
   return redirectAnswer(withParameters(request.redirectUri, { code, state: request.state, iss: issuer }));
 };
 
-const decide = async (deps: Deps, visit: Visit, door: RawRequest): Promise<RawResponse> => {
-  const { request, session, stores } = visit;
-  const { form } = door;
+const decide = async (deps: Deps, consent: Consent, rawRequest: RawRequest): Promise<RawResponse> => {
+  const { request, session, stores } = consent;
+  const { form } = rawRequest;
   const bound = boundToRequest(request);
-  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound })) return ask(deps, visit, door, 403, CHANGED);
+  if (!isFormNonce(form.get('nonce'), deps.nonceKeys, { session, bound }))
+    return showConsent(deps, consent, rawRequest, 403, CHANGED);
   const decision = form.get('decision');
   if (decision === 'deny') {
-    await recordDenial(deps.sql, { request, session, door });
-    return rejection(deps, request.redirectUri, rejections.accessDenied, request.state);
+    await recordDenial(deps.sql, { request, session, rawRequest });
+    return redirectWithError(deps, request.redirectUri, rejections.accessDenied, request.state);
   }
-  if (decision !== 'allow') return ask(deps, visit, door, 422, UNDECIDED);
-  if (request.scope.scope === 'user_full_access') return approve(deps, visit, undefined, door);
+  if (decision !== 'allow') return showConsent(deps, consent, rawRequest, 422, UNDECIDED);
+  if (request.scope.scope === 'user_full_access') return approve(deps, consent, undefined, rawRequest);
   const chosen = stores.find(({ id }) => String(id) === form.get('store'));
-  return chosen === undefined ? ask(deps, visit, door, 422, NO_STORE) : approve(deps, visit, chosen, door);
+  return chosen === undefined
+    ? showConsent(deps, consent, rawRequest, 422, NO_STORE)
+    : approve(deps, consent, chosen, rawRequest);
 };
 
 /** Returns the `form-action` sources of a sign-in page that returns to a request whose error goes to its client. */
 export const targetsAfterSignIn = async (sql: Sql, issuer: string, returnTo: string): Promise<readonly string[]> => {
   const { pathname, search } = new URL(returnTo, issuer);
   if (pathname !== `${rootOf(issuer)}/authorize`) return [];
-  const reading = await readAuthorization(sql, search.slice(1));
-  return reading.kind === 'rejected' ? formTargets(reading.redirectUri) : [];
+  const result = await readAuthorization(sql, search.slice(1));
+  return result.kind === 'rejected' ? formTargets(result.redirectUri) : [];
 };
 
-/** Consent is asked every time: what was allowed before does not make a later request harmless. */
+/** Every request requires consent, because an earlier approval does not make a later request safe. */
 export const createAuthorize = (deps: Deps): { show: RawHandler; decide: RawHandler } => ({
   show: async (request) => {
-    const visit = await enter(deps, request);
-    return 'status' in visit ? visit : ask(deps, visit, request);
+    const consent = await prepareConsent(deps, request);
+    return 'status' in consent ? consent : showConsent(deps, consent, request);
   },
   decide: async (request) => {
-    const visit = await enter(deps, request);
-    return 'status' in visit ? visit : decide(deps, visit, request);
+    const consent = await prepareConsent(deps, request);
+    return 'status' in consent ? consent : decide(deps, consent, request);
   },
 });

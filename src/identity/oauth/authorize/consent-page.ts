@@ -1,4 +1,4 @@
-/** The page of /authorize: who asks, for what, and the picker of a store. */
+/** Renders the consent page of /authorize: the app, the requested access and the choice of a store. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { logoImage } from '../clients/logo/logo.ts';
@@ -10,42 +10,42 @@ export type ConsentView = {
   request: AuthorizationRequest;
   email: string;
   stores: readonly PickableStore[];
-  /** Webhooks of the app that are off because its access ended, by store. */
+  /** The number of the app's webhooks that were disabled when its access ended, by store. */
   stopped: ReadonlyMap<number, number>;
   nonce: string;
-  /** Where the form goes: this address again, with the client's parameters in it. */
+  /** The target of the form: this address with the client's parameters. */
   action: string;
   switchUser: string;
-  /** The path under which the pages live, without a slash at its end. */
+  /** The path prefix of the pages, without a trailing slash. */
   root: string;
   alert: string | undefined;
 };
 
 const abilities = {
   store_full_access: [
-    'See and change everything in the store that you choose: its customers, subscriptions, transactions and webhooks',
-    'Have news of the store sent to addresses of its own',
-    'Go on doing so until you take the access back',
+    'See and change everything in the chosen store: customers, subscriptions, transactions and webhooks',
+    "Receive this store's events at its own URLs",
+    'Keep this access until you disconnect the app',
   ],
   user_full_access: [
-    'See your account and work in all of your stores as you can: customers, subscriptions, transactions and webhooks',
-    'Have news of these stores sent to addresses of its own',
-    'Go on doing so until you take the access back',
+    'See your account and do everything you can in all your stores: customers, subscriptions, transactions and webhooks',
+    "Receive these stores' events at its own URLs",
+    'Keep this access until you disconnect the app',
   ],
 } as const;
 
 const limits = {
-  store_full_access: ['Reach any other store of yours', 'See your password, or change how you sign in'],
+  store_full_access: ['Access your other stores', 'See your password, or change how you sign in'],
   user_full_access: [
     'See your password, or change your e-mail address or how you sign in',
     'See the secrets of your apps',
   ],
 } as const;
 
-/** What the list of stores shows at once, about. */
+/** The approximate number of stores visible in the list without scrolling. */
 const UNSCROLLED_STORES = 5;
 
-/** A name that somebody else chose, kept from turning the direction of the text around it. */
+/** Isolates a name chosen by a third party, so that it cannot change the direction of the surrounding text. */
 const isolated = (text: string): Markup => html`<bdi>${text}</bdi>`;
 
 const choice = (store: PickableStore, isChosen: boolean): Markup =>
@@ -55,22 +55,25 @@ const choice = (store: PickableStore, isChosen: boolean): Markup =>
   </label>`;
 
 /**
- * A single store is chosen already; of several the one that the client asked for, if it is among them. That one stands
- * first, where it is seen: the list of somebody with many stores scrolls.
+ * Renders the choice of a store. A single store is preselected; of several, the one that the client requested, which is also
+ * listed first, because a long list scrolls.
  */
 const picker = ({ request, stores }: ConsentView): Markup => {
   const preselected = stores.length === 1 ? stores[0]?.id : request.scope.storeId;
   const [first, rest] = [stores.filter(({ id }) => id === preselected), stores.filter(({ id }) => id !== preselected)];
   return html`<fieldset>
     <legend>Which store?</legend>
-    ${stores.length > UNSCROLLED_STORES && html`<p class="soft">You have ${stores.length}; the list scrolls.</p>`}
+    ${stores.length > UNSCROLLED_STORES && html`<p class="soft">${stores.length} stores; scroll to see all.</p>`}
     <div class="choices">${first.map((store) => choice(store, true))} ${rest.map((store) => choice(store, false))}</div>
   </fieldset>`;
 };
 
 const webhooks = (count: number): string => (count === 1 ? '1 webhook' : `${count} webhooks`);
 
-/** Offered unchecked: the addresses of these webhooks were chosen under the access that ended. */
+/**
+ * Renders the option to enable disabled webhooks. It is unchecked by default, because their URLs were chosen under the
+ * access that ended.
+ */
 const resumption = ({ request, stores, stopped }: ConsentView): Markup => {
   const names = stores.flatMap(({ id, name }) =>
     stopped.has(id) ? [html`${isolated(name)}: ${webhooks(stopped.get(id) ?? 0)}`] : [],
@@ -79,7 +82,7 @@ const resumption = ({ request, stores, stopped }: ConsentView): Markup => {
   return html`<label class="choice">
     <input type="checkbox" name="resume" value="1" />
     <span>
-      Switch on again the webhooks of ${isolated(request.client.name)} that were switched off when its access ended
+      Enable the webhooks of ${isolated(request.client.name)} that were disabled when its access ended
       <span class="soft">${names.length > 1 ? names.map((name) => html`${name}. `) : webhooks(total)}</span>
     </span>
   </label>`;
@@ -91,17 +94,17 @@ const isPossible = (view: ConsentView): boolean => !needsStore(view) || view.sto
 
 const noStore = ({ request, switchUser }: ConsentView): Markup =>
   html`<p class="alert" role="alert">
-    You have no store that ${isolated(request.client.name)} could be let into. Ask a store's owner to make you a member,
-    or <a href="${switchUser}">sign in as someone else</a>.
+    You have no store to connect with ${isolated(request.client.name)}. Ask a store's owner to make you a member, or
+    <a href="${switchUser}">sign in with another account</a>.
   </p>`;
 
 const powers = ({ request }: ConsentView): Markup => {
   const { scope } = request.scope;
-  return html`<h2>If you allow it, this app can</h2>
+  return html`<h2>If you allow access, this app can</h2>
     <ul>
       ${abilities[scope].map((ability) => html`<li>${ability}</li>`)}
     </ul>
-    <h2>It can never</h2>
+    <h2>It cannot</h2>
     <ul>
       ${limits[scope].map((limit) => html`<li>${limit}</li>`)}
     </ul>`;
@@ -119,8 +122,8 @@ const decision = (view: ConsentView): Markup =>
   </form>`;
 
 const UNVERIFIED = html`<p>
-  <span class="badge">Unverified</span> Nobody here has looked at who is behind this app. Go on only if you were just
-  using it and know the address that it sends you to.
+  <span class="badge">Unverified</span> The operator has not verified this app. Continue only if you were just using it
+  and know the address that it sends you to.
 </p>`;
 
 const facts = ({ request, email, switchUser }: ConsentView): Markup => {
@@ -134,18 +137,18 @@ const facts = ({ request, email, switchUser }: ConsentView): Markup => {
     <dt>Sends you to</dt>
     <dd><strong>${shownHost(request.redirectUri)}</strong></dd>
     <dt>Signed in as</dt>
-    <dd>${email} (<a href="${switchUser}">someone else?</a>)</dd>
+    <dd>${email} (<a href="${switchUser}">switch account</a>)</dd>
   </dl>`;
 };
 
 export const consentPage = (view: ConsentView): string => {
   const { client } = view.request;
   return shell({
-    title: `Let ${client.name} in?`,
+    title: `Allow ${client.name} access?`,
     main: html`<div class="card">
       <div class="who">
         ${logoImage(view.root, client)}
-        <h1>Let ${isolated(client.name)} in?</h1>
+        <h1>Allow ${isolated(client.name)} access?</h1>
       </div>
       ${view.alert !== undefined && html`<p class="alert" role="alert">${view.alert}</p>`}
       ${!isPossible(view) && noStore(view)}

@@ -1,6 +1,6 @@
-/** Wherein an address differs from the registered one that is nearest to it: told without telling that one. */
+/** Describes how a redirect address differs from the nearest registered one, without revealing the registered one. */
 
-/** RFC 3986 Appendix B, the authority taken apart. Read octet for octet: a parser would hide what differs. */
+/** RFC 3986 Appendix B, with the authority split. Not a URL parser, which would normalize differences away. */
 const PARTS = /^(?:([^:/?#]+):)?(?:\/\/(?:([^/?#]*)@)?([^/?#]*?)(?::([0-9]*))?(?=[/?#]|$))?([^?#]*)(\?[^#]*)?(#.*)?$/s;
 
 type Parts = Readonly<Record<'scheme' | 'user-info' | 'host' | 'port' | 'path' | 'query' | 'fragment', string>>;
@@ -10,25 +10,25 @@ const partsOf = (uri: string): Parts => {
   return { scheme, 'user-info': user, host, port, path, query, fragment };
 };
 
-const differenceOf = (name: keyof Parts, given: string, registered: string): string => {
-  if (given.toLowerCase() === registered.toLowerCase()) return `upper and lower case in the ${name}`;
-  if (name === 'path' && (`${given}/` === registered || given === `${registered}/`))
+const differenceOf = (name: keyof Parts, received: string, registered: string): string => {
+  if (received.toLowerCase() === registered.toLowerCase()) return `upper and lower case in the ${name}`;
+  if (name === 'path' && (`${received}/` === registered || received === `${registered}/`))
     return 'a slash at the end of the path';
   return `the ${name}`;
 };
 
-const differences = (given: string, registered: string): string[] => {
-  const [one, other] = [partsOf(given), partsOf(registered)];
+const differences = (received: string, registered: string): string[] => {
+  const [one, other] = [partsOf(received), partsOf(registered)];
   const names = Object.keys(one) as (keyof Parts)[];
   const different = names.filter((name) => one[name] !== other[name]);
-  // The same parts and another spelling, such as a colon without a port.
+  // Equal parts, but a different spelling, such as a colon without a port.
   if (different.length === 0) return ['the spelling'];
   return different.map((name) => differenceOf(name, one[name], other[name]));
 };
 
-/** An address on another host is farther away than one that differs in anything else. */
+/** Ranks a different host as farther away than any other difference. */
 const distance = (different: readonly string[]): number => different.length + (different.includes('the host') ? 10 : 0);
 
-/** The parts in words, such as `the path`; none where nothing is registered. */
-export const differenceToNearest = (given: string, registered: readonly string[]): string[] =>
-  registered.map((uri) => differences(given, uri)).toSorted((a, b) => distance(a) - distance(b))[0] ?? [];
+/** Returns the names of the differing parts, such as `the path`; empty if no address is registered. */
+export const differenceToNearest = (received: string, registered: readonly string[]): string[] =>
+  registered.map((uri) => differences(received, uri)).toSorted((a, b) => distance(a) - distance(b))[0] ?? [];

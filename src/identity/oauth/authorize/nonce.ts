@@ -1,4 +1,4 @@
-/** What an approval depends on: the nonce of the consent form stands for this very request. */
+/** Binds the nonce of the consent form to the authorization request. */
 import type { AuthorizationRequest } from './authorization-request.ts';
 
 export const boundToRequest = (request: AuthorizationRequest): readonly unknown[] => {

@@ -1,4 +1,4 @@
-/** The parameters of /authorize, out of the query as it came. */
+/** Parses the parameters of /authorize from the raw query. */
 import { isUtf8 } from 'node:buffer';
 
 const PARAMETERS = [
@@ -13,18 +13,19 @@ const PARAMETERS = [
 type Parameter = (typeof PARAMETERS)[number];
 
 export type Parameters = {
-  given: Readonly<Partial<Record<Parameter, string>>>;
-  /** A repeated parameter has no value: there is no telling which was meant. */
+  values: Readonly<Partial<Record<Parameter, string>>>;
+  /** Repeated parameters. They have no value, because it would be ambiguous. */
   repeated: ReadonlySet<Parameter>;
-  /** Those whose value is not UTF-8 text, or has a NUL in it: it could not go back as it came. */
+  /** Parameters whose value is not UTF-8 or contains a NUL, and so could not be returned unchanged. */
   unreadable: ReadonlySet<Parameter>;
 };
 
 const isParameter = (name: string): name is Parameter => (PARAMETERS as readonly string[]).includes(name);
 
 /**
- * Asked of the percent sequences themselves, because decoded both broken bytes and a U+FFFD that was meant (`%EF%BF%BD`)
- * are the same. Whatever else is in the query is ASCII: node:http refuses a request line with other bytes.
+ * Returns whether a pair is valid UTF-8 without NUL. It checks the percent sequences, because after decoding invalid bytes
+ * and an intended U+FFFD (`%EF%BF%BD`) are the same. All other characters are ASCII: node:http rejects a request line with
+ * other bytes.
  */
 const isReadable = (raw: string): boolean => {
   const decoded = raw.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
@@ -32,21 +33,21 @@ const isReadable = (raw: string): boolean => {
   return isUtf8(bytes) && !bytes.includes(0);
 };
 
-/** Reads `rawQuery` (without `?`) as a form (RFC 6749 §3.1); a parameter without a value counts as absent. */
+/** Parses `rawQuery` (without `?`) as a form (RFC 6749 §3.1). A parameter without a value counts as absent. */
 export const readParameters = (rawQuery: string): Parameters => {
-  const given: Partial<Record<Parameter, string>> = {};
+  const values: Partial<Record<Parameter, string>> = {};
   const seen = new Set<Parameter>();
   const repeated = new Set<Parameter>();
   const unreadable = new Set<Parameter>();
   for (const pair of rawQuery.split('&')) {
-    // With a question mark of our own in front, one that the pair begins with stays part of the name.
+    // URLSearchParams strips one leading `?`, so that a `?` at the start of the pair remains part of the name.
     const [[name, value] = ['', '']] = new URLSearchParams(`?${pair}`);
     if (!isParameter(name)) continue;
     if (seen.has(name)) repeated.add(name);
     seen.add(name);
-    if (value !== '') given[name] = value;
+    if (value !== '') values[name] = value;
     if (!isReadable(pair)) unreadable.add(name);
   }
-  for (const name of repeated) delete given[name];
-  return { given, repeated, unreadable };
+  for (const name of repeated) delete values[name];
+  return { values, repeated, unreadable };
 };

@@ -1,6 +1,6 @@
 /**
- * The page of /authorize where nothing says that the redirect address is the client's. It tells a person that nothing
- * was shared, and a developer what was received and where it differs. What is registered only the client's owner sees.
+ * Renders the error page of /authorize for a redirect address that is not verified to be the client's. It shows the
+ * received values and how they differ from the registration; only the client's owner sees the registered addresses.
  */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
@@ -12,8 +12,8 @@ import { differenceToNearest } from './difference.ts';
 const SHOWN_CHARACTERS = 200;
 
 /**
- * Shortened, with a mark where there is a character that would not be seen or would move the others. An app that sends its
- * secret where its id belongs sends it with everybody, and they are asked to pass this page on: it is not on it.
+ * Returns the text for display: shortened, with invisible characters replaced, and without tokens. An app may send its
+ * secret as its id, and users are asked to forward this page to the developer.
  */
 const shown = (text: string): string => {
   const characters = Array.from(withoutTokens(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD'));
@@ -29,24 +29,23 @@ const entry = (term: string, value: Markup): Markup =>
 const value = (text: string | undefined): Markup =>
   text === undefined ? html`none` : html`<code>${shown(text)}</code>`;
 
-/** Only where it was the address that was refused. */
 const difference = ({ client, redirectUri }: Received): Markup | null => {
   const registered = client?.redirectUris ?? [];
   if (registered.length === 0) return html`<p>No redirect_uri is registered for this client.</p>`;
   if (redirectUri === undefined)
-    return html`<p>Several addresses are registered for this client, so it must send the redirect_uri.</p>`;
+    return html`<p>Several addresses are registered for this client, so the redirect_uri is required.</p>`;
   const parts = differenceToNearest(redirectUri, registered);
-  return html`<p>What differs from the nearest registered address: <strong>${parts.join(', ')}</strong>.</p>`;
+  return html`<p>Difference from the nearest registered address: <strong>${parts.join(', ')}</strong>.</p>`;
 };
 
 const rule = ({ client }: Received): Markup =>
   html`<p class="soft">
-    It must be a registered address, octet for
-    octet.${client?.isPublic === true && ' Of http://127.0.0.1 and http://[::1] the port may vary.'}
+    It must be exactly a registered
+    address.${client?.isPublic === true && ' Only the port of http://127.0.0.1 and http://[::1] may differ.'}
   </p>`;
 
 const registeredList = ({ client }: Received): Markup =>
-  html`<p>Registered, which you see as the owner of this app:</p>
+  html`<p>Registered addresses (shown only to the owner of this app):</p>
     <ul>
       ${client?.redirectUris.map((uri) => html`<li><code>${uri}</code></li>`)}
     </ul>`;
@@ -55,13 +54,13 @@ export const refusalPage = (view: { fault: Fault; received: Received; isOwner: b
   const { fault, received, isOwner } = view;
   const isMismatch = fault === refusals.redirectUriMismatch;
   return shell({
-    title: 'This request cannot be used',
+    title: 'Invalid authorization request',
     main: html`<div class="card">
-        <h1>This request cannot be used</h1>
+        <h1>Invalid authorization request</h1>
         <p class="alert" role="alert">${fault.description}.</p>
         <p>
-          The app that sent you here made a mistake, or something changed its link on the way. Nothing was shared with
-          it. You can close this page, and tell the app's makers what stands below.
+          The app that sent you here made a mistake, or its link was changed. Nothing was shared with the app. You can
+          close this page, and report the details below to the app's developer.
         </p>
       </div>
       <div class="card">

@@ -1,4 +1,4 @@
-/** The statements of clients. The table client is written here and nowhere else. */
+/** SQL of clients. Writes the table client. */
 import type { Queryable } from '#db/pool.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 import type { ClientDetails, ClientKind } from './rules.ts';
@@ -15,9 +15,9 @@ export type Client = {
   trusted: boolean;
   isLegacy: boolean;
   rotatesRefreshTokens: boolean;
-  /** False: somebody else than the operator made it or changed it, and the operator has not looked since. */
+  /** False if a party other than the operator created or changed the client and the operator has not verified it since. */
   isVerified: boolean;
-  /** Whose app it is; null where the operator made it. */
+  /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
   dateCreated: Date;
   dateModified: Date;
@@ -25,7 +25,7 @@ export type Client = {
   logoDate: Date | null;
 };
 
-/** False where there is no such user. Whoever makes clients for the same person waits until this transaction ends. */
+/** Locks the user, so that creations of clients for one owner are serialized; returns false if there is no such user. */
 export const lockOwner = async (sql: Queryable, userId: number): Promise<boolean> => {
   const rows = await sql`select from users where id = ${userId} for no key update`;
   return rows.length === 1;
@@ -41,7 +41,7 @@ export const countClientsOf = async (sql: Queryable, userId: number): Promise<nu
 type NewClientRow = ClientDetails &
   ClientKind & { clientId: string; isVerified: boolean; rotatesRefreshTokens: boolean };
 
-/** The internal id; undefined where the client_id is taken. */
+/** Inserts a client and returns its internal id; undefined if the client_id is taken. */
 export const insertClient = async (
   sql: Queryable,
   client: NewClientRow & { unusedUntil: Date | null; secretHash: Buffer | null; now: Date },
@@ -77,7 +77,7 @@ export const findClient = async (sql: Queryable, clientId: string): Promise<Clie
   return row;
 };
 
-/** A client of this person's; undefined where it is another's, the operator's, or nobody's. */
+/** Returns a client owned by the user; undefined if it does not exist or has another owner or none. */
 export const findOwnClient = async (sql: Queryable, clientId: string, userId: number): Promise<Client | undefined> => {
   const [row] = await sql<Client[]>`
     ${clients(sql)} where c.client_id = ${clientId} and c.date_deleted is null
@@ -86,14 +86,14 @@ export const findOwnClient = async (sql: Queryable, clientId: string, userId: nu
   return row;
 };
 
-/** A person's clients, by name. */
+/** Returns the clients of a user, by name. */
 export const listClientsOf = (sql: Queryable, userId: number): Promise<Client[]> => sql<Client[]>`
   ${clients(sql)} where c.owner = ${userId} and c.date_deleted is null order by c.name, c.id
 `;
 
 /**
- * Changes what its owner may change, and answers what it was before; undefined where there is no such client. Where
- * `userId` is its owner and changes what people recognise it by, it is unverified from then on: somebody looked at another.
+ * Updates a client and returns its previous state; undefined if there is no such client. If its owner (`userId`) changes
+ * name, company or redirect addresses, the client becomes unverified.
  */
 export const updateClient = async (
   sql: Queryable,
@@ -119,43 +119,49 @@ export const updateClient = async (
   return row;
 };
 
-/** What stays the same of a client, and its name. */
-export type Known = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
+/** The identity of a client, for audit and changelog. */
+export type ClientIdentity = Pick<Client, 'id' | 'clientId' | 'name' | 'ownerId' | 'dateModified'>;
 
-const known = (sql: Queryable) =>
+const identityColumns = (sql: Queryable) =>
   sql`id, client_id as "clientId", name, owner as "ownerId", date_modified as "dateModified"`;
 
-/** Undefined where there is no such client. */
-export const markVerified = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
-  const [row] = await sql<Known[]>`
+/** Marks a client as verified; returns undefined if there is no such client. */
+export const markVerified = async (
+  sql: Queryable,
+  clientId: string,
+  now: Date,
+): Promise<ClientIdentity | undefined> => {
+  const [row] = await sql<ClientIdentity[]>`
     update client set is_verified = true, unused_until = null, date_modified = ${now}
     where client_id = ${clientId} and date_deleted is null
-    returning ${known(sql)}
+    returning ${identityColumns(sql)}
   `;
   return row;
 };
 
 /**
- * Ends a client, and with it all its grants and tokens, at the next request of every process; undefined where it is gone
- * already. One row is written, however many grants there are: housekeeping deletes them.
+ * Marks a client as deleted, which ends all its grants and tokens with the next request; returns undefined if it is already
+ * deleted. It writes one row regardless of the number of grants, which retention deletes.
  */
-export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
-  const [row] = await sql<Known[]>`
+export const markDeleted = async (sql: Queryable, clientId: string, now: Date): Promise<ClientIdentity | undefined> => {
+  const [row] = await sql<ClientIdentity[]>`
     update client set date_deleted = ${now} where client_id = ${clientId} and date_deleted is null
-    returning ${known(sql)}
+    returning ${identityColumns(sql)}
   `;
   return row;
 };
 
-/** Ends every client of a person; those that there were. */
-export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<Known[]> => sql<Known[]>`
+/** Marks all clients of a user as deleted and returns them. */
+export const markDeletedOf = (sql: Queryable, ownerId: number, now: Date): Promise<ClientIdentity[]> => sql<
+  ClientIdentity[]
+>`
   update client set date_deleted = ${now} where owner = ${ownerId} and date_deleted is null
-  returning ${known(sql)}
+  returning ${identityColumns(sql)}
 `;
 
 type StoreGrant = Pick<LoggedGrant, 'grantId' | 'userId' | 'storeId'>;
 
-/** A page of what stands of a client's grants for stores, by id. */
+/** Returns a page of a client's active grants for stores, by id. */
 export const storeGrantsOf = (
   sql: Queryable,
   client: number,
@@ -166,15 +172,15 @@ export const storeGrantsOf = (
   order by id limit ${limit}
 `;
 
-/** Who lets a client in: people, the stores it may work in, and accounts that are open to it whole. */
-export type Reach = { people: number; stores: number; accounts: number; lastUsed: Date | null };
+/** The usage of a client: the number of users, stores and whole accounts with an active grant. */
+export type ClientUsage = { people: number; stores: number; accounts: number; lastUsed: Date | null };
 
-/** More are not counted: a page must not wait for the grants of an app that everybody has. */
+/** The maximum number of grants counted, so that the page of a widely used app does not have to wait. */
 export const GRANTS_COUNTED_MAX = 10_000;
 
-/** Of those that stand, `GRANTS_COUNTED_MAX` at most. */
-export const reachOf = async (sql: Queryable, client: number): Promise<Reach> => {
-  const [row] = await sql<Reach[]>`
+/** Counts the active grants of a client, at most `GRANTS_COUNTED_MAX`. */
+export const usageOf = async (sql: Queryable, client: number): Promise<ClientUsage> => {
+  const [row] = await sql<ClientUsage[]>`
     select count(distinct user_id) as people, count(distinct store_id) as stores,
       count(distinct user_id) filter (where store_id is null) as accounts, max(date_used) as "lastUsed"
     from (

@@ -1,11 +1,11 @@
-/** OAuth clients: the apps that ask for access, and the platform itself. How one comes to be. */
+/** Creates OAuth clients: apps that request access, and trusted clients of the platform. */
 import { randomBytes } from 'node:crypto';
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import { recordClientEntry, type Caller } from './action.ts';
 import { countClientsOf, insertClient, lockOwner } from './clients-sql.ts';
-import { clientFaults, type ClientDetails, type ClientKind, type DetailWords } from './rules.ts';
+import { clientFaults, type ClientDetails, type ClientKind, type DetailLabels } from './rules.ts';
 import { createToken, type CreatedToken } from '../tokens.ts';
 
 export type NewClient = {
@@ -17,28 +17,28 @@ export type NewClient = {
   redirectUris: readonly string[];
   /** May use client_credentials with the scope platform; needs no redirect address, and has no owner. */
   trusted: boolean;
-  /** Whose app it is, and how many a person may have; absent where the operator makes it. */
+  /** The owner, and the maximum number of clients per user; absent if the operator creates the client. */
   owner?: { userId: number; clientsPerUser: number } | undefined;
-  /** False where nobody has looked at it. True where absent. */
+  /** Default: true. */
   isVerified?: boolean | undefined;
-  /** Deleted then if nobody has let it in, unless the operator verifies it before; absent where it stays. */
+  /** The client is deleted at this time if it has no grant and is not verified; absent if it is kept. */
   unusedUntil?: Date | undefined;
-  /** Of a public client they always rotate. */
+  /** Always true for a public client. */
   rotatesRefreshTokens?: boolean | undefined;
-  /** May leave redirect_uri out at the token endpoint; needs exactly one. */
+  /** May omit redirect_uri at the token endpoint; requires exactly one address. */
   isLegacy?: boolean | undefined;
-  /** For an id that must be known before; random where absent. */
+  /** The id, if it must be known in advance; random by default. */
   clientId?: string | undefined;
-  /** The program that makes it; absent where a person, the operator or a stranger does. */
+  /** The program that creates the client; absent for a user, the operator or an anonymous registration. */
   caller?: Caller | undefined;
-  /** Where it was made from; null or absent where that was this machine. */
+  /** The origin of the request; null or absent on the command line. */
   origin?: Origin | null | undefined;
   now: Date;
 };
 
 const CLIENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Whether the text can be a client_id; whatever else comes in a request never reaches a statement. */
+/** Returns whether the text can be a client_id. Other text is never passed to a statement. */
 export const isClientId = (text: string): boolean => CLIENT_ID.test(text);
 
 export const newClientId = (): string => randomBytes(12).toString('hex');
@@ -58,30 +58,33 @@ const kindOf = ({ trusted, isLegacy, owner }: NewClient, isPublic: boolean): Cli
   ownerId: owner?.userId ?? null,
 });
 
-/** Everything that keeps a client from being made, but for a `clientId` that is taken. */
-export const newClientFaults = (client: NewClient, isPublic: boolean, words?: DetailWords): Fault[] => {
+/** Returns the faults of a new client, except a taken `clientId`. */
+export const newClientFaults = (client: NewClient, isPublic: boolean, labels?: DetailLabels): Fault[] => {
   const message = 'client_id must be 1 to 64 letters, digits, hyphens and underscores';
   const isId = client.clientId === undefined || isClientId(client.clientId);
   return [
     ...(isId ? [] : [{ code: 'invalid_value', message, field: 'client_id' }]),
-    ...clientFaults(detailsOf(client), kindOf(client, isPublic), words),
+    ...clientFaults(detailsOf(client), kindOf(client, isPublic), labels),
   ];
 };
 
-/** Exact, because those who make clients for one person wait in line. */
-const requireRoom = async (tx: Tx, { owner }: NewClient): Promise<void> => {
+/**
+ * Throws a 409 if the owner has the maximum number of clients. Exact, because the lock of the owner serializes
+ * creations.
+ */
+const requireBelowLimit = async (tx: Tx, { owner }: NewClient): Promise<void> => {
   if (owner === undefined) return;
   if (!(await lockOwner(tx, owner.userId)))
     throw invalid({ code: 'invalid_value', message: 'owner must be the id of a user', field: 'owner' });
   if ((await countClientsOf(tx, owner.userId)) < owner.clientsPerUser) return;
-  const message = `A person has at most ${owner.clientsPerUser} apps; delete one first`;
+  const message = `A user can have at most ${owner.clientsPerUser} apps; delete one first`;
   throw new Problem(409, { code: 'limit_reached', message });
 };
 
 const add = async (tx: Tx, client: NewClient, secret: CreatedToken | null): Promise<string> => {
   const { clientId = newClientId(), caller, origin = null, now } = client;
   const isPublic = secret === null;
-  await requireRoom(tx, client);
+  await requireBelowLimit(tx, client);
   const details = detailsOf(client);
   const kind = kindOf(client, isPublic);
   const id = await insertClient(tx, {
@@ -104,7 +107,7 @@ const add = async (tx: Tx, client: NewClient, secret: CreatedToken | null): Prom
   return clientId;
 };
 
-/** In the caller's transaction where there is one, else in one of its own: no client without its line in the audit. */
+/** Inserts the client with its audit entry in the caller's transaction, or in a new one if `sql` is not a transaction. */
 const make = (sql: Sql | Tx, client: NewClient, secret: CreatedToken | null): Promise<string> => {
   const faults = newClientFaults(client, secret === null);
   if (faults.length > 0) throw invalid(...faults);
@@ -112,9 +115,9 @@ const make = (sql: Sql | Tx, client: NewClient, secret: CreatedToken | null): Pr
 };
 
 /**
- * Registers a confidential client; the secret is in the answer and nowhere else. Throws a 400 with every fault found, or
- * where the owner does not exist, a 409 where the `clientId` is taken (`client_id_taken`) or the owner has as many
- * clients as a person may have (`limit_reached`).
+ * Creates a confidential client and returns its secret, of which only the hash is stored. Throws a 400 with every fault
+ * found or if the owner does not exist, and a 409 if the `clientId` is taken (`client_id_taken`) or the owner has the
+ * maximum number of clients (`limit_reached`).
  */
 export const createClient = async (
   sql: Sql | Tx,
@@ -124,7 +127,10 @@ export const createClient = async (
   return { client_id: await make(sql, client, secret), client_secret: secret.value };
 };
 
-/** Registers a client without a secret (RFC 6749 §2.1): PKCE and rotation stand in for it. Throws as `createClient`. */
+/**
+ * Creates a client without a secret (RFC 6749 §2.1), protected by PKCE and rotation instead. Throws the errors of
+ * `createClient`.
+ */
 export const createPublicClient = async (sql: Sql | Tx, client: NewClient): Promise<{ client_id: string }> => ({
   client_id: await make(sql, client, null),
 });

@@ -1,4 +1,7 @@
-/** The client of our own command line. Every Halcyon has it under the same name, so `halcyon login` needs no registration. */
+/**
+ * The built-in client of the command line. It has the same id in every installation, so `halcyon login` needs no
+ * registration.
+ */
 import type { Sql } from '#db/pool.ts';
 import { Problem } from '#core/problem.ts';
 import { createPublicClient } from './clients.ts';
@@ -7,8 +10,8 @@ import { findClient } from './clients-sql.ts';
 export const COMMAND_LINE_CLIENT = 'halcyon-cli';
 
 /**
- * Makes it where it is missing. Of several processes that start at once one makes it; the others find the name taken, as
- * whoever comes while housekeeping is not yet through with a deleted one.
+ * Creates the client if it is missing. A 409 is ignored: another process that starts concurrently has created it, or
+ * retention has not yet deleted an old row with its id.
  */
 export const provideCommandLineClient = async (sql: Sql, now: Date): Promise<void> => {
   if ((await findClient(sql, COMMAND_LINE_CLIENT)) !== undefined) return;
@@ -18,7 +21,7 @@ export const provideCommandLineClient = async (sql: Sql, now: Date): Promise<voi
       name: 'Halcyon command line',
       description:
         'The halcyon command in a terminal on your computer. Allow it only if you have just typed halcyon login.',
-      // It listens on whatever port is free (RFC 8252 §7.3).
+      // The command listens on any free port (RFC 8252 §7.3).
       redirectUris: ['http://127.0.0.1/callback', 'http://[::1]/callback'],
       trusted: false,
       now,

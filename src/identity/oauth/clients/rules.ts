@@ -1,10 +1,10 @@
-/** What a client may be called and where it may be sent: pure, and every fault of a client is found at once. */
+/** Validates the details and the kind of a client, with all faults at once. Pure. */
 import { EMAIL_LENGTH_MAX, isEmail } from '#core/email.ts';
 import type { Fault } from '#core/problem.ts';
 import { isLegible, isName } from './legible.ts';
 import { whyNotRegistrable } from '../redirect-uri.ts';
 
-/** What its owner may change. Null where there is none. */
+/** The details that the owner may change; null if absent. */
 export type ClientDetails = {
   name: string;
   company: string | null;
@@ -13,15 +13,15 @@ export type ClientDetails = {
   redirectUris: readonly string[];
 };
 
-/** What it is for good. */
+/** The properties that never change. */
 export type ClientKind = {
   /** Has no secret (RFC 6749 §2.1). */
   isPublic: boolean;
   /** May use client_credentials with the scope platform; needs no redirect address. */
   trusted: boolean;
-  /** May leave redirect_uri out at the token endpoint. */
+  /** May omit redirect_uri at the token endpoint. */
   isLegacy: boolean;
-  /** Whose app it is; null where the operator made it. */
+  /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
 };
 
@@ -31,10 +31,10 @@ export const NAME_LENGTH_MAX = 255;
 export const DESCRIPTION_LENGTH_MAX = 1_000;
 const REDIRECT_URIS_MAX = 20;
 
-/** How each detail is called by those who are told of its faults; the API's words, unless they came by another way. */
-export type DetailWords = Readonly<Record<DetailName, string>>;
+/** The names of the details in error messages: the API's names by default, others for forms and registration. */
+export type DetailLabels = Readonly<Record<DetailName, string>>;
 
-const API_WORDS: DetailWords = {
+const API_LABELS: DetailLabels = {
   name: 'name',
   company: 'company',
   description: 'description',
@@ -49,40 +49,40 @@ const isText = (text: string | null, maximum: number): boolean =>
 
 const redirectUriFault = (code: string, message: string): Fault => ({ code, message, field: 'redirect_uris' });
 
-const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, word: string): Fault[] => {
+const redirectUriFaults = (uris: readonly string[], { trusted }: ClientKind, label: string): Fault[] => {
   if (uris.length > REDIRECT_URIS_MAX)
-    return [redirectUriFault('too_many', `${word}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
-  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${word}: at least one address is needed`)];
+    return [redirectUriFault('too_many', `${label}: at most ${REDIRECT_URIS_MAX} addresses are possible`)];
+  if (uris.length === 0 && !trusted) return [redirectUriFault('required', `${label}: at least one address is needed`)];
   return uris.flatMap((uri, index) => {
     const reason = whyNotRegistrable(uri);
     const which = uris.length === 1 ? 'the address' : `address ${index + 1}`;
-    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${word}: ${which} ${reason}`)];
+    return reason === undefined ? [] : [redirectUriFault('invalid_redirect_uri', `${label}: ${which} ${reason}`)];
   });
 };
 
 const kindFaults = ({ isPublic, trusted, isLegacy, ownerId }: ClientKind, uris: readonly string[]): Fault[] => {
   const faults: Fault[] = [];
   if (trusted && ownerId !== null) {
-    const message = 'owner does not go with trusted: whoever owns an app can make a secret of it, and be the platform';
+    const message = 'owner cannot be combined with trusted: the owner could create a secret and act as the platform';
     faults.push({ code: 'invalid_value', message, field: 'owner' });
   }
   if (isPublic && (trusted || isLegacy)) {
-    const message = 'is_public does not go with trusted or legacy: a public client has no secret to prove itself by';
+    const message = 'is_public cannot be combined with trusted or legacy: a public client has no secret';
     faults.push({ code: 'invalid_value', message, field: 'is_public' });
   }
   if (isLegacy && uris.length !== 1) {
-    const message = 'is_legacy needs exactly one redirect address: the one that an absent redirect_uri is taken as';
+    const message = 'is_legacy requires exactly one redirect address: the default for an absent redirect_uri';
     faults.push({ code: 'invalid_value', message, field: 'is_legacy' });
   }
   return faults;
 };
 
-/** Everything that is wrong with a client, each fault named after its property. */
-export const clientFaults = (details: ClientDetails, kind: ClientKind, words = API_WORDS): Fault[] => {
+/** Returns all faults of a client, each with the name of its property. */
+export const clientFaults = (details: ClientDetails, kind: ClientKind, labels = API_LABELS): Fault[] => {
   const { name, company, description, contact, redirectUris } = details;
   const faults: Fault[] = [];
   const require = (holds: boolean, field: DetailName, message: string): void => {
-    if (!holds) faults.push({ code: 'invalid_value', message: `${words[field]} ${message}`, field });
+    if (!holds) faults.push({ code: 'invalid_value', message: `${labels[field]} ${message}`, field });
   };
   const isNamed = isName(name) && isText(name, NAME_LENGTH_MAX);
   require(isNamed, 'name', `must be 1 to ${readable(NAME_LENGTH_MAX)}, with a letter or a digit`);
@@ -91,5 +91,5 @@ export const clientFaults = (details: ClientDetails, kind: ClientKind, words = A
   require(isDescription, 'description', `must be at most ${readable(DESCRIPTION_LENGTH_MAX)}`);
   const isContact = contact === null || isEmail(contact);
   require(isContact, 'contact', `must be an e-mail address, at most ${EMAIL_LENGTH_MAX} characters`);
-  return [...faults, ...redirectUriFaults(redirectUris, kind, words.redirect_uris), ...kindFaults(kind, redirectUris)];
+  return [...faults, ...redirectUriFaults(redirectUris, kind, labels.redirect_uris), ...kindFaults(kind, redirectUris)];
 };

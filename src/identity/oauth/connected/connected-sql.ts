@@ -1,59 +1,59 @@
-/** The statements of connected apps: what somebody has let in, and how they end it. */
+/** SQL of connected apps: lists and revokes the grants of a user. */
 import type { Queryable } from '#db/pool.ts';
 import type { LoggedGrant } from '../grant-changes.ts';
 
 export type ConnectedRow = {
-  /** Of the latest grant of this client for this store; stands for all of them. */
+  /** The latest grant of this client for this store; represents all of them. */
   grantId: number;
   clientId: string;
   name: string;
   company: string | null;
   isVerified: boolean;
   logoDate: Date | null;
-  /** Null where the grant is for the account with all its stores. */
+  /** Null if the grant is for the account with all its stores. */
   storeId: number | null;
-  /** Null as well where the store is no longer there. */
+  /** Null for an account grant, or if the store no longer exists. */
   storeName: string | null;
-  /** Whether the user is a member of it: else the grant reaches nothing. */
+  /** Whether the user is a member of the store; otherwise the grant gives no access. */
   isMember: boolean;
   since: Date;
   lastUsed: Date | null;
-  /** Whose app it is; null where the operator made it. */
+  /** The owner of the app; null if the operator created it. */
   ownerId: number | null;
 };
 
-/** Grants that stand: all of a user, or those of one client and store (null: for the account). */
-export type Whose = { userId: number; of?: { client: number; storeId: number | null } | undefined };
+/** Selects active grants: all of a user, or those of one client and store (null: the account). */
+export type GrantFilter = { userId: number; of?: { client: number; storeId: number | null } | undefined };
 
-const whoseGrants = (sql: Queryable, { userId, of }: Whose) => sql`
+const grantCondition = (sql: Queryable, { userId, of }: GrantFilter) => sql`
   user_id = ${userId} and date_revoked is null
     and ${of === undefined ? sql`true` : sql`client = ${of.client} and store_id is not distinct from ${of.storeId}`}`;
 
-/** What was let in and not taken back: one row a client and store, however often it was allowed. */
-export const connectedApps = (sql: Queryable, whose: Whose) => sql`
+/** Returns the `from` clause of connected apps: one row per client and store, even with several grants. */
+export const connectedApps = (sql: Queryable, filter: GrantFilter) => sql`
   from (
     select client, store_id, max(id) as grant_id, min(date_created) as since, max(date_used) as last_used
     from access_grant
-    where ${whoseGrants(sql, whose)}
+    where ${grantCondition(sql, filter)}
     group by client, store_id
   ) as g
     join client c on c.id = g.client and c.date_deleted is null
     left join client_logo l on l.client = c.id
     left join store s on s.shard = g.store_id % 256 and s.id = g.store_id
-    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${whose.userId}`;
+    left join membership m on m.shard = s.shard and m.store_id = s.id and m.user_id = ${filter.userId}`;
 
 export const connectedColumns = (sql: Queryable) => sql`
   g.grant_id as "grantId", c.client_id as "clientId", c.name, c.company, c.is_verified as "isVerified",
   l.date_modified as "logoDate", g.store_id as "storeId", s.name as "storeName",
   m.user_id is not null as "isMember", g.since, g.last_used as "lastUsed", c.owner as "ownerId"`;
 
-/** What a user has let in, by name. */
+/** Returns the connected apps of a user, by name. */
 export const listConnected = (sql: Queryable, userId: number): Promise<ConnectedRow[]> => sql<ConnectedRow[]>`
   select ${connectedColumns(sql)} ${connectedApps(sql, { userId })}
   order by c.name, s.name, g.grant_id
 `;
 
-/** What a grant of this user's is for, also one that was revoked; undefined where it is not theirs. */
+/** Returns the client and store of a user's grant, even if revoked; undefined if it is not the user's. */
 export const findOwnGrant = async (
   sql: Queryable,
   grantId: number,
@@ -68,10 +68,9 @@ export const findOwnGrant = async (
 };
 
 /**
- * Ends a user's grants: all, those of one client, or those of one client for one store (null: for the account). It holds
- * their clients first, as whatever ends a grant does: a client that is being deleted takes all of its grants along in one
- * row, and a grant must not end with it and here as well. Whatever ends several grants takes them by their ids, so that two
- * such never wait for each other.
+ * Revokes a user's grants: all, those of one client, or those of one client for one store (null: the account). It locks the
+ * clients first, because deleting a client ends all its grants by one row, and a grant must not be ended twice. Grants are
+ * locked in the order of their ids, as everywhere, to avoid deadlocks.
  */
 export const revokeGrants = (
   sql: Queryable,
@@ -83,12 +82,12 @@ export const revokeGrants = (
     and ${which.client === undefined ? sql`true` : sql`client = ${which.client}`}
     and ${which.storeId === undefined ? sql`true` : sql`store_id is not distinct from ${which.storeId}`}`;
   return sql<LoggedGrant[]>`
-    with held as (
-      select id as held_id, client_id, name from client
+    with locked as (
+      select id as locked_id, client_id, name from client
       where id in (select client from access_grant where ${live}) and date_deleted is null
       order by id for share
     ), ending as (
-      select id as ending_id, held.* from access_grant join held on client = held_id
+      select id as ending_id, locked.* from access_grant join locked on client = locked_id
       where ${live}
       order by id for no key update of access_grant
     )
@@ -100,7 +99,7 @@ export const revokeGrants = (
 
 type RevokedRow = { client: number; storeId: number | null };
 
-/** Ends what anybody has allowed for one store; in the same order. */
+/** Revokes all grants for one store, locked in the order of their ids. */
 export const revokeGrantsFor = (
   sql: Queryable,
   storeId: number,

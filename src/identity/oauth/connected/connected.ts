@@ -1,4 +1,4 @@
-/** Ending what somebody has allowed. The bearer check asks at every request, so it counts at the next one everywhere. */
+/** Revokes the grants of users. There is no cache of tokens, so a revocation takes effect with the next request. */
 import { originOf, recordAuditEntry, type Origin } from '#identity/accounts/audit/audit.ts';
 import type { SignedIn } from '#identity/accounts/signed-in.ts';
 import { inPerson, type Actor } from '#changelog/changelog.ts';
@@ -7,18 +7,17 @@ import { redirectAnswer } from '#http/answers.ts';
 import type { RawHandler, RawRequest } from '#http/route.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { grantChanges, type AfterGrants } from '../grant-changes.ts';
+import { grantChanges, type RevocationEffects } from '../grant-changes.ts';
 import { findOwnGrant, revokeGrants, revokeGrantsFor } from './connected-sql.ts';
 import { boundToRevoke } from './section.ts';
 
 /**
- * Ends the live grants of a user, those of one client or for one store (null: for the account) where these are named by
- * their internal ids, and writes down each, here and in its store: give it the transaction of whatever it belongs to.
- * Answers how many ended.
+ * Revokes the active grants of a user (of one client or for one store, null: the account, if these internal ids are given),
+ * records each in the audit and in its store's changelog, and returns their number. Call it in the transaction of the action.
  */
 export const revokeGrantsOf = async (
   sql: Queryable,
-  { changelog, stopWebhooks }: AfterGrants,
+  { changelog, stopWebhooks }: RevocationEffects,
   which: { userId: number; clientId?: number; storeId?: number | null; actor: Actor; origin: Origin | null; now: Date },
 ): Promise<number> => {
   const { userId, clientId, actor, origin, now } = which;
@@ -31,8 +30,8 @@ export const revokeGrantsOf = async (
 };
 
 /**
- * Ends what anybody has allowed for a store that is being erased, and writes down each; in the transaction of that. The
- * store's own changelog goes with the store, so nothing of it is written there.
+ * Revokes all grants for a store and audits each, in the transaction of the store's erasure. It writes no changelog, because
+ * the store's changelog is erased too.
  */
 export const revokeGrantsForStore = async (
   sql: Queryable,
@@ -45,10 +44,12 @@ export const revokeGrantsForStore = async (
 const grantIdOf = ({ params }: RawRequest): number => parseId(params['grant_id'] ?? '') ?? 0;
 
 /**
- * POST /account/connected/<grant_id>/revoke: ends what the grant is for, also what was allowed again meanwhile. One that
- * has ended before is no error, so that a double click is none.
+ * POST /account/connected/<grant_id>/revoke: revokes all grants of this client for this store, including newer ones. A grant
+ * that has already ended is not an error, so that a double click succeeds.
  */
-export const createRevokeButton = (deps: AfterGrants & { sql: Sql; signedIn: SignedIn; root: string }): RawHandler =>
+export const createRevokeButton = (
+  deps: RevocationEffects & { sql: Sql; signedIn: SignedIn; root: string },
+): RawHandler =>
   deps.signedIn.form(
     (request) => boundToRevoke(grantIdOf(request)),
     async (request, { userId }) => {

@@ -1,4 +1,4 @@
-/** Connected apps, as a section of the account page: what was let in, where, since when, and the way to end it. */
+/** Renders connected apps as a section of the account page, each with a button to disconnect it. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
@@ -6,20 +6,20 @@ import { shownDate } from '#hypermedia/shown-date.ts';
 import { logoImage } from '../clients/logo/logo.ts';
 import { listConnected, type ConnectedRow } from './connected-sql.ts';
 
-/** What the nonce of a revoke button stands for. */
+/** Returns what the nonce of a disconnect button is bound to. */
 export const boundToRevoke = (grantId: number) => ['revoke grant', grantId] as const;
 
 const placeOf = ({ storeId, storeName }: ConnectedRow): string => {
   if (storeId === null) return 'Your account and all your stores';
-  return storeName ?? `A store that is no longer there (${storeId})`;
+  return storeName ?? `A store that no longer exists (${storeId})`;
 };
 
 const reachOf = (row: ConnectedRow): string =>
-  row.storeName === null || row.isMember ? placeOf(row) : `Nothing, since you are no longer in ${row.storeName}`;
+  row.storeName === null || row.isMember ? placeOf(row) : `Nothing: you are no longer a member of ${row.storeName}`;
 
-/** What an access of each reach is good for, as the consent page said it. */
+/** The permissions of each kind of access, as on the consent page. */
 const MAY_STORE = 'See and change everything: customers, subscriptions, transactions and webhooks';
-const MAY_ACCOUNT = 'See your account, and work in all your stores as you can, also in those to come';
+const MAY_ACCOUNT = 'See your account and do everything you can in all your stores, including future ones';
 
 const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
   html`<div role="listitem">
@@ -31,9 +31,9 @@ const entry = (root: string, row: ConnectedRow, nonce: string): Markup =>
       </p>
     </div>
     <dl>
-      <dt>May work in</dt>
+      <dt>Access to</dt>
       <dd>${reachOf(row)}</dd>
-      <dt>May do there</dt>
+      <dt>Permissions</dt>
       <dd>${row.storeId === null ? MAY_ACCOUNT : MAY_STORE}</dd>
       <dt>Since</dt>
       <dd>${shownDate(row.since)}</dd>
@@ -54,11 +54,11 @@ export const connectedSection =
     const rows = await listConnected(sql, session.userId);
     return html`<div class="card">
       <h2 id="connected">Connected apps</h2>
-      ${done === 'revoked' && html`<p class="good" role="status">The app is disconnected, and has no access any more.</p>`}
-      ${rows.length === 0 && html`<p class="soft">You have let no app in.</p>`}
+      ${done === 'revoked' && html`<p class="good" role="status">App disconnected. It no longer has access.</p>`}
+      ${rows.length === 0 && html`<p class="soft">No connected apps.</p>`}
       ${
         rows.length > 0 &&
-        html`<p>What you disconnect has no access any more, at once; the app can ask you again.</p>
+        html`<p>An app that you disconnect loses access immediately. It can request access again.</p>
           <div role="list" aria-labelledby="connected">
             ${rows.map((row) => entry(root, row, nonce(boundToRevoke(row.grantId))))}
           </div>`

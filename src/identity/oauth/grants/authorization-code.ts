@@ -1,6 +1,6 @@
 /**
- * grant_type=authorization_code (RFC 6749 §4.1.3): one statement that authenticates the client and finds the code, the
- * checks as a table in the contract's order, and one statement that uses the code up.
+ * grant_type=authorization_code (RFC 6749 §4.1.3): one statement authenticates the client and finds the code, a table of
+ * checks follows in the order of the API contract, and one statement redeems the code.
  */
 import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal, type TokenFault } from '../errors.ts';
@@ -9,36 +9,37 @@ import { verifierFits } from '../pkce.ts';
 import type { AuthenticatedClient } from '../oauth-sql.ts';
 import { endGrant } from '../end-grant.ts';
 import { hashToken, looksLike } from '../tokens.ts';
-import type { Exchange, Grant } from './exchange.ts';
+import type { Exchange, GrantHandler } from './exchange.ts';
 import { findClientWithCode, redeemCode, type CodeRow } from './grants-sql.ts';
 
-/** What comes with the code, and from whom. */
+/** The form that contains the code, and the authenticated client. */
 type Presented = Pick<Exchange, 'form' | 'now'> & { client: AuthenticatedClient };
 type Step = (code: CodeRow, presented: Presented) => TokenFault | undefined;
 
 const forThisClient: Step = (code, { client }) => (code.client === client.id ? undefined : tokenErrors.unknownCode);
 
-/** A legacy client that leaves it out means its only registered one. */
-const meantRedirectUri = ({ form, client }: Presented): string | null => form.redirect_uri ?? client.impliedRedirectUri;
+/** Returns the redirect_uri of the form, or a legacy client's only registered one. */
+const effectiveRedirectUri = ({ form, client }: Presented): string | null =>
+  form.redirect_uri ?? client.impliedRedirectUri;
 
 const redirectUriGiven: Step = (_code, presented) =>
-  meantRedirectUri(presented) === null ? tokenErrors.noRedirectUri : undefined;
+  effectiveRedirectUri(presented) === null ? tokenErrors.noRedirectUri : undefined;
 
-/** Octet for octet the address that the code was sent to (RFC 6749 §4.1.3). */
+/** Requires exactly the address that the code was sent to (RFC 6749 §4.1.3). */
 const redirectUriSame: Step = (code, presented) =>
-  meantRedirectUri(presented) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
+  effectiveRedirectUri(presented) === code.redirectUri ? undefined : tokenErrors.otherRedirectUri;
 
-/** In a public client the verifier stands in for the secret (RFC 9700 §2.1.1): without a challenge anybody could redeem. */
+/** Requires a challenge of a public client, whose only authentication is the verifier (RFC 9700 §2.1.1). */
 const challenged: Step = (code, { client }) =>
   client.isPublic && code.codeChallenge === null ? tokenErrors.noChallenge : undefined;
 
-const verifierProves: Step = (code, { form }) =>
+const verifierMatches: Step = (code, { form }) =>
   verifierFits(form.code_verifier, code.codeChallenge) ? undefined : tokenErrors.wrongVerifier;
 
-/** Before expiry, because a code that comes back after its 30 seconds tells the same: somebody else has it. */
+/** Precedes the check of expiry, because reuse after the 30 seconds also shows that the code has leaked. */
 const unused: Step = (code) => (code.used ? tokenErrors.usedCode : undefined);
 
-const standing: Step = (code) => (code.revoked || code.disabled ? tokenErrors.revokedGrant : undefined);
+const grantActive: Step = (code) => (code.revoked || code.disabled ? tokenErrors.revokedGrant : undefined);
 
 const fresh: Step = (code, { now }) => (now < code.expires ? undefined : tokenErrors.expiredCode);
 
@@ -48,20 +49,20 @@ const steps: readonly (readonly [what: string, step: Step])[] = [
   ['redirect_uri',   redirectUriGiven],
   ['redirect_uri',   redirectUriSame ],
   ['PKCE',           challenged      ],
-  ['PKCE',           verifierProves  ],
+  ['PKCE',           verifierMatches ],
   ['used once',      unused          ],
-  ['still standing', standing        ],
+  ['grant active',   grantActive     ],
   ['30 seconds',     fresh           ],
 ];
 
-/** A code that its own client presents twice has leaked: what was made from it ends (RFC 6749 §4.1.2, RFC 9700 §4.5). */
+/** Revokes the grant: a code that its client presents twice has leaked (RFC 6749 §4.1.2, RFC 9700 §4.5). */
 const refuseReuse = async ({ grantId }: CodeRow, exchange: Exchange): Promise<never> => {
   const { origin, now } = exchange;
   await endGrant(exchange, { grantId, action: 'code_reused', actor: HALCYON, origin, now });
   throw new TokenRefusal(tokenErrors.usedCode);
 };
 
-export const exchangeCode: Grant = async (exchange) => {
+export const exchangeCode: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, now } = exchange;
   if (form.code === undefined) return refuse(tokenErrors.noCode);
   if (!looksLike('authorizationCode', form.code)) return refuse(tokenErrors.unknownCode);
@@ -75,7 +76,8 @@ export const exchangeCode: Grant = async (exchange) => {
   }
   const [access, refresh] = [issueAccessToken(now, lifetimes), issueRefreshToken(now, lifetimes)];
   const isFirst = await redeemCode(sql, hash, { access: access.stored, refresh: refresh.stored }, now);
-  // A lost race is reuse like any other: which of the two was the thief cannot be known, so the winner's tokens end too.
+  // A lost race is reuse too: which of the two requests was the attacker's is unknown, so the winner's tokens are
+  // revoked as well.
   if (!isFirst) return refuseReuse(code, exchange);
   return tokenAnswer({ access: access.value, refresh: refresh.value }, code, lifetimes);
 };

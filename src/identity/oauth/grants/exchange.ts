@@ -1,22 +1,22 @@
-/** What every grant gets: a form, the way to find out whose it is, where it came from, and the moment. */
+/** The input and output of the handler of a grant type. */
 import type { Origin } from '#identity/accounts/audit/audit.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Keys } from '#core/keys.ts';
-import type { AfterGrants } from '../grant-changes.ts';
+import type { RevocationEffects } from '../grant-changes.ts';
 import type { FindAuthenticated } from '../client-auth.ts';
 import type { TokenFault } from '../errors.ts';
 import type { Form } from '../form.ts';
 import type { Lifetimes, TokenAnswer } from '../issue.ts';
 
-/** How refresh tokens are rotated: what their successors are computed with, and how long the old ones are kept. */
+/** The rotation of refresh tokens: the keys that derive successors, and how long rotated tokens are kept. */
 export type Rotation = { successorKeys: Keys; rotatedTokenKeptDays: number };
 
-/** `AfterGrants` for a grant that ends here; its beginning was recorded with the consent. */
-export type Exchange = AfterGrants & {
+/** `RevocationEffects` is for a grant that is revoked here, after reuse. */
+export type Exchange = RevocationEffects & {
   sql: Sql;
-  /** Authenticates the client by the first statement of the grant, whatever else it does; throws `invalid_client`. */
+  /** Authenticates the client within the first statement of the grant type. Throws `invalid_client`. */
   authenticate: <Found>(find: FindAuthenticated<Found>) => Promise<Found>;
-  /** Refuses what is wrong with the form: before that the client is authenticated, as for anything else. */
+  /** Throws the fault of the form, after authenticating the client. */
   refuse: (fault: TokenFault) => Promise<never>;
   form: Form;
   origin: Origin;
@@ -25,5 +25,5 @@ export type Exchange = AfterGrants & {
   now: Date;
 };
 
-/** Authenticates the client, then answers tokens or throws a `TokenRefusal`. */
-export type Grant = (exchange: Exchange) => Promise<TokenAnswer>;
+/** Authenticates the client, then returns tokens or throws a `TokenRefusal`. */
+export type GrantHandler = (exchange: Exchange) => Promise<TokenAnswer>;

@@ -1,15 +1,15 @@
 /**
- * The statements of the token endpoint. Each that writes is one data-modifying CTE, which is its own transaction: a
- * BEGIN and a COMMIT around it would be two more statements and two more ways to be cut off in the middle.
+ * SQL of the token endpoint. Each write is one statement with data-modifying CTEs, and so its own transaction: BEGIN and
+ * COMMIT would be two more round trips at which the connection can fail.
  */
 import type { Queryable } from '#db/pool.ts';
 import type { Scope } from '#core/principal.ts';
 import { clientColumns, isClientAuthenticated, type ClientClaim, type AuthenticatedClient } from '../oauth-sql.ts';
 
-/** What is stored of a token. */
+/** The stored part of a token. */
 export type StoredToken = { hash: Buffer; expires: Date };
 
-/** An access token and the refresh token beside it. */
+/** An access token and its refresh token. */
 export type TokenPair = { access: StoredToken; refresh: StoredToken };
 
 export type Granted = { scope: Scope; storeId: number | null };
@@ -22,11 +22,14 @@ export type CodeRow = Granted & {
   expires: Date;
   used: boolean;
   revoked: boolean;
-  /** The operator keeps the user out. */
+  /** The user is disabled. */
   disabled: boolean;
 };
 
-/** The client with the code that it presents, whosever that is; undefined where the client is not proven. */
+/**
+ * Returns the client with the code that it presents, even another client's code; undefined if the client is not
+ * authenticated.
+ */
 export const findClientWithCode = async (
   sql: Queryable,
   claim: ClientClaim,
@@ -45,8 +48,8 @@ export const findClientWithCode = async (
 };
 
 /**
- * Marks the code used and inserts its tokens; false where it was used already. Of parallel redemptions all but one wait
- * for the row and then find `used_at` set: that predicate is what makes a code work once.
+ * Marks the code used and inserts its tokens; returns false if it was already used. Concurrent redemptions wait for the row
+ * and then find `used_at` set: this predicate makes the code single-use.
  */
 export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair, now: Date): Promise<boolean> => {
   const rows = await sql`
@@ -67,20 +70,23 @@ export const redeemCode = async (sql: Queryable, hash: Buffer, tokens: TokenPair
   return rows.length === 1;
 };
 
-/** `unknown`: no such token of this client, or it has expired. `reused`: it was rotated before, and not just now. */
+/** `unknown`: the client has no such token, or it has expired. `reused`: it was rotated earlier than the retry window. */
 export type Refreshed =
   | (Granted & { outcome: 'issued'; rotates: boolean; successor: Buffer })
   | { outcome: 'reused'; grantId: number }
   | { outcome: 'unknown' | 'ended' | 'out of scope' };
 
 /**
- * One statement, which does nothing unless the client is proven: one more for that took 270–370 µs of the server's time
- * a refresh instead of 215–290. It locks the token's row first: of parallel refreshes each sees what the one before it
- * wrote, so they all agree on the moment of rotation. Where the outcome is `issued` it inserts the access token, and
- * either moves the refresh token's expiry on (it is stable) or marks it rotated and inserts its successor, unless that
- * was done already, perhaps by a process with another key: which of them it is comes back. The expiry moves by a day at least: a client that refreshes every two hours costs a write of an indexed column once in
- * twelve times instead of each time (measured: 197 µs of PostgreSQL a refresh against 233).
- * A rotated token goes on rotating also when its client has become stable since. Undefined: the client is not proven.
+ * Refreshes a grant in one statement, which also authenticates the client; undefined if the client is not authenticated.
+ * A separate statement for authentication took 270–370 µs of server time per refresh instead of 215–290.
+ *
+ * It locks the token's row first, so that concurrent refreshes agree on the time of rotation. For the outcome `issued` it
+ * inserts the access token and either extends the refresh token's expiry (stable) or marks it rotated and inserts its
+ * successor, unless a retry finds one, perhaps from a process with another key; `successor` is the hash of the one stored.
+ *
+ * The expiry moves in steps of at least a day: for a client that refreshes every two hours, this writes the indexed column
+ * once in twelve refreshes (measured: 197 µs of PostgreSQL per refresh against 233). A rotated token keeps rotating even if
+ * its client has since been set to stable tokens.
  */
 export const refreshGrant = async (
   sql: Queryable,
@@ -89,12 +95,12 @@ export const refreshGrant = async (
     hash: Buffer;
     scope: readonly string[];
     access: StoredToken;
-    /** `others`: the hashes that it would have under other keys. */
+    /** `others`: the hashes of the successors under other keys. */
     successor: StoredToken & { others: readonly Buffer[] };
     idleUntil: Date;
-    /** Until when a token that is rotated now is kept. */
+    /** The expiry of a token that is rotated now. */
     rotatedUntil: Date;
-    /** What was rotated at this moment or before is not the retry of a client that lost our answer. */
+    /** A token rotated at this time or earlier counts as reused, not as the retry of a client that lost the response. */
     reusedSince: Date;
     now: Date;
   },
@@ -147,23 +153,23 @@ export const refreshGrant = async (
 };
 
 /**
- * An access token on the platform's standing grant of this client, which the first call makes; false where the client is
- * not there any more. Its row is held, so that it cannot be deleted in the middle and leave a token without a grant.
+ * Inserts an access token for the client's platform grant, which the first call creates; returns false if the client does
+ * not exist. It locks the client's row, so that a concurrent deletion cannot leave a token without a grant.
  */
 export const insertPlatformToken = async (
   sql: Queryable,
   platform: { client: number; access: StoredToken; now: Date },
 ): Promise<boolean> => {
   const rows = await sql`
-    with held as (
+    with locked as (
       select id from client where id = ${platform.client} and date_deleted is null for share
     ), standing as (
-      select g.id from held join access_grant g on g.client = held.id
+      select g.id from locked join access_grant g on g.client = locked.id
       where g.scope = 'platform' and g.date_revoked is null
       order by g.id limit 1
     ), made as (
       insert into access_grant (id, client, scope, date_created)
-      select nextval('id_n'), id, 'platform', ${platform.now} from held where not exists (select from standing)
+      select nextval('id_n'), id, 'platform', ${platform.now} from locked where not exists (select from standing)
       returning id
     )
     insert into access_token (hash, grant_id, date_expires)
@@ -174,7 +180,7 @@ export const insertPlatformToken = async (
   return rows.length === 1;
 };
 
-/** A grant for a store with its tokens, without a code; undefined where there is no such client. */
+/** Inserts a grant for a store with its tokens, without a code; returns undefined if there is no such client. */
 export const insertStoreGrant = async (
   sql: Queryable,
   grant: { clientId: string; userId: number; storeId: number; tokens: TokenPair; now: Date },

@@ -1,8 +1,7 @@
 /**
- * grant_type=refresh_token (RFC 6749 §6). For a client whose tokens are stable the same refresh token comes back and its
- * idle year begins again: published clients keep the first one for ever. For one whose tokens rotate a successor comes
- * back, and the old one that is presented later ends the grant, because one of the two who have it stole it (RFC 9700
- * §4.14.2). It is one statement, which authenticates the client, too.
+ * grant_type=refresh_token (RFC 6749 §6), in one statement that also authenticates the client. A client with stable tokens
+ * gets the same refresh token back, with its idle period restarted. A client with rotating tokens gets a successor, and
+ * later reuse of the old token revokes the grant, because the token must have been stolen (RFC 9700 §4.14.2).
  */
 import { HALCYON } from '#changelog/changelog.ts';
 import { tokenErrors, TokenRefusal } from '../errors.ts';
@@ -10,10 +9,13 @@ import { idleUntil, issueAccessToken, tokenAnswer } from '../issue.ts';
 import { endGrant } from '../end-grant.ts';
 import { scopeEntries } from '../scope.ts';
 import { hashToken, looksLike, successorsOf } from '../tokens.ts';
-import type { Exchange, Grant } from './exchange.ts';
+import type { Exchange, GrantHandler } from './exchange.ts';
 import { refreshGrant, type Refreshed } from './grants-sql.ts';
 
-/** For so long a token that was rotated gives its successor again: to a client that lost the answer, or asked in parallel. */
+/**
+ * The period in which a rotated token returns its successor again, for a client that lost the response or refreshed
+ * concurrently.
+ */
 const RETRY_SECONDS = 10;
 const DAY_MS = 86_400_000;
 
@@ -35,18 +37,18 @@ const refuseRefresh = async (refused: Refused, exchange: Exchange): Promise<neve
   }
 };
 
-export const refreshAccess: Grant = async (exchange) => {
+export const refreshAccess: GrantHandler = async (exchange) => {
   const { sql, authenticate, refuse, form, lifetimes, rotation, now } = exchange;
   const presented = form.refresh_token;
   if (presented === undefined) return refuse(tokenErrors.noRefreshToken);
   if (!looksLike('refreshToken', presented)) return refuse(tokenErrors.invalidRefreshToken);
   const scope = scopeEntries(form.scope ?? '');
-  // A NUL cannot be in a scope that was granted, and PostgreSQL would refuse the text that holds it.
+  // No granted scope contains a NUL, and PostgreSQL rejects text with one.
   if (scope.some((entry) => entry.includes('\0'))) return refuse(tokenErrors.invalidScope);
   const access = issueAccessToken(now, lifetimes);
   const [successor, ...others] = successorsOf(rotation.successorKeys, presented);
   const idle = idleUntil(now, lifetimes);
-  const wanted = {
+  const parameters = {
     hash: hashToken(presented),
     scope,
     access: access.stored,
@@ -56,9 +58,9 @@ export const refreshAccess: Grant = async (exchange) => {
     reusedSince: new Date(now.getTime() - RETRY_SECONDS * 1_000),
     now,
   };
-  const refreshed = await authenticate((claim) => refreshGrant(sql, claim, wanted));
+  const refreshed = await authenticate((claim) => refreshGrant(sql, claim, parameters));
   if (refreshed.outcome !== 'issued') return refuseRefresh(refreshed, exchange);
-  const given = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
-  const refresh = refreshed.rotates ? given.value : presented;
+  const stored = [successor, ...others].find(({ hash }) => hash.equals(refreshed.successor)) ?? successor;
+  const refresh = refreshed.rotates ? stored.value : presented;
   return tokenAnswer({ access: access.value, refresh }, refreshed, lifetimes);
 };

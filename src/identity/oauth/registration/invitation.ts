@@ -1,4 +1,6 @@
-/** Registration tokens (the initial access token of RFC 7591 §1.2): whoever has one may register clients for so long. */
+/**
+ * Registration tokens (the initial access token of RFC 7591 §1.2): permit the registration of clients until they expire.
+ */
 import { recordAuditEntry } from '#identity/accounts/audit/audit.ts';
 import { transaction, type Sql } from '#db/pool.ts';
 import { hashToken, looksLike, createToken } from '../tokens.ts';
@@ -7,29 +9,29 @@ import { deleteRegistrationToken, insertRegistrationToken, isRegistrationToken }
 const DAY_MS = 86_400_000;
 const MARK_BYTES = 8;
 
-/** Tells a token from others in the audit and opens nothing: the beginning of its hash, in hex. */
-const markOf = (hash: Buffer): string => hash.subarray(0, MARK_BYTES).toString('hex');
+/** Returns the id of a token for the audit: the beginning of its hash, in hex. It grants no access. */
+const idOfHash = (hash: Buffer): string => hash.subarray(0, MARK_BYTES).toString('hex');
 
-/** Shown in the audit and to whoever made the token; with it, it can be revoked. */
-export const idOfInvitation = (token: string): string => markOf(hashToken(token));
+/** Returns the id of a token, by which it appears in the audit and can be revoked. */
+export const idOfInvitation = (token: string): string => idOfHash(hashToken(token));
 
-/** The token; it is in this answer and nowhere else. */
+/** Creates a registration token. Only its hash is stored. */
 export const createRegistrationToken = (sql: Sql, { days, now }: { days: number; now: Date }): Promise<string> =>
   transaction(sql, async (tx) => {
     const { value, hash } = createToken('registrationToken');
     await insertRegistrationToken(tx, { hash, now, expires: new Date(now.getTime() + days * DAY_MS) });
-    const detail = { registration_token: markOf(hash), days };
+    const detail = { registration_token: idOfHash(hash), days };
     await recordAuditEntry(tx, { action: 'registration_token_created', userId: null, origin: null, detail, now });
     return value;
   });
 
-/** Whether it is one that counts now: then its mark. */
-export const markOfInvitation = async (sql: Sql, token: string, now: Date): Promise<string | undefined> => {
+/** Returns the id of a valid token; undefined if it is unknown or has expired. */
+export const findRegistrationTokenId = async (sql: Sql, token: string, now: Date): Promise<string | undefined> => {
   const hash = hashToken(token);
-  return (await isRegistrationToken(sql, hash, now)) ? markOf(hash) : undefined;
+  return (await isRegistrationToken(sql, hash, now)) ? idOfHash(hash) : undefined;
 };
 
-/** By its id or by itself. Answers the id; undefined where there is no such token (any more). */
+/** Revokes a token, given itself or its id, and returns the id; undefined if there is no such token. */
 export const revokeRegistrationToken = (sql: Sql, which: string, now: Date): Promise<string | undefined> =>
   transaction(sql, async (tx) => {
     const id = looksLike('registrationToken', which) ? idOfInvitation(which) : which;

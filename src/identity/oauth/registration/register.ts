@@ -1,16 +1,16 @@
-/** POST /register (RFC 7591): who → what → the client, and once its secret. */
+/** POST /register (RFC 7591): authorizes the registration, validates the metadata and creates the client. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { jsonAnswer } from '#http/answers.ts';
 import { parseJson } from '#http/bodies/json-body.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import { Problem, type Fault } from '#core/problem.ts';
 import { createClient, createPublicClient, type NewClient } from '../clients/clients.ts';
-import { describe } from '../errors.ts';
+import { toErrorDescription } from '../errors.ts';
 import { readMetadata, registered, type Metadata } from './metadata.ts';
 import { registrarOf, type Registrar, type RegistrarDeps } from './registrar.ts';
 
 const DAY_MS = 86_400_000;
-/** How long a client that nobody answers for may wait for its first grant before it is deleted. */
+/** Days until a client without a responsible user or platform is deleted if it has received no grant. */
 const UNUSED_DAYS = 30;
 
 export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
@@ -18,12 +18,12 @@ export type RegisterDeps = RegistrarDeps & { clientsPerUser: number };
 const refused = (faults: readonly Pick<Fault, 'message' | 'field'>[]): RawResponse =>
   jsonAnswer(400, {
     error: faults.some(({ field }) => field === 'redirect_uris') ? 'invalid_redirect_uri' : 'invalid_client_metadata',
-    error_description: describe(faults.map(({ message }) => message).join('; ')),
+    error_description: toErrorDescription(faults.map(({ message }) => message).join('; ')),
   });
 
 const malformed = (message: string): Fault => ({ code: 'malformed_body', message });
 
-/** The metadata with every fault in them, those that keep them from being read at all included. */
+/** Parses the body. A body that is not a JSON object is a fault too. */
 const read = ({ bytes, contentType, now }: RawRequest): ReturnType<typeof readMetadata> => {
   const nothing = (message: string) => ({ ...readMetadata({}, now), faults: [malformed(message)] });
   if (!/^application\/json\s*(;|$)/i.test(contentType)) return nothing('Send the metadata as application/json');
@@ -49,9 +49,9 @@ const clientOf = (
   redirectUris,
   contact,
   trusted: false,
-  // The platform answers for what it registers; everybody else is only known by what they say.
+  // The platform is trusted to verify its clients; all others state unverified details.
   isVerified: registrar.kind === 'platform',
-  owner: registrar.kind === 'person' ? { userId: registrar.userId, clientsPerUser } : undefined,
+  owner: registrar.kind === 'user' ? { userId: registrar.userId, clientsPerUser } : undefined,
   unusedUntil: 'giveBack' in registrar ? new Date(request.now.getTime() + UNUSED_DAYS * DAY_MS) : undefined,
   caller: 'caller' in registrar ? registrar.caller : undefined,
   origin: originOf(request),
@@ -59,8 +59,8 @@ const clientOf = (
 });
 
 /**
- * The answer lists what is registered and, once, the secret (RFC 7591 §3.2.1), which does not expire. Every fault of the
- * metadata is told at once.
+ * The response contains the registered metadata and the secret, which does not expire (RFC 7591 §3.2.1) and is not returned
+ * again. An error response lists all faults of the metadata.
  */
 export const createRegister =
   (deps: RegisterDeps): RawHandler =>

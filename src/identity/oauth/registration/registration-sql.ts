@@ -1,4 +1,4 @@
-/** The statements of registration: the table registration_token is written here, and emptied by housekeeping. */
+/** SQL of registration tokens. Writes the table registration_token; purges-sql.ts deletes expired rows. */
 import type { Queryable } from '#db/pool.ts';
 
 export const insertRegistrationToken = async (
@@ -11,11 +11,11 @@ export const insertRegistrationToken = async (
   `;
 };
 
-/** By the beginning of its hash, in hex; false where there is none. */
-export const deleteRegistrationToken = async (sql: Queryable, mark: string): Promise<boolean> => {
+/** Deletes a token by its id, the beginning of its hash in hex; returns false if there is none. */
+export const deleteRegistrationToken = async (sql: Queryable, id: string): Promise<boolean> => {
   const { count } = await sql`
-    delete from registration_token where encode(substring(hash from 1 for length(${mark}) / 2), 'hex') = ${mark}
-      and length(${mark}) = 16
+    delete from registration_token where encode(substring(hash from 1 for length(${id}) / 2), 'hex') = ${id}
+      and length(${id}) = 16
   `;
   return count > 0;
 };

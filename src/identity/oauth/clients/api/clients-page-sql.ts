@@ -1,4 +1,4 @@
-/** The statements that list clients for the API. */
+/** SQL that lists clients for the API. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -21,7 +21,7 @@ const columns = (sql: Queryable): Columns<typeof CLIENT_PROPERTIES> => ({
   date_modified: sql`c.date_modified`,
 });
 
-/** `owner` null: everybody's. */
+/** Returns the condition of listed clients; `owner` null selects the clients of all owners. */
 const listed = (sql: Queryable, owner: number | null, { filters }: Listing) => sql`
   c.date_deleted is null and ${owner === null ? sql`true` : sql`c.owner = ${owner}`}${narrowed(sql, filters, columns(sql))}`;
 

@@ -1,3 +1,4 @@
+/** Represents a client as a Document. */
 import { formatDate } from '#hypermedia/date.ts';
 import { boolean, date, json, number, secret, text, url, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
@@ -5,7 +6,7 @@ import { versionOf } from '../change.ts';
 import { logoPath } from '../logo/logo.ts';
 import type { Client } from '../clients-sql.ts';
 
-/** How each property of a client is compared. */
+/** The comparison of each property of a client, for filters and order. */
 export const CLIENT_PROPERTIES = {
   client_id: 'text',
   client_secret: 'none',
@@ -27,19 +28,19 @@ export const CLIENT_PROPERTIES = {
 
 export const addressOfClient = (clientId: string, baseUrl: string): string => `${baseUrl}/clients/${clientId}`;
 
-/** An app without an owner is the operator's, and seen by the platform alone: so whoever sees one can follow its links. */
+/** Returns the links of a client. A client without an owner is visible only to the platform, which may list all clients. */
 const linksOf = ({ clientId, ownerId }: Client, baseUrl: string): Link[] => {
   const self: Link = { rel: 'self', href: addressOfClient(clientId, baseUrl), title: 'This client' };
   if (ownerId === null) return [self, { rel: 'clients', href: `${baseUrl}/clients`, title: 'All clients' }];
   const owner = `${baseUrl}/users/${ownerId}`;
   return [
     self,
-    { rel: 'user', href: owner, title: 'Whose app it is' },
-    { rel: 'clients', href: `${owner}/clients`, title: 'All apps of theirs' },
+    { rel: 'user', href: owner, title: 'The owner of the app' },
+    { rel: 'clients', href: `${owner}/clients`, title: 'All apps of the owner' },
   ];
 };
 
-/** A client. `clientSecret` is null but in the answer that makes it: nobody can read it again. */
+/** Returns the Document of a client. `clientSecret` is null except in the response that creates the client. */
 export const clientDocument = (
   client: Client,
   shown: { baseUrl: string; authUrl: string; clientSecret: string | null },

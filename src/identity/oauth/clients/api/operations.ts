@@ -1,4 +1,7 @@
-/** Clients over the API: {base_url}/clients and {base_url}/users/<id>/clients. The platform makes and deletes them. */
+/**
+ * The API operations on clients: {base_url}/clients and {base_url}/users/<id>/clients. Only the platform creates and
+ * deletes them.
+ */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
@@ -10,20 +13,20 @@ import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
 import { notFound } from '#core/problem.ts';
-import type { AfterGrants } from '../../grant-changes.ts';
+import type { RevocationEffects } from '../../grant-changes.ts';
 import { removeClient } from '../change.ts';
 import { createClient, createPublicClient, isClientId, newClientFaults, type NewClient } from '../clients.ts';
-import { callerOf, type Doer } from '../action.ts';
+import { callerOf, type ClientActor } from '../action.ts';
 import { findClient, findOwnClient, type Client } from '../clients-sql.ts';
 import { addressOfClient, CLIENT_PROPERTIES, clientDocument } from './document.ts';
 import { countClients, listClients } from './clients-page-sql.ts';
 import { newClient, type NewClientBody } from './schema.ts';
 
-type Deps = AfterGrants & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
-type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+type Deps = RevocationEffects & { sql: Sql; baseUrl: string; authUrl: string; clientsPerUser: number };
+type ClientRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<NewClient, 'now'> => ({
-  // A name that the schema refused is missing here, and has its fault already.
+  // A name that the schema rejected is missing here; its fault is already reported.
   name: body.name ?? '',
   company: body.company,
   description: body.description,
@@ -36,8 +39,11 @@ const clientOf = ({ clientsPerUser }: Deps, body: Partial<NewClientBody>): Omit<
   isLegacy: isSet(body.is_legacy),
 });
 
-/** The platform sees all, a person their own, and so does an app for their whole account: no app for one store sees any. */
-const clientFor = async (sql: Queryable, { params, principal }: Asked): Promise<Client> => {
+/**
+ * Returns the client of the request. The platform sees all clients, a user and an app with access to the whole account the
+ * user's own, an app for one store none. Throws a 404 otherwise.
+ */
+const clientFor = async (sql: Queryable, { params, principal }: ClientRequest): Promise<Client> => {
   const clientId = params['client_id'] ?? '';
   const { scope, userId } = principal;
   const find = async (): Promise<Client | undefined> => {
@@ -50,7 +56,7 @@ const clientFor = async (sql: Queryable, { params, principal }: Asked): Promise<
   return client;
 };
 
-const doerOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): Doer => {
+const clientActorOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 'now'>): ClientActor => {
   const { clientId, publicClientId } = request.principal;
   const caller = callerOf(clientId, publicClientId);
   return { userId: null, caller, origin: originOf(request), now: request.now };
@@ -58,28 +64,28 @@ const doerOf = (request: Pick<ApiRequest, 'principal' | 'address' | 'headers' | 
 
 const creation = (deps: Deps): Operation =>
   creating({
-    title: 'Make a client',
-    summary: 'Makes a client; its client_secret is in this answer and in none after it',
+    title: 'Create a client',
+    summary: 'Creates a client; only this response contains its client_secret',
     access: 'platform',
     input: newClient,
     review: async ({ body, now }) => newClientFaults({ ...clientOf(deps, body), now }, isSet(body.is_public)),
     prepare: async () => {},
     make: async (tx, request) => {
-      const { caller, origin, now } = doerOf(request);
+      const { caller, origin, now } = clientActorOf(request);
       const client = { ...clientOf(deps, request.body), caller, origin, now };
       const made: { client_id: string; client_secret?: string } = isSet(request.body.is_public)
         ? await createPublicClient(tx, client)
         : await createClient(tx, client);
       const row = await findClient(tx, made.client_id);
-      if (row === undefined) throw new Error('A client that was just made is not there');
+      if (row === undefined) throw new Error('The inserted client was not found');
       const document = clientDocument(row, { ...deps, clientSecret: made.client_secret ?? null });
       return { document, location: addressOfClient(made.client_id, deps.baseUrl), isSecret: true };
     },
   });
 
-const page = async (deps: Deps, owner: number | null, path: string, wanted: Listing): Promise<Listed> => {
+const page = async (deps: Deps, owner: number | null, path: string, query: Listing): Promise<Listed> => {
   const { sql } = deps;
-  const [rows, total] = await Promise.all([listClients(sql, owner, wanted), countClients(sql, owner, wanted)]);
+  const [rows, total] = await Promise.all([listClients(sql, owner, query), countClients(sql, owner, query)]);
   return { path, items: rows.map((row) => clientDocument(row, { ...deps, clientSecret: null })), total };
 };
 
@@ -87,7 +93,7 @@ export const createClientOperations = (
   deps: Deps,
 ): Record<'list' | 'listOfUser' | 'create' | 'read' | 'remove', Operation> => ({
   list: listing({
-    summary: 'All clients, a page at a time; needs the scope platform',
+    summary: 'Lists all clients; requires the scope platform',
     access: 'platform',
     rel: 'clients',
     title: 'All clients',
@@ -95,20 +101,20 @@ export const createClientOperations = (
     handle: (request) => page(deps, null, `${deps.baseUrl}/clients`, request.listing),
   }),
   listOfUser: listing({
-    summary: 'The apps that a person has made, a page at a time',
+    summary: 'Lists the apps created by a user',
     rel: 'clients',
     title: 'Apps',
     properties: CLIENT_PROPERTIES,
-    handle: async ({ params, principal, listing: wanted }) => {
+    handle: async ({ params, principal, listing: query }) => {
       const userId = parseId(params['user_id'] ?? '');
-      const isSeen = userId !== undefined && reachesAccount(principal, userId);
-      if (!isSeen || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
-      return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, wanted);
+      const isVisible = userId !== undefined && reachesAccount(principal, userId);
+      if (!isVisible || (await findUser(deps.sql, userId)) === undefined) throw notFound('user');
+      return page(deps, userId, `${deps.baseUrl}/users/${userId}/clients`, query);
     },
   }),
   create: creation(deps),
   read: guarded({
-    summary: 'One client, without its secret',
+    summary: 'Returns a client, without its secret',
     handle: async (request) => {
       const client = await clientFor(deps.sql, request);
       return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
@@ -117,11 +123,11 @@ export const createClientOperations = (
   remove: guarded({
     title: 'Delete the client',
     isConditional: true,
-    summary: 'Deletes a client; all that people have allowed it ends at once; needs the scope platform',
+    summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
     access: 'platform',
     handle: async (request) => {
       const { clientId } = await clientFor(deps.sql, request);
-      await removeClient(deps, clientId, { ...doerOf(request), unmodified: request.unmodified });
+      await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
       return { status: 204, next: `${deps.baseUrl}/clients` };
     },
   }),

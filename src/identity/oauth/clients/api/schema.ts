@@ -1,4 +1,4 @@
-/** What a body may say of a client. */
+/** The schema of a request body that creates a client. */
 import { Type, type Static } from 'typebox';
 import { clearableText, flag, readOnly } from '#http/inputs.ts';
 import { EMAIL_LENGTH_MAX } from '#core/email.ts';
@@ -6,17 +6,17 @@ import { DESCRIPTION_LENGTH_MAX, NAME_LENGTH_MAX } from '../rules.ts';
 
 export const newClient = Type.Object(
   {
-    name: Type.String({ maxLength: NAME_LENGTH_MAX, description: 'What people call the app.' }),
-    company: clearableText({ maxLength: NAME_LENGTH_MAX, description: 'Who makes it.' }),
-    description: clearableText({ maxLength: DESCRIPTION_LENGTH_MAX, description: 'What it does for people.' }),
+    name: Type.String({ maxLength: NAME_LENGTH_MAX, description: 'The name of the app.' }),
+    company: clearableText({ maxLength: NAME_LENGTH_MAX, description: 'The company that provides the app.' }),
+    description: clearableText({ maxLength: DESCRIPTION_LENGTH_MAX, description: 'What the app does for its users.' }),
     contact: clearableText({
       maxLength: EMAIL_LENGTH_MAX,
-      description: 'The e-mail address of whoever looks after it.',
+      description: 'The e-mail address for questions about the app.',
     }),
     redirect_uris: Type.Optional(
       Type.Array(Type.String(), {
         kind: 'url',
-        description: 'Where people are sent back to with a code, each octet for octet as the app will name it.',
+        description: 'The redirect addresses, exactly as the app sends them.',
       }),
     ),
     owner: Type.Optional(
@@ -24,20 +24,24 @@ export const newClient = Type.Object(
         type: ['integer', 'null'],
         minimum: 1,
         maximum: Number.MAX_SAFE_INTEGER,
-        description: 'The id of the person whose app it is; without one it is yours.',
+        description: 'The id of the user who owns the app; without one, the operator owns it.',
       }),
     ),
-    is_public: flag({ description: 'It runs where no secret can be kept, as in a browser or on a phone.' }),
+    is_public: flag({ description: 'The app cannot keep a secret, for example in a browser or on a phone.' }),
     is_verified: flag({
-      description: 'You have looked at it, and people are not warned of it. Yes unless you say no.',
+      description: 'The app has been verified, so that users see no warning. Default: true.',
     }),
-    is_legacy: flag({ description: 'It may leave redirect_uri out at the token endpoint; needs exactly one address.' }),
+    is_legacy: flag({
+      description: 'The app may omit redirect_uri at the token endpoint; requires exactly one address.',
+    }),
     rotates_refresh_tokens: flag({
-      description: 'It gets another refresh token at each refresh; of a public client this is always so.',
+      description: 'Each refresh returns a new refresh token; always true for a public client.',
     }),
     client_id: readOnly(),
     client_secret: readOnly(),
-    /** The operator's to say, on the machine itself: a token that lasts two hours makes nothing that outlives it so far. */
+    /**
+     * Only set on the command line: a platform token, valid for two hours, must not create a permanently trusted client.
+     */
     is_trusted: readOnly(),
     logo: readOnly(),
     date_created: readOnly(),

@@ -1,4 +1,4 @@
-/** The statements of logos: the table client_logo is written here and nowhere else. */
+/** SQL of logos. Writes the table client_logo. */
 import type { Queryable } from '#db/pool.ts';
 import type { PictureType } from './picture.ts';
 
@@ -26,7 +26,10 @@ export const deleteLogo = async (sql: Queryable, client: number): Promise<void> 
   await sql`delete from client_logo where client = ${client}`;
 };
 
-/** For a change of a logo: locks the client; where `userId` is its owner, it is unverified from then on. False: it is gone. */
+/**
+ * Locks the client for a change of its logo and marks it unverified if `userId` is its owner; returns false if it is
+ * deleted.
+ */
 export const touchClient = async (
   sql: Queryable,
   client: number,

@@ -1,23 +1,23 @@
-/** The picture of an app: uploaded, judged by its bytes, and served from here. Nothing is ever fetched from elsewhere. */
+/** Stores and serves the logos of apps. Logos are uploaded and validated by their bytes; none is fetched from a URL. */
 import { transaction, type Sql, type Tx } from '#db/pool.ts';
 import type { RawHandler } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { notFound, type Fault } from '#core/problem.ts';
 import { isClientId } from '../clients.ts';
-import { recordClientEntry, type Doer } from '../action.ts';
+import { recordClientEntry, type ClientActor } from '../action.ts';
 import type { Client } from '../clients-sql.ts';
-import { judgePicture } from './picture.ts';
+import { inspectPicture } from './picture.ts';
 import { deleteLogo, findLogo, touchClient, upsertLogo } from './logo-sql.ts';
 
 export const LOGO_BYTES_MAX = 256 * 1024;
 
 const DAY_SECONDS = 86_400;
 
-/** The version in the query changes with the picture, so that a browser may keep it. */
+/** Returns the path of a logo. The version in the query changes with the picture, so that browsers may cache it. */
 export const logoPath = (root: string, clientId: string, logoDate: Date): string =>
   `${root}/clients/${clientId}/logo?v=${logoDate.getTime()}`;
 
-/** The picture beside an app's name, which says it already; nothing where it has none. */
+/** Renders the logo next to an app's name (hence the empty alt text); null without a logo. */
 export const logoImage = (root: string, client: { clientId: string; logoDate: Date | null }): Markup | null =>
   client.logoDate === null
     ? null
@@ -29,35 +29,37 @@ export const logoImage = (root: string, client: { clientId: string; logoDate: Da
         height="48"
       />`;
 
-const changeLogo = (sql: Sql, client: Client, doer: Doer, write: (tx: Tx) => Promise<void>): Promise<void> =>
+const changeLogo = (sql: Sql, client: Client, actor: ClientActor, write: (tx: Tx) => Promise<void>): Promise<void> =>
   transaction(sql, async (tx) => {
-    if (!(await touchClient(tx, client.id, doer))) throw notFound('app');
+    if (!(await touchClient(tx, client.id, actor))) throw notFound('app');
     await write(tx);
     const detail = { name: client.name, changed: ['logo'] };
-    await recordClientEntry(tx, 'client_changed', client, { ...doer, detail });
+    await recordClientEntry(tx, 'client_changed', client, { ...actor, detail });
   });
 
 const fault = (code: string, message: string): Fault => ({ code, message, field: 'logo' });
 
-/** What is wrong with the picture; undefined where it is now the client's. */
-export const setLogo = async (sql: Sql, client: Client, bytes: Buffer, doer: Doer): Promise<Fault | undefined> => {
+/** Validates and stores a logo. Returns the fault of the picture; undefined if it was stored. */
+export const setLogo = async (
+  sql: Sql,
+  client: Client,
+  bytes: Buffer,
+  actor: ClientActor,
+): Promise<Fault | undefined> => {
   if (bytes.length === 0) return fault('required', 'Choose a picture to upload');
   if (bytes.length > LOGO_BYTES_MAX)
     return fault('too_large', `The picture must be at most ${LOGO_BYTES_MAX / 1024} KiB`);
-  const judged = judgePicture(bytes);
-  if ('fault' in judged) return fault('invalid_value', `The picture ${judged.fault}`);
-  const { mediaType } = judged;
-  await changeLogo(sql, client, doer, (tx) => upsertLogo(tx, client.id, { mediaType, bytes }, doer.now));
+  const inspected = inspectPicture(bytes);
+  if ('fault' in inspected) return fault('invalid_value', `The picture ${inspected.fault}`);
+  const { mediaType } = inspected;
+  await changeLogo(sql, client, actor, (tx) => upsertLogo(tx, client.id, { mediaType, bytes }, actor.now));
   return undefined;
 };
 
-export const removeLogo = (sql: Sql, client: Client, doer: Doer): Promise<void> =>
-  changeLogo(sql, client, doer, (tx) => deleteLogo(tx, client.id));
+export const removeLogo = (sql: Sql, client: Client, actor: ClientActor): Promise<void> =>
+  changeLogo(sql, client, actor, (tx) => deleteLogo(tx, client.id));
 
-/**
- * GET {auth_url}/clients/<client_id>/logo. Opened by itself it may do nothing and belongs to no origin, whatever somebody
- * managed to put into it.
- */
+/** GET {auth_url}/clients/<client_id>/logo. The CSP isolates the picture in case it is opened as a document. */
 export const createLogo =
   ({ sql }: { sql: Sql }): RawHandler =>
   async ({ params }) => {

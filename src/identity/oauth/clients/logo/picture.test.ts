@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { judgePicture } from './picture.ts';
+import { inspectPicture } from './picture.ts';
 
 const heads = {
   png: '89504e470d0a1a0a0000000d49484452',
@@ -14,7 +14,7 @@ test('whatever comes behind the beginning of a picture is judged, and never an e
   const bytes = fc.tuple(fc.constantFrom(...Object.values(heads)), fc.uint8Array({ maxLength: 200 }));
   fc.assert(
     fc.property(bytes, ([head, rest]) => {
-      judgePicture(Buffer.concat([Buffer.from(head, 'hex'), rest]));
+      inspectPicture(Buffer.concat([Buffer.from(head, 'hex'), rest]));
     }),
   );
 });
@@ -26,14 +26,14 @@ const jpeg = (width: number): Buffer =>
   );
 
 test('a side may be 4,096 pixels long and no longer', () => {
-  assert.deepEqual(judgePicture(jpeg(4_096)), { mediaType: 'image/jpeg' });
-  assert.deepEqual(judgePicture(jpeg(4_097)), { fault: 'must be at most 4096 pixels a side' });
-  assert.deepEqual(judgePicture(jpeg(0)), { fault: 'must be at most 4096 pixels a side' });
+  assert.deepEqual(inspectPicture(jpeg(4_096)), { mediaType: 'image/jpeg' });
+  assert.deepEqual(inspectPicture(jpeg(4_097)), { fault: 'must be at most 4096 pixels per side' });
+  assert.deepEqual(inspectPicture(jpeg(0)), { fault: 'must be at most 4096 pixels per side' });
 });
 
 test('a picture with something behind it is told how to become one', () => {
-  const judged = judgePicture(Buffer.concat([jpeg(1), jpeg(1)]));
-  assert.match('fault' in judged ? judged.fault : '', / follows .*\bsave\b/);
+  const inspected = inspectPicture(Buffer.concat([jpeg(1), jpeg(1)]));
+  assert.match('fault' in inspected ? inspected.fault : '', / after its end.*\bsave\b/);
 });
 
 test('256 KiB that are made to be slow are judged in no time', () => {
@@ -44,6 +44,6 @@ test('256 KiB that are made to be slow are judged in no time', () => {
     [heads.gif, '00'],
     [`${heads.gif}01000100000000`, '21f900'],
   ] as const)
-    judgePicture(Buffer.from(head + filler.repeat((256 * 1024) / (filler.length / 2)), 'hex'));
+    inspectPicture(Buffer.from(head + filler.repeat((256 * 1024) / (filler.length / 2)), 'hex'));
   assert.ok(process.threadCpuUsage(before).user < 1_000_000);
 });

@@ -1,15 +1,15 @@
 /**
- * What an uploaded picture is, told by its bytes alone: what its sender calls it decides nothing. A drawing in SVG is a
- * document that can hold scripts, so it is none of these.
+ * Determines the type of an uploaded picture by its bytes; the declared type is ignored. SVG is not accepted, because an SVG
+ * document can contain scripts.
  */
 import { gifSides, jpegSides, pngSides, webpSides, type Sides } from './sides.ts';
 
 export type PictureType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/gif';
 
-/** Of a side, in pixels: to show so many, a browser needs 64 MiB. */
+/** Pixels per side: a browser needs 64 MiB to show a picture of this size. */
 const SIDE_MAX = 4_096;
 
-/** How each begins, in hex, and how it is walked: PNG with its first chunk; RIFF of any length with WebP inside. */
+/** Type, signature in hex, and parser of each format. PNG includes the first chunk; WebP is a RIFF file of any length. */
 const FORMATS: readonly (readonly [PictureType, RegExp, (bytes: Buffer) => Sides | null])[] = [
   ['image/png', /^89504e470d0a1a0a0000000d49484452/, pngSides],
   ['image/jpeg', /^ffd8ff/, jpegSides],
@@ -28,15 +28,15 @@ const walked = (walk: (bytes: Buffer) => Sides | null, bytes: Buffer): Sides | n
   }
 };
 
-/** The media type, or what is wrong with it, to go on after "The picture". */
-export const judgePicture = (bytes: Buffer): { mediaType: PictureType } | { fault: string } => {
+/** Returns the media type, or a fault that continues the sentence "The picture …". */
+export const inspectPicture = (bytes: Buffer): { mediaType: PictureType } | { fault: string } => {
   const head = bytes.subarray(0, HEAD_BYTES).toString('hex');
   const [mediaType, , walk] = FORMATS.find(([, signature]) => signature.test(head)) ?? [];
   if (mediaType === undefined || walk === undefined) return { fault: 'must be a PNG, JPEG, WebP or GIF' };
   const sides = walked(walk, bytes);
-  // Behind the end archives and pages like to hide, and cameras put a second picture.
+  // Trailing data may be an archive or a page in disguise; some cameras append a second picture.
   if (sides === null)
-    return { fault: 'is damaged, or something follows its end: open it in a program for pictures and save it anew' };
+    return { fault: 'is damaged, or has data after its end: open it in an image editor and save it again' };
   const fits = sides.every((pixels) => pixels >= 1 && pixels <= SIDE_MAX);
-  return fits ? { mediaType } : { fault: `must be at most ${SIDE_MAX} pixels a side` };
+  return fits ? { mediaType } : { fault: `must be at most ${SIDE_MAX} pixels per side` };
 };

@@ -1,7 +1,7 @@
 /**
- * How large the pictures in a file are, by walking it from its first block to its last, as its format lays them out. What is
- * cut off, has a block of no known kind or has anything behind its end is no picture: null. Reads beyond the end throw a
- * RangeError. What stands inside of a block (a comment, the pixels) is not looked at.
+ * Determines the pixel dimensions of a picture by parsing all blocks of its file. Returns null if the file is truncated, has
+ * a block of unknown type or data after its end; reads beyond the end throw a RangeError. The content of blocks (comments,
+ * pixels) is not examined.
  */
 export type Sides = readonly [width: number, height: number];
 type Walk = (bytes: Buffer) => Sides | null;
@@ -9,7 +9,7 @@ type Walk = (bytes: Buffer) => Sides | null;
 const largest = (all: readonly Sides[]): Sides | null =>
   all.length === 0 ? null : [Math.max(...all.map(([width]) => width)), Math.max(...all.map(([, height]) => height))];
 
-/** Chunks of length, type, data and checksum, from IHDR to an empty IEND (PNG, third edition, §5.3). */
+/** Parses PNG: chunks of length, type, data and checksum, from IHDR to an empty IEND (PNG, third edition, §5.3). */
 export const pngSides: Walk = (bytes) => {
   for (let at = 8; at < bytes.length;) {
     const length = bytes.readUInt32BE(at);
@@ -22,7 +22,7 @@ export const pngSides: Walk = (bytes) => {
   return null;
 };
 
-/** Behind a scan: the pixels, up to the next marker that is none of theirs (stuffing, restarts). */
+/** Returns the end of a scan's pixels: the next marker other than stuffing and restarts. */
 const endOfScan = (bytes: Buffer, from: number): number => {
   let at = from;
   while (at < bytes.length && !(bytes[at] === 0xff && !/^(?:00|d[0-7])$/.test(bytes.toString('hex', at + 1, at + 2))))
@@ -30,7 +30,10 @@ const endOfScan = (bytes: Buffer, from: number): number => {
   return at;
 };
 
-/** Segments of marker and length, from SOI to EOI; a frame header tells the sides (ITU-T T.81, annex B). */
+/**
+ * Parses JPEG: segments of marker and length, from SOI to EOI; frame headers contain the dimensions (ITU-T T.81, annex
+ * B).
+ */
 export const jpegSides: Walk = (bytes) => {
   const frames: Sides[] = [];
   for (let at = 2; at < bytes.length;) {
@@ -66,10 +69,13 @@ const canvasOfVp8x = (bytes: Buffer, at: number): Sides => [
   bytes.readUIntLE(at + 7, 3) + 1,
 ];
 
-/** What else a file may hold; a frame of an animation (ANMF) lies within the canvas, or browsers show nothing. */
+/** Other permitted chunks. Animation frames (ANMF) need no check, because browsers reject frames outside the canvas. */
 const WEBP_OTHERS = new Set(['ALPH', 'ANIM', 'ANMF', 'EXIF', 'ICCP', 'XMP ']);
 
-/** Chunks of type and length, padded to even, as long together as RIFF says (RFC 9649 §2.3–2.7). */
+/**
+ * Parses WebP: chunks of type and length, padded to even, whose total is the length in the RIFF header (RFC 9649
+ * §2.3–2.7).
+ */
 export const webpSides: Walk = (bytes) => {
   if (bytes.readUInt32LE(4) + 8 !== bytes.length) return null;
   const readers: Readonly<Record<string, (bytes: Buffer, at: number) => Sides | null>> = {
@@ -92,14 +98,14 @@ export const webpSides: Walk = (bytes) => {
 
 const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
 
-/** Behind sub-blocks, each of which begins with its length; the last is empty. */
+/** Returns the end of a sequence of sub-blocks, each preceded by its length; the last is empty. */
 const endOfSubBlocks = (bytes: Buffer, from: number): number => {
   let at = from;
   for (let length = bytes.readUInt8(at); length !== 0; length = bytes.readUInt8(at)) at += length + 1;
   return at + 1;
 };
 
-/** Extensions and images, up to the trailer (GIF89a, §17–27). */
+/** Parses GIF: extensions and images, up to the trailer (GIF89a, §17–27). */
 export const gifSides: Walk = (bytes) => {
   const found: Sides[] = [[bytes.readUInt16LE(6), bytes.readUInt16LE(8)]];
   for (let at = 13 + tableBytes(bytes.readUInt8(10)); at < bytes.length;) {

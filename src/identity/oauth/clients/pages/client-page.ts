@@ -1,58 +1,58 @@
-/** The page of one of a person's own apps, as text: its settings, secrets, logo, and the way to delete it. */
+/** Renders the page of a user's own app: settings, secrets, logo and deletion. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shownDate } from '#hypermedia/shown-date.ts';
 import type { Fault } from '#core/problem.ts';
 import { LOGO_BYTES_MAX, logoImage } from '../logo/logo.ts';
-import { settingsMark } from '../change.ts';
-import { GRANTS_COUNTED_MAX, type Client, type Reach } from '../clients-sql.ts';
+import { settingsHash } from '../change.ts';
+import { GRANTS_COUNTED_MAX, type Client, type ClientUsage } from '../clients-sql.ts';
 import type { Secret } from '../secrets/secrets.ts';
-import { detailFields, refusedAlert, rotationField, type Typed } from './form.ts';
-import { appsPage, nonceField, pathOf } from './visit.ts';
+import { detailFields, refusedAlert, rotationField, type FormValues } from './form.ts';
+import { appsPage, nonceField, pathOf } from './page-context.ts';
 
 export type ClientView = {
   root: string;
   client: Client;
   secrets: readonly Secret[];
-  reach: Reach;
+  usage: ClientUsage;
   overlapHours: number;
-  typed: Typed;
-  /** Which settings were seen by whoever typed these; the present ones where absent. */
-  saw?: string | undefined;
+  values: FormValues;
+  /** The hash of the settings that the form was filled from; by default the current settings. */
+  baseHash?: string | undefined;
   faults: readonly Fault[];
   alert?: string | undefined;
   good?: string | undefined;
   nonce: (form: string, ...rest: readonly string[]) => string;
 };
 
-const settings = ({ root, client, typed, saw, faults, nonce }: ClientView): Markup =>
+const settings = ({ root, client, values, baseHash, faults, nonce }: ClientView): Markup =>
   html`<div class="card">
     <h2>Settings</h2>
     ${refusedAlert(faults.filter(({ field }) => field !== 'logo'))}
     <form method="post" action="${pathOf(root, client.clientId)}">
       ${nonceField(nonce('change client'))}
-      <input type="hidden" name="saw" value="${saw ?? settingsMark(client)}" />
-      ${detailFields(typed, faults)} ${!client.isPublic && rotationField(typed)}
+      <input type="hidden" name="saw" value="${baseHash ?? settingsHash(client)}" />
+      ${detailFields(values, faults)} ${!client.isPublic && rotationField(values)}
       <div class="buttons"><button type="submit">Save</button></div>
     </form>
   </div>`;
 
 const secretEntry = ({ dateCreated, dateExpires }: Secret): Markup =>
   html`<li>
-    Made ${shownDate(dateCreated)},
-    ${dateExpires === null ? 'counts until you replace it' : html`ends ${shownDate(dateExpires)}`}
+    Created ${shownDate(dateCreated)},
+    ${dateExpires === null ? 'valid until you replace it' : html`expires ${shownDate(dateExpires)}`}
   </li>`;
 
 const endOlder = ({ root, client, secrets: { length }, nonce }: ClientView): Markup =>
   html`<form method="post" action="${pathOf(root, client.clientId)}/end-older-secret">
     ${nonceField(nonce('end older secret'))}
     <div class="buttons">
-      <button type="submit" class="quiet danger">End the older ${length > 2 ? 'ones' : 'one'} now</button>
+      <button type="submit" class="quiet danger">Expire the older ${length > 2 ? 'secrets' : 'secret'} now</button>
     </div>
   </form>`;
 
 const secrets = (view: ClientView): Markup => {
   const { root, client, nonce, overlapHours } = view;
-  const replacing = view.secrets[0]?.mark ?? '';
+  const replacing = view.secrets[0]?.fingerprint ?? '';
   return html`<div class="card">
     <h2>Client secret</h2>
     <ul>
@@ -64,11 +64,13 @@ const secrets = (view: ClientView): Markup => {
       <label class="choice">
         <input type="checkbox" name="at_once" value="1" />
         <span>
-          End the old one at once, and all before it
-          <span class="soft">For one that somebody else has seen. Else it goes on for ${overlapHours} hours.</span>
+          Expire all older secrets immediately
+          <span class="soft">
+            Choose this if a secret has leaked. Otherwise the current secret stays valid for ${overlapHours} hours.
+          </span>
         </span>
       </label>
-      <div class="buttons"><button type="submit">Make a new secret</button></div>
+      <div class="buttons"><button type="submit">Create a new secret</button></div>
     </form>
   </div>`;
 };
@@ -111,17 +113,17 @@ const several = (count: number, one: string, more: string): string => {
   return count >= GRANTS_COUNTED_MAX ? `${GRANTS_COUNTED_MAX} ${more} or more` : `${count} ${more}`;
 };
 
-/** Who has let it in: numbers, as who they are is theirs. */
-const reachText = ({ people, stores, accounts }: Reach): string => {
-  if (people === 0) return 'Nobody yet';
+/** Returns the numbers of users, stores and accounts that use the app. The users themselves are private. */
+const usageText = ({ people, stores, accounts }: ClientUsage): string => {
+  if (people === 0) return 'No users yet';
   const places = [
     ...(stores > 0 ? [several(stores, 'store', 'stores')] : []),
     ...(accounts > 0 ? [several(accounts, 'whole account', 'whole accounts')] : []),
   ];
-  return `${several(people, 'person', 'people')}, to work in ${places.join(' and ')}`;
+  return `${several(people, 'user', 'users')}, with access to ${places.join(' and ')}`;
 };
 
-const heading = ({ root, client, reach, alert, good }: ClientView): Markup =>
+const heading = ({ root, client, usage, alert, good }: ClientView): Markup =>
   html`<div class="card">
     ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`}
     ${good !== undefined && html`<p class="good" role="status">${good}</p>`}
@@ -132,19 +134,19 @@ const heading = ({ root, client, reach, alert, good }: ClientView): Markup =>
     </div>
     ${
       !client.isVerified &&
-      html`<p class="soft">Whoever is asked for access reads that nobody has looked at this app yet.</p>`
+      html`<p class="soft">The consent page shows that the operator has not verified this app.</p>`
     }
     <dl>
       <dt>Client ID</dt>
       <dd><code>${client.clientId}</code></dd>
       <dt>Kind</dt>
-      <dd>${client.isPublic ? 'Public: it has no secret' : 'Confidential: it has a secret'}</dd>
-      <dt>Made</dt>
+      <dd>${client.isPublic ? 'Public (without a secret)' : 'Confidential (with a secret)'}</dd>
+      <dt>Created</dt>
       <dd>${shownDate(client.dateCreated)}</dd>
-      <dt>Let in by</dt>
-      <dd>${reachText(reach)}</dd>
+      <dt>Used by</dt>
+      <dd>${usageText(usage)}</dd>
       <dt>Last used</dt>
-      <dd>${reach.lastUsed === null ? 'Never' : shownDate(reach.lastUsed)}</dd>
+      <dd>${usage.lastUsed === null ? 'Never' : shownDate(usage.lastUsed)}</dd>
     </dl>
   </div>`;
 
@@ -156,7 +158,7 @@ export const clientPage = (view: ClientView): string => {
     html`${heading(view)} ${settings(view)} ${!client.isPublic && secrets(view)} ${logo(view)}
       <div class="card">
         <h2>Delete</h2>
-        <p>Everybody's connection to the app ends with it.</p>
+        <p>Deleting the app disconnects all its users.</p>
         <div class="buttons">
           <a class="button quiet danger" href="${pathOf(root, client.clientId)}/delete">Delete this app …</a>
         </div>
@@ -171,14 +173,14 @@ export const deletePage = ({ root, client, nonce }: { root: string; client: Clie
     html`<div class="card">
       <h1>Delete ${client.name}?</h1>
       <p>
-        Its secrets and tokens stop working at once, and everybody who let it in has to do so anew should you make
-        another one. This cannot be undone.
+        Its secrets and tokens stop working immediately. If you create another app, its users have to connect again.
+        This cannot be undone.
       </p>
       <form method="post" action="${pathOf(root, client.clientId)}/delete">
         ${nonceField(nonce)}
         <div class="buttons">
           <button type="submit" class="danger">Delete</button>
-          <a class="button quiet" href="${pathOf(root, client.clientId)}">Keep it</a>
+          <a class="button quiet" href="${pathOf(root, client.clientId)}">Cancel</a>
         </div>
       </form>
     </div>`,

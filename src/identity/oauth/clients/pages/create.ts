@@ -1,4 +1,4 @@
-/** Making an app of one's own: GET /account/clients/new, POST /account/clients. */
+/** Creates an app of a user: GET /account/clients/new, POST /account/clients. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
@@ -9,37 +9,35 @@ import { createClient, createPublicClient, newClientFaults, newClientId, type Ne
 import {
   changeOf,
   detailFields,
-  NOTHING_TYPED,
-  readTyped,
+  EMPTY_FORM,
+  readFormValues,
   refusedAlert,
   rotationField,
-  WORDS,
-  type Typed,
+  LABELS,
+  type FormValues,
 } from './form.ts';
 import { secretPage } from './secret-page.ts';
-import { appsPage, nonceField, pathOf, type PagesDeps } from './visit.ts';
+import { appsPage, nonceField, pathOf, type PagesDeps } from './page-context.ts';
 
-type View = { clientId: string; nonce: string; typed: Typed; faults: readonly Fault[]; alert?: string };
+type View = { clientId: string; nonce: string; values: FormValues; faults: readonly Fault[]; alert?: string };
 
-const kindFields = (typed: Typed) =>
+const kindFields = (values: FormValues) =>
   html`<fieldset>
     <legend>Where does it run?</legend>
     <label class="choice">
-      <input type="radio" name="kind" value="confidential" ${!typed.isPublic && html`checked`} />
-      <span
-        >On a server of yours <span class="soft">It gets a client secret, which nobody else can read there.</span></span
-      >
+      <input type="radio" name="kind" value="confidential" ${!values.isPublic && html`checked`} />
+      <span>On your own server <span class="soft">The app gets a client secret, which it can keep there.</span></span>
     </label>
     <label class="choice">
-      <input type="radio" name="kind" value="public" ${typed.isPublic && html`checked`} />
+      <input type="radio" name="kind" value="public" ${values.isPublic && html`checked`} />
       <span>
-        On people's own devices, or in their browsers
-        <span class="soft">It gets no secret. PKCE is needed, and refresh tokens are replaced at each use.</span>
+        On users' devices, or in their browsers
+        <span class="soft">The app gets no secret. PKCE is required, and refresh tokens rotate.</span>
       </span>
     </label>
   </fieldset>`;
 
-const newPage = (root: string, { clientId, nonce, typed, faults, alert }: View): string =>
+const newPage = (root: string, { clientId, nonce, values, faults, alert }: View): string =>
   appsPage(
     root,
     'New app',
@@ -48,9 +46,9 @@ const newPage = (root: string, { clientId, nonce, typed, faults, alert }: View):
       ${alert !== undefined && html`<p class="alert" role="alert">${alert}.</p>`} ${refusedAlert(faults)}
       <form method="post" action="${root}/account/clients">
         ${nonceField(nonce)}<input type="hidden" name="client_id" value="${clientId}" />
-        ${detailFields(typed, faults)} ${kindFields(typed)} ${rotationField(typed)}
+        ${detailFields(values, faults)} ${kindFields(values)} ${rotationField(values)}
         <div class="buttons">
-          <button type="submit">Make the app</button>
+          <button type="submit">Create the app</button>
           <a class="button quiet" href="${root}/account/clients">Cancel</a>
         </div>
       </form>
@@ -64,8 +62,8 @@ const make = async ({ sql }: PagesDeps, client: NewClient, isPublic: boolean): P
 };
 
 /**
- * The client_id is decided when the form is shown, and its nonce stands for it: a form that is sent twice makes one app,
- * and its second answer leads to it and says what to do about the secret, which stood in the first.
+ * The client_id is generated when the form is shown, and the nonce is bound to it: a form submitted twice creates one app,
+ * and the second response redirects to its page, which explains how to get a new secret.
  */
 export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawHandler> => {
   const { root, signedIn, clientsPerUser } = deps;
@@ -73,9 +71,9 @@ export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawH
 
   const submit = async (request: RawRequest, session: Session): Promise<RawResponse> => {
     const clientId = request.form.get('client_id') ?? '';
-    const typed = readTyped(request.form);
+    const values = readFormValues(request.form);
     const client: NewClient = {
-      ...changeOf(typed),
+      ...changeOf(values),
       clientId,
       trusted: false,
       owner: { userId: session.userId, clientsPerUser },
@@ -83,15 +81,15 @@ export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawH
       origin: originOf(request),
       now: request.now,
     };
-    const view = { clientId, nonce: nonceOf(session, clientId), typed };
-    const faults = newClientFaults(client, typed.isPublic, WORDS);
+    const view = { clientId, nonce: nonceOf(session, clientId), values };
+    const faults = newClientFaults(client, values.isPublic, LABELS);
     if (faults.length > 0) return htmlAnswer(422, newPage(root, { ...view, faults }));
     try {
-      const secret = await make(deps, client, typed.isPublic);
-      return htmlAnswer(200, secretPage({ root, title: 'Your app is made', clientId, secret }));
+      const secret = await make(deps, client, values.isPublic);
+      return htmlAnswer(200, secretPage({ root, title: 'App created', clientId, secret }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
-      const made = typed.isPublic ? 'made-public' : 'made';
+      const made = values.isPublic ? 'made-public' : 'made';
       if (error.faults[0]?.code === 'client_id_taken') return redirectAnswer(`${pathOf(root, clientId)}?done=${made}`);
       return htmlAnswer(409, newPage(root, { ...view, faults: [], alert: error.message }));
     }
@@ -100,7 +98,7 @@ export const createNewClient = (deps: PagesDeps): Record<'show' | 'submit', RawH
   return {
     show: signedIn.page(async (_request, session) => {
       const clientId = newClientId();
-      const view = { clientId, nonce: nonceOf(session, clientId), typed: NOTHING_TYPED, faults: [] };
+      const view = { clientId, nonce: nonceOf(session, clientId), values: EMPTY_FORM, faults: [] };
       return htmlAnswer(200, newPage(root, view));
     }),
     submit: signedIn.form(({ form }) => ['new client', form.get('client_id') ?? ''], submit),

@@ -1,14 +1,14 @@
-/** The form of an app's settings: what was typed, as a client, and with its faults on the page again. */
+/** The settings form of an app: parses the input and renders the fields with their faults. */
 import { html, type Markup } from '#hypermedia/markup.ts';
 import type { Fault } from '#core/problem.ts';
 import type { ClientChange } from '../change.ts';
 import type { Client } from '../clients-sql.ts';
-import type { DetailName, DetailWords } from '../rules.ts';
+import type { DetailName, DetailLabels } from '../rules.ts';
 
-/** As it stands in the fields. */
-export type Typed = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
+/** The values of the form fields. */
+export type FormValues = Readonly<Record<DetailName, string>> & { isPublic: boolean; rotates: boolean };
 
-export const WORDS: DetailWords = {
+export const LABELS: DetailLabels = {
   name: 'The name',
   company: 'The company',
   description: 'The description',
@@ -16,7 +16,7 @@ export const WORDS: DetailWords = {
   redirect_uris: 'Redirect addresses',
 };
 
-export const NOTHING_TYPED: Typed = {
+export const EMPTY_FORM: FormValues = {
   name: '',
   company: '',
   description: '',
@@ -26,7 +26,7 @@ export const NOTHING_TYPED: Typed = {
   rotates: false,
 };
 
-export const readTyped = (form: URLSearchParams): Typed => ({
+export const readFormValues = (form: URLSearchParams): FormValues => ({
   name: form.get('name') ?? '',
   company: form.get('company') ?? '',
   description: form.get('description') ?? '',
@@ -36,7 +36,7 @@ export const readTyped = (form: URLSearchParams): Typed => ({
   rotates: form.get('rotates') !== null,
 });
 
-export const typedOf = (client: Client): Typed => ({
+export const formValuesOf = (client: Client): FormValues => ({
   name: client.name,
   company: client.company ?? '',
   description: client.description ?? '',
@@ -46,27 +46,27 @@ export const typedOf = (client: Client): Typed => ({
   rotates: client.rotatesRefreshTokens,
 });
 
-/** Blanks around a value are nobody's wish; a description is one paragraph however it was broken into lines. */
-export const changeOf = (typed: Typed): ClientChange => ({
-  name: typed.name.trim(),
-  company: typed.company.trim() || null,
-  description: typed.description.trim().replaceAll(/\s+/g, ' ') || null,
-  contact: typed.contact.trim() || null,
-  redirectUris: typed.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
-  rotatesRefreshTokens: typed.rotates,
+/** Converts form values to a change: trims them, and joins the lines of the description. */
+export const changeOf = (values: FormValues): ClientChange => ({
+  name: values.name.trim(),
+  company: values.company.trim() || null,
+  description: values.description.trim().replaceAll(/\s+/g, ' ') || null,
+  contact: values.contact.trim() || null,
+  redirectUris: values.redirect_uris.split(/\s+/).filter((uri) => uri !== ''),
+  rotatesRefreshTokens: values.rotates,
 });
 
 type Field = { name: DetailName; label: string; hint?: string; type?: 'email'; isLong?: true; isRequired?: true };
 
 const FIELDS: readonly Field[] = [
-  { name: 'name', label: 'Name', hint: 'What people read when your app asks them for access.', isRequired: true },
-  { name: 'company', label: 'Company', hint: 'Who makes it. Optional.' },
+  { name: 'name', label: 'Name', hint: 'Shown to users when your app requests access.', isRequired: true },
+  { name: 'company', label: 'Company', hint: 'The company that provides the app. Optional.' },
   { name: 'description', label: 'Description', hint: 'What it does, in a sentence or two. Optional.', isLong: true },
   { name: 'contact', label: 'Contact', hint: 'An e-mail address for questions about it. Optional.', type: 'email' },
   {
     name: 'redirect_uris',
     label: 'Redirect addresses',
-    hint: 'Where people are sent back to, one a line, such as https://app.example.com/callback.',
+    hint: 'One per line, such as https://app.example.com/callback.',
     isLong: true,
     isRequired: true,
   },
@@ -78,7 +78,7 @@ const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup 
   const ids = [...(hint === undefined ? [] : [`${name}-hint`]), ...(own.length === 0 ? [] : [`${name}-fault`])];
   const described = html`${ids.length > 0 && html`aria-describedby="${ids.join(' ')}"`}
   ${own.length > 0 && html`aria-invalid="true"`} ${field.isRequired === true && html`required`}`;
-  // The line break after <textarea> is not part of its text; without it, one that was typed first would be lost.
+  // Browsers drop a line break right after <textarea>; without this one, a leading line break of the value would be lost.
   const input =
     field.isLong === true
       ? html`<textarea id="${name}" name="${name}" rows="3" ${described}>${'\n'}${value}</textarea>`
@@ -93,24 +93,24 @@ const fieldOf = (field: Field, value: string, faults: readonly Fault[]): Markup 
   </div>`;
 };
 
-/** Everything that can be typed about an app, each fault at its field. */
-export const detailFields = (typed: Typed, faults: readonly Fault[]): Markup =>
-  html`${FIELDS.map((field) => fieldOf(field, typed[field.name], faults))}`;
+/** Renders the fields of an app's details, each with its faults. */
+export const detailFields = (values: FormValues, faults: readonly Fault[]): Markup =>
+  html`${FIELDS.map((field) => fieldOf(field, values[field.name], faults))}`;
 
-/** Whether refresh tokens rotate: a choice for apps that can keep a secret; those of others always do. */
-export const rotationField = (typed: Typed): Markup =>
+/** Renders the choice of refresh token rotation, for confidential clients; public clients always rotate. */
+export const rotationField = (values: FormValues): Markup =>
   html`<label class="choice">
-    <input type="checkbox" name="rotates" value="1" ${typed.rotates && html`checked`} />
+    <input type="checkbox" name="rotates" value="1" ${values.rotates && html`checked`} />
     <span>
-      Replace refresh tokens at each use
-      <span class="soft">A stolen one is then noticed. The app must keep the new one each time.</span>
+      Rotate refresh tokens at each use
+      <span class="soft">This detects stolen tokens. The app must store the new token each time.</span>
     </span>
   </label>`;
 
-/** Above a form that was refused. */
+/** Renders the alert above a rejected form. */
 export const refusedAlert = (faults: readonly Fault[]): Markup | null =>
   faults.length === 0
     ? null
     : html`<p class="alert" role="alert">
-        Nothing was saved. ${faults.length === 1 ? 'One thing is' : `${faults.length} things are`} to be mended below.
+        Nothing was saved. ${faults.length === 1 ? '1 problem' : `${faults.length} problems`} to fix below.
       </p>`;

@@ -1,10 +1,10 @@
-/** The list of a person's own apps, and the section of the account page that leads there. */
+/** Renders the list of a user's own apps, as a page and as a section of the account page. */
 import type { AccountSection } from '#identity/accounts/account.ts';
 import type { Sql } from '#db/pool.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { logoImage } from '../logo/logo.ts';
 import { listClientsOf, type Client } from '../clients-sql.ts';
-import { appsPage, pathOf } from './visit.ts';
+import { appsPage, pathOf } from './page-context.ts';
 
 const entry = (root: string, client: Client): Markup =>
   html`<div class="who">
@@ -23,24 +23,22 @@ export const listPage = (view: { root: string; clients: readonly Client[]; isOne
     'Your apps',
     html`<div class="card">
       <h1>Your apps</h1>
-      ${isOneDeleted && html`<p class="good" role="status">The app is deleted, and nothing of it works any more.</p>`}
-      <p>An app that you make here can ask any store's people to let it in.</p>
-      ${clients.length === 0 && html`<p class="soft">You have made none yet.</p>`}
-      ${clients.map((client) => entry(root, client))}
+      ${isOneDeleted && html`<p class="good" role="status">App deleted. Its secrets and tokens no longer work.</p>`}
+      <p>An app that you create here can request access from the users of any store.</p>
+      ${clients.length === 0 && html`<p class="soft">No apps yet.</p>`} ${clients.map((client) => entry(root, client))}
       <div class="buttons"><a class="button" href="${root}/account/clients/new">New app</a></div>
     </div>`,
   );
 };
 
-/** On the account page: the apps that somebody has made. */
+/** Returns the account page's section of the user's own apps. */
 export const ownClientsSection =
   ({ sql }: { sql: Sql }): AccountSection =>
   async ({ session, root }) => {
     const clients = await listClientsOf(sql, session.userId);
     return html`<div class="card">
       <h2>Your apps</h2>
-      ${clients.length === 0 && html`<p class="soft">You have made none yet.</p>`}
-      ${clients.map((client) => entry(root, client))}
-      <div class="buttons"><a class="button quiet" href="${root}/account/clients">Apps that you make</a></div>
+      ${clients.length === 0 && html`<p class="soft">No apps yet.</p>`} ${clients.map((client) => entry(root, client))}
+      <div class="buttons"><a class="button quiet" href="${root}/account/clients">Manage your apps</a></div>
     </div>`;
   };

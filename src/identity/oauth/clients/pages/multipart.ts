@@ -1,8 +1,8 @@
-/** A form with a file in it (RFC 7578), read by the platform's own parser. */
+/** Parses a form with a file (RFC 7578), with the parser of Node.js. */
 import type { RawRequest } from '#http/route.ts';
 import { invalid } from '#core/problem.ts';
 
-/** The fields that are text, and the bytes of the file called `name`: none where nothing was chosen. */
+/** Returns the text fields and the bytes of the file field `name`, empty if no file was chosen. */
 export const readMultipart = async (
   { bytes, contentType }: RawRequest,
   name: string,

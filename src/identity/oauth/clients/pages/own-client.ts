@@ -1,24 +1,24 @@
-/** What every address below /account/clients/<client_id> begins with and ends in: whose app it is, and its page. */
+/** The shared frame of all handlers below /account/clients/<client_id>: finds the user's app and responds with its page. */
 import type { Session } from '#identity/accounts/sessions.ts';
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawResponse, RawHandler, RawRequest } from '#http/route.ts';
 import type { Fault } from '#core/problem.ts';
-import { reachOf, type Client } from '../clients-sql.ts';
+import { usageOf, type Client } from '../clients-sql.ts';
 import { secretsOf } from '../secrets/secrets.ts';
 import { clientPage } from './client-page.ts';
-import { typedOf, type Typed } from './form.ts';
-import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './visit.ts';
+import { formValuesOf, type FormValues } from './form.ts';
+import { clientIdOf, ownClientOf, pathOf, type PagesDeps } from './page-context.ts';
 
 export type Handle = (request: RawRequest, session: Session, client: Client) => Promise<RawResponse>;
-type Shown = { status: number; typed?: Typed; saw?: string; faults?: readonly Fault[]; alert?: string };
+type Shown = { status: number; values?: FormValues; baseHash?: string; faults?: readonly Fault[]; alert?: string };
 
-/** What was done, as the address that is come back to says it. */
+/** The messages of completed actions, by the query parameter `done` of the redirect. */
 const done = new Map([
   ['saved', 'Saved.'],
-  ['ended', 'No older secret counts any more.'],
-  // Of a double click the browser shows the second answer alone, and the secret was in the first.
-  ['made', 'Your app is made. If you have not seen its secret, make a new one below.'],
-  ['made-public', 'Your app is made.'],
+  ['ended', 'Older secrets expired.'],
+  // After a double click the browser shows only the second response, but the secret was in the first.
+  ['made', 'App created. If you have not seen its secret, create a new one below.'],
+  ['made-public', 'App created.'],
 ]);
 
 export const createOwnClient = (deps: PagesDeps) => {
@@ -27,25 +27,25 @@ export const createOwnClient = (deps: PagesDeps) => {
     page: (handle: Handle): RawHandler =>
       signedIn.page(async (request, session) => handle(request, session, await ownClientOf(sql, request, session))),
 
-    /** `more`: the field that the nonce stands for as well. */
+    /** `more`: a field to which the nonce is also bound. */
     form: (name: string, handle: Handle, more?: string): RawHandler =>
       signedIn.form(
         (request) => [name, clientIdOf(request), ...(more === undefined ? [] : [request.form.get(more) ?? ''])],
         async (request, session) => handle(request, session, await ownClientOf(sql, request, session)),
       ),
 
-    /** The app's page; `typed` stands in its settings instead of what is stored. */
-    answer: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
-      const { status, typed = typedOf(client), saw, faults = [], alert } = shown;
-      const [secrets, reach] = await Promise.all([secretsOf(sql, client.id, request.now), reachOf(sql, client.id)]);
+    /** Responds with the app's page; `values` replaces the stored settings in the form. */
+    respond: async (request: RawRequest, session: Session, client: Client, shown: Shown): Promise<RawResponse> => {
+      const { status, values = formValuesOf(client), baseHash, faults = [], alert } = shown;
+      const [secrets, usage] = await Promise.all([secretsOf(sql, client.id, request.now), usageOf(sql, client.id)]);
       const nonce = (form: string, ...rest: readonly string[]) =>
         signedIn.nonce(session, [form, client.clientId, ...rest]);
       const good = done.get(request.query.get('done') ?? '');
-      const view = { root, client, secrets, reach, overlapHours, typed, saw, faults, alert, good, nonce };
+      const view = { root, client, secrets, usage, overlapHours, values, baseHash, faults, alert, good, nonce };
       return htmlAnswer(status, clientPage(view));
     },
 
-    backTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
+    redirectTo: (client: Client, what: 'saved' | 'ended'): RawResponse =>
       redirectAnswer(`${pathOf(root, client.clientId)}?done=${what}`),
   };
 };

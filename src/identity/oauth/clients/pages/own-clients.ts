@@ -1,4 +1,4 @@
-/** The pages of a person's own apps, behind the sign-in: /account/clients and everything below it. */
+/** The pages of a signed-in user's own apps: /account/clients and everything below it. */
 import { htmlAnswer, redirectAnswer } from '#http/answers.ts';
 import type { RawHandler } from '#http/route.ts';
 import { Problem } from '#core/problem.ts';
@@ -8,39 +8,39 @@ import { listClientsOf } from '../clients-sql.ts';
 import { endOlderSecret, rotateSecret } from '../secrets/secrets.ts';
 import { deletePage } from './client-page.ts';
 import { createNewClient } from './create.ts';
-import { changeOf, readTyped, WORDS } from './form.ts';
+import { changeOf, readFormValues, LABELS } from './form.ts';
 import { listPage } from './list-page.ts';
 import { readMultipart } from './multipart.ts';
 import { createOwnClient, type Handle } from './own-client.ts';
 import { secretPage } from './secret-page.ts';
-import { doerOf, type PagesDeps } from './visit.ts';
+import { clientActorOf, type PagesDeps } from './page-context.ts';
 
 export type OwnClients = Record<
   'list' | 'create' | 'blank' | 'show' | 'change' | 'rotate' | 'endOlder' | 'setLogo' | 'removeLogo',
   RawHandler
 > & { remove: Record<'show' | 'submit', RawHandler> };
 
-/** Saves the settings; what is refused, or was changed in another tab meanwhile, stays in the form. */
+/** Saves the settings. Rejected input, or input that conflicts with a change in another tab, stays in the form. */
 const createChange =
-  ({ sql }: PagesDeps, { answer, backTo }: ReturnType<typeof createOwnClient>): Handle =>
+  ({ sql }: PagesDeps, { respond, redirectTo }: ReturnType<typeof createOwnClient>): Handle =>
   async (request, session, client) => {
-    const typed = { ...readTyped(request.form), isPublic: client.isPublic };
-    const saw = request.form.get('saw') ?? '';
-    const faults = changeFaults(client, changeOf(typed), WORDS);
-    if (faults.length > 0) return answer(request, session, client, { status: 422, typed, saw, faults });
+    const values = { ...readFormValues(request.form), isPublic: client.isPublic };
+    const baseHash = request.form.get('saw') ?? '';
+    const faults = changeFaults(client, changeOf(values), LABELS);
+    if (faults.length > 0) return respond(request, session, client, { status: 422, values, baseHash, faults });
     try {
-      await changeClient(sql, client, changeOf(typed), { ...doerOf(request, session), saw });
-      return backTo(client, 'saved');
+      await changeClient(sql, client, changeOf(values), { ...clientActorOf(request, session), baseHash });
+      return redirectTo(client, 'saved');
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
-      return answer(request, session, client, { status: 409, typed, alert: error.message });
+      return respond(request, session, client, { status: 409, values, alert: error.message });
     }
   };
 
 export const createOwnClients = (deps: PagesDeps): OwnClients => {
   const { sql, signedIn, root, clientSecretOverlapHours: overlapHours } = deps;
   const own = createOwnClient(deps);
-  const { page, form, answer, backTo } = own;
+  const { page, form, respond, redirectTo } = own;
   const blank = createNewClient(deps);
 
   const change = createChange(deps, own);
@@ -50,22 +50,24 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
     const replacing = request.form.get('replacing') ?? '';
     const rotation = { clientId: client.clientId, overlapHours: isAtOnce ? 0 : overlapHours, replacing };
     try {
-      const secret = await rotateSecret(sql, rotation, doerOf(request, session));
-      const note = isAtOnce ? 'No older secret counts any more.' : `The old secret goes on for ${overlapHours} hours.`;
-      return htmlAnswer(200, secretPage({ root, title: 'A new secret', clientId: client.clientId, secret, note }));
+      const secret = await rotateSecret(sql, rotation, clientActorOf(request, session));
+      const note = isAtOnce
+        ? 'All older secrets have expired.'
+        : `The previous secret stays valid for ${overlapHours} hours.`;
+      return htmlAnswer(200, secretPage({ root, title: 'Secret created', clientId: client.clientId, secret, note }));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 409) throw error;
-      return answer(request, session, client, { status: 409, alert: error.message });
+      return respond(request, session, client, { status: 409, alert: error.message });
     }
   };
 
   const upload =
     (file: Buffer): Handle =>
     async (request, session, client) => {
-      const fault = await setLogo(sql, client, file, doerOf(request, session));
+      const fault = await setLogo(sql, client, file, clientActorOf(request, session));
       return fault === undefined
-        ? backTo(client, 'saved')
-        : answer(request, session, client, { status: 422, faults: [fault] });
+        ? redirectTo(client, 'saved')
+        : respond(request, session, client, { status: 422, faults: [fault] });
     };
 
   return {
@@ -75,21 +77,21 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
     }),
     blank: blank.show,
     create: blank.submit,
-    show: page((request, session, client) => answer(request, session, client, { status: 200 })),
+    show: page((request, session, client) => respond(request, session, client, { status: 200 })),
     change: form('change client', change),
     rotate: form('rotate secret', rotate, 'replacing'),
     endOlder: form('end older secret', async (request, session, client) => {
-      await endOlderSecret(sql, client.clientId, doerOf(request, session));
-      return backTo(client, 'ended');
+      await endOlderSecret(sql, client.clientId, clientActorOf(request, session));
+      return redirectTo(client, 'ended');
     }),
-    // Its fields come with the file in one body, so that is read before the nonce can be looked at, but for owners only.
+    // The nonce is in the same body as the file, so the body is parsed before the nonce is checked, but only for the owner.
     setLogo: page(async (request) => {
       const { fields, file } = await readMultipart(request, 'logo');
       return form('set logo', upload(file))({ ...request, form: fields });
     }),
     removeLogo: form('remove logo', async (request, session, client) => {
-      await removeLogo(sql, client, doerOf(request, session));
-      return backTo(client, 'saved');
+      await removeLogo(sql, client, clientActorOf(request, session));
+      return redirectTo(client, 'saved');
     }),
     remove: {
       show: page(async (_request, session, client) => {
@@ -97,7 +99,7 @@ export const createOwnClients = (deps: PagesDeps): OwnClients => {
         return htmlAnswer(200, deletePage({ root, client, nonce }));
       }),
       submit: form('delete client', async (request, session, client) => {
-        await removeClient(deps, client.clientId, doerOf(request, session));
+        await removeClient(deps, client.clientId, clientActorOf(request, session));
         return redirectAnswer(`${root}/account/clients?done=deleted`);
       }),
     },

@@ -1,8 +1,8 @@
-/** The one answer that a client secret ever stands in. */
+/** Renders the only page that contains a client secret. */
 import { html } from '#hypermedia/markup.ts';
-import { appsPage, pathOf } from './visit.ts';
+import { appsPage, pathOf } from './page-context.ts';
 
-/** `secret` is null for a public client, which has none. `note` says what became of the secret before. */
+/** `secret` is null for a public client. `note` describes the validity of older secrets. */
 export const secretPage = (view: {
   root: string;
   title: string;
@@ -18,7 +18,7 @@ export const secretPage = (view: {
       ${
         view.secret !== null &&
         html`<p class="good" role="status">
-          Copy the client secret now and keep it where only your app can read it. It is shown this once.
+          Copy the client secret now and store it where only your app can read it. It is shown only once.
         </p>`
       }
       <dl>
@@ -30,10 +30,10 @@ export const secretPage = (view: {
             <dd><code>${view.secret}</code></dd>`
         }
       </dl>
-      ${view.secret === null && html`<p>A public app has no secret: it proves itself with PKCE at each sign-in.</p>`}
+      ${view.secret === null && html`<p>A public app has no secret and uses PKCE instead.</p>`}
       ${view.note !== undefined && html`<p>${view.note}</p>`}
       <div class="buttons">
-        <a class="button quiet" href="${pathOf(view.root, view.clientId)}">Go on to its page</a>
+        <a class="button quiet" href="${pathOf(view.root, view.clientId)}">Open the app's page</a>
       </div>
     </div>`,
   );

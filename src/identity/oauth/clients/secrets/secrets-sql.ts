@@ -1,30 +1,34 @@
-/** The statements of client secrets. The table client_secret is written here, and by the statement that makes a client. */
+/** SQL of client secrets. Writes the table client_secret, as does the statement that inserts a client. */
 import type { Queryable } from '#db/pool.ts';
-import type { Known } from '../clients-sql.ts';
+import type { ClientIdentity } from '../clients-sql.ts';
 
 export type SecretRow = {
   hash: Buffer;
   dateCreated: Date;
-  /** Null: it is the current one. */ dateExpires: Date | null;
+  /** Null for the current secret. */ dateExpires: Date | null;
 };
 
-/** The secrets that count now, the current one first. */
+/** Returns the valid secrets, the current one first. */
 export const listSecrets = (sql: Queryable, client: number, now: Date): Promise<SecretRow[]> => sql<SecretRow[]>`
   select hash, date_created as "dateCreated", date_expires as "dateExpires" from client_secret
   where client = ${client} and (date_expires is null or date_expires > ${now})
   order by date_expires desc nulls first, hash
 `;
 
-/** Undefined where it is public or gone. Whoever changes its secrets waits until this transaction ends. */
-export const lockConfidential = async (sql: Queryable, clientId: string, now: Date): Promise<Known | undefined> => {
-  const [row] = await sql<Known[]>`
+/** Locks a confidential client, which serializes changes of its secrets; returns undefined if it is public or deleted. */
+export const lockConfidential = async (
+  sql: Queryable,
+  clientId: string,
+  now: Date,
+): Promise<ClientIdentity | undefined> => {
+  const [row] = await sql<ClientIdentity[]>`
     update client set date_modified = ${now} where client_id = ${clientId} and not is_public and date_deleted is null
     returning id, client_id as "clientId", name, owner as "ownerId"
   `;
   return row;
 };
 
-/** The current secret is given until `until`, and so is one that was to end later; one that ends before keeps its end. */
+/** Sets the expiry of all valid secrets to `until`, except those that expire earlier. */
 export const retireSecrets = async (
   sql: Queryable,
   client: number,
@@ -40,7 +44,7 @@ export const insertSecret = async (sql: Queryable, client: number, hash: Buffer,
   await sql`insert into client_secret (hash, client, date_created) values (${hash}, ${client}, ${now})`;
 };
 
-/** How many ended: those that a rotation had left some time. */
+/** Expires the older secrets now and returns their number. */
 export const endRetired = async (sql: Queryable, client: number, now: Date): Promise<number> => {
   const { count } = await sql`
     update client_secret set date_expires = ${now} where client = ${client} and date_expires > ${now}

@@ -1,8 +1,8 @@
-/** The statements of grants over the API. */
+/** SQL that lists and finds grants for the API. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
-import { connectedApps, connectedColumns, type ConnectedRow, type Whose } from '../connected-sql.ts';
+import { connectedApps, connectedColumns, type ConnectedRow, type GrantFilter } from '../connected-sql.ts';
 import type { GRANT_PROPERTIES } from './document.ts';
 
 const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
@@ -17,37 +17,34 @@ const columns = (sql: Queryable): Columns<typeof GRANT_PROPERTIES> => ({
   date_used: sql`g.last_used`,
 });
 
-export const listGrants = (sql: Queryable, whose: Whose, listing: Listing): Promise<ConnectedRow[]> =>
+export const listGrants = (sql: Queryable, filter: GrantFilter, listing: Listing): Promise<ConnectedRow[]> =>
   sql<ConnectedRow[]>`
-    select ${connectedColumns(sql)} ${connectedApps(sql, whose)}
+    select ${connectedColumns(sql)} ${connectedApps(sql, filter)}
     where true${narrowed(sql, listing.filters, columns(sql))}
     order by ${ordered(sql, listing.order, columns(sql), [sql`g.grant_id`])} ${paged(sql, listing)}
   `;
 
-export const countGrants = async (sql: Queryable, whose: Whose, { filters }: Listing): Promise<number> => {
+export const countGrants = async (sql: Queryable, filter: GrantFilter, { filters }: Listing): Promise<number> => {
   const [row] = await sql<{ total: number }[]>`
-    select count(*) as total ${connectedApps(sql, whose)} where true${narrowed(sql, filters, columns(sql))}
+    select count(*) as total ${connectedApps(sql, filter)} where true${narrowed(sql, filters, columns(sql))}
   `;
   return row?.total ?? 0;
 };
 
 /** `client` is the internal id. */
-export type StandingGrant = { userId: number; client: number; storeId: number | null };
+export type ActiveGrant = { userId: number; client: number; storeId: number | null };
 
-/** A grant that some person has given and nobody has ended. */
-export const findStanding = async (sql: Queryable, id: number): Promise<StandingGrant | undefined> => {
-  const [row] = await sql<StandingGrant[]>`
+/** Returns a user's grant; undefined if it does not exist or is revoked. */
+export const findActiveGrant = async (sql: Queryable, id: number): Promise<ActiveGrant | undefined> => {
+  const [row] = await sql<ActiveGrant[]>`
     select user_id as "userId", client, store_id as "storeId" from access_grant
     where id = ${id} and date_revoked is null and user_id is not null
   `;
   return row;
 };
 
-/** What there is to say of it; undefined where its client has gone. */
-export const findGrant = async (
-  sql: Queryable,
-  { userId, ...of }: StandingGrant,
-): Promise<ConnectedRow | undefined> => {
+/** Returns the connected app of a grant; undefined if its client is deleted. */
+export const findGrant = async (sql: Queryable, { userId, ...of }: ActiveGrant): Promise<ConnectedRow | undefined> => {
   const [row] = await sql<ConnectedRow[]>`
     select ${connectedColumns(sql)} ${connectedApps(sql, { userId, of })}
   `;

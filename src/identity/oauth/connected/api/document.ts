@@ -1,3 +1,4 @@
+/** Represents a connected app as a Document. */
 import { formatDate } from '#hypermedia/date.ts';
 import { boolean, date, enumeration, number, text, type Document, type Link } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
@@ -5,7 +6,7 @@ import { reachesAccount, reachesStore, type Principal } from '#core/principal.ts
 import { addressOfClient } from '../../clients/api/document.ts';
 import type { ConnectedRow } from '../connected-sql.ts';
 
-/** How each property of a grant is compared. */
+/** The comparison of each property of a grant, for filters and order. */
 export const GRANT_PROPERTIES = {
   id: 'number',
   client_id: 'text',
@@ -26,24 +27,24 @@ const linksOf = ({ storeId, storeName, clientId, ownerId }: ConnectedRow, shown:
   const { id, userId, principal, baseUrl } = shown;
   const links: Link[] = [
     { rel: 'self', href: `${baseUrl}/grants/${id}`, title: 'This connected app' },
-    { rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'Who let it in' },
-    { rel: 'grants', href: addressOfGrants(userId, baseUrl), title: 'All apps that they have let in' },
+    { rel: 'user', href: `${baseUrl}/users/${userId}`, title: 'The user who connected it' },
+    { rel: 'grants', href: addressOfGrants(userId, baseUrl), title: 'All connected apps of this user' },
   ];
   if (storeId !== null && storeName !== null && reachesStore(principal, storeId))
-    links.push({ rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'Where it may work' });
+    links.push({ rel: 'store', href: `${baseUrl}/stores/${storeId}`, title: 'The store it can access' });
   if (principal.scope === 'platform' || (ownerId !== null && reachesAccount(principal, ownerId)))
     links.push({ rel: 'client', href: addressOfClient(clientId, baseUrl), title: 'The app' });
   return links;
 };
 
 /**
- * An app that somebody has let in: one for each store, however often they allowed it, and one for the whole account. `id`
- * is that of a grant, the latest unless the caller named another.
+ * Returns the Document of a connected app: one per store and one for the whole account, even with several grants. `id` is
+ * the latest grant's, unless the request named another.
  */
 export const grantDocument = (row: ConnectedRow, shown: Shown): Document => ({
   name: 'grant',
   title: row.name,
-  // A grant stays as it was given until it ends.
+  // A grant never changes until it ends.
   version: shown.id,
   links: linksOf(row, shown),
   embedded: [],

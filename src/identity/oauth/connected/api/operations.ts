@@ -1,6 +1,6 @@
 /**
- * Grants over the API: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the person and an app for
- * their whole account see all that they have let in, and may end it; an app for one store sees itself.
+ * The API operations on grants: {base_url}/users/<id>/grants and {base_url}/grants/<id>. The platform, the user and an app
+ * with access to the whole account see and revoke all grants of the user; an app for one store only its own.
  */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { findUser } from '#identity/accounts/accounts-sql.ts';
@@ -11,16 +11,16 @@ import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
 import { reachesAccount, reachesUser, type Principal } from '#core/principal.ts';
-import type { AfterGrants } from '../../grant-changes.ts';
+import type { RevocationEffects } from '../../grant-changes.ts';
 import { revokeGrantsOf } from '../connected.ts';
-import type { Whose } from '../connected-sql.ts';
+import type { GrantFilter } from '../connected-sql.ts';
 import { addressOfGrants, GRANT_PROPERTIES, grantDocument } from './document.ts';
-import { countGrants, findGrant, findStanding, listGrants, type StandingGrant } from './connected-page-sql.ts';
+import { countGrants, findGrant, findActiveGrant, listGrants, type ActiveGrant } from './connected-page-sql.ts';
 
-type Deps = AfterGrants & { sql: Sql; baseUrl: string };
+type Deps = RevocationEffects & { sql: Sql; baseUrl: string };
 
-/** What the caller may see of a person's grants; undefined where that is nothing. */
-const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
+/** Returns the filter of a user's grants that the caller may see; undefined if none. */
+const visibleGrants = (principal: Principal, userId: number): GrantFilter | undefined => {
   if (!reachesUser(principal, userId)) return undefined;
   if (reachesAccount(principal, userId)) return { userId };
   const { clientId, stores } = principal;
@@ -29,10 +29,10 @@ const whoseFor = (principal: Principal, userId: number): Whose | undefined => {
   return { userId, of: { client: clientId, storeId } };
 };
 
-const reaches = (principal: Principal, { userId, client, storeId }: StandingGrant): boolean => {
-  const whose = whoseFor(principal, userId);
+const reaches = (principal: Principal, { userId, client, storeId }: ActiveGrant): boolean => {
+  const filter = visibleGrants(principal, userId);
   return (
-    whose !== undefined && (whose.of === undefined || (whose.of.client === client && whose.of.storeId === storeId))
+    filter !== undefined && (filter.of === undefined || (filter.of.client === client && filter.of.storeId === storeId))
   );
 };
 
@@ -48,26 +48,26 @@ export const createGrantOperations = ({
   ...after
 }: Deps): Record<'list' | 'read' | 'remove', Operation> => ({
   list: listing({
-    summary: 'The apps that a person has let in, a page at a time',
+    summary: 'Lists the apps connected to a user',
     rel: 'grants',
     title: 'Connected apps',
     properties: GRANT_PROPERTIES,
-    handle: async ({ params, principal, listing: wanted }) => {
+    handle: async ({ params, principal, listing: query }) => {
       const userId = parseId(params['user_id'] ?? '');
-      const whose = userId === undefined ? undefined : whoseFor(principal, userId);
-      if (userId === undefined || whose === undefined || (await findUser(sql, userId)) === undefined)
+      const filter = userId === undefined ? undefined : visibleGrants(principal, userId);
+      if (userId === undefined || filter === undefined || (await findUser(sql, userId)) === undefined)
         throw notFound('user');
-      const [rows, total] = await Promise.all([listGrants(sql, whose, wanted), countGrants(sql, whose, wanted)]);
+      const [rows, total] = await Promise.all([listGrants(sql, filter, query), countGrants(sql, filter, query)]);
       const items = rows.map((row) => grantDocument(row, { id: row.grantId, userId, principal, baseUrl }));
       return { path: addressOfGrants(userId, baseUrl), items, total };
     },
   }),
   read: guarded({
-    summary: 'One app that a person has let in',
+    summary: 'Returns a connected app',
     handle: async (request) => {
       const id = idOf(request);
       const { principal } = request;
-      const grant = await findStanding(sql, id);
+      const grant = await findActiveGrant(sql, id);
       const row = grant !== undefined && reaches(principal, grant) ? await findGrant(sql, grant) : undefined;
       if (grant === undefined || row === undefined) throw notFound('grant');
       const { userId } = grant;
@@ -77,16 +77,17 @@ export const createGrantOperations = ({
   remove: guarded({
     title: 'Disconnect the app',
     isConditional: true,
-    summary: 'Ends what the app was allowed here; its tokens stop at once',
+    summary: "Revokes the app's access; its tokens stop working immediately",
     handle: async (request) => {
       const id = idOf(request);
       const userId = await transaction(sql, async (tx) => {
-        const grant = await findStanding(tx, id);
+        const grant = await findActiveGrant(tx, id);
         if (grant === undefined || !reaches(request.principal, grant)) throw notFound('grant');
         request.unmodified(id);
         const { client: clientId, ...which } = grant;
         const by = { actor: actorOf(request.principal), origin: originOf(request), now: request.now };
-        // Not locked before: whatever ends several grants takes them by their ids. None where somebody else was faster.
+        // Not locked above, because grants are locked in the order of their ids. 0 if a concurrent request has revoked
+        // them.
         const ended = await revokeGrantsOf(tx, after, { ...which, clientId, ...by });
         if (ended === 0) throw notFound('grant');
         return grant.userId;

@@ -1,4 +1,4 @@
-/** What the pages of a person's own apps share: what they are given, and whose app an address means. */
+/** What the pages of a user's own apps share: dependencies, the lookup of the app, and the page frame. */
 import { originOf } from '#identity/accounts/audit/audit.ts';
 import { accountNav } from '#identity/accounts/nav.ts';
 import type { Session } from '#identity/accounts/sessions.ts';
@@ -8,15 +8,15 @@ import type { RawRequest } from '#http/route.ts';
 import { html, type Markup } from '#hypermedia/markup.ts';
 import { shell } from '#hypermedia/shell.ts';
 import { notFound } from '#core/problem.ts';
-import type { AfterGrants } from '../../grant-changes.ts';
+import type { RevocationEffects } from '../../grant-changes.ts';
 import { isClientId } from '../clients.ts';
-import type { Doer } from '../action.ts';
+import type { ClientActor } from '../action.ts';
 import { findOwnClient, type Client } from '../clients-sql.ts';
 
-export type PagesDeps = AfterGrants & {
+export type PagesDeps = RevocationEffects & {
   sql: Sql;
   signedIn: SignedIn;
-  /** The path under which the pages live, without a slash at its end. */
+  /** The path prefix of the pages, without a trailing slash. */
   root: string;
   clientsPerUser: number;
   clientSecretOverlapHours: number;
@@ -26,7 +26,7 @@ export const clientIdOf = ({ params }: RawRequest): string => params['client_id'
 
 export const pathOf = (root: string, clientId: string): string => `${root}/account/clients/${clientId}`;
 
-/** Throws a 404 where it is not this person's, which they cannot tell from one that does not exist. */
+/** Returns the user's app. Throws the same 404 for another user's app and for one that does not exist. */
 export const ownClientOf = async (sql: Sql, request: RawRequest, session: Session): Promise<Client> => {
   const clientId = clientIdOf(request);
   const client = isClientId(clientId) ? await findOwnClient(sql, clientId, session.userId) : undefined;
@@ -34,7 +34,7 @@ export const ownClientOf = async (sql: Sql, request: RawRequest, session: Sessio
   return client;
 };
 
-export const doerOf = (request: RawRequest, session: Session): Doer => ({
+export const clientActorOf = (request: RawRequest, session: Session): ClientActor => ({
   userId: session.userId,
   origin: originOf(request),
   now: request.now,

@@ -1,0 +1,57 @@
+/** Describes audit entries for the account page: the action and the browser. */
+import type { Action } from './audit.ts';
+
+const descriptions: Readonly<Record<Action, string>> = {
+  signed_in: 'Signed in',
+  sign_in_failed: 'Wrong password entered',
+  signed_out: 'Signed out',
+  password_changed: 'Password changed',
+  password_reset_requested: 'Password reset link requested',
+  password_reset: 'Password reset with a link',
+  user_created: 'Account created',
+  user_disabled: 'Account disabled by the operator',
+  user_enabled: 'Account enabled by the operator',
+  user_erased: 'Account erased',
+  grant_given: 'App connected',
+  grant_denied: 'App denied access',
+  grant_revoked: 'App disconnected',
+  access_token_revoked: 'App revoked an access token',
+  code_reused: 'App reused an authorization code and was disconnected',
+  refresh_token_reused: 'App reused an old refresh token and was disconnected',
+  client_created: 'Your app created',
+  client_changed: 'Your app changed',
+  client_secret_rotated: 'Secret of your app rotated',
+  client_deleted: 'Your app deleted',
+  registration_token_created: 'Registration token created',
+  registration_token_revoked: 'Registration token revoked',
+};
+
+export const describeAction = (action: string): string =>
+  Object.hasOwn(descriptions, action) ? descriptions[action as Action] : action;
+
+/** The first match wins, because a browser's user agent also contains the names of those it is compatible with. */
+const browsers: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/\bEdgA?\//, 'Edge'],
+  [/\bOPR\//, 'Opera'],
+  [/\b(?:Firefox|FxiOS)\//, 'Firefox'],
+  [/\b(?:Chrome|CriOS|Chromium)\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+  [/^curl\//, 'curl'],
+];
+const systems: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/\b(?:iPhone|iPad)\b/, 'iOS'],
+  [/\bAndroid\b/, 'Android'],
+  [/\bWindows\b/, 'Windows'],
+  [/\bMac OS X\b/, 'macOS'],
+  [/\bCrOS\b/, 'ChromeOS'],
+  [/\bLinux\b/, 'Linux'],
+];
+const LENGTH_MAX = 40;
+
+/** Returns a name such as `Firefox on Linux`, the beginning of an unknown user agent, or an empty text if there is none. */
+export const browserOf = (userAgent: string | null): string => {
+  if (userAgent === null) return '';
+  const [browser, system] = [browsers, systems].map((table) => table.find(([pattern]) => pattern.test(userAgent))?.[1]);
+  if (browser === undefined) return userAgent.length > LENGTH_MAX ? `${userAgent.slice(0, LENGTH_MAX)}…` : userAgent;
+  return system === undefined ? browser : `${browser} on ${system}`;
+};
