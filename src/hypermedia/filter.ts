@@ -19,8 +19,8 @@ type ComparisonKind = Comparison | 'open' | undefined;
 
 /** Names of publishers' properties without the separators of a query: blanks, `:`, `,` and `=`. */
 const OPEN_NAME = /^[^\s\p{Cc}:,=]{1,64}$/u;
-/** Parameters of every collection, which no property may replace, even where one of them is not supported. */
-const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom']);
+/** Parameters of every collection, supported or not, and members of a representation that are not properties. */
+const RESERVED: ReadonlySet<string> = new Set(['offset', 'limit', 'order', 'fields', 'zoom', '_links', '_embedded']);
 
 /** Returns how a property is compared; undefined for an unknown property. */
 export const comparisonOf = (name: string, { properties, isOpen }: Comparable): ComparisonKind => {

@@ -154,6 +154,8 @@ const refused: readonly (readonly [query: string, fault: string])[] = [
   ['?date_created=soon', 'date_created invalid_parameter'],
   ['?total:about=3', 'total:about unknown_parameter'],
   ['?my name=3', 'my name unknown_parameter'],
+  ['?_embedded=*brush*', '_embedded unknown_parameter'],
+  ['?order=_links', 'order unknown_property'],
 ];
 for (const [query, fault] of refused) {
   test(`${query} is refused`, async () => {
