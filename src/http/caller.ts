@@ -143,7 +143,7 @@ export const identifyCaller = async (
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
-  route: { access: Operation['access']; isDocumentation: boolean; isStream: boolean },
+  route: { access: Operation['access']; admits: boolean; isDocumentation: boolean; isStream: boolean },
 ): Promise<Caller> => {
   const { accept } = request.headers;
   const representation = route.isStream ? negotiateStream(accept) : negotiate(accept);
@@ -160,6 +160,7 @@ export const identifyCaller = async (
   const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request, access);
   // Before the access check, so that rejected requests count, too.
   reply.headers(services.rateLimit(principal));
-  requireAccess(access, principal, request);
+  // An operation that looks for the object first refuses access after it: an object of others is a 404, not a 403.
+  requireAccess(asked.admits ? 'token' : access, principal, request);
   return { representation, principal, visitor, isBrowser };
 };

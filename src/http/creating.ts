@@ -28,14 +28,15 @@ type CreateOptions<Schema extends TSchema, Prepared> = OperationOptions & {
 const createOperation = <Schema extends TSchema, Prepared>(
   described: CreateOptions<Schema, Prepared>,
   rest: Pick<Operation, 'isCreating'> & { answer: (made: CreatedResult) => Awaited<ReturnType<Operation['handle']>> },
-): Operation =>
-  operation(described, {
+): Operation => {
+  const { admit } = described;
+  return operation(described, {
     access: described.access ?? 'token',
     isCreating: rest.isCreating,
     takesKey: true,
     storesResponse: true,
     input: described.input,
-    admit: (request) => described.admit?.(withPrincipal(request)),
+    admit: admit && ((request) => admit(withPrincipal(request))),
     review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     handle: async (rawRequest, execution) => {
       const request = withPrincipal<Static<Schema>>(rawRequest);
@@ -52,6 +53,7 @@ const createOperation = <Schema extends TSchema, Prepared>(
       return rest.answer(stored);
     },
   });
+};
 
 /**
  * Defines a POST that creates a resource: 201, and with an Idempotency-Key at most once. `prepare` checks the caller

@@ -115,8 +115,8 @@ export type Operation = {
   /** Returns the properties at an address whose items have no others; undefined if they are not known. */
   closedAt: ((params: Params) => Comparisons | undefined) | undefined;
   /**
-   * Throws a 404 if the caller cannot access the address. Called before the body is validated and before a stored
-   * response is returned.
+   * Throws a 404 if the caller cannot access the address. Called before `access` is checked, before the body is validated and
+   * before a stored response is returned.
    */
   admit: ((request: ApiRequest<unknown, Principal | null>) => Promise<void> | undefined) | undefined;
   /**

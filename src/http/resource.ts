@@ -73,8 +73,9 @@ export const mountResource = (
         if (operation === undefined && !isBrowserRequest(request, negotiate(request.headers.accept))) {
           throw methodNotAllowed(request, allow);
         }
-        const { access = 'token', isStream = false } = operation ?? {};
-        storeCaller(request, await identifyCaller(services, request, reply, { access, isDocumentation, isStream }));
+        const { access = 'token', isStream = false, admit } = operation ?? {};
+        const demand = { access, admits: admit !== undefined, isDocumentation, isStream };
+        storeCaller(request, await identifyCaller(services, request, reply, demand));
       },
       handler: async (request, reply) => {
         const caller = storedCaller(request);

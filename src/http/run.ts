@@ -50,7 +50,6 @@ export const createRun = (services: Services, method: Method, operation: Operati
   const keyOf = (key: string | undefined) => (operation.storesResponse ? key : undefined);
   return async (request, caller, form) => {
     const { principal } = caller;
-    requireAccess(operation.access, principal, request);
     if (operation.takesKey) refuseTwoKeys(request);
     const headers = headersOf(request);
     const bytes = request.body instanceof Uint8Array ? request.body : Buffer.alloc(0);
@@ -79,6 +78,7 @@ export const createRun = (services: Services, method: Method, operation: Operati
       return operation.handle({ ...base, principal, body }, execution);
     };
     await operation.admit?.({ ...base, principal, body: undefined });
+    requireAccess(operation.access, principal, request);
     if (arrays === undefined || validate === undefined) return handle(undefined);
     refuseEncoding(headers['content-encoding']);
     const readBody = (): unknown =>

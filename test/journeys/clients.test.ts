@@ -154,7 +154,7 @@ test('only the platform makes, lists and deletes clients, and nobody else sees o
   assert.equal((await call('POST', '/clients', { token, body })).status, 403);
   assert.equal((await call('GET', '/clients', { token })).status, 403);
   assert.equal((await call('GET', path, { token })).status, 404);
-  assert.equal((await call('DELETE', path, { token })).status, 403);
+  assert.equal((await call('DELETE', path, { token })).status, 404);
   assert.equal((await call('GET', '/clients/nobody')).status, 404);
 });
 

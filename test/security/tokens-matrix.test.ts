@@ -9,14 +9,14 @@ import { createUser } from '#identity/accounts/users.ts';
 import { METHODS } from '#http/route.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
-import { startTestApp } from '../setup/app.ts';
+import { startFurnishedApp } from '../setup/furnished.ts';
 import { letAppIn } from '../setup/let-in.ts';
-import { fillIn, routeTable } from './route-table.ts';
+import { fillIn, resourceTable, routeTable } from './route-table.ts';
 
 /** Stands in every name of the other store, so that whatever shows one of them shows this. */
 const MARK = 'quetzal';
 
-const app = await startTestApp({ roles: ['serve'] });
+const app = await startFurnishedApp();
 const { sql, baseUrl, clock, platformToken } = app;
 const now = clock.now();
 
@@ -63,11 +63,13 @@ const made = async (path: string, token: string, body: unknown, status = 201): P
 
 const url = `https://${MARK}.example/hook`;
 const webhook = { name: `Hook ${MARK}`, format: 'json', url, encryption_key: MARK, event_resource: 'transaction' };
-const event = { event: 'transaction/created', resource: { id: 1, text: MARK, _embedded: { 'svc:items': [{}] } } };
+const event = { event: 'transaction/created', resource: { id: 77, text: MARK, _embedded: { 'svc:items': [{}] } } };
 const { id: webhookId } = await made(`/stores/${storeId}/webhooks`, own, webhook);
 // A listener's, with something that waits for it.
 const { id: heldId } = await made(`/stores/${storeId}/webhooks`, own, { ...webhook, url: null, is_held: '1' });
 const { id: sampleId } = await made(`/webhooks/${String(heldId)}/test`, own, {}, 202);
+const listened = { ...webhook, name: 'Own', url: null, encryption_key: 'a key of mine', is_held: '1' };
+const { id: ownHeldId } = await made(`/stores/${app.storeId}/webhooks`, app.token, listened);
 const { id: eventId } = await made(`/stores/${storeId}/events`, platformToken, event);
 // Cancelled, so that another may be begun.
 const recoveries = `/webhooks/${String(webhookId)}/recover`;
@@ -96,12 +98,16 @@ const named: Readonly<Record<string, string>> = {
   client_id: clientId,
   grant_id: String(grant?.id),
   collection: 'transactions',
-  id: '1',
+  id: '77',
   relation: 'items',
 };
 
 const held = { ...named, webhook_id: String(heldId), delivery_id: String(sampleId) };
-const namedIn = (path: string) => (/\/(?:stream|answer)$/.test(path) ? held : named);
+const isHeld = (path: string) => /\/(?:stream|answer)$/.test(path);
+type Named = Readonly<Record<string, string>>;
+const namedIn = (path: string): Named => (isHeld(path) ? held : named);
+/** The same of Ada's, whose tokens the strangers have. */
+const ownIn = (path: string): Named => (isHeld(path) ? { ...app.named, webhook_id: String(ownHeldId) } : app.named);
 
 const routes = routeTable(baseUrl);
 const resources = routes.filter((route) => route.kind === 'resource');
@@ -150,13 +156,67 @@ for (const route of inside) {
       const before = await rows();
       for (const [who, token] of Object.entries(strangers)) {
         const response = await sent(method, path, token, bodyOf(method, path));
-        assert.ok((isServed ? [403, 404] : [405]).includes(response.status), `${who}: ${response.status}`);
+        assert.ok((isServed ? [404] : [405]).includes(response.status), `${who}: ${response.status}`);
         await assertNothingSaid(response, who);
       }
       for (const [who, token] of Object.entries(nobodies)) {
         const response = await sent(method, path, token, bodyOf(method, path));
         assert.equal(response.status, isServed ? 401 : 405, who);
         await assertNothingSaid(response, who);
+      }
+      assert.deepEqual(await rows(), before);
+    });
+  }
+}
+
+/** Like Bob's ids, but of objects that never existed. */
+const missing: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(named).map(([name, id]) => {
+    if (name === 'collection' || name === 'relation') return [name, id];
+    if (name === 'client_id') return [name, id.slice(0, -1) + (id.endsWith('a') ? 'b' : 'a')];
+    return [name, name === 'id' ? '404' : String(Number(id) + 256_000)];
+  }),
+);
+
+/** The status and the body, without the `logref` that each error has of its own. */
+const answered = async (method: string, path: string, token: string): Promise<string> => {
+  const response = await sent(method, path, token, bodyOf(method, path));
+  return `${response.status} ${(await response.text()).replaceAll(/"logref":"[^"]*"/g, '')}`;
+};
+
+const operationsAt = resourceTable(baseUrl)
+  .filter(({ path, isDocumentation }) => path.includes(':') && !isDocumentation)
+  .flatMap(({ path, operations }) =>
+    METHODS.flatMap((method) => {
+      const operation = operations[method];
+      return operation === undefined ? [] : [{ method, path, access: operation.access }];
+    }),
+  );
+
+for (const { method, path } of operationsAt) {
+  test(`${method} ${path} is the same 404 for objects of others and for objects that never existed`, async () => {
+    const [others, never] = [fillIn({ path }, namedIn(path)), fillIn({ path }, missing)];
+    for (const [who, token] of Object.entries(strangers)) {
+      const response = await answered(method, others, token);
+      assert.match(response, /^404 /, who);
+      assert.equal(response, await answered(method, never, token), who);
+    }
+  });
+}
+
+// Below an object of the caller 403 is right where the whole operation needs another scope: it is the same for every id.
+for (const { method, path, access } of operationsAt) {
+  const [, ...below] = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+  for (const name of below.filter((one) => missing[one] !== named[one])) {
+    test(`${method} ${path} below an object of the caller hides whether another :${name} exists`, async () => {
+      const before = await rows();
+      const [others, never] = [namedIn(path), missing].map((ids) =>
+        fillIn({ path }, { ...ownIn(path), [name]: ids[name] ?? '' }),
+      );
+      for (const [who, token] of Object.entries(strangers)) {
+        const response = await answered(method, others ?? '', token);
+        assert.match(response, access === 'token' ? /^404 / : /^403 /, who);
+        assert.equal(response, await answered(method, never ?? '', token), who);
       }
       assert.deepEqual(await rows(), before);
     });

@@ -8,7 +8,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/creating.ts';
 import { listing, type Listed } from '#http/listing.ts';
-import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, known, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
@@ -120,15 +120,18 @@ export const createClientOperations = (
       return { status: 200, document: clientDocument(client, { ...deps, clientSecret: null }) };
     },
   }),
-  remove: guarded({
-    title: 'Delete the client',
-    isConditional: true,
-    summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
-    access: 'platform',
-    handle: async (request) => {
-      const { clientId } = await clientFor(deps.sql, request);
-      await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
-      return { status: 204, next: `${deps.baseUrl}/clients` };
-    },
-  }),
+  remove: {
+    ...guarded({
+      title: 'Delete the client',
+      isConditional: true,
+      summary: 'Deletes a client and revokes all its grants immediately; requires the scope platform',
+      access: 'platform',
+      handle: async (request) => {
+        const { clientId } = await clientFor(deps.sql, request);
+        await removeClient(deps, clientId, { ...clientActorOf(request), unmodified: request.unmodified });
+        return { status: 204, next: `${deps.baseUrl}/clients` };
+      },
+    }),
+    admit: async (request) => void (await clientFor(deps.sql, known(request))),
+  },
 });
