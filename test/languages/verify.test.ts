@@ -16,6 +16,8 @@ const run = promisify(execFile);
 const PROGRAMS = join(import.meta.dirname, '../../docs/verify');
 const NEXT = 'a key of one’s own';
 const OTHER = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+/** Their base64 is empty, cut off, without padding, with a stray bit, of the other alphabet, or with a blank in it. */
+const NOT_DECODED = ['whsec_', 'whsec_A', 'whsec_QUI', 'whsec_QUJ=', 'whsec_-_-_', 'whsec_QUFB QUFB', 'whsec_é==='];
 const AGE_MS = 10 * 60_000;
 
 const ends = endings();
@@ -72,8 +74,10 @@ const languages: readonly Language[] = [
   },
 ];
 
-/** What arrived before a rotation, during one, encrypted, and ten minutes ago. */
-const deliveries = async (): Promise<Record<'plain' | 'rotating' | 'encrypted' | 'old', Got>> => {
+/** What arrived before a rotation, during one, encrypted, ten minutes ago, and signed with the keys of `NOT_DECODED`. */
+const deliveries = async (): Promise<
+  Record<'plain' | 'rotating' | 'encrypted' | 'old', Got> & { notDecoded: readonly Got[] }
+> => {
   const names = await startNameServer();
   names.say(() => ({ addresses: ['127.0.0.1'] }));
   const [engine, receiver] = [await startEngine({ resolve: resolverOf(names) }), await startReceiver()];
@@ -85,10 +89,11 @@ const deliveries = async (): Promise<Record<'plain' | 'rotating' | 'encrypted' |
     await receiver.until(count);
     return receiver.got[count - 1] ?? assert.fail();
   };
-  const change = async (url: string, next: string | null) => {
+  const seal = (key: string) => engine.sealer.seal(key, `webhook:${webhookId}`);
+  const change = async (url: string, next: string | null, key = KEY) => {
     await engine.sql`
-      update webhook set url = ${url},
-        next_encryption_key = ${next === null ? null : engine.sealer.seal(next, `webhook:${webhookId}`)},
+      update webhook set url = ${url}, encryption_key = ${seal(key)},
+        next_encryption_key = ${next === null ? null : seal(next)},
         rotation_ends_at = ${next === null ? null : new Date(engine.clock.now().getTime() + 3_600_000)}
       where id = ${webhookId}`;
     worker.webhookChanged({ shard: shardOf(webhookId), webhookId });
@@ -99,11 +104,17 @@ const deliveries = async (): Promise<Record<'plain' | 'rotating' | 'encrypted' |
   await change(receiver.url.replace('127.0.0.1', 'shop.example.com'), null);
   const encrypted = await send();
   assert.equal(encrypted.headers['content-type'], 'application/jose');
+  const notDecoded: Got[] = [];
+  for (const key of NOT_DECODED) {
+    await change(receiver.url, null, key);
+    notDecoded.push(await send());
+  }
+  await change(receiver.url, null);
   engine.clock.set(-AGE_MS);
-  return { plain, rotating, encrypted, old: await send() };
+  return { plain, rotating, encrypted, notDecoded, old: await send() };
 };
 
-const { plain, rotating, encrypted, old } = await deliveries();
+const { plain, rotating, encrypted, notDecoded, old } = await deliveries();
 
 const having = (got: Got, headers: Record<string, string | undefined>): Got => ({
   ...got,
@@ -135,6 +146,10 @@ const cases: readonly Case[] = [
   ],
   ['no hex signature', having(plain, { [SIGNATURE]: undefined }), [KEY], /^refused: Service-Webhook-Signature/],
   ['what is ten minutes old', old, [KEY], /^refused: too old/],
+  ...notDecoded.map((got, index): Case => {
+    const key = NOT_DECODED[index] ?? assert.fail();
+    return [`the key "${key}", whose base64 is not canonical`, got, [key], /^verified msg_/];
+  }),
 ];
 
 /** The files of a case: keys a line each, headers as `name: value`, the body as it arrived. */

@@ -28,8 +28,15 @@ public class Verify {
     return mac.doFinal();
   }
 
+  /** Only base64 in its canonical spelling is decoded: any other key is its own UTF-8 bytes. */
   private static byte[] decoded(String key) {
-    return key.startsWith("whsec_") ? Base64.getDecoder().decode(key.substring(6)) : utf8(key);
+    String text = key.startsWith("whsec_") ? key.substring(6) : "";
+    try {
+      byte[] bytes = Base64.getDecoder().decode(text);
+      return !text.isEmpty() && Base64.getEncoder().encodeToString(bytes).equals(text) ? bytes : utf8(key);
+    } catch (IllegalArgumentException notBase64) {
+      return utf8(key);
+    }
   }
 
   /** One key, any of the signatures: MessageDigest.isEqual compares in constant time. */

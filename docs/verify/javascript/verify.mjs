@@ -9,7 +9,13 @@ const isEqual = (one, two) => {
   return a.length === b.length && timingSafeEqual(a, b);
 };
 const hmac = (key, text, encoding) => createHmac('sha256', key).update(text).digest(encoding);
-const decoded = (key) => (key.startsWith('whsec_') ? Buffer.from(key.slice(6), 'base64') : key);
+
+/** Only base64 in its canonical spelling is decoded: any other key is its own UTF-8 bytes. */
+const decoded = (key) => {
+  const text = key.startsWith('whsec_') ? key.slice(6) : '';
+  const bytes = Buffer.from(text, 'base64');
+  return text !== '' && bytes.toString('base64') === text ? bytes : key;
+};
 
 /** Throws where something is wrong. Names of headers in lower case; `keys` are both while the key is rotated. */
 const verify = (keys, headers, body) => {

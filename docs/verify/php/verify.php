@@ -2,9 +2,12 @@
 // php verify.php keys.txt headers.txt body.bin
 const AGE_SECONDS = 300;
 
+/** Only base64 in its canonical spelling is decoded: any other key is its own UTF-8 bytes. */
 function decoded(string $key): string
 {
-    return str_starts_with($key, 'whsec_') ? base64_decode(substr($key, 6)) : $key;
+    $text = str_starts_with($key, 'whsec_') ? substr($key, 6) : '';
+    $bytes = base64_decode($text);
+    return $text !== '' && base64_encode($bytes) === $text ? $bytes : $key;
 }
 
 function isAny(array $given, array $right): bool

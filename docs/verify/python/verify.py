@@ -13,7 +13,13 @@ def mac(key, text):
 
 
 def decoded(key):
-    return base64.b64decode(key[6:]) if key.startswith("whsec_") else key.encode()
+    """Only base64 in its canonical spelling is decoded: any other key is its own UTF-8 bytes."""
+    text = key[6:] if key.startswith("whsec_") else ""
+    try:
+        raw = base64.b64decode(text)
+    except ValueError:
+        return key.encode()
+    return raw if text and base64.b64encode(raw).decode() == text else key.encode()
 
 
 def verify(keys, headers, body):

@@ -7,8 +7,11 @@ def mac(key, text)
   OpenSSL::HMAC.digest("SHA256", key, text)
 end
 
+# Only base64 in its canonical spelling is decoded: any other key is its own UTF-8 bytes.
 def decoded(key)
-  key.start_with?("whsec_") ? key.delete_prefix("whsec_").unpack1("m0") : key
+  text = key.start_with?("whsec_") ? key.delete_prefix("whsec_") : ""
+  bytes = text.unpack1("m")
+  !text.empty? && [bytes].pack("m0") == text ? bytes : key
 end
 
 def any?(given, right)
