@@ -160,7 +160,7 @@ export const identifyCaller = async (
   const principal = isBrowser ? (visitor?.principal ?? null) : await authenticateBearer(services, request, access);
   // Before the access check, so that rejected requests count, too.
   reply.headers(services.rateLimit(principal));
-  // An operation that looks for the object first refuses access after it: an object of others is a 404, not a 403.
-  requireAccess(asked.admits ? 'token' : access, principal, request);
+  // With `admit`, access is checked after the object was found: an object of others is a 404, not a 403.
+  requireAccess(route.admits ? 'token' : access, principal, request);
   return { representation, principal, visitor, isBrowser };
 };

@@ -19,6 +19,10 @@ const LONGEST_GAPS = (5 * MINUTE_MS) / INTERNAL_FAULT_GAP_MS;
  * error.
  */
 export const INTERNAL_FAULTS_MAX = (72 * HOUR_MS) / INTERNAL_FAULT_GAP_MS;
+
+/** Returns the delay units in a fault of this duration. */
+export const faultUnitsIn = (ms: number): number => ms / INTERNAL_FAULT_GAP_MS;
+
 /**
  * An error that is thrown is most likely caused by the delivery itself and will repeat: the twelfth ends the delivery.
  */

@@ -1,6 +1,6 @@
 /** Starts attempts as slots and the run queue allow, and records their outcomes. */
 import type { Lane } from './lane.ts';
-import { ended, type Entry } from '../record/entry.ts';
+import { ended, deadLetter, type Entry } from '../record/entry.ts';
 import type { Recorder } from '../record/record.ts';
 import { Ages } from './ages.ts';
 import { Sender, type SenderDeps, type SenderSettings } from './sender.ts';
@@ -59,14 +59,14 @@ export class Dispatcher {
 
   /**
    * Adds the lane to the run queue if it can send; `pump` starts the attempts. Ends its loaded deliveries of older
-   * epochs.
+   * epochs, and those that waited too long for an unusable webhook.
    */
   enqueue(lane: Lane): void {
-    const old = lane.takeOldEpochs();
-    if (old.length > 0) {
-      const fenced = { shard: lane.shard, fence: this.#deps.fenceOf(lane.shard) };
-      for (const delivery of old) this.#write(lane, ended(fenced, delivery));
-    }
+    const [old, expired] = [lane.takeOldEpochs(), lane.takeExpired()];
+    const { fenceOf, clock } = this.#deps;
+    const fenced = { shard: lane.shard, fence: fenceOf(lane.shard) };
+    for (const delivery of old) this.#write(lane, ended(fenced, delivery));
+    for (const delivery of expired) this.#write(lane, deadLetter(fenced, delivery, 'unusable webhook', clock.now()));
     this.#runQueue.enqueue(lane);
   }
 

@@ -10,6 +10,7 @@ import { fetchLanes, loadTargets } from './queue-sql.ts';
 import { NO_BACKOFF, fromStored, momentOf } from '../policy/backoff.ts';
 import { UNKNOWN } from '../policy/policy.ts';
 import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
+import { Unusable } from './unusable.ts';
 
 type Deps = OldEpochDeps & {
   sealer: Sealer;
@@ -40,12 +41,12 @@ export class Fetcher {
   readonly #normal: FillQueue = { lanes: new Map(), maxShards: MAX_SHARDS, activeShards: 0 };
   readonly #urgent: FillQueue = { lanes: new Map(), maxShards: MAX_URGENT_SHARDS, activeShards: 0 };
   readonly #activeShards = new Set<number>();
-  /** Lanes whose webhook row is unusable and logged. They are read again every 30 s. */
-  readonly #unusable = new WeakSet<Lane>();
+  readonly #unusable: Unusable;
   #isStopped = false;
 
   constructor(deps: Deps) {
     this.#deps = deps;
+    this.#unusable = new Unusable(deps);
   }
 
   /**
@@ -100,6 +101,7 @@ export class Fetcher {
   async #fill(shard: number, lanes: Lane[]): Promise<void> {
     try {
       await this.#loadTargets(shard, lanes);
+      for (const lane of lanes) if (await this.#unusable.count(lane)) this.request(lane);
       await this.#fetchRows(shard, lanes);
     } catch (error) {
       return this.#retryFill(shard, lanes, error);
@@ -168,12 +170,10 @@ export class Fetcher {
   #targetOf(lane: Lane, row: TargetRow | undefined): Target {
     try {
       const target = targetOf(row, this.#deps.sealer);
-      this.#unusable.delete(lane);
+      this.#unusable.remove(lane);
       return target;
     } catch (error) {
-      const about = { err: error, webhook: lane.webhookId };
-      if (!this.#unusable.has(lane)) this.#deps.log.error(about, 'webhook unusable; its deliveries wait');
-      this.#unusable.add(lane);
+      this.#unusable.add(lane, error);
       return UNUSABLE;
     }
   }

@@ -3,11 +3,12 @@
  * has the diagram). Does no I/O.
  */
 import type { BlockedOn } from './run-queue.ts';
+import { INTERNAL_FAULTS_MAX } from '../policy/internal-faults.ts';
 import type { Health } from '../policy/policy.ts';
 import { LoadedDeliveries, type Pending } from './loaded-deliveries.ts';
 import { StartConditions } from './start-conditions.ts';
 import type { MemoryLimit } from './memory-limit.ts';
-import type { Target } from './target.ts';
+import { UNUSABLE, type Target } from './target.ts';
 import { LatencyStats, type Speed } from './latency-stats.ts';
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
@@ -112,7 +113,14 @@ export class Lane {
     const { target, first } = this;
     if (target === null || (target.isActive && first === undefined)) return [];
     this.#isEndingOldEpochs = first !== undefined && first.epoch < target.epoch;
-    return this.#isEndingOldEpochs || !target.isActive ? this.deliveries.takeOlderThan(target.epoch) : [];
+    return this.#isEndingOldEpochs || !target.isActive
+      ? this.deliveries.takeMatching(({ epoch }) => epoch < target.epoch)
+      : [];
+  }
+
+  /** Removes and returns the queued deliveries that waited too long for an unusable webhook. */
+  takeExpired(): Pending[] {
+    return this.target === UNUSABLE ? this.deliveries.takeMatching(({ faults }) => faults >= INTERNAL_FAULTS_MAX) : [];
   }
 
   /**

@@ -79,7 +79,7 @@ class Fixture {
 
   switchOff(): void {
     this.epoch += 1;
-    for (const delivery of this.deliveries.takeOlderThan(this.epoch)) this.#leave(delivery);
+    for (const delivery of this.deliveries.takeMatching(({ epoch }) => epoch < this.epoch)) this.#leave(delivery);
   }
 
   #leave(delivery: Pending): void {

@@ -179,11 +179,11 @@ export class LoadedDeliveries {
     this.#queue.unshift(delivery);
   }
 
-  /** Removes and returns the queued deliveries of older epochs. They stay known until their end is recorded. */
-  takeOlderThan(epoch: number): Pending[] {
-    const older = this.#queue.filter((delivery) => delivery.epoch < epoch);
-    if (older.length > 0) this.#queue = this.#queue.filter((delivery) => delivery.epoch >= epoch);
-    return older;
+  /** Removes and returns the queued deliveries that match. They stay known until their end is recorded. */
+  takeMatching(matches: (delivery: Pending) => boolean): Pending[] {
+    const taken = this.#queue.filter(matches);
+    if (taken.length > 0) this.#queue = this.#queue.filter((delivery) => !matches(delivery));
+    return taken;
   }
 
   /** Removes a delivery whose record is committed: it ended, or is due again at `dueAtMs`. */

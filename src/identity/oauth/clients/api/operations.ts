@@ -8,7 +8,7 @@ import type { Queryable, Sql } from '#db/pool.ts';
 import { isSet } from '#http/inputs.ts';
 import { creating } from '#http/creating.ts';
 import { listing, type Listed } from '#http/listing.ts';
-import { guarded, known, type ApiRequest, type Operation } from '#http/operation.ts';
+import { guarded, withPrincipal, type ApiRequest, type Operation } from '#http/operation.ts';
 import { parseId } from '#core/ids.ts';
 import type { Listing } from '#core/listing.ts';
 import { reachesAccount } from '#core/principal.ts';
@@ -132,6 +132,6 @@ export const createClientOperations = (
         return { status: 204, next: `${deps.baseUrl}/clients` };
       },
     }),
-    admit: async (request) => void (await clientFor(deps.sql, known(request))),
+    admit: async (request) => void (await clientFor(deps.sql, withPrincipal(request))),
   },
 });

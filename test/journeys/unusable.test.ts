@@ -1,0 +1,111 @@
+/** Webhooks whose row cannot be used: what they have waits, is sent when they can be used again, and ends after 72 hours. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { shardOf } from '#core/ids.ts';
+import { createLog } from '#core/log.ts';
+import { startEngine } from '../setup/engine.ts';
+import { startReceiver } from '../setup/receiver.ts';
+import { until } from '../setup/until.ts';
+
+const HOUR_MS = 3_600_000;
+const FAULTS_AN_HOUR = 120;
+
+/** The ways in which a row cannot be used, as SQL breaks it behind the API. */
+const BROKEN = {
+  'a key that does not open': { encryption_key: Buffer.from('sealed with a key that is lost') },
+  'a url that is no URL': { url: 'no url' },
+};
+
+/** A webhook that cannot be used, with a delivery, and a worker that has found it so. */
+const start = async (broken: Record<string, unknown>) => {
+  const lines: string[] = [];
+  const engine = await startEngine({ log: createLog('error', { write: (line) => void lines.push(line) }) });
+  const { sql, clock } = engine;
+  const receiver = await startReceiver();
+  const webhookId = await engine.addWebhook(receiver.url);
+  const [sound] = await sql`select encryption_key, url from webhook where id = ${webhookId}`;
+  const set = (row: Record<string, unknown>) => sql`update webhook set ${sql(row)} where id = ${webhookId}`;
+  const work = async () => {
+    const before = lines.length;
+    const worker = await engine.startWorker();
+    await until(
+      async () => lines.length,
+      (count) => count > before,
+    );
+    return worker;
+  };
+  await set(broken);
+  await engine.publish([0]);
+  const worker = await work();
+  /** As discovery does every half a minute. */
+  const look = (by = worker) => by.webhookChanged({ shard: shardOf(webhookId), webhookId });
+  /** Of the deliveries that are not about to end. */
+  const faults = async (): Promise<number[]> => {
+    const rows = await sql<{ faults: number }[]>`
+      select faults from delivery where faults < ${72 * FAULTS_AN_HOUR} order by event_id`;
+    return rows.map((row) => row.faults);
+  };
+  return {
+    ...engine,
+    receiver,
+    worker,
+    work,
+    look,
+    faults,
+    publish: () => engine.publish([1], worker),
+    mend: async () => {
+      await set({ ...sound });
+      look();
+    },
+    /** Passes hours, one after the other, after each of which the deliveries have so many faults. */
+    pass: async (hours: number, expected: (hour: number) => readonly number[]) => {
+      for (let hour = 1; hour <= hours; hour += 1) {
+        const before = String(await faults());
+        clock.advance(HOUR_MS);
+        look();
+        assert.deepEqual(await until(faults, (found) => String(found) !== before), expected(hour));
+      }
+    },
+  };
+};
+
+for (const [what, broken] of Object.entries(BROKEN)) {
+  test(`what waits for ${what} ends as internal after 72 hours, and not what came later`, async () => {
+    const { sql, publish, pass, receiver } = await start(broken);
+    await pass(70, (hour) => [hour * FAULTS_AN_HOUR]);
+    await publish();
+    await pass(1, () => [71 * FAULTS_AN_HOUR, FAULTS_AN_HOUR]);
+    await pass(1, () => [2 * FAULTS_AN_HOUR]);
+    const done = await until(
+      () => sql`select d.state, d.attempts, a.outcome from delivery_done d join attempt a on a.delivery_id = d.id`,
+      ({ length }) => length > 0,
+    );
+    assert.deepEqual([...done], [{ state: 'failed', attempts: 1, outcome: 'internal' }]);
+    assert.equal(receiver.got.length, 0);
+  });
+}
+
+test('what waited for a webhook that can be used again is sent at once', async () => {
+  const { publish, pass, mend, receiver } = await start(BROKEN['a key that does not open']);
+  await publish();
+  await pass(71, (hour) => [hour * FAULTS_AN_HOUR, hour * FAULTS_AN_HOUR]);
+  await mend();
+  await receiver.until(2);
+});
+
+test('a worker that starts begins an hour of its own, so that starts end nothing', async () => {
+  const { worker, work, clock, faults, look, pass } = await start(BROKEN['a key that does not open']);
+  await pass(1, () => [FAULTS_AN_HOUR]);
+  await worker.stop();
+  for (let n = 0; n < 3; n += 1) {
+    const next = await work();
+    clock.advance((HOUR_MS * 2) / 3);
+    look(next);
+    await next.stop();
+  }
+  const last = await work();
+  clock.advance(HOUR_MS);
+  look(last);
+  const changed = await until(faults, ([count]) => count !== FAULTS_AN_HOUR);
+  assert.deepEqual(changed, [2 * FAULTS_AN_HOUR]);
+});
