@@ -113,9 +113,8 @@ export class Lane {
     const { target, first } = this;
     if (target === null || (target.isActive && first === undefined)) return [];
     this.#isEndingOldEpochs = first !== undefined && first.epoch < target.epoch;
-    return this.#isEndingOldEpochs || !target.isActive
-      ? this.deliveries.takeMatching(({ epoch }) => epoch < target.epoch)
-      : [];
+    if (target.isActive && !this.#isEndingOldEpochs) return [];
+    return this.deliveries.takeMatching(({ epoch }) => epoch < target.epoch);
   }
 
   /** Removes and returns the queued deliveries that waited too long for an unusable webhook. */
