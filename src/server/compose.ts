@@ -128,18 +128,56 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
   };
 };
 
+type OAuthParts = {
+  derive: (purpose: string) => Keys;
+  sessions: ReturnType<typeof createSessions>;
+  signedIn: ReturnType<typeof createSignedIn>;
+  throttle: Throttle;
+};
+
+/** Creates the OAuth endpoints and the pages of apps. */
+const openOAuth = (
+  { config, sql, bearer, publishing }: ComposeDeps,
+  { derive, sessions, signedIn, throttle }: OAuthParts,
+) => {
+  const { baseUrl, authUrl, oauth } = config;
+  const authenticate = createClientAuthentication({ throttle });
+  return {
+    authorize: createAuthorize({
+      ...oauth,
+      ...publishing,
+      sql,
+      sessions,
+      issuer: authUrl,
+      nonceKeys: derive('authorize nonce'),
+    }),
+    token: createTokenEndpoint({
+      ...publishing,
+      sql,
+      authenticate,
+      lifetimes: oauth,
+      rotation: {
+        successorKeys: derive('refresh token successor'),
+        rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
+      },
+    }),
+    revoke: createRevoke({ ...publishing, sql, authenticate }),
+    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
+    ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
+  };
+};
+
 /** Creates the handlers of all routes, and what the HTTP layer needs of them. */
 export const compose = (
   deps: ComposeDeps,
 ): { handlers: Handlers; pages: Pages; idempotency: ReturnType<typeof createIdempotency> } => {
-  const { config, sql, secretKeys, log, bearer, mailer, sealer, publishing } = deps;
-  const { baseUrl, authUrl, naming, oauth, accounts } = config;
+  const { config, sql, secretKeys, log, mailer, sealer, publishing } = deps;
+  const { baseUrl, authUrl, naming, accounts } = config;
   const derive = (purpose: string): Keys => deriveKeys(secretKeys, purpose);
   const passwords = createPasswords({ hashesAtOnce: accounts.passwordHashesAtOnce });
   const sessions = createSessions({ sql, authUrl, lifetimeDays: accounts.sessionLifetimeDays });
   const signedIn = createSignedIn({ sessions, authUrl, nonceKeys: derive('form nonce') });
   const throttle = createThrottle({ sql });
-  const authenticate = createClientAuthentication({ throttle });
   const memberships = (userId: number) => membershipsOf(sql, userId);
   const tabsOf: TabsOf = (document, nameOf) => storeTabs(document, { baseUrl, nameOf });
   const pages = createPages({ sessions, signedIn, membershipsOf: memberships, tabsOf, authUrl });
@@ -173,27 +211,7 @@ export const compose = (
       deviceKeys: derive('device cookie'),
       passwordResetMinutes: accounts.passwordResetMinutes,
     }),
-    authorize: createAuthorize({
-      ...oauth,
-      ...publishing,
-      sql,
-      sessions,
-      issuer: authUrl,
-      nonceKeys: derive('authorize nonce'),
-    }),
-    token: createTokenEndpoint({
-      ...publishing,
-      sql,
-      authenticate,
-      lifetimes: oauth,
-      rotation: {
-        successorKeys: derive('refresh token successor'),
-        rotatedTokenKeptDays: config.housekeeping.rotatedTokenKeptDays,
-      },
-    }),
-    revoke: createRevoke({ ...publishing, sql, authenticate }),
-    introspect: createIntrospect({ sql, authenticate, bearer, issuer: authUrl }),
-    ...createApps({ ...oauth, ...publishing, sql, sessions, signedIn, throttle, bearer, baseUrl, authUrl }),
+    ...openOAuth(deps, { derive, sessions, signedIn, throttle }),
     metadata: createMetadata({ baseUrl, authUrl }),
     health: createHealthEndpoints(deps.health),
     reference: openReference(config, () => routesOf(handlers, config)),

@@ -66,7 +66,7 @@ test('a page that would be too large says how many items fit, and so many are an
   const large = await app.api('GET', `${customers}?limit=50`);
   const text = await large.text();
   assert.equal(large.status, 400);
-  const fitting = Number(/"code":"too_large".*ask for limit=(\d+)/.exec(text)?.[1]);
+  const fitting = Number(/"code":"too_large".*use limit=(\d+)/.exec(text)?.[1]);
   assert.equal(fitting, Math.floor((8 * 1024 * 1024) / (LARGE_BYTES + '{"id":10,"note":""}'.length)));
   const fits = (await (await app.api('GET', `${customers}?limit=${fitting}`)).json()) as Record<string, unknown>;
   assert.deepEqual([fits['returned_items'], fits['total_items']], [fitting, '50']);

@@ -136,7 +136,7 @@ test('what somebody is called and what their browser says of itself is text', as
   assert.ok(text.includes('&lt;img src=x onerror=alert(2)&gt;'));
 });
 
-const HOME = '<a href="/account">To your account</a>';
+const HOME = '<a href="/account">Your account</a>';
 
 test('a page that could not be shown leads home, whoever sees it', async () => {
   const { browser } = await newPerson('lost@example.com');

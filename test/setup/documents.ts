@@ -204,7 +204,7 @@ const error = (message: string, field: string): Document =>
 
 export const errors: Document = {
   ...leaf('errors', [number('total', 2)]),
-  title: 'This request cannot be used',
+  title: 'Invalid request',
   embedded: [
     {
       rel: 'errors',

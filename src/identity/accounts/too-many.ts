@@ -21,7 +21,7 @@ export const tooManyAnswer = (
       <h1>Too many attempts</h1>
       <p class="alert" role="alert">Too many attempts. Try again in ${span(retryAfterSeconds)}.</p>
       ${advice}
-      <p><a href="${root}/account">To your account</a></p>
+      <p><a href="${root}/account">Your account</a></p>
     </div>`,
   });
   return htmlAnswer(429, page, { headers: { 'Retry-After': String(retryAfterSeconds) } });
