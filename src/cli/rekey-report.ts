@@ -42,7 +42,7 @@ const endOf = ({ end, signal, late, unopened }: Told): UserError | undefined => 
       EXIT.incomplete,
     );
   }
-  if (end === 'left')
+  if (end === 'incomplete')
     return new UserError(`Some rows are held by transactions that do not end; ${AGAIN}`, EXIT.incomplete);
   if (unopened.length === 0) return undefined;
   return new UserError(
