@@ -19,7 +19,7 @@ import { checkDatabase, checkSessions } from '../../src/cli/doctor/checks/server
 import { checkBacklog, checkRetention, checkWebhooks, checkWorkers } from '../../src/cli/doctor/checks/work.ts';
 import { examine, limitMsOf, TABLE_CHECKS } from '../../src/cli/doctor/examine.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
-import type { Place } from '../../src/cli/doctor/place.ts';
+import type { DoctorContext } from '../../src/cli/doctor/context.ts';
 import { testClock } from '../setup/clock.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
@@ -30,7 +30,11 @@ import { until } from '../setup/until.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-type Changed = Place & { env: Record<string, string>; clock: ReturnType<typeof testClock>; address: DatabaseAddress };
+type Changed = DoctorContext & {
+  env: Record<string, string>;
+  clock: ReturnType<typeof testClock>;
+  address: DatabaseAddress;
+};
 
 /** A migrated database of its own, which the test makes wrong. */
 const place = async (t: TestContext, env: Record<string, string> = {}): Promise<Changed> => {

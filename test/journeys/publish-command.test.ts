@@ -73,7 +73,7 @@ const publish = async (
     input: () => options.input ?? Readable.from([]),
     processId: process.pid,
     isRunning: () => true,
-    untilToldToStop: () => options.told ?? new Promise<string>(() => {}),
+    untilStopSignal: () => options.told ?? new Promise<string>(() => {}),
   };
   const ended = createPublishCommand(terminal).parseAsync(['node', 'publish', ...args]);
   const failure: unknown = await ended.then(

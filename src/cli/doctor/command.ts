@@ -1,7 +1,7 @@
 /** `halcyon doctor`: looks at everything that a Halcyon stands on, and says what to do. */
 import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
-import { answer, examples } from '../command.ts';
+import { printResult, examples } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { countOf, type Finding } from './finding.ts';
@@ -24,7 +24,7 @@ const doctor = async (terminal: Terminal): Promise<void> => {
   const findings = await examine({ env, cwd, nodeVersion, clock: systemClock, onFinding });
   const count = (state: Finding['state']): number => findings.filter((one) => one.state === state).length;
   const failed = count('fail');
-  if (isJson) answer(terminal, { ok: failed === 0, findings });
+  if (isJson) printResult(terminal, { ok: failed === 0, findings });
   else terminal.print(`\n${count('ok')} ok, ${countOf(count('warn'), 'warning')}, ${failed} failed`);
   if (failed > 0) throw new UserError(`${countOf(failed, 'check')} failed: do what stands behind each →`, EXIT.failed);
 };

@@ -14,7 +14,7 @@ import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
 import { checkBacklog, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
 import { fail, warn, type Finding } from './finding.ts';
-import type { Place } from './place.ts';
+import type { DoctorContext } from './context.ts';
 
 const CHECK_MS = 20_000;
 
@@ -36,7 +36,7 @@ const made = async (name: string, check: () => Promise<Finding[]>, limitMs = CHE
 /** Two are enough, and the least with which it is seen whether each has a session of its own. */
 const CONNECTIONS = 2;
 
-const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): Place => {
+const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): DoctorContext => {
   const { directUrl, silenceMs } = config.database;
   const isShared = directUrl !== undefined;
   const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs };
@@ -46,7 +46,7 @@ const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): Plac
 
 type TableCheck = {
   name: string;
-  check: (place: Place) => Promise<Finding[]>;
+  check: (place: DoctorContext) => Promise<Finding[]>;
   /** How long it waits by itself. */
   waitsMs?: (config: Config) => number;
 };
@@ -69,7 +69,7 @@ export const TABLE_CHECKS: readonly TableCheck[] = [
 export const limitMsOf = ({ waitsMs }: TableCheck, config: Config): number => CHECK_MS + (waitsMs?.(config) ?? 0);
 
 /** `tell` hears of each check as it is made. */
-const examineDatabase = async (place: Place, tell: (found: readonly Finding[]) => void): Promise<void> => {
+const examineDatabase = async (place: DoctorContext, tell: (found: readonly Finding[]) => void): Promise<void> => {
   try {
     const server = await made('database', () => checkDatabase(place));
     tell(server);

@@ -8,7 +8,7 @@ import { UsageError, UserError } from '../explain.ts';
 import { openApi, type Api } from '../session/api.ts';
 import type { ServerOptions } from '../session/server.ts';
 import type { Terminal } from '../terminal.ts';
-import { generateKey, hold, removeLeftovers, type Holding, type Wanted } from './delivering.ts';
+import { generateKey, hold, removeLeftovers, type Holding, type Wanted } from './pull-webhook.ts';
 import { listenTo, type Listening } from './listener.ts';
 import { createReport } from './report.ts';
 
@@ -111,7 +111,7 @@ const listen = async (options: Options, terminal: Terminal): Promise<void> => {
   const key = await keyOf(options.keyFile, terminal.cwd);
   const api = await openApi(options, terminal);
   const end = new AbortController();
-  void terminal.untilToldToStop().then(() => end.abort());
+  void terminal.untilStopSignal().then(() => end.abort());
   const { now, monotonicMs: nowMs } = systemClock;
   const tell = createReport(terminal, { printsBody: options.printBody === true, now });
   const listening = { api, stop: end.signal, random: Math.random, say: terminal.warn, key, address, tell, nowMs };

@@ -23,7 +23,7 @@ const FIRST_MS = 200;
 const LONGEST_MS = 5_000;
 
 /** Doubling, with half of it by chance, so that many who were cut off at once do not come back at once. */
-export const backOffMs = (tries: number, random: number): number => {
+export const backoffMs = (tries: number, random: number): number => {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(tries, 10));
   return most / 2 + (most / 2) * random;
 };
@@ -78,6 +78,6 @@ export async function* eventsOf(line: Line, address: string): AsyncGenerator<Ser
     if (stop.aborted) return;
     if (!isTold) say(`Not connected (${trouble}): trying again until it is; what happens meanwhile is held.`);
     isTold = true;
-    await pause(backOffMs(tries, random()), undefined, { signal: stop }).catch(() => {});
+    await pause(backoffMs(tries, random()), undefined, { signal: stop }).catch(() => {});
   }
 }

@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { rememberIds } from '#receiver';
 import type { Api } from '../session/api.ts';
 import { isTemporary, reasonOf } from '../session/exchange.ts';
-import { backOffMs, eventsOf, isPassing, type Line } from './connection.ts';
+import { backoffMs, eventsOf, isPassing, type Line } from './connection.ts';
 import { forward, type Forwarded } from './forward.ts';
-import type { Holding } from './delivering.ts';
+import type { Holding } from './pull-webhook.ts';
 import { openMessage, readMessage, type Message } from './message.ts';
 import type { Told } from './report.ts';
 
@@ -42,7 +42,7 @@ const answer = async (listening: Listening, address: string, forwarded: Forwarde
       stop.throwIfAborted();
       if (!isPassing(error)) throw error;
     }
-    await pause(backOffMs(tries, random()), undefined, { signal: stop });
+    await pause(backoffMs(tries, random()), undefined, { signal: stop });
   }
 };
 

@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
 import { withParameters } from '#identity/oauth/redirect-uri.ts';
-import { answer, examples } from '../command.ts';
+import { printResult, examples } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import { openApi } from '../session/api.ts';
 import { openCredentials, type Login } from '../session/credentials.ts';
@@ -34,7 +34,7 @@ const within = async (code: Promise<string>, seconds: number, terminal: Terminal
     const message = `Nobody has answered in the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
     reject(new UserError(message));
   }, seconds * 1000);
-  const told = terminal.untilToldToStop().then((signal): never => {
+  const told = terminal.untilStopSignal().then((signal): never => {
     throw new UserError(`${signal}: you are not logged in`, EXIT.interrupted);
   });
   try {
@@ -86,7 +86,7 @@ const whoIs = async (options: ServerOptions, terminal: Terminal): Promise<Who> =
 };
 
 const sayWho = (terminal: Terminal, who: Who, sentence: string): void => {
-  if (terminal.isJson === true) return answer(terminal, who);
+  if (terminal.isJson === true) return printResult(terminal, who);
   return terminal.print(sentence);
 };
 
@@ -114,7 +114,7 @@ const logout = async (options: ServerOptions, terminal: Terminal): Promise<void>
     if (kept !== undefined) await revoke(kept);
     return undefined;
   });
-  if (terminal.isJson === true) return answer(terminal, { server, logged_out: wasIn });
+  if (terminal.isJson === true) return printResult(terminal, { server, logged_out: wasIn });
   return terminal.print(wasIn ? `You are logged out of ${server}.` : `You were not logged in at ${server}.`);
 };
 

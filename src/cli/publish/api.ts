@@ -1,9 +1,9 @@
 /** The two requests of this command: a token of the platform's, and events. */
 import { UserError } from '../explain.ts';
-import type { Entry } from './parcels.ts';
-import type { Place } from './place.ts';
+import type { Entry } from './batches.ts';
+import type { PublishTarget } from './target.ts';
 import { objectIn } from '../session/exchange.ts';
-import { patiently, type Patience, type Reply } from './retry.ts';
+import { withRetries, type RetryOptions, type Reply } from './retry.ts';
 
 /** What is wrong with events that were refused; `at` is the place in the array where the server names one. */
 export type Fault = { at: number | undefined; message: string };
@@ -61,9 +61,9 @@ const exchange = async (url: string, init: RequestInit): Promise<Reply> => {
   return { status: response.status, retryAfter: response.headers.get('Retry-After'), text: await response.text() };
 };
 
-export const createSend = (place: Place, patience: Patience): Send => {
+export const createSend = (place: PublishTarget, patience: RetryOptions): Send => {
   const ask = (path: string, headers: Record<string, string>, body: string | URLSearchParams): Promise<Reply> =>
-    patiently(
+    withRetries(
       () =>
         exchange(place.url + path, {
           headers: { [place.versionHeader]: '1', ...headers },

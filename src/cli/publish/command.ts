@@ -4,10 +4,10 @@ import { systemClock } from '#core/clock.ts';
 import { readConfig } from '#config/config.ts';
 import { UsageError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
-import { findPlace, type PlaceOptions } from './place.ts';
+import { resolveTarget, type TargetOptions } from './target.ts';
 import { publishInput } from './report.ts';
 
-type Options = PlaceOptions & { keepGoing?: true; retryFor: string; json?: true };
+type Options = TargetOptions & { keepGoing?: true; retryFor: string; json?: true };
 
 const RETRY_SECONDS_MAX = 86_400;
 
@@ -48,7 +48,7 @@ export const createPublishCommand = (terminal: Terminal): Command =>
     .action(async (file: string, options: Options) => {
       const config = readConfig(terminal.env, terminal.cwd);
       const retryForSeconds = secondsOf(options.retryFor);
-      const place = await findPlace(options, terminal, config);
+      const place = await resolveTarget(options, terminal, config);
       await publishInput(file, {
         terminal,
         place,

@@ -6,10 +6,10 @@ import { createSend } from './api.ts';
 import { openInput } from './input.ts';
 import { createKeys } from './keys.ts';
 import { linesOf } from './lines.ts';
-import { parcelsOf } from './parcels.ts';
-import type { Place } from './place.ts';
+import { batchesOf } from './batches.ts';
+import type { PublishTarget } from './target.ts';
 import { progressLine } from './progress.ts';
-import { sendAll, type Refused, type Tally } from './run.ts';
+import { sendAll, type Refused, type PublishCounts } from './run.ts';
 
 /** More than any event may have (256 KiB of JSON as Halcyon writes it, which a file may spell with more characters). */
 const LINE_BYTES = 2 * 1024 * 1024;
@@ -24,7 +24,7 @@ const FAULTS_IN_JSON = 100;
 
 export type PublishRun = {
   terminal: Terminal;
-  place: Place;
+  place: PublishTarget;
   retryForSeconds: number;
   keepsGoing: boolean;
   isJson: boolean;
@@ -38,7 +38,7 @@ const eventsOf = (count: number): string => `${whole.format(count)} ${count === 
 const AGAIN = 'run the same command again within 24 hours; what is published is not published twice';
 
 /** What ended it, as an error that says how to go on; undefined where every line is published. */
-const endOf = (thrown: unknown, tally: Tally, signal: string | undefined): unknown => {
+const endOf = (thrown: unknown, tally: PublishCounts, signal: string | undefined): unknown => {
   const sofar = `${eventsOf(tally.published)} ${tally.published === 1 ? 'is' : 'are'} published`;
   if (signal !== undefined) {
     return new UserError(
@@ -63,12 +63,12 @@ export const publishInput = async (file: string, run: PublishRun): Promise<void>
   const { terminal, clock } = run;
   const stop = new AbortController();
   let signal: string | undefined;
-  void terminal.untilToldToStop().then((name) => {
+  void terminal.untilStopSignal().then((name) => {
     signal = name;
     stop.abort();
   });
   const input = await openInput(file, terminal, stop.signal);
-  const tally: Tally = { published: 0, bytes: 0, refused: 0 };
+  const tally: PublishCounts = { published: 0, bytes: 0, refused: 0 };
   const faults: Refused[] = [];
   const beganMs = clock.monotonicMs();
   const secondsNow = (): number => (clock.monotonicMs() - beganMs) / 1000;
@@ -90,7 +90,7 @@ export const publishInput = async (file: string, run: PublishRun): Promise<void>
   };
   const { retryForSeconds, random, place, keepsGoing } = run;
   const send = createSend(place, { retryForSeconds, clock, random, stop: stop.signal, warn });
-  const items = parcelsOf(linesOf(input.stream, { limitBytes: LINE_BYTES }), PARCEL, createKeys(place.clientSecret));
+  const items = batchesOf(linesOf(input.stream, { limitBytes: LINE_BYTES }), PARCEL, createKeys(place.clientSecret));
   let thrown: unknown;
   try {
     await sendAll(items, tally, { send, keepsGoing, onRefused, onProgress });

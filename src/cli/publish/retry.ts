@@ -4,7 +4,7 @@ import type { Clock } from '#core/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
 import { causeOf } from '../session/exchange.ts';
 
-export type Patience = {
+export type RetryOptions = {
   retryForSeconds: number;
   clock: Clock;
   random: () => number;
@@ -31,13 +31,13 @@ const retryAfterMs = (header: string | null, now: Date): number => {
 };
 
 /** Doubling, with half of it by chance, so that many who were cut off at once do not come back at once. */
-const backOffMs = (tries: number, random: number): number => {
+const backoffMs = (tries: number, random: number): number => {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** tries);
   return most / 2 + (most / 2) * random;
 };
 
 /** The first answer that is not a temporary one; throws a `UserError` when patience ends, and what `stop` says when told to. */
-export const patiently = async (ask: () => Promise<Reply>, patience: Patience): Promise<Reply> => {
+export const withRetries = async (ask: () => Promise<Reply>, patience: RetryOptions): Promise<Reply> => {
   const { clock, random, stop, warn, retryForSeconds } = patience;
   const beganMs = clock.monotonicMs();
   for (let tries = 0; ; tries += 1) {
@@ -52,7 +52,7 @@ export const patiently = async (ask: () => Promise<Reply>, patience: Patience): 
       stop.throwIfAborted();
       trouble = `no answer from the server (${causeOf(error)})`;
     }
-    const waitMs = Math.max(askedMs, backOffMs(tries, random()));
+    const waitMs = Math.max(askedMs, backoffMs(tries, random()));
     if (clock.monotonicMs() + waitMs - beganMs > retryForSeconds * 1000) {
       const asked = askedMs > 0 ? ` and asks for ${Math.ceil(askedMs / 1000)} s` : '';
       throw new UserError(`${trouble}${asked}; --retry-for allows ${retryForSeconds} s`, EXIT.unreachable);

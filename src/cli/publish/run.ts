@@ -1,11 +1,11 @@
 /** One array after the other, so that the events of a resource keep the order of their lines. */
 import { EXIT, UserError } from '../explain.ts';
 import type { Fault, Send } from './api.ts';
-import type { Entry, Item } from './parcels.ts';
+import type { Entry, Item } from './batches.ts';
 
 export type Refused = { line: number; messages: readonly string[] };
 
-export type Tally = {
+export type PublishCounts = {
   /** Events that stand in the store now, from this run or from one before. */
   published: number;
   /** How far in the input this is. */
@@ -37,7 +37,7 @@ const byPlace = (entries: readonly Entry[], faults: readonly Fault[]): Map<Entry
  */
 export const sendAll = async (
   items: AsyncIterable<Item>,
-  tally: Tally,
+  tally: PublishCounts,
   { send, keepsGoing, onRefused, onProgress }: RunDeps,
 ): Promise<void> => {
   const refuse = (line: number, messages: readonly string[]): void => {

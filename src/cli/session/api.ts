@@ -10,23 +10,23 @@ import {
   reasonOf,
   send,
   unreachable,
-  type Answered,
-  type Asked,
+  type JsonResponse,
+  type RequestOptions,
   type Json,
 } from './exchange.ts';
 import { serverOf, versionHeaders, type ServerOptions } from './server.ts';
 import { refresh } from './tokens.ts';
 
-type Question = Omit<Asked, 'body'> & { body?: object };
+type ApiRequest = Omit<RequestOptions, 'body'> & { body?: object };
 
 export type Api = {
   server: string;
   /** Its answer, whatever it says. Throws a `UserError`: unreachable where nobody answers, or where the login is over. */
-  ask: (address: string, question?: Question) => Promise<Answered>;
+  ask: (address: string, question?: ApiRequest) => Promise<JsonResponse>;
   /** The same of what is held open: the body is the caller's to read. */
-  open: (address: string, question?: Question) => Promise<Response>;
+  open: (address: string, question?: ApiRequest) => Promise<Response>;
   /** A document; throws a `UserError` that says what the server says, and is unreachable where another time may go well. */
-  read: (address: string, question?: Question) => Promise<Json>;
+  read: (address: string, question?: ApiRequest) => Promise<Json>;
   /** The store that the person has chosen. */
   store: () => Promise<Json>;
   login: () => Promise<Login>;
@@ -64,15 +64,15 @@ export const openApi = async (options: ServerOptions, terminal: Terminal): Promi
   };
   const authorized = async <Answer extends { status: number }>(
     address: string,
-    { body, ...rest }: Question,
-    run: (asked: Asked) => Promise<Answer>,
+    { body, ...rest }: ApiRequest,
+    run: (asked: RequestOptions) => Promise<Answer>,
   ): Promise<Answer> => {
     // A link that leads away would take the token there.
     if (new URL(address).origin !== origin)
       throw new UserError(
         `${server} leads to another server: its BASE_URL is ${new URL(address).origin}. Use that one with --server`,
       );
-    const asked = (accessToken: string): Asked => ({
+    const asked = (accessToken: string): RequestOptions => ({
       ...rest,
       headers: {
         ...versionHeaders(terminal),

@@ -5,14 +5,14 @@ import { EXIT, UserError } from '../explain.ts';
 const REQUEST_MS = 30_000;
 
 export type Json = Readonly<Record<string, unknown>>;
-export type Asked = {
+export type RequestOptions = {
   method?: string;
   headers?: Readonly<Record<string, string>>;
   body?: string | URLSearchParams;
   /** Ends it earlier. */
   signal?: AbortSignal | undefined;
 };
-export type Answered = { status: number; json: Json };
+export type JsonResponse = { status: number; json: Json };
 
 /**
  * An address that a token may be sent to, without a slash at its end. Throws a `UserError` where it is none, or where others
@@ -65,7 +65,7 @@ export const objectIn = (text: string): Json => {
 };
 
 /** Its answer, whatever it says; throws an unreachable `UserError` where there is none. */
-export const send = async (address: string, asked: Asked = {}): Promise<Response> => {
+export const send = async (address: string, asked: RequestOptions = {}): Promise<Response> => {
   const { signal, ...rest } = asked;
   try {
     // A redirect would take the token elsewhere.
@@ -77,7 +77,7 @@ export const send = async (address: string, asked: Asked = {}): Promise<Response
 };
 
 /** The same with its whole body, within 30 s. */
-export const exchange = async (address: string, asked: Asked = {}): Promise<Answered> => {
+export const exchange = async (address: string, asked: RequestOptions = {}): Promise<JsonResponse> => {
   const { signal } = asked;
   const limit = AbortSignal.timeout(REQUEST_MS);
   try {
@@ -94,7 +94,7 @@ export const exchange = async (address: string, asked: Asked = {}): Promise<Answ
 };
 
 /** What the answer of the API or of the protocol says is wrong. */
-export const reasonOf = ({ status, json }: Answered): string => {
+export const reasonOf = ({ status, json }: JsonResponse): string => {
   const lists = Object.values((json['_embedded'] ?? {}) as Record<string, ({ message?: string } | null)[]>);
   const [message] = lists.flat().map((error) => error?.message);
   const told = message ?? json['error_description'] ?? json['error'];

@@ -10,7 +10,7 @@ import {
   typedAddress,
   unreachable,
   isTemporary,
-  type Answered,
+  type JsonResponse,
 } from './exchange.ts';
 
 export type ServerOptions = { server?: string };
@@ -47,7 +47,7 @@ export const versionHeaders = ({ env }: Terminal): Record<string, string> => ({
   Accept: 'application/json',
 });
 
-const told = (address: string, answered: Answered): Answered => {
+const told = (address: string, answered: JsonResponse): JsonResponse => {
   if (isTemporary(answered.status)) throw unreachable(address, `it answers ${answered.status}`);
   return answered;
 };
@@ -55,7 +55,7 @@ const told = (address: string, answered: Answered): Answered => {
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 /** The issuer's metadata stand before its own path (RFC 8414 §3.1), and have to name it (§3.3). */
-const metadataOf = async (issuer: string): Promise<Answered['json']> => {
+const metadataOf = async (issuer: string): Promise<JsonResponse['json']> => {
   const { origin, pathname } = new URL(issuer);
   const address = origin + WELL_KNOWN + pathname.replace(/\/$/, '');
   const { status, json } = told(address, await exchange(address));
@@ -69,7 +69,7 @@ const AUTHORIZE = '/authorize';
  * Who gives the tokens has to name the API that they are shown to (RFC 9728 §4): whoever talks somebody into logging in at a server
  * of theirs could else lead to an issuer that is genuine, and be shown the token that it gave.
  */
-const requireNamed = (url: string, { issuer, protected_resources: named }: Answered['json']): void => {
+const requireNamed = (url: string, { issuer, protected_resources: named }: JsonResponse['json']): void => {
   if (Array.isArray(named) && named.includes(url)) return;
   throw new UserError(
     `${String(issuer)} signs nobody in for ${url}: check --server, and log in nowhere that you do not know`,

@@ -2,12 +2,12 @@
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
-import { exchange, isTemporary, reasonOf, unreachable, type Answered, type Asked } from './exchange.ts';
+import { exchange, isTemporary, reasonOf, unreachable, type JsonResponse, type RequestOptions } from './exchange.ts';
 
 type Place = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
 
-const post = async (address: string, form: Record<string, string>, signal?: AbortSignal): Promise<Answered> => {
-  const asked: Asked = {
+const post = async (address: string, form: Record<string, string>, signal?: AbortSignal): Promise<JsonResponse> => {
+  const asked: RequestOptions = {
     method: 'POST',
     body: new URLSearchParams({ client_id: COMMAND_LINE_CLIENT, ...form }),
     signal,
@@ -18,7 +18,7 @@ const post = async (address: string, form: Record<string, string>, signal?: Abor
 };
 
 /** `login` with what the server has given. */
-const loginOf = (place: Place, { json }: Answered, now: Date): Login => {
+const loginOf = (place: Place, { json }: JsonResponse, now: Date): Login => {
   const { access_token: access, refresh_token: refresh, expires_in: seconds, scope } = json;
   if (typeof access !== 'string' || typeof refresh !== 'string' || typeof seconds !== 'number')
     throw new UserError(`${place.token_endpoint} gives no tokens that can be read: is that a Halcyon?`);

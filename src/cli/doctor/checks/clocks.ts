@@ -1,6 +1,6 @@
 /** The clock of this machine beside that of the database. */
 import { fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
+import type { DoctorContext } from '../context.ts';
 import { briefly, readDatabaseTime } from '../doctor-sql.ts';
 
 /** Measured with the way there and back, so half of that is in it. */
@@ -8,7 +8,7 @@ const APART_SECONDS = 2;
 /** Signatures older than five minutes are refused by receivers, and days are off near midnight. */
 const FAR_APART_SECONDS = 60;
 
-export const checkClocks = async ({ direct, clock }: Place): Promise<Finding[]> => {
+export const checkClocks = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
   const before = clock.now().getTime();
   const there = await briefly(direct, readDatabaseTime);
   const here = (before + clock.now().getTime()) / 2;

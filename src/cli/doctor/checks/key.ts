@@ -7,7 +7,7 @@ import { createKeyVault } from '#webhooks/vault.ts';
 import type { Config } from '#config/config.ts';
 import { findKeyFiles } from '../../key-file.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
+import type { DoctorContext } from '../context.ts';
 import { briefly } from '../doctor-sql.ts';
 
 /** Of very many a few tell whether the key is right. */
@@ -29,7 +29,7 @@ const findKeys = async (config: Config): Promise<{ keys: Keys | undefined; from:
   return { keys: first && [first, ...others], from: files[0]?.path ?? config.dataDir, findings };
 };
 
-const unopened = async ({ direct }: Place, keys: Keys): Promise<{ looked: number; names: string[] }> => {
+const unopened = async ({ direct }: DoctorContext, keys: Keys): Promise<{ looked: number; names: string[] }> => {
   const sealer = createSealer(...keys);
   const rows = await createKeyVault(direct).page({ keyId: NO_KEY, after: undefined, limitRows: SAMPLE_ROWS });
   const names = rows.flatMap(({ boundTo, envelopes }) => {
@@ -43,7 +43,7 @@ const unopened = async ({ direct }: Place, keys: Keys): Promise<{ looked: number
   return { looked: rows.length, names };
 };
 
-export const checkKey = async (place: Place): Promise<Finding[]> => {
+export const checkKey = async (place: DoctorContext): Promise<Finding[]> => {
   const { keys, from, findings } = await findKeys(place.config);
   const its = await briefly(place.direct, readSealingKey);
   if (keys === undefined) {

@@ -1,7 +1,7 @@
 /** Who is in the way of others in the database. */
 import { readTransactionAges } from '#db/activity.ts';
 import { ok, spanOf, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
+import type { DoctorContext } from '../context.ts';
 import { briefly, listIdleInTransaction, listWaitingForLocks } from '../doctor-sql.ts';
 
 /** As docs/operating.md says when to wake somebody. */
@@ -9,7 +9,7 @@ const OLD_SECONDS = 300;
 const IDLE_SECONDS = 60;
 const WAITING_SECONDS = 10;
 
-export const checkTransactions = async ({ direct }: Place, idleSeconds = IDLE_SECONDS): Promise<Finding[]> => {
+export const checkTransactions = async ({ direct }: DoctorContext, idleSeconds = IDLE_SECONDS): Promise<Finding[]> => {
   const [ages, idle] = await briefly(
     direct,
     async (tx) => [await readTransactionAges(tx), await listIdleInTransaction(tx, idleSeconds)] as const,
@@ -30,7 +30,7 @@ export const checkTransactions = async ({ direct }: Place, idleSeconds = IDLE_SE
   return found.length > 0 ? found : [ok('transactions', told)];
 };
 
-export const checkLocks = async ({ direct }: Place, waitingSeconds = WAITING_SECONDS): Promise<Finding[]> => {
+export const checkLocks = async ({ direct }: DoctorContext, waitingSeconds = WAITING_SECONDS): Promise<Finding[]> => {
   const waiting = await briefly(direct, (tx) => listWaitingForLocks(tx, waitingSeconds));
   if (waiting.length === 0) return [ok('locks', `nobody waits for longer than ${spanOf(waitingSeconds)}`)];
   return waiting.map(({ pid, name, seconds, blockers }) =>

@@ -4,12 +4,12 @@ import { readUsedNumbers } from '#db/numbers.ts';
 import { PARENTS, partitionsOf } from '#db/partitions.ts';
 import { dayOf } from '#core/ids.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
+import type { DoctorContext } from '../context.ts';
 import { briefly, listMigrations } from '../doctor-sql.ts';
 
 const names = (some: readonly { name: string }[]): string => some.map(({ name }) => name).join(', ');
 
-export const checkMigrations = async ({ direct }: Place): Promise<Finding[]> => {
+export const checkMigrations = async ({ direct }: DoctorContext): Promise<Finding[]> => {
   const [known, applied] = await Promise.all([migrationsIn(MIGRATIONS), briefly(direct, listMigrations)]);
   if (applied === undefined)
     return [fail('migrations', 'the database has no tables of Halcyon', 'halcyon migrate makes them')];
@@ -35,7 +35,7 @@ const DAYS_WANTED = 2;
 /** A day of grace, for one that was locked when its time had come. */
 const DAYS_OF_GRACE = 1;
 
-export const checkPartitions = async ({ direct, config, clock }: Place): Promise<Finding[]> => {
+export const checkPartitions = async ({ direct, config, clock }: DoctorContext): Promise<Finding[]> => {
   const partitions = await briefly(direct, partitionsOf);
   if (partitions.length === 0) return [ok('partitions', 'none yet: the first start makes them')];
   const today = dayOf(clock.now());
@@ -75,7 +75,7 @@ const MANY_USED = 0.5;
 const NEARLY_ALL_USED = 0.9;
 
 /** Ids of a day have room for 2³⁰ deliveries; without any left, publishing is refused until midnight UTC. */
-export const checkNumbers = async ({ direct, clock }: Place): Promise<Finding[]> => {
+export const checkNumbers = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
   const used = await briefly(direct, (tx) => readUsedNumbers(tx, dayOf(clock.now())));
   const advice = 'At 100 % publishing is refused until midnight UTC; share the stores out over two installations';
   const found = [...used].flatMap(([of, share]): Finding[] => {

@@ -1,7 +1,7 @@
 /** The database server: that it answers, and that nothing is set there that would lose what was accepted. */
 import { checkServer, type Sql } from '#db/pool.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
+import type { DoctorContext } from '../context.ts';
 import { briefly, readDatabaseId, readServer, readSession, type Server } from '../doctor-sql.ts';
 
 /** Beside its pool a process has up to so many: the heartbeat, LISTEN, and work under a lock. */
@@ -57,7 +57,7 @@ const roomOf = (server: Server, connections: number): Finding => {
 };
 
 /** Throws a `DatabaseError` where nobody answers; then nothing else can be asked. */
-export const checkDatabase = async ({ sql, direct, config }: Place): Promise<Finding[]> => {
+export const checkDatabase = async ({ sql, direct, config }: DoctorContext): Promise<Finding[]> => {
   await checkServer(direct);
   if (sql !== direct) await checkServer(sql);
   const server = await briefly(direct, readServer);
@@ -92,7 +92,7 @@ const isPooled = async (sql: Sql): Promise<boolean> => {
 };
 
 /** Locks that outlive a transaction, LISTEN and migrations need a session of their own. */
-export const checkSessions = async ({ sql, direct, config }: Place): Promise<Finding[]> => {
+export const checkSessions = async ({ sql, direct, config }: DoctorContext): Promise<Finding[]> => {
   const name = config.database.directUrl === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
   if (await isPooled(direct)) {
     const message = `${name} leads through a pooler that gives each transaction another session`;

@@ -4,7 +4,7 @@ import { look, type WorkerRow } from '#delivery/leases/leases-sql.ts';
 import { SHARDS } from '#core/ids.ts';
 import type { Config } from '#config/config.ts';
 import { countOf, fail, ok, spanOf, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
+import type { DoctorContext } from '../context.ts';
 import { briefly, countWebhooks, readBacklog, readOldestUnswept } from '../doctor-sql.ts';
 
 /** Who has beaten between two looks is alive: the counter is the truth, and no clock is asked. */
@@ -19,7 +19,7 @@ const living = (before: readonly WorkerRow[], after: readonly WorkerRow[]): Set<
   return new Set(after.filter(({ id, beat }) => beats.get(id) !== beat).map(({ id }) => id));
 };
 
-export const checkWorkers = async ({ direct, config }: Place): Promise<Finding[]> => {
+export const checkWorkers = async ({ direct, config }: DoctorContext): Promise<Finding[]> => {
   const [before] = await briefly(direct, look);
   await delay(watchMs(config));
   const [after, leases] = await briefly(direct, look);
@@ -55,7 +55,7 @@ export const checkWorkers = async ({ direct, config }: Place): Promise<Finding[]
 const LATE_SECONDS = 60;
 const TOO_LATE_SECONDS = 600;
 
-export const checkBacklog = async ({ direct, clock }: Place): Promise<Finding[]> => {
+export const checkBacklog = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
   const now = clock.now();
   const { due, oldest, held, ended } = await briefly(direct, (tx) => readBacklog(tx, now));
   const seconds = oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1_000;
@@ -68,7 +68,7 @@ export const checkBacklog = async ({ direct, clock }: Place): Promise<Finding[]>
   return [seconds > LATE_SECONDS ? warn('backlog', told, advice) : ok('backlog', told)];
 };
 
-export const checkWebhooks = async ({ direct }: Place): Promise<Finding[]> => {
+export const checkWebhooks = async ({ direct }: DoctorContext): Promise<Finding[]> => {
   const { active, inactive, failing } = await briefly(direct, countWebhooks);
   const told = `${active} active, of which ${failing} fail; ${inactive} switched off`;
   // One that fails is its owner's business; half of them is more likely ours: the network, a name server, a certificate.
@@ -86,7 +86,7 @@ export const checkWebhooks = async ({ direct }: Place): Promise<Finding[]> => {
 /** Housekeeping comes each minute, and what it sweeps has had its time for a day. */
 const UNSWEPT_HOURS = 48;
 
-export const checkRetention = async ({ direct, clock }: Place): Promise<Finding[]> => {
+export const checkRetention = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
   const oldest = await briefly(direct, readOldestUnswept);
   const hours = oldest === undefined ? 0 : (clock.now().getTime() - oldest.getTime()) / 3_600_000;
   if (hours <= UNSWEPT_HOURS) return [ok('housekeeping', 'what has had its time is deleted')];

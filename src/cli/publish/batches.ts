@@ -11,7 +11,7 @@ export type Item =
   | { kind: 'parcel'; entries: readonly Entry[]; endByte: number }
   | { kind: 'fault'; line: number; message: string; endByte: number };
 
-export type ParcelLimits = { events: number; bytes: number };
+export type BatchLimits = { events: number; bytes: number };
 
 /**
  * Of who writes a line now and then: what is there is sent when nothing came for so long, and not when an array is full.
@@ -71,9 +71,9 @@ async function* withPauses<T>(source: AsyncIterable<T>, isPending: () => boolean
 }
 
 /** Everything in the order of the input: a fault comes after all that stands before it. `keyOf` is asked in that order. */
-export async function* parcelsOf(
+export async function* batchesOf(
   lines: AsyncIterable<readonly Line[]>,
-  limits: ParcelLimits,
+  limits: BatchLimits,
   keyOf: Key,
 ): AsyncGenerator<Item> {
   let entries: Entry[] = [];

@@ -7,11 +7,11 @@ import type { DemoFile } from '../demo.ts';
 import { UsageError, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 
-export type PlaceOptions = { store?: string; url?: string; clientId?: string; clientSecretFile?: string };
+export type TargetOptions = { store?: string; url?: string; clientId?: string; clientSecretFile?: string };
 
 type Outside = Pick<Terminal, 'env' | 'cwd'>;
 
-export type Place = {
+export type PublishTarget = {
   /** Of the API, without a slash at its end. */
   url: string;
   storeId: string;
@@ -46,7 +46,7 @@ const readCredentials = async (path: string): Promise<Credentials> => {
 };
 
 /** An argument can be read by everybody on the machine, so a secret is never one. */
-const credentialsOf = async (options: PlaceOptions, { env, cwd }: Outside): Promise<Credentials> =>
+const credentialsOf = async (options: TargetOptions, { env, cwd }: Outside): Promise<Credentials> =>
   options.clientSecretFile === undefined
     ? { client_secret: env['HALCYON_CLIENT_SECRET'] || undefined }
     : readCredentials(resolve(cwd, options.clientSecretFile));
@@ -57,7 +57,11 @@ const needed = (value: string | undefined, missing: string): string => {
 };
 
 /** Throws a `UserError` that says what is missing. The demo's secret goes to nobody but the demo. */
-export const findPlace = async (options: PlaceOptions, terminal: Outside, config: Config): Promise<Place> => {
+export const resolveTarget = async (
+  options: TargetOptions,
+  terminal: Outside,
+  config: Config,
+): Promise<PublishTarget> => {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
   const url = origin({ '--url': options.url ?? env['HALCYON_URL'] }, '--url', demo?.base_url ?? config.baseUrl);

@@ -3,7 +3,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
 
-export type Place = {
+export type DoctorContext = {
   config: Config;
   clock: Clock;
   /** Goes the way that requests go: to `DATABASE_URL`. */
