@@ -1,4 +1,4 @@
-/** What the checks stand on: the settings, and the way to the database where there is one. */
+/** The input of the checks that need a database. */
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Config } from '#config/config.ts';
@@ -6,8 +6,8 @@ import type { Config } from '#config/config.ts';
 export type DoctorContext = {
   config: Config;
   clock: Clock;
-  /** Goes the way that requests go: to `DATABASE_URL`. */
+  /** Connects to `DATABASE_URL`, like requests. */
   sql: Sql;
-  /** To PostgreSQL itself. The same as `sql` where only one is set. */
+  /** Connects to PostgreSQL itself; equals `sql` without `DATABASE_DIRECT_URL`. */
   direct: Sql;
 };
