@@ -1,4 +1,4 @@
-/** Checks the key of secrets at rest: it is the key of the database, opens the secrets, and is readable only by databaseKeyId owner. */
+/** Checks the key of secrets at rest: it is the key of the database, opens the secrets, and is readable only by its owner. */
 import { stat } from 'node:fs/promises';
 import { createSealer, keyIdOf } from '#db/seal.ts';
 import { readSealingKey } from '#db/sealing-key.ts';
