@@ -192,7 +192,7 @@ test('a token that has run out keeps nothing from arriving, and what is under wa
   // The server ends the stream when it looks at the token again; what comes before that is answered with a new one.
   await until(
     async () => listener.said(),
-    (said) => said.includes('Connected again'),
+    (said) => said.includes('Reconnected'),
     30_000,
   );
   const second = await publish('transaction/created');

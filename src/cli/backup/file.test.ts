@@ -19,7 +19,7 @@ test('of two back-ups at once under one name one counts, whole, and the other is
   await begun.promise;
   await writeAtomically(path, (part) => writeFile(part, 'the quick one, whole'));
   hurried.resolve();
-  await assert.rejects(slow, /halcyon\.dump is there already/);
+  await assert.rejects(slow, /halcyon\.dump already exists/);
   assert.equal(await readFile(path, 'utf8'), 'the quick one, whole');
   assert.equal((await stat(path)).mode & 0o777, 0o600);
   assert.deepEqual(await readdir(folder), ['halcyon.dump'], 'nothing is left behind');

@@ -37,5 +37,5 @@ for (const [what, first] of [
       (one) => one !== undefined,
     );
     assert.deepEqual([event, server.sockets.length], ['hello', 2]);
-    assert.match(said[0] ?? '', /^Not connected/);
+    assert.match(said[0] ?? '', /^Disconnected/);
   });

@@ -90,7 +90,7 @@ export const openApi = async (options: ServerOptions, terminal: Terminal): Promi
     return run(withToken(second));
   };
   const request: Api['request'] = (address, apiRequest = {}) =>
-    authorized(address, apiRequest, (options) => exchange(address, options));
+    authorized(address, apiRequest, (init) => exchange(address, init));
   const read: Api['read'] = async (address, apiRequest) => {
     const response = await request(address, apiRequest);
     if (response.status >= 200 && response.status < 300) return response.json;
@@ -102,7 +102,7 @@ export const openApi = async (options: ServerOptions, terminal: Terminal): Promi
     login,
     request,
     read,
-    open: (address, apiRequest = {}) => authorized(address, apiRequest, (options) => send(address, options)),
+    open: (address, apiRequest = {}) => authorized(address, apiRequest, (init) => send(address, init)),
     store: async () => read(follow(await read(server), 'store', server)),
   };
 };
