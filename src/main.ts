@@ -26,7 +26,7 @@ const endInTime = (limitMs: number): void => {
   }, limitMs).unref();
 };
 
-const untilToldToStop = (limitMs = 9_500): Promise<string> =>
+const untilStopSignal = (limitMs = 9_500): Promise<string> =>
   new Promise((resolve) => {
     const stop = (signal: string) => {
       resolve(signal);
@@ -76,7 +76,7 @@ const terminal: Terminal = {
   ...(hasScreen(process) ? { openPage: (address) => openPage(process.platform, address) } : {}),
   processId: process.pid,
   isRunning,
-  untilToldToStop,
+  untilStopSignal,
   untilUncaught,
 };
 

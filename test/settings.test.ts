@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { readConfig } from '#config/config.ts';
 import type { Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
-import { findPlace } from '../src/cli/publish/place.ts';
+import { resolveTarget } from '../src/cli/publish/target.ts';
 import { serverOf } from '../src/cli/session/server.ts';
 import { HANDBOOK, withSettings } from '../scripts/settings-table.ts';
 
@@ -39,7 +39,7 @@ test('each setting that is read is described, once, and no other', async () => {
   const names = await Promise.all([
     ...[EMBEDDED, WITH_DATABASE, WITH_MAIL].map((each) => namesReadFrom(each, (env) => readConfig(env, '/'))),
     namesReadFrom({}, (env) => serverOf({}, { env }, [])),
-    namesReadFrom(PLATFORM, (env) => findPlace({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))),
+    namesReadFrom(PLATFORM, (env) => resolveTarget({ store: '1' }, { env, cwd: '/' }, readConfig({}, '/'))),
   ]);
   const isRead = new Set([...names.flat(), 'NODE_EXTRA_CA_CERTS']);
   assert.deepEqual(settings.map(([name]) => name).toSorted(), [...isRead].toSorted());

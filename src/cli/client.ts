@@ -8,9 +8,9 @@ import { findClient } from '#identity/oauth/clients/clients-sql.ts';
 import { rotateSecret } from '#identity/oauth/clients/secrets/secrets.ts';
 import { notFound } from '#core/problem.ts';
 import { readConfig } from '#config/config.ts';
-import { answer, examples } from './command.ts';
+import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { asGuest } from './guest.ts';
+import { withContext } from './command-context.ts';
 import { addRegistrationToken } from './registration-token.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -27,7 +27,7 @@ type Options = {
   trusted?: true;
 };
 
-/** What is done on the machine itself is the operator's, and comes from no address. */
+/** The actor of commands: the operator, without a user and an IP address. */
 const operator = () => ({ userId: null, origin: null, now: new Date() });
 
 const requireClientId = (text: string): string => {
@@ -38,12 +38,12 @@ const requireClientId = (text: string): string => {
 const ownerOf = async (sql: Sql, email: string | undefined): Promise<number | undefined> => {
   if (email === undefined) return undefined;
   const user = await findUserByEmail(sql, email);
-  if (user === undefined) throw new UserError(`--owner: nobody signs in with ${email}`);
+  if (user === undefined) throw new UserError(`--owner: there is no user with the e-mail address ${email}`);
   return user.id;
 };
 
 const create = (terminal: Terminal, options: Options): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql }) => {
     const { clientsPerUser } = readConfig(terminal.env, terminal.cwd).oauth;
     const userId = await ownerOf(sql, options.owner);
     const client = {
@@ -59,52 +59,51 @@ const create = (terminal: Terminal, options: Options): Promise<void> =>
       now: new Date(),
     };
     const credentials = await (options.public === true ? createPublicClient : createClient)(sql, client);
-    answer(terminal, credentials);
+    printResult(terminal, credentials);
   });
 
 const rotate = (terminal: Terminal, id: string, isAtOnce: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql }) => {
     const { clientSecretOverlapHours } = readConfig(terminal.env, terminal.cwd).oauth;
     const overlapHours = isAtOnce ? 0 : clientSecretOverlapHours;
     const secret = await rotateSecret(sql, { clientId: id, overlapHours }, operator());
-    const made = { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours };
-    answer(terminal, made);
+    printResult(terminal, { client_id: id, client_secret: secret, older_secret_ends_in_hours: overlapHours });
   });
 
-/** Cannot be undone, so that a person is asked, and a program has to say that it means it. */
+/** Asks for confirmation of a deletion; throws a `UserError` if it is refused, or without a terminal. */
 const confirm = async ({ ask }: Terminal, question: string): Promise<void> => {
-  if (ask === undefined) throw new UserError('Nothing was deleted: say --yes where nobody is there to be asked');
-  const said = await ask(`${question} [y/N] `);
-  if (!/^y(es)?$/i.test(said.trim())) throw new UserError('Nothing was deleted');
+  if (ask === undefined) throw new UserError('Nothing was deleted: without a terminal, confirm with --yes');
+  const reply = await ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(reply.trim())) throw new UserError('Nothing was deleted');
 };
 
 const remove = (terminal: Terminal, id: string, isSure: boolean): Promise<void> =>
-  asGuest(terminal, async (guest) => {
-    const client = await findClient(guest.sql, id);
+  withContext(terminal, async (context) => {
+    const client = await findClient(context.sql, id);
     if (client === undefined) throw notFound('client');
-    if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? Everybody's connection to it ends.`);
-    await removeClient(guest, id, operator());
-    answer(terminal, { client_id: id, deleted: true });
+    if (!isSure) await confirm(terminal, `Delete ${client.name} (${id})? All connections of users to it end.`);
+    await removeClient(context, id, operator());
+    printResult(terminal, { client_id: id, deleted: true });
   });
 
 const addCreate = (command: Command, terminal: Terminal): void => {
   command
     .command('create')
-    .description('create a client and print its credentials; the secret is shown this once')
-    .requiredOption('--name <name>', 'what store owners see')
+    .description('create a client and print its credentials; the secret is shown only once')
+    .requiredOption('--name <name>', 'the name that store owners see')
     .option(
       '--redirect-uri <uri>',
-      'where users are sent back to; may be repeated',
+      'the redirect URI after authorization; may be repeated',
       (uri: string, all: string[]) => [...all, uri],
       [],
     )
-    .option('--company <name>', 'who makes it')
-    .option('--description <text>', 'what it does')
-    .option('--contact <email>', 'whom to ask about it')
-    .option('--owner <email>', 'the user whose app it is, and who may change it on the pages')
-    .option('--public', 'runs where it cannot keep a secret, and gets none (PKCE is mandatory)')
-    .option('--rotate-refresh-tokens', 'replace refresh tokens at each use; of public clients they always are')
-    .option('--legacy', 'may leave redirect_uri out at the token endpoint; needs exactly one')
+    .option('--company <name>', 'the vendor of the app')
+    .option('--description <text>', 'the purpose of the app')
+    .option('--contact <email>', 'the contact address of the app')
+    .option('--owner <email>', 'the user who owns the app and can change it on the pages')
+    .option('--public', 'a public client, without a secret (PKCE is mandatory)')
+    .option('--rotate-refresh-tokens', 'replace refresh tokens at each use; always on for public clients')
+    .option('--legacy', 'may omit redirect_uri at the token endpoint; needs exactly one')
     .option('--trusted', 'may publish events for any store (client_credentials, scope platform)')
     .addHelpText(
       'after',
@@ -117,21 +116,21 @@ const addCreate = (command: Command, terminal: Terminal): void => {
     .action((options: Options) => create(terminal, options));
 };
 
-/** A command that does one thing to one client, and prints what it did. */
-const addDeed = (
+/** Adds a command that runs one action on one client; its result has the member `done`. */
+const addAction = (
   command: Command,
   terminal: Terminal,
-  deed: { name: string; description: string; done: string; run: (sql: Sql, id: string) => Promise<void> },
+  action: { name: string; description: string; done: string; run: (sql: Sql, id: string) => Promise<void> },
 ): void => {
   command
-    .command(deed.name)
-    .description(deed.description)
+    .command(action.name)
+    .description(action.description)
     .argument('<client_id>', 'as `client create` printed it', requireClientId)
-    .addHelpText('after', examples(`halcyon client ${deed.name} 5f0c1d9e8b7a6f5e4d3c2b1a`))
+    .addHelpText('after', examples(`halcyon client ${action.name} 5f0c1d9e8b7a6f5e4d3c2b1a`))
     .action((id: string) =>
-      asGuest(terminal, async ({ sql }) => {
-        await deed.run(sql, id);
-        answer(terminal, { client_id: id, [deed.done]: true });
+      withContext(terminal, async ({ sql }) => {
+        await action.run(sql, id);
+        printResult(terminal, { client_id: id, [action.done]: true });
       }),
     );
 };
@@ -141,22 +140,22 @@ export const createClientCommand = (terminal: Terminal): Command => {
   addCreate(command, terminal);
   command
     .command('rotate-secret')
-    .description('make a new secret, shown this once; older ones go on for a day')
+    .description('create a new secret, shown only once; older secrets stay valid for a day')
     .argument('<client_id>', 'as `client create` printed it', requireClientId)
-    .option('--now', 'end all older ones at once, for one that somebody else has seen')
+    .option('--now', 'end all older secrets at once, for example after a leak')
     .addHelpText('after', examples('halcyon client rotate-secret 5f0c1d9e8b7a6f5e4d3c2b1a --now'))
     .action((id: string, options: { now?: true }) => rotate(terminal, id, options.now === true));
-  addDeed(command, terminal, {
+  addAction(command, terminal, {
     name: 'verify',
-    description: 'say that you have looked at a client; the consent page then no longer calls it unverified',
+    description: 'mark a client as verified; the consent page then no longer calls it unverified',
     done: 'verified',
     run: (sql, id) => verifyClient(sql, id, operator()),
   });
   command
     .command('delete')
-    .description('delete a client; all that people have allowed it ends at once')
+    .description('delete a client; all its grants end at once')
     .argument('<client_id>', 'as `client create` printed it', requireClientId)
-    .option('--yes', 'without asking first')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', examples('halcyon client delete 5f0c1d9e8b7a6f5e4d3c2b1a --yes'))
     .action((id: string, options: { yes?: true }) => remove(terminal, id, options.yes === true));
   addRegistrationToken(command, terminal);

@@ -1,46 +1,47 @@
-/** What all commands have in common: examples, `--json`, and what is said to whoever mistypes one. */
+/** Common features of all commands: examples, `--json` and usage errors. */
 import type { Command, CommanderError } from 'commander';
 import { EXIT_CODES } from './explain.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Lines at the end of the help of a command; a test runs each of them. */
+/** Returns the examples at the end of a command's help; a test runs each of them. */
 export const examples = (...lines: readonly string[]): string =>
   ['', lines.length === 1 ? 'Example:' : 'Examples:', ...lines.map((line) => `  ${line}`)].join('\n');
 
-/** One JSON value: in lines for a person, in one line for a program that said `--json`. */
-export const answer = ({ print, isJson }: Terminal, value: object): void =>
+/** Prints a JSON value: indented, or in one line with `--json`. */
+export const printResult = ({ print, isJson }: Terminal, value: object): void =>
   print(isJson === true ? JSON.stringify(value) : JSON.stringify(value, null, 2));
 
 const nameOf = (command: Command): string =>
   command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 
-const refuse =
+/** Adds the command's help to a usage error. */
+const throwUsageError =
   (command: Command) =>
   (error: CommanderError): never => {
     if (error.exitCode === 0) throw error;
-    const told = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-    // Its help was printed already, because no command was named.
+    const message = error.message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
+    // The help has been printed already, because no command was named.
     error.message =
-      error.code === 'commander.help' ? 'Name one of these commands' : `${told}: see ${nameOf(command)} --help`;
+      error.code === 'commander.help' ? 'Name one of these commands' : `${message}: see ${nameOf(command)} --help`;
     throw error;
   };
 
-/** What runs until it is told to stop says so in its log, and has no result to print. */
-const RUNS_ON: ReadonlySet<string> = new Set(['serve', 'deliver']);
+/** Commands that run until a signal and print no result. */
+const LONG_RUNNING: ReadonlySet<string> = new Set(['serve', 'deliver']);
 
 /**
- * Gives every command that stands in the program by now what all have: nobody has to remember it. A command that prints
- * something else with `--json` than without has the option already.
+ * Adds the common features to the command and its subcommands. A command with its own `--json` output has defined the option
+ * already.
  */
-export const finish = (command: Command): Command => {
-  command.exitOverride(refuse(command)).configureOutput({ outputError: () => {} });
+export const addCommonFeatures = (command: Command): Command => {
+  command.exitOverride(throwUsageError(command)).configureOutput({ outputError: () => {} });
   const isLeaf = command.commands.length === 0;
-  if (isLeaf && !RUNS_ON.has(command.name()) && !command.options.some(({ long }) => long === '--json'))
+  if (isLeaf && !LONG_RUNNING.has(command.name()) && !command.options.some(({ long }) => long === '--json'))
     command.option('--json', 'one line of JSON on stdout; an error as JSON on stderr');
-  for (const each of command.commands) finish(each.helpCommand(false));
+  for (const each of command.commands) addCommonFeatures(each.helpCommand(false));
   return command;
 };
 
-/** The table at the end of the help of the program. */
+/** Returns the table at the end of the program's help. */
 export const exitCodes = (): string =>
   ['', 'Exit codes:', ...EXIT_CODES.map(([code, meaning]) => `  ${String(code).padEnd(5)}${meaning}`)].join('\n');

@@ -1,30 +1,34 @@
-/** What the demo does over the API like anybody else: get a fresh token, make a webhook. */
+/** Calls the API for the demo: refreshes the access token and creates the webhook. */
 import { rootOf } from '#http/root.ts';
 import { isIPv6 } from 'node:net';
 import type { Config } from '#config/config.ts';
 import type { DemoFile } from './demo.ts';
-import { exchange, reasonOf, type Asked, type Json } from './session/exchange.ts';
+import { exchange, reasonOf, type RequestOptions, type Json } from './session/exchange.ts';
 
-/** The API as this machine reaches it, whatever its public address is. */
+/** Returns the local address of the API, independent of its public address. */
 const localAddress = ({ host, port, baseUrl }: Config): string =>
   `http://${isIPv6(host) ? `[${host}]` : host}:${port}${rootOf(baseUrl)}`;
 
-/** The answer of this server, within 30 s; throws where it refuses. */
-const ask = async (address: string, asked: Asked, what: string): Promise<Json> => {
-  const answered = await exchange(address, { method: 'POST', ...asked });
-  if (answered.status >= 300) throw new Error(`${what}: ${answered.status} ${reasonOf(answered)}`);
-  return answered.json;
+/** Sends a POST and returns the response body within 30 s; throws if the server rejects it. `failure` begins the message. */
+const post = async (address: string, options: RequestOptions, failure: string): Promise<Json> => {
+  const response = await exchange(address, { method: 'POST', ...options });
+  if (response.status >= 300) throw new Error(`${failure}: ${response.status} ${reasonOf(response)}`);
+  return response.json;
 };
 
 const refresh = async (file: DemoFile, local: string): Promise<string> => {
   const { client_id, client_secret } = file.client;
   const form = { grant_type: 'refresh_token', refresh_token: file.refresh_token, client_id, client_secret };
-  const answer = await ask(`${local}/token`, { body: new URLSearchParams(form) }, 'No fresh token for the demo');
-  return String(answer['access_token']);
+  const { access_token: token } = await post(
+    `${local}/token`,
+    { body: new URLSearchParams(form) },
+    'The demo token cannot be refreshed',
+  );
+  return String(token);
 };
 
 const createWebhook = async (file: DemoFile, local: string, versionHeader: string): Promise<number> => {
-  const asked = {
+  const options = {
     headers: {
       [versionHeader]: '1',
       Authorization: `Bearer ${file.access_token}`,
@@ -39,11 +43,11 @@ const createWebhook = async (file: DemoFile, local: string, versionHeader: strin
       encryption_key: file.receiver.encryption_key,
     }),
   };
-  const answer = await ask(`${local}/stores/${file.store_id}/webhooks`, asked, "The demo's webhook could not be made");
-  return Number(answer['id']);
+  const { id } = await post(`${local}/stores/${file.store_id}/webhooks`, options, 'The demo webhook cannot be created');
+  return Number(id);
 };
 
-/** The demo's file as it is now: with a token that is good for two hours, and with the id of its webhook. */
+/** Returns the demo file with a new access token, valid for two hours, and the id of the webhook, created if it is missing. */
 export const completeFile = async (file: DemoFile, config: Config): Promise<DemoFile> => {
   const local = localAddress(config);
   if (file.webhook_id !== undefined) return { ...file, access_token: await refresh(file, local) };

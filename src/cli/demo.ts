@@ -1,6 +1,6 @@
 /**
- * The demo: on the first start of an embedded database a user, a store, an app with tokens, the platform's client and a
- * webhook to the built-in receiver; `demo.json` tells all of it to a newcomer or a script.
+ * Creates the demo at the first start of an embedded database: a user, a store, an app with tokens, the platform's client and a
+ * webhook to the built-in receiver. `demo.json` contains their ids and credentials.
  */
 import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -33,14 +33,14 @@ export type DemoFile = {
   refresh_token: string;
   platform: { client_id: string; client_secret: string };
   receiver: { url: string; encryption_key: string };
-  /** The webhook that points at the receiver; absent until it is made, which needs the API to be up. */
+  /** The webhook of the receiver; absent until it is created, which requires the running API. */
   webhook_id?: number;
 };
 
 export type Demo = Running & {
   path: string;
   file: DemoFile;
-  /** Needs the API: makes the webhook, once, and a fresh access token, since the one of an earlier start has expired. */
+  /** Creates the webhook if it is missing, and a new access token, because that of an earlier start has expired. Requires the API. */
   complete: () => Promise<void>;
 };
 
@@ -51,7 +51,7 @@ const read = async (path: string): Promise<DemoFile | undefined> => {
     return JSON.parse(await readFile(path, 'utf8')) as DemoFile;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw unreadable(path, error, 'Bring back the file that was there, or move it away to start without a demo');
+    throw unreadable(path, error, 'Restore the original file, or move it away to start without a demo');
   }
 };
 
@@ -63,7 +63,7 @@ const replace = async (path: string, file: DemoFile): Promise<void> => {
   await rename(`${path}.new`, path);
 };
 
-const make = async (
+const createDemoData = async (
   tx: Tx,
   config: Config,
   changelog: Changelog,
@@ -104,31 +104,39 @@ const make = async (
   };
 };
 
-/** What an earlier start made. A file that has not got its name counts when its store was committed. */
+/** Returns the file of an earlier start. An unfinished `demo.json.new` is valid if its store was committed. */
 const findFile = async (path: string, sql: Sql): Promise<DemoFile | undefined> => {
   const present = await read(path);
   if (present !== undefined) return present;
-  const half = await read(`${path}.new`).catch(() => undefined);
-  if (half === undefined || (await findStore(sql, shardOf(half.store_id), half.store_id)) === undefined)
+  const unfinished = await read(`${path}.new`).catch(() => undefined);
+  if (
+    unfinished === undefined ||
+    (await findStore(sql, shardOf(unfinished.store_id), unfinished.store_id)) === undefined
+  )
     return undefined;
   await rename(`${path}.new`, path);
-  return half;
+  return unfinished;
 };
 
-/** The file is written before the commit and gets its name after it: a crash at any moment leaves both or neither. */
-const makeFile = async (path: string, sql: Sql, config: Config, receiver: DemoFile['receiver']): Promise<DemoFile> => {
+/** Creates the demo. The file is written before the commit and renamed after it, so that a crash leaves both or neither. */
+const createFile = async (
+  path: string,
+  sql: Sql,
+  config: Config,
+  receiver: DemoFile['receiver'],
+): Promise<DemoFile> => {
   const { changelog } = openInternalEvents(config);
   const file = await transaction(sql, async (tx) => {
-    const made = await make(tx, config, changelog, receiver);
-    await write(`${path}.new`, made);
-    return made;
+    const created = await createDemoData(tx, config, changelog, receiver);
+    await write(`${path}.new`, created);
+    return created;
   });
   await rename(`${path}.new`, path);
   return file;
 };
 
-/** Undefined where the port is taken. */
-const receiverOn = async (port: number, options: Omit<Parameters<typeof startDemoReceiver>[0], 'port'>) => {
+/** Starts the receiver on a port; returns undefined if the port is taken. */
+const tryStartReceiver = async (port: number, options: Omit<Parameters<typeof startDemoReceiver>[0], 'port'>) => {
   try {
     return await startDemoReceiver({ ...options, port });
   } catch (error) {
@@ -138,10 +146,10 @@ const receiverOn = async (port: number, options: Omit<Parameters<typeof startDem
 };
 
 const LAST_PORT = 65_535;
-/** Whichever the system gives. */
-const ANY = 0;
+/** The system chooses a free port. */
+const ANY_PORT = 0;
 
-/** Undefined where the database has users and `demo.json` is gone: the data stay as they are, and have no demo. */
+/** Opens or creates the demo; returns undefined if the database has users but no `demo.json`. */
 export const openDemo = async (deps: {
   config: Config;
   installation: Installation;
@@ -149,29 +157,31 @@ export const openDemo = async (deps: {
 }): Promise<Demo | undefined> => {
   const { config, installation, print } = deps;
   const path = join(config.dataDir, 'demo.json');
-  const known = await findFile(path, installation.sql);
-  if (known === undefined && (await hasUsers(installation.sql))) {
-    print(`There is no ${path}, and the database has users already: it stays without a demo.`);
+  const existing = await findFile(path, installation.sql);
+  if (existing === undefined && (await hasUsers(installation.sql))) {
+    print(`There is no ${path}, and the database already has users: no demo is created.`);
     print('New credentials: halcyon user set-password <e-mail>, halcyon client rotate-secret <client_id>');
     return undefined;
   }
-  const key = known?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
+  const key = existing?.receiver.encryption_key ?? `whsec_${randomBytes(32).toString('base64')}`;
   const options = { key, headerPrefix: config.naming.webhookHeaderPrefix, print };
-  // The first start chooses; afterwards the address stands in the webhook and in the client.
+  // The first start chooses the port; later starts use it, because webhook and client contain the address.
   const ports =
-    known === undefined ? [config.port + 1, config.port + 2, ANY] : [Number(new URL(known.receiver.url).port)];
+    existing === undefined
+      ? [config.port + 1, config.port + 2, ANY_PORT]
+      : [Number(new URL(existing.receiver.url).port)];
   let receiver: DemoReceiver | undefined;
   for (const port of ports) {
-    // Nobody listens on our own two yet, and this process is about to.
-    const isOurs = port === config.port || port === config.metricsPort;
-    if (!isOurs && port <= LAST_PORT) receiver ??= await receiverOn(port, options);
+    // This process is about to listen on its own two ports.
+    const isReserved = port === config.port || port === config.metricsPort;
+    if (!isReserved && port <= LAST_PORT) receiver ??= await tryStartReceiver(port, options);
   }
   const port = receiver?.port ?? ports[0];
   if (receiver === undefined)
     print(`Port ${port} of the demo receiver is taken: deliveries to it will fail until it is free.`);
   const url = `http://localhost:${port}/`;
-  const made = known ?? (await makeFile(path, installation.sql, config, { url, encryption_key: key }));
-  const file = { ...made, base_url: config.baseUrl, auth_url: config.authUrl };
+  const stored = existing ?? (await createFile(path, installation.sql, config, { url, encryption_key: key }));
+  const file = { ...stored, base_url: config.baseUrl, auth_url: config.authUrl };
   return {
     path,
     file,

@@ -1,7 +1,7 @@
-/** What the operator has headers of a delivery begin with, as those of a delivery that came tell it. */
+/** Reads the operator's header prefix from the headers of a received delivery. */
 
 const NAME = /^(.+)-webhook-(?:event|signature)$/i;
 
-/** Undefined where none of them does. */
+/** Returns the prefix; undefined if no header has one. */
 export const prefixIn = (headers: Readonly<Record<string, string>>): string | undefined =>
   Object.keys(headers).flatMap((name) => NAME.exec(name)?.[1] ?? [])[0];

@@ -1,4 +1,4 @@
-/** What every command stands on: settings, a migrated database, the key for secrets at rest. */
+/** Opens what every command needs: a migrated database and the keys for secrets at rest. */
 import { findRunning, startEmbedded } from '#db/embedded.ts';
 import { migrate, MIGRATIONS } from '#db/migrate.ts';
 import { checkServer, openPool, type DatabaseAddress, type Sql } from '#db/pool.ts';
@@ -8,37 +8,37 @@ import type { Log } from '#core/log.ts';
 import type { Config } from '#config/config.ts';
 import { openKeyFile } from './key-file.ts';
 
-/** One for partitions, one for housekeeping: each holds it under a lock while it works. */
+/** One for partition maintenance, one for retention: each occupies its connection with an advisory lock while it runs. */
 const DIRECT_CONNECTIONS = 2;
 
 export type Installation = {
   sql: Sql;
-  /** To PostgreSQL itself, also where `DATABASE_URL` leads to PgBouncer. */
+  /** Connects to PostgreSQL itself, also if `DATABASE_URL` points to PgBouncer. */
   direct: Sql;
-  /** The first seals; the others open what is not sealed with it. */
+  /** The first key seals; all of them open. */
   secretKeys: Keys;
-  /** Whether the first is the key that the database is sealed with; otherwise it waits for `halcyon rekey`. */
+  /** Whether the database is sealed with the first key; otherwise `halcyon rekey` is due. */
   isKeyAdopted: boolean;
-  /** The migrations that this opening brought. */
+  /** The migrations that were applied at this opening. */
   applied: readonly string[];
-  /** Fulfils when the embedded server ends by itself; never where there is none. */
+  /** Resolves when the embedded server ends by itself; never without one. */
   databaseEnded: Promise<string>;
   close: () => Promise<void>;
 };
 
 type Database = { address: DatabaseAddress; ended: Promise<string>; stop: () => Promise<void> };
 
-const openDatabase = async (config: Config, log: Log, isGuest: boolean): Promise<Database> => {
-  const stay = { ended: new Promise<string>(() => {}), stop: async () => {} };
-  if (config.database.url !== undefined) return { address: { kind: 'url', url: config.database.url }, ...stay };
-  // A command for a moment uses the server that a running Halcyon started, and leaves it running.
-  const address = isGuest ? await findRunning(config.dataDir) : undefined;
-  if (address !== undefined) return { address, ...stay };
+const openDatabase = async (config: Config, log: Log, usesRunningServer: boolean): Promise<Database> => {
+  const external = { ended: new Promise<string>(() => {}), stop: async () => {} };
+  if (config.database.url !== undefined) return { address: { kind: 'url', url: config.database.url }, ...external };
+  // A short-lived command uses the embedded server of a running Halcyon and does not stop it.
+  const address = usesRunningServer ? await findRunning(config.dataDir) : undefined;
+  if (address !== undefined) return { address, ...external };
   const embedded = await startEmbedded({ dataDir: config.dataDir, log });
   return { address: embedded.address, ended: embedded.exited, stop: embedded.stop };
 };
 
-/** The operator's keys, or with the embedded database one that is generated into the data folder. */
+/** Returns the operator's keys, or those of the key file, which is generated with the embedded database. */
 const openSecretKeys = async (config: Config): Promise<{ keys: Keys; from: string }> => {
   const { secretKeys, dataDir } = config;
   if (secretKeys === undefined) return openKeyFile(dataDir, Date.now());
@@ -47,27 +47,27 @@ const openSecretKeys = async (config: Config): Promise<{ keys: Keys; from: strin
 };
 
 /**
- * Opens the database (starting the embedded one where there is no `DATABASE_URL`) and brings it to our schema. `worker` is
- * the id of the one that will deliver here: in pg_stat_activity its connections then have the name that shard_lease has.
+ * Opens the database (and starts the embedded one without `DATABASE_URL`) and migrates it. `worker` is the id of the delivery
+ * worker of this process; it is part of the application name in pg_stat_activity, as in shard_lease.
  */
 export const openInstallation = async (
   config: Config,
   log: Log,
-  options: { isGuest: boolean; worker?: number; onMigration?: (name: string) => void },
+  options: { usesRunningServer: boolean; worker?: number; onMigration?: (name: string) => void },
 ): Promise<Installation> => {
-  const database = await openDatabase(config, log, options.isGuest);
+  const database = await openDatabase(config, log, options.usesRunningServer);
   const { connections, silenceMs } = config.database;
   const applicationName = options.worker === undefined ? 'halcyon' : `halcyon ${options.worker}`;
   const { directUrl } = config.database;
   const isShared = directUrl !== undefined;
-  // A command waits as long as it takes.
-  const patience = options.isGuest ? {} : { silenceMs };
-  const sql = openPool(database.address, { connections, applicationName, isShared, ...patience });
-  const directly = isShared ? ({ kind: 'url', url: directUrl } as const) : database.address;
-  const direct = openPool(directly, { connections: DIRECT_CONNECTIONS, applicationName });
+  // Commands have no time limit for statements.
+  const timeout = options.usesRunningServer ? {} : { silenceMs };
+  const sql = openPool(database.address, { connections, applicationName, isShared, ...timeout });
+  const directAddress = isShared ? ({ kind: 'url', url: directUrl } as const) : database.address;
+  const direct = openPool(directAddress, { connections: DIRECT_CONNECTIONS, applicationName });
   const close = async () => {
-    const timeout = config.stopping.databaseMs / 1_000;
-    await Promise.all([sql.end({ timeout }), direct.end({ timeout })]);
+    const timeoutSeconds = config.stopping.databaseMs / 1_000;
+    await Promise.all([sql.end({ timeout: timeoutSeconds }), direct.end({ timeout: timeoutSeconds })]);
     await database.stop();
   };
   try {

@@ -14,7 +14,7 @@ export const askPerson = async (
   }
 };
 
-/** By the platform of Node; only a file of its own is given arguments as they are. */
+/** Commands by platform. An executable receives its arguments unchanged, a shell does not. */
 const OPENERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   darwin: ['open'],
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
@@ -23,11 +23,11 @@ const OPENERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
 export const openPage = (platform: string, address: string): void => {
   const [command, ...options] = OPENERS[platform] ?? ['xdg-open'];
   const opener = spawn(command, [...options, address], { stdio: 'ignore', detached: true });
-  // The address is printed as well: without such a program it is opened by hand.
+  // Ignored: the address is printed as well.
   opener.on('error', () => {});
   opener.unref();
 };
 
-/** The displays of X11 and of Wayland; elsewhere there always is one. */
+/** Returns whether there is a display: X11 or Wayland on Linux, always on other platforms. */
 export const hasScreen = ({ platform, env }: Pick<NodeJS.Process, 'platform' | 'env'>): boolean =>
   platform in OPENERS || Boolean(env['DISPLAY']) || Boolean(env['WAYLAND_DISPLAY']);

@@ -1,7 +1,7 @@
-/** What to do about a port that the machine does not give, and that nobody else has either. */
+/** The remedy for a port that cannot be opened although it is free. */
 
-/** `code` is Node's. Ports below 1024 are for root, or for whom the machine lets by name. */
+/** Returns the remedy for an error code of Node. Ports below 1024 require root or a capability. */
 export const adviceOnPort = (code: string | undefined, setting: 'PORT' | 'METRICS_PORT'): string =>
   code === 'EACCES' || code === 'EPERM'
-    ? `Set ${setting} to one from 1024 on, and put a proxy before it`
+    ? `Set ${setting} to one from 1024 on, and put a proxy in front of it`
     : `Set HOST and ${setting} to an address of this machine`;

@@ -1,13 +1,13 @@
-/** `halcyon client registration-token`: lets programs register clients, and takes that back. */
+/** `halcyon client registration-token`: creates and revokes tokens for client registration. */
 import type { Command } from 'commander';
 import {
   createRegistrationToken,
   idOfInvitation,
   revokeRegistrationToken,
 } from '#identity/oauth/registration/invitation.ts';
-import { answer, examples } from './command.ts';
+import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
-import { asGuest } from './guest.ts';
+import { withContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
 const DAYS_MAX = 365;
@@ -18,25 +18,25 @@ const daysOf = (text: string): number => {
   throw new UsageError(`--days must be a whole number from 1 to ${DAYS_MAX}`);
 };
 
-const invite = (terminal: Terminal, days: number): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+const createToken = (terminal: Terminal, days: number): Promise<void> =>
+  withContext(terminal, async ({ sql }) => {
     const token = await createRegistrationToken(sql, { days, now: new Date() });
-    answer(terminal, { id: idOfInvitation(token), registration_token: token, days });
+    printResult(terminal, { id: idOfInvitation(token), registration_token: token, days });
   });
 
-const revoke = (terminal: Terminal, which: string): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
-    const id = await revokeRegistrationToken(sql, which, new Date());
-    if (id === undefined) throw new UserError('--revoke: there is no such registration token, or it has run out');
-    answer(terminal, { id, revoked: true });
+const revoke = (terminal: Terminal, idOrToken: string): Promise<void> =>
+  withContext(terminal, async ({ sql }) => {
+    const id = await revokeRegistrationToken(sql, idOrToken, new Date());
+    if (id === undefined) throw new UserError('--revoke: there is no such registration token, or it has expired');
+    printResult(terminal, { id, revoked: true });
   });
 
 export const addRegistrationToken = (command: Command, terminal: Terminal): void => {
   command
     .command('registration-token')
-    .description('make a token with which programs may register clients (POST /register); shown this once')
-    .option('--days <days>', 'for how long it works', '7')
-    .option('--revoke <id>', 'end one instead: by the id that was printed with it, or by the token itself')
+    .description('create a token for client registration (POST /register); shown only once')
+    .option('--days <days>', 'how long it is valid', '7')
+    .option('--revoke <id>', 'revoke a token instead, by its id or by the token itself')
     .addHelpText(
       'after',
       examples(
@@ -45,6 +45,6 @@ export const addRegistrationToken = (command: Command, terminal: Terminal): void
       ),
     )
     .action(async (options: { days: string; revoke?: string }) =>
-      options.revoke === undefined ? invite(terminal, daysOf(options.days)) : revoke(terminal, options.revoke),
+      options.revoke === undefined ? createToken(terminal, daysOf(options.days)) : revoke(terminal, options.revoke),
     );
 };

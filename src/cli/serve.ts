@@ -1,4 +1,4 @@
-/** `halcyon serve` and `halcyon deliver`: from settings to a running installation, and down again. */
+/** `halcyon serve` and `halcyon deliver`: starts a process from the settings and stops it. */
 import { createServer } from 'node:net';
 import { systemClock } from '#core/clock.ts';
 import { stopAll, type Running } from '#core/lifecycle.ts';
@@ -18,7 +18,7 @@ import type { Terminal } from './terminal.ts';
 
 const LAST_PORT = 65_535;
 
-/** Before anything is made: a port that is taken must not leave half a installation behind. `setting` is what would move it. */
+/** Throws a `UserError` if the port is not free, before anything is created. `setting` is the setting of the port. */
 const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'METRICS_PORT'): Promise<void> => {
   const probe = createServer();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -26,7 +26,7 @@ const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'ME
     if (error.code === 'EADDRINUSE')
       reject(
         new UserError(
-          `Port ${port} on ${host} is taken: stop what uses it, or choose another, such as ${setting}=${port === LAST_PORT ? port - 1 : port + 1}`,
+          `Port ${port} on ${host} is taken: stop the process that uses it, or choose another, such as ${setting}=${port === LAST_PORT ? port - 1 : port + 1}`,
         ),
       );
     else
@@ -39,14 +39,14 @@ const requireFreePort = async (host: string, port: number, setting: 'PORT' | 'ME
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
-/** The demo's receiver stands on loopback, which an operator has to allow and the demo allows by itself. */
+/** Allows deliveries to loopback for the demo's receiver, unless the operator has set allowed networks. */
 const withDemoDefaults = (config: Config): Config => {
   const { allowedNetworks } = config.delivery;
   if (config.database.url !== undefined || allowedNetworks.length > 0) return config;
   return { ...config, delivery: { ...config.delivery, allowedNetworks: LOOPBACK } };
 };
 
-/** Throws a `ConfigError` that names every setting that cannot be used; warns of names that look like a setting and are none. */
+/** Returns the configuration. Throws a `ConfigError` that names every invalid setting; warns of unknown settings. */
 const readSettings = ({ env, cwd, warn }: Terminal): Config => {
   const { config, findings } = checkSettings(env, cwd);
   const foundAs = (state: Finding['state']) => findings.filter((one) => one.state === state);
@@ -59,7 +59,7 @@ const readSettings = ({ env, cwd, warn }: Terminal): Config => {
   );
 };
 
-const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): string => {
+const summary = (config: Config, demo: Demo | undefined, hasDataSetting: boolean): string => {
   const lines = [
     `Halcyon ${VERSION} is ready.`,
     '',
@@ -67,57 +67,57 @@ const summary = (config: Config, demo: Demo | undefined, isElsewhere: boolean): 
     `  Sign in        ${config.authUrl}/sign-in`,
   ];
   if (demo !== undefined) {
-    // The command finds the demo by its folder, and by nothing else.
-    const publish = `${isElsewhere ? `HALCYON_DATA='${config.dataDir}' ` : ''}npm run -s halcyon -- publish -`;
+    // `publish` finds the demo by the data folder.
+    const publish = `${hasDataSetting ? `HALCYON_DATA='${config.dataDir}' ` : ''}npm run -s halcyon -- publish -`;
     lines.push(
       `    e-mail       ${demo.file.user.email}`,
       `    password     ${demo.file.user.password}`,
-      `  Demo receiver  ${demo.file.receiver.url}   (prints and verifies what is delivered)`,
+      `  Demo receiver  ${demo.file.receiver.url}   (verifies and prints deliveries)`,
       `  Credentials    ${demo.path}`,
       '',
-      'Try next: publish what a shop would, in a second terminal in this folder, and see it arrive here',
+      'Try next: publish an event in a second terminal, in this folder, and see it arrive here',
       `  echo '{"event":"transaction/created","resource":{"id":1001}}' | ${publish}`,
     );
   }
-  lines.push('', 'ctrl-C stops it; the data stays.');
+  lines.push('', 'ctrl-C stops it; the data is kept.');
   return lines.join('\n');
 };
 
-/** Returns on a signal to stop; throws when the embedded PostgreSQL has ended or an error was not caught. */
-const untilOver = async (
+/** Resolves on a stop signal; rejects when the embedded PostgreSQL has ended, or on an uncaught error. */
+const untilStopped = async (
   { signal, uncaught }: { signal: Promise<string>; uncaught: Promise<never> | undefined },
   installation: Installation,
   log: Log,
 ): Promise<void> => {
-  const ended = installation.databaseEnded.then((how) => ({ how }));
-  const broken = uncaught?.catch((error: unknown): never => {
+  const ended = installation.databaseEnded.then((reason) => ({ reason }));
+  const failed = uncaught?.catch((error: unknown): never => {
     log.fatal({ err: error }, 'uncaught error; stopping');
     throw error;
   });
-  const over = await Promise.race([signal, ended, ...(broken === undefined ? [] : [broken])]);
-  if (typeof over === 'string') log.info({ signal: over }, 'stopping');
-  else throw new UserError(`The embedded PostgreSQL ended by itself (${over.how}): start again`);
+  const end = await Promise.race([signal, ended, ...(failed === undefined ? [] : [failed])]);
+  if (typeof end === 'string') log.info({ signal: end }, 'stopping');
+  else throw new UserError(`The embedded PostgreSQL ended by itself (${end.reason}): start again`);
 };
 
 export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise<void> => {
   const config = withDemoDefaults(readSettings(terminal));
   if (config.database.url === undefined && !roles.includes('serve')) {
     throw new UserError(
-      'A process that only delivers shares a database with others: set DATABASE_URL and HALCYON_SECRET_KEY',
+      'A process that only delivers needs a shared database: set DATABASE_URL and HALCYON_SECRET_KEY',
     );
   }
   const log = createLog(config.logLevel);
   const { allMs } = config.stopping;
-  const ends = { signal: terminal.untilToldToStop(allMs), uncaught: terminal.untilUncaught?.(allMs) };
+  const ends = { signal: terminal.untilStopSignal(allMs), uncaught: terminal.untilUncaught?.(allMs) };
   if (roles.includes('serve')) {
-    // Not a fault of the settings alone: what only delivers listens on one of them.
+    // Checked here and not with the settings, because a process that only delivers does not use PORT.
     if (config.port === config.metricsPort)
-      throw new UserError('PORT and METRICS_PORT are the same: set one to another');
+      throw new UserError('PORT and METRICS_PORT are the same: change one of them');
     await requireFreePort(config.host, config.port, 'PORT');
   }
   if (config.metricsPort !== 0) await requireFreePort(config.host, config.metricsPort, 'METRICS_PORT');
   const worker = roles.includes('deliver') ? { worker: config.delivery.workerId } : {};
-  const installation = await openInstallation(config, log, { isGuest: false, ...worker });
+  const installation = await openInstallation(config, log, { usesRunningServer: false, ...worker });
   const running: Running[] = [{ stop: installation.close }];
   try {
     const demo =
@@ -125,23 +125,21 @@ export const serve = async (terminal: Terminal, roles: readonly Role[]): Promise
     if (demo !== undefined) running.push(demo);
     const { sql, direct, secretKeys } = installation;
     if (!installation.isKeyAdopted)
-      log.warn(
-        'the secrets in this database are sealed with another key than HALCYON_SECRET_KEY: halcyon rekey changes that',
-      );
+      log.warn('secrets in this database are sealed with another key than HALCYON_SECRET_KEY; run halcyon rekey');
     if (roles.includes('serve')) await provideCommandLineClient(sql, new Date());
     running.push(
       await startApp({ config, sql, direct, secretKeys, clock: systemClock, random: Math.random, log, roles }),
     );
-    // Somebody may have taken the demo apart, and the installation stands without it.
-    await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is not complete: ${String(error)}`));
-    // With DATABASE_URL the standard output has lines of the log only.
-    const say = config.database.url === undefined ? terminal.print : terminal.warn;
-    say(
+    // A failure is not fatal: the demo may have been changed, and Halcyon works without it.
+    await demo?.complete().catch((error: unknown) => terminal.warn(`The demo is incomplete: ${String(error)}`));
+    // With DATABASE_URL, stdout contains only log lines.
+    const write = config.database.url === undefined ? terminal.print : terminal.warn;
+    write(
       roles.includes('serve')
         ? summary(config, demo, Boolean(terminal.env['HALCYON_DATA']))
         : `Halcyon ${VERSION} is delivering.`,
     );
-    await untilOver(ends, installation, log);
+    await untilStopped(ends, installation, log);
   } finally {
     await stopAll(running, log);
   }

@@ -5,9 +5,9 @@ import { transaction } from '#db/pool.ts';
 import type { Role } from '#stores/stores-sql.ts';
 import { letGo, letIn, openStore, type By } from '#stores/audit.ts';
 import { SUBSCRIPTION_EVENTS, type StoreDetails } from '#stores/rules.ts';
-import { answer, examples } from './command.ts';
+import { printResult, examples } from './command.ts';
 import { UsageError } from './explain.ts';
-import { asGuest, type Guest } from './guest.ts';
+import { withContext, type CommandContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
 const number = (text: string, name: string): number => {
@@ -16,7 +16,7 @@ const number = (text: string, name: string): number => {
   throw new UsageError(`${name} must be an id, a positive whole number`);
 };
 
-const by = ({ changelog }: Guest): By => ({ changelog, actor: OPERATOR, now: new Date() });
+const by = ({ changelog }: CommandContext): By => ({ changelog, actor: OPERATOR, now: new Date() });
 
 export const createStoreCommand = (terminal: Terminal): Command => {
   const command = new Command('store').description('stores and their members');
@@ -25,11 +25,11 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     .description('create a store and print its id')
     .requiredOption('--name <name>')
     .requiredOption('--domain <domain>')
-    .requiredOption('--email <email>', 'where mails about the store go')
+    .requiredOption('--email <email>', 'the address for mails about the store')
     .option('--time-zone <zone>', 'an IANA name', 'UTC')
     .addOption(
       new Option(
-        '--subscription-events <who>',
+        '--subscription-events <source>',
         'whether Halcyon derives subscription_event, or the platform publishes it',
       )
         .choices(SUBSCRIPTION_EVENTS)
@@ -37,36 +37,36 @@ export const createStoreCommand = (terminal: Terminal): Command => {
     )
     .addHelpText('after', examples('halcyon store create --name "Ada\'s" --domain ada.example --email ada@example.com'))
     .action((options: StoreDetails) =>
-      asGuest(terminal, async (guest) => {
-        const { id } = await transaction(guest.sql, (tx) => openStore(tx, options, by(guest)));
-        answer(terminal, { id });
+      withContext(terminal, async (context) => {
+        const { id } = await transaction(context.sql, (tx) => openStore(tx, options, by(context)));
+        printResult(terminal, { id });
       }),
     );
   command
     .command('add-member')
-    .description('let a user into a store')
+    .description('add a user to a store')
     .argument('<store_id>', 'as `store create` printed it')
     .argument('<user_id>', 'as `user create` printed it')
-    .addOption(new Option('--role <role>', 'what they may do').choices(['owner', 'member']).default('owner'))
+    .addOption(new Option('--role <role>', 'the role of the user').choices(['owner', 'member']).default('owner'))
     .addHelpText('after', examples('halcyon store add-member 4711 42 --role member'))
     .action(async (store: string, user: string, { role }: { role: Role }) => {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-      await asGuest(terminal, async (guest) => {
-        await transaction(guest.sql, (tx) => letIn(tx, { storeId, userId, role }, by(guest)));
-        answer(terminal, { store_id: storeId, user_id: userId, role });
+      await withContext(terminal, async (context) => {
+        await transaction(context.sql, (tx) => letIn(tx, { storeId, userId, role }, by(context)));
+        printResult(terminal, { store_id: storeId, user_id: userId, role });
       });
     });
   command
     .command('remove-member')
-    .description('take a user out of a store; apps they let into it stop working at once')
+    .description('remove a user from a store; the access of their apps to it ends at once')
     .argument('<store_id>', 'as `store create` printed it')
     .argument('<user_id>', 'as `user create` printed it')
     .addHelpText('after', examples('halcyon store remove-member 4711 42'))
     .action(async (store: string, user: string) => {
       const [storeId, userId] = [number(store, 'store_id'), number(user, 'user_id')];
-      await asGuest(terminal, async (guest) => {
-        await transaction(guest.sql, (tx) => letGo(tx, { storeId, userId }, { ...by(guest), ...guest }));
-        answer(terminal, { store_id: storeId, user_id: userId, removed: true });
+      await withContext(terminal, async (context) => {
+        await transaction(context.sql, (tx) => letGo(tx, { storeId, userId }, { ...by(context), ...context }));
+        printResult(terminal, { store_id: storeId, user_id: userId, removed: true });
       });
     });
   return command;

@@ -1,9 +1,9 @@
-/** `halcyon trigger`: a made-up event for whoever listens, or for one webhook, and what came back. */
+/** `halcyon trigger`: sends a sample event to running listeners, or to one webhook, and reports the response. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Command } from 'commander';
 import { eventsOf, resourceOfEvent, resourceTypes } from '#catalog/catalog.ts';
 import { systemClock } from '#core/clock.ts';
-import { answer, examples } from './command.ts';
+import { printResult, examples } from './command.ts';
 import { UsageError, UserError } from './explain.ts';
 import { follow, openApi, type Api } from './session/api.ts';
 import { embeddedIn, linkOf, type Json } from './session/exchange.ts';
@@ -12,20 +12,20 @@ import type { Terminal } from './terminal.ts';
 
 type Options = ServerOptions & { webhook?: string };
 
-/** `response_code` is null where nothing answered, or where it was only looked at. */
+/** `response_code` is null without a response, or if the listener does not forward. */
 type Outcome = {
   webhook_id: unknown;
   name: unknown;
   status: 'pending' | 'successful' | 'failed';
   response_code: number | null;
-  /** Why it has not arrived, in a sentence. */
+  /** The reason of a failure, a sentence. */
   reason: string | null;
 };
 
-/** An app has 30 s to answer, and the listener is asked soon after. */
-const PATIENCE_MS = 40_000;
-const LOOK_MS = 250;
-/** Of a store all there may be. */
+/** An app has 30 s to answer, and the listener reports the result soon after. */
+const TIMEOUT_MS = 40_000;
+const POLL_MS = 250;
+/** The maximum of webhooks per store. */
 const WEBHOOKS_MAX = 300;
 
 const requireEvent = (event: string): void => {
@@ -34,7 +34,7 @@ const requireEvent = (event: string): void => {
   throw new UsageError(`There is no event ${event}. There are:\n${all.join('\n')}`);
 };
 
-const named = async (api: Api, id: string): Promise<Json[]> => {
+const findWebhook = async (api: Api, id: string): Promise<Json[]> => {
   if (!/^[1-9][0-9]{0,15}$/.test(id)) throw new UsageError('--webhook must be an id, a positive whole number');
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const page = await api.read(`${webhooks}?id=${id}`);
@@ -43,35 +43,35 @@ const named = async (api: Api, id: string): Promise<Json[]> => {
   return found;
 };
 
-/** Those that hold what happens for a listener, and hold this event. */
-const listening = async (api: Api, event: string): Promise<Json[]> => {
+/** Returns the pull webhooks that receive this event. */
+const findPullWebhooks = async (api: Api, event: string): Promise<Json[]> => {
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const page = await api.read(`${webhooks}?is_held=1&limit=${WEBHOOKS_MAX}`);
   const found = embeddedIn(page, 'webhooks').filter(({ events }) => (events as string[]).includes(event));
   if (found.length > 0) return found;
   throw new UserError(
-    `Nobody listens to ${event}: run halcyon listen --events ${event} in another terminal, or say --webhook <id>`,
+    `No listener receives ${event}: run halcyon listen --events ${event} in another terminal, or use --webhook <id>`,
   );
 };
 
-/** What became of a delivery that a listener fetches; still `pending` where patience is over. */
-const settled = async (api: Api, delivery: Json): Promise<Json> => {
+/** Polls a delivery of a pull webhook until it ends; returns it as `pending` after the time-out. */
+const untilEnded = async (api: Api, delivery: Json): Promise<Json> => {
   const address = linkOf(delivery, 'self');
-  const untilMs = systemClock.monotonicMs() + PATIENCE_MS;
+  const untilMs = systemClock.monotonicMs() + TIMEOUT_MS;
   if (address === undefined) return delivery;
-  for (let now = delivery; ; now = await api.read(address)) {
-    if (now['status'] !== 'pending' || systemClock.monotonicMs() > untilMs) return now;
-    await pause(LOOK_MS);
+  for (let current = delivery; ; current = await api.read(address)) {
+    if (current['status'] !== 'pending' || systemClock.monotonicMs() > untilMs) return current;
+    await pause(POLL_MS);
   }
 };
 
 const trigger = async (api: Api, webhook: Json, event: string): Promise<Outcome> => {
   const { id, name } = webhook;
-  const made = await api.read(follow(webhook, 'test', api.server), { method: 'POST', body: { event } });
-  // A delivery of a held webhook has a status; of any other it is the attempt that was made.
-  const isHeld = made['status'] !== undefined;
-  const end = isHeld ? await settled(api, made) : made;
-  const [attempt = end] = embeddedIn(end, 'logs');
+  const sent = await api.read(follow(webhook, 'test', api.server), { method: 'POST', body: { event } });
+  // A pull webhook returns a delivery, which has a status; any other webhook returns the attempt.
+  const isPull = sent['status'] !== undefined;
+  const result = isPull ? await untilEnded(api, sent) : sent;
+  const [attempt = result] = embeddedIn(result, 'logs');
   const { response_code: code, outcome, reason } = attempt;
   const status = outcome === undefined ? 'pending' : outcome === 'delivered' ? 'successful' : 'failed';
   return {
@@ -84,33 +84,34 @@ const trigger = async (api: Api, webhook: Json, event: string): Promise<Outcome>
 };
 
 const sentenceOf = ({ webhook_id: id, name, status, response_code: code, reason }: Outcome): string => {
-  const who = `webhook ${String(id)} (${String(name)})`;
-  if (status === 'pending') return `${who}: nobody has fetched it yet; is its listener still there?`;
-  if (code !== null) return `${who}: your app answered ${code}`;
-  return status === 'successful' ? `${who}: it has arrived` : `${who}: ${reason ?? 'no answer'}`;
+  const target = `webhook ${String(id)} (${String(name)})`;
+  if (status === 'pending') return `${target}: not fetched yet; check that its listener is running`;
+  if (code !== null) return `${target}: your app answered ${code}`;
+  return status === 'successful' ? `${target}: delivered` : `${target}: ${reason ?? 'no response'}`;
 };
 
 const run = async (event: string, options: Options, terminal: Terminal): Promise<void> => {
   requireEvent(event);
   const api = await openApi(options, terminal);
-  const webhooks = options.webhook === undefined ? await listening(api, event) : await named(api, options.webhook);
+  const webhooks =
+    options.webhook === undefined ? await findPullWebhooks(api, event) : await findWebhook(api, options.webhook);
   const outcomes = await Promise.all(webhooks.map((webhook) => trigger(api, webhook, event)));
-  if (terminal.isJson === true) answer(terminal, outcomes);
+  if (terminal.isJson === true) printResult(terminal, outcomes);
   else for (const outcome of outcomes) terminal.print(`${event} → ${sentenceOf(outcome)}`);
   const failed = outcomes.filter(({ status }) => status !== 'successful');
-  if (failed.length > 0) throw new UserError(`${failed.length} of ${outcomes.length} did not take it`);
+  if (failed.length > 0) throw new UserError(`${failed.length} of ${outcomes.length} deliveries failed`);
 };
 
 const HELP = `
-Sends a made-up resource with is_sample: true in it, under the name that you say, to every running halcyon listen of your
-store that wants it. Nothing else in the store changes.`;
+Sends a sample event, a resource with is_sample: true, to every running halcyon listen of your store that receives the
+event. Nothing else in the store changes.`;
 
 export const createTriggerCommand = (terminal: Terminal): Command =>
   new Command('trigger')
-    .description('send a made-up event to whoever listens, and say what came back')
+    .description('send a sample event to running listeners and report the response')
     .argument('<event>', 'such as transaction/created; an unknown one lists all')
-    .option('--webhook <id>', 'to this webhook, wherever it leads')
-    .option('--server <address>', 'of the API; else HALCYON_SERVER, else where you are logged in')
+    .option('--webhook <id>', 'send to this webhook instead of listeners')
+    .option('--server <address>', 'of the API; default: HALCYON_SERVER, or the server of the login')
     .addHelpText('after', HELP)
     .addHelpText(
       'after',

@@ -11,12 +11,12 @@ import { OPERATOR } from '#changelog/changelog.ts';
 import { transaction, type Queryable } from '#db/pool.ts';
 import { revokeGrantsOf } from '#identity/oauth/connected/connected.ts';
 import { readConfig } from '#config/config.ts';
-import { answer, examples } from './command.ts';
+import { printResult, examples } from './command.ts';
 import { UserError } from './explain.ts';
-import { asGuest } from './guest.ts';
+import { withContext } from './command-context.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What is done here is done on the machine itself: nobody's address stands in the audit. */
+/** Commands run on the machine itself, so the audit entry has no IP address. */
 const origin = null;
 
 const passwords = createPasswords({ hashesAtOnce: 1 });
@@ -29,15 +29,15 @@ const existing = async (sql: Queryable, email: string): Promise<Credentials> => 
 };
 
 const create = (terminal: Terminal, email: string): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql }) => {
     const password = newPassword();
     const user = await prepareUser(passwords, { email, password });
     const { id } = await transaction(sql, (tx) => addUser(tx, user, { origin, now: new Date() }));
-    answer(terminal, { id, email, password });
+    printResult(terminal, { id, email, password });
   });
 
 const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Promise<void> =>
-  asGuest(terminal, async ({ sql, stopWebhooks }) => {
+  withContext(terminal, async ({ sql, stopWebhooks }) => {
     const now = new Date();
     const { id } = await existing(sql, email);
     await transaction(sql, async (tx) => {
@@ -45,16 +45,16 @@ const setDisabled = (terminal: Terminal, email: string, isDisabled: boolean): Pr
       if (isDisabled) await stopWebhooks(tx, { userId: id }, now);
       await recordAuditEntry(tx, { action: isDisabled ? 'user_disabled' : 'user_enabled', userId: id, origin, now });
     });
-    answer(terminal, { id, email, disabled: isDisabled });
+    printResult(terminal, { id, email, disabled: isDisabled });
   });
 
 const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean): Promise<void> =>
-  asGuest(terminal, async (guest) => {
-    const { sql } = guest;
+  withContext(terminal, async (context) => {
+    const { sql } = context;
     const { id } = await existing(sql, email);
     const password = newPassword();
     const passwordHash = await passwords.hash(password);
-    const endGrants: EndGrants = (tx, which) => revokeGrantsOf(tx, guest, which);
+    const endGrants: EndGrants = (tx, which) => revokeGrantsOf(tx, context, which);
     await transaction(sql, async (tx) => {
       await lockUser(tx, id);
       await replacePassword(tx, {
@@ -67,19 +67,18 @@ const setPassword = (terminal: Terminal, email: string, disconnectsApps: boolean
         now: new Date(),
       });
     });
-    answer(terminal, { id, email, password });
+    printResult(terminal, { id, email, password });
   });
 
 const resetLink = (terminal: Terminal, email: string): Promise<void> =>
-  asGuest(terminal, async ({ sql }) => {
+  withContext(terminal, async ({ sql }) => {
     const { authUrl, accounts } = readConfig(terminal.env, terminal.cwd);
     const { id } = await existing(sql, email);
     const links = createLinks({ sql, authUrl, lifetimeMinutes: accounts.passwordResetMinutes });
     const link = await links.issue(id, { origin, now: new Date() });
-    if (link === undefined)
-      throw new UserError(`${email} is disabled: let them in first, with halcyon user enable ${email}`);
-    // By itself where a person asked, who is about to send it on.
-    if (terminal.isJson === true) answer(terminal, { id, email, url: link });
+    if (link === undefined) throw new UserError(`${email} is disabled: run halcyon user enable ${email} first`);
+    // The text output is the link alone, ready to be sent on.
+    if (terminal.isJson === true) printResult(terminal, { id, email, url: link });
     else terminal.print(link);
   });
 
@@ -91,23 +90,21 @@ export const createUserCommand = (terminal: Terminal): Command => {
       .description(description)
       .argument('<email>', 'the address they sign in with')
       .addHelpText('after', examples(`halcyon user ${name} ada@example.com`));
-  add('create', 'create a user and print the password that was generated').action((email: string) =>
-    create(terminal, email),
-  );
+  add('create', 'create a user and print the generated password').action((email: string) => create(terminal, email));
   add(
     'disable',
-    'keep a user out: their sessions and the apps they let in stop at once, and the webhooks of these apps are switched off',
+    'disable a user: their sessions and the access of their apps end at once, and the webhooks of these apps are disabled',
   ).action((email: string) => setDisabled(terminal, email, true));
   add(
     'enable',
-    'let a disabled user in again, with their sessions and apps; webhooks stay off until they are switched on',
+    'enable a disabled user again, with their sessions and apps; webhooks stay disabled until they are enabled',
   ).action((email: string) => setDisabled(terminal, email, false));
-  add('set-password', 'give a user a new password, print it, and end all of their sessions')
-    .option('--disconnect-apps', 'also end what they have let in')
+  add('set-password', 'set a new password, print it, and end all sessions of the user')
+    .option('--disconnect-apps', 'also end the access of all apps')
     .action((email: string, options: { disconnectApps?: true }) =>
       setPassword(terminal, email, options.disconnectApps === true),
     );
-  add('reset-link', 'print a link by which a user chooses a new password, once').action((email: string) =>
+  add('reset-link', 'print a single-use link to choose a new password').action((email: string) =>
     resetLink(terminal, email),
   );
   return command;

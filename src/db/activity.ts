@@ -1,12 +1,12 @@
-/** What PostgreSQL tells of the transactions that are open in our database. */
+/** Reads the open transactions of this database from PostgreSQL's activity views. */
 import type { Queryable } from './pool.ts';
 
-/** Seconds; 0 where none is open. `ours`: of any process of Halcyon. */
+/** Ages in seconds, 0 without an open transaction. `oursSeconds` covers sessions whose application name begins with `halcyon`. */
 export type TransactionAges = { oldestSeconds: number; oursSeconds: number };
 
 /**
- * A transaction that stays open keeps dead rows from being removed, and then all that is looked for among them takes longer.
- * Of sessions of other users it is told to members of `pg_read_all_stats` alone. Reads shared memory, no table.
+ * Returns the ages of the oldest open transactions. A long transaction prevents the removal of dead rows, which slows down all
+ * index scans. Sessions of other users are visible only to members of `pg_read_all_stats`. Reads shared memory, no table.
  */
 export const readTransactionAges = async (sql: Queryable): Promise<TransactionAges> => {
   const [row] = await sql<TransactionAges[]>`
@@ -21,12 +21,12 @@ export const readTransactionAges = async (sql: Queryable): Promise<TransactionAg
 };
 
 /**
- * Transactions of any process of Halcyon that are open at this moment, by names of their own that PostgreSQL gives out once
- * while it runs (`virtualxid` of pg_locks: every transaction has one from its first moment on, before it takes a snapshot). The
- * caller's is not among them. What other programs do in our database is none of ours: a pg_dump may take hours.
+ * Returns the virtual transaction ids (`virtualxid` in pg_locks) of the open transactions of all Halcyon processes, without the
+ * caller's. Every transaction has one from its start, before it takes a snapshot, and none is reused while the server runs.
+ * Other programs are excluded: a pg_dump may take hours.
  *
- * Ids of transactions would not do. A statement may have taken its snapshot long before it is given one, and between its end
- * and its commit it shows neither that snapshot nor an id that tells when it began.
+ * Transaction ids are not sufficient: a statement may take its snapshot long before it gets one, and between its end and its
+ * commit neither the snapshot nor the id shows when it began.
  */
 export const openTransactions = async (sql: Queryable): Promise<string[]> => {
   const rows = await sql<{ name: string }[]>`
@@ -38,7 +38,7 @@ export const openTransactions = async (sql: Queryable): Promise<string[]> => {
   return rows.map(({ name }) => name);
 };
 
-/** Whether one of these transactions is still open. */
+/** Returns whether one of these transactions is still open. */
 export const isAnyOpen = async (sql: Queryable, names: readonly string[]): Promise<boolean> => {
   if (names.length === 0) return false;
   const rows = await sql`

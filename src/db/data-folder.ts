@@ -1,6 +1,4 @@
-/**
- * The folder that holds the embedded cluster: `<dataDir>/postgres`, or what that links to.
- */
+/** Finds or creates the folder of the embedded cluster: `<dataDir>/postgres`, or the target of that link. */
 import { chmod, chown, lstat, mkdir, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
@@ -15,11 +13,11 @@ const SYSTEM_HOME = '/var/lib/halcyon';
 
 const randomName = (): string => randomBytes(6).toString('hex');
 
-/** Whether the error of a file operation has one of these codes. */
-export const has = (error: unknown, ...codes: string[]): boolean =>
+/** Returns whether the error of a file operation has one of these codes. */
+export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   codes.includes((error as NodeJS.ErrnoException).code ?? '');
 
-/** An error with the output of a program of PostgreSQL in one line; `cause` is what the output says that an operator can mend. */
+/** Returns an error with the output of a PostgreSQL program in one line; `cause` has the code ENOSPC if the output reports a full disk. */
 export const programFailed = (what: string, output: string): DatabaseError => {
   const code = /No space left on device|Disk quota exceeded|wrote only \d+ of \d+ bytes/.test(output)
     ? 'ENOSPC'
@@ -28,13 +26,13 @@ export const programFailed = (what: string, output: string): DatabaseError => {
   return new DatabaseError(`${what}: ${text}`, { cause: Object.assign(new Error(text), { code }) });
 };
 
-/** An error for a file of the data folder that cannot be read. */
+/** Returns the error for a file of the data folder that cannot be read. */
 export const unreadable = (path: string, cause: unknown, remedy: string): DatabaseError => {
   const { code, name } = cause as NodeJS.ErrnoException;
   return new UnusableError(`${path} cannot be read (${code ?? name})`, remedy, cause);
 };
 
-/** What is wrong with a data folder that gave this error. */
+/** Returns the error for a data folder that cannot be written. */
 export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
   const { code } = cause as NodeJS.ErrnoException;
   const isFile = code === 'EEXIST' || code === 'ENOTDIR';
@@ -42,18 +40,18 @@ export const unwritable = (dataDir: string, cause: unknown): DatabaseError => {
   const what = `The data folder ${dataDir} cannot be written (${code}${isFile ? ', there is a file in its place' : ''})`;
   return new UnusableError(
     what,
-    `${isFile ? 'Set' : isFull ? 'Make room on its disk, or set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
+    `${isFile ? 'Set' : isFull ? 'Free space on its disk, or set' : 'Make it writable, or set'} HALCYON_DATA to another folder`,
     cause,
   );
 };
 
-/** Makes the folder and those above it. `mkdir` of Node 26 with `recursive` never returns where /proc refuses it. */
+/** Creates the folder and its parents. `mkdir` of Node 26 with `recursive` never returns where /proc refuses it. */
 const makeFolder = async (folder: string): Promise<void> => {
   try {
     await mkdir(folder);
   } catch (error) {
-    if (has(error, 'EEXIST')) return;
-    if (!has(error, 'ENOENT') || dirname(folder) === folder) throw error;
+    if (hasCode(error, 'EEXIST')) return;
+    if (!hasCode(error, 'ENOENT') || dirname(folder) === folder) throw error;
     await makeFolder(dirname(folder));
     await mkdir(folder);
   }
@@ -64,24 +62,24 @@ const makeOwned = async (folder: string, account: Account): Promise<void> => {
   if (account) await chown(folder, account.uid, account.gid);
 };
 
-/** The path of a new home in a folder that every account can reach. */
+/** Returns the path for a new home in a folder that every account can reach. */
 export const newSystemHome = async (): Promise<string> => {
   await mkdir(SYSTEM_HOME, { recursive: true });
   await chmod(SYSTEM_HOME, 0o755);
   return join(SYSTEM_HOME, randomName());
 };
 
-/** Each step is atomic and yields to another Halcyon that makes the same home at the same moment. */
+/** Creates the home. Each step is atomic; if another Halcyon creates the same home concurrently, its home wins. */
 const makeHome = async (dataDir: string, path: string, account: Account, log?: Log): Promise<void> => {
   const isInside = await isReachable(dataDir, account);
   const home = isInside ? `${path}.${randomName()}.tmp` : await newSystemHome();
   await makeOwned(home, account);
   try {
-    // Never seen with another owner; the link comes after the folder, so one that leads nowhere means lost data.
+    // The link is created after its target, so a dangling link means lost data.
     await (isInside ? rename(home, path) : symlink(home, path));
   } catch (error) {
     await rm(home, { recursive: true });
-    if (has(error, 'EEXIST', 'ENOTEMPTY')) return;
+    if (hasCode(error, 'EEXIST', 'ENOTEMPTY')) return;
     throw error;
   }
   if (!isInside)
@@ -89,8 +87,8 @@ const makeHome = async (dataDir: string, path: string, account: Account, log?: L
 };
 
 /**
- * Finds or makes the folder of the cluster and decides who runs it: as root the folder's owner,
- * otherwise we ourselves. A `DatabaseError` tells what to do when the folder cannot be used.
+ * Returns the folder of the cluster, created if it is missing, and the account that runs it: the folder's owner if this process
+ * is root, otherwise its own user. Throws a `DatabaseError` with a remedy if the folder cannot be used.
  */
 export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
   const isRoot = process.getuid?.() === 0;
@@ -101,7 +99,7 @@ export const openHome = async (dataDir: string, log?: Log): Promise<Home> => {
     if (there === undefined) await makeHome(dataDir, path, isRoot ? await ownAccount() : undefined, log);
     const home = await realpath(path).catch((cause: unknown) => {
       throw new DatabaseError(
-        `${path} leads to a folder that is gone: bring it back, or remove the link to begin anew`,
+        `${path} leads to a folder that is gone: restore it, or remove the link to start with an empty database`,
         {
           cause,
         },

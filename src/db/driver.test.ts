@@ -14,5 +14,5 @@ const load = (...modules: string[]) =>
 
 test('a driver that was loaded before it could be mended is refused', async () => {
   await load(DRIVER);
-  await assert.rejects(load('postgres', DRIVER), /before it could be mended/);
+  await assert.rejects(load('postgres', DRIVER), /before it could be patched/);
 });

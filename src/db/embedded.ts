@@ -1,6 +1,4 @@
-/**
- * A real PostgreSQL of our own, so that Halcyon starts with nothing installed. One Halcyon per data folder.
- */
+/** Starts the embedded PostgreSQL, so that Halcyon runs with nothing else installed. One Halcyon per data folder. */
 import { chown, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -8,23 +6,23 @@ import type { Log } from '#core/log.ts';
 import { findPackage, usableBinaries, type Account } from './binaries.ts';
 import { openCluster, OWNER } from './cluster.ts';
 import { openHome } from './data-folder.ts';
-import { keptPassword, readPassword } from './password.ts';
+import { readOrCreatePassword, readPassword } from './password.ts';
 import { openPool, type DatabaseAddress, type Sql } from './pool.ts';
 import { readPidFile, startPostmaster } from './postmaster.ts';
 import { busyServerOn, endPredecessor, serverOn } from './predecessor.ts';
 import { finishMove, reachableHome } from './relocate.ts';
-import { ownedHome } from './take-over.ts';
+import { takeOverHome } from './take-over.ts';
 
 export type Embedded = {
   address: DatabaseAddress;
-  /** Ends the server and waits for it; may be called twice. */
+  /** Stops the server and waits until it has ended; may be called twice. */
   stop: () => Promise<void>;
-  /** Fulfils when the server has ended, whoever ended it, and says how. */
+  /** Resolves with a description when the server has ended for any reason. */
   exited: Promise<string>;
 };
 
 const SYSTEM_CACHE = '/var/cache/halcyon';
-/** The address of a Unix socket has 104 bytes (macOS) or 108 (Linux), with its final zero and `/.s.PGSQL.5432.lock`. */
+/** A Unix socket address has 104 bytes (macOS) or 108 (Linux), including its final zero and `/.s.PGSQL.5432.lock`. */
 const SOCKET_DIRECTORY_BYTES = 80;
 const SHORT_PREFIX = join(tmpdir(), 'halcyon-socket-');
 
@@ -40,8 +38,8 @@ const removeSocketDirectory = async (directory: string): Promise<void> => {
 };
 
 /**
- * Creates the database at the first start. The connection stays open while we run: it is what tells a second Halcyon
- * that this server is not an orphan.
+ * Creates the database at the first start. The connection stays open while this process runs: a second Halcyon recognises by it
+ * that the server is not an orphan.
  */
 const claim = async (sql: Sql): Promise<void> => {
   const found = await sql`select from pg_database where datname = ${OWNER}`;
@@ -49,8 +47,8 @@ const claim = async (sql: Sql): Promise<void> => {
 };
 
 /**
- * The server that a running Halcyon keeps on `dataDir`, for a command that only wants to use it for a moment; undefined
- * where none runs.
+ * Returns the address of the server that a running Halcyon has started on `dataDir`, for short-lived commands; undefined if none
+ * runs.
  */
 export const findRunning = async (dataDir: string): Promise<DatabaseAddress | undefined> => {
   const password = await readPassword(dataDir);
@@ -60,30 +58,30 @@ export const findRunning = async (dataDir: string): Promise<DatabaseAddress | un
   return directory === undefined ? undefined : { kind: 'socket', directory, user: OWNER, password, database: OWNER };
 };
 
-/** The number of the server process that runs on `dataDir`, also while it takes no connections; undefined where none runs. */
+/** Returns the id of the server process on `dataDir`, also while it accepts no connections; undefined if none runs. */
 export const findServer = async (dataDir: string): Promise<number | undefined> => {
   const data = await realpath(join(dataDir, 'postgres', 'data')).catch(() => undefined);
   return data === undefined ? undefined : (await serverOn(data))?.pid;
 };
 
 /**
- * Starts the cluster in `dataDir`, made at the first start. `durable: false` trades safety against a crash of the
- * machine for speed and is for tests. Throws a `DatabaseError`, which says what to do, when another Halcyon runs on the
- * folder, when it cannot be written, when the platform has no binaries, and when the server does not start.
+ * Starts the cluster in `dataDir`, created at the first start. `durable: false` trades crash safety for speed and is for tests.
+ * Throws a `DatabaseError` with a remedy if another Halcyon runs on the folder, the folder cannot be written, the platform has
+ * no binaries, or the server does not start.
  */
 export const startEmbedded = async (options: { dataDir: string; durable?: boolean; log?: Log }): Promise<Embedded> => {
   const { dataDir, durable = true, log } = options;
   const found = await findPackage();
   await finishMove(dataDir);
-  const { home, account } = await reachableHome(dataDir, await ownedHome(await openHome(dataDir, log), log), log);
-  const password = await keptPassword(dataDir);
+  const { home, account } = await reachableHome(dataDir, await takeOverHome(await openHome(dataDir, log), log), log);
+  const password = await readOrCreatePassword(dataDir);
   const cache = account ? SYSTEM_CACHE : dataDir;
   const binaries = await usableBinaries(found, { account, cache });
   const data = await openCluster({ home, account }, { binaries, password, durable });
-  const left = (await readPidFile(data))?.[4];
+  const oldSocketDirectory = (await readPidFile(data))?.[4];
   await endPredecessor({ dataDir, data, password });
-  // A server that was killed leaves its short folder in the system's one for temporary files.
-  if (left !== undefined) await removeSocketDirectory(left);
+  // A killed server leaves its socket folder in the system's temporary folder.
+  if (oldSocketDirectory !== undefined) await removeSocketDirectory(oldSocketDirectory);
 
   const directory = await makeSocketDirectory(home, account);
   const logFile = join(home, 'server.log');
@@ -97,7 +95,7 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
       logFile,
       durable,
     }).catch(async (error: unknown) => {
-      // Perhaps another Halcyon was faster by a moment: then this says so.
+      // Throws if another Halcyon was faster.
       await endPredecessor({ dataDir, data, password });
       throw error;
     });
@@ -111,7 +109,7 @@ export const startEmbedded = async (options: { dataDir: string; durable?: boolea
       await stop();
       throw error;
     });
-    log?.info({ home: dirname(data), pid: postmaster.pid }, 'the embedded PostgreSQL is ready');
+    log?.info({ home: dirname(data), pid: postmaster.pid }, 'embedded PostgreSQL is ready');
     return { address, stop, exited: postmaster.exited };
   } catch (error) {
     await removeSocketDirectory(directory);

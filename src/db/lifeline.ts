@@ -1,45 +1,48 @@
-/** A connection for what must not wait for anybody else's statements: a heartbeat behind a busy pool is a dead worker. */
+/** A dedicated connection for statements that must not wait for a pool: a worker whose heartbeat is late loses its shards. */
 import { openBeside, type Sql } from './pool.ts';
 
-/** The server did not answer in time. It may carry the statement out all the same. */
-class Silent extends Error {
-  /** `isUnavailable` knows it by the code that a connection has which the kernel gave up. */
+/** The server did not answer in time; it may execute the statement all the same. */
+class ResponseTimeoutError extends Error {
+  /** The code of a connection that the kernel gave up, so that `isUnavailable` returns true. */
   readonly code = 'ETIMEDOUT';
 }
 
 /**
- * One connection to where `sql` goes, apart from its pool. One that stays silent for `limitMs` is thrown away and the next
- * question opens another: the kernel takes a quarter of an hour to give up a peer that vanished without a word.
+ * One connection to the server of `sql`, outside its pool. A connection without a response for `limitMs` is closed and the next
+ * statement opens another: the kernel takes a quarter of an hour to give up a peer that vanished.
  */
 export class Lifeline {
   readonly #sql: Sql;
   readonly #limitMs: number;
-  #line: Sql | undefined;
+  #connection: Sql | undefined;
 
   constructor(sql: Sql, limitMs: number) {
     this.#sql = sql;
     this.#limitMs = limitMs;
   }
 
-  /** Rejects with what `isUnavailable` says yes to when the answer is not there in time. */
-  async ask<T>(question: (sql: Sql) => Promise<T>): Promise<T> {
-    const line = (this.#line ??= openBeside(this.#sql, 1));
-    const { promise: silence, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => reject(new Silent(`no answer in ${this.#limitMs} ms`)), this.#limitMs);
+  /** Runs the query; rejects with an error for which `isUnavailable` returns true if there is no response in time. */
+  async ask<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
+    const connection = (this.#connection ??= openBeside(this.#sql, 1));
+    const { promise: timeout, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(
+      () => reject(new ResponseTimeoutError(`no response within ${this.#limitMs} ms`)),
+      this.#limitMs,
+    );
     try {
-      return await Promise.race([question(line), silence]);
+      return await Promise.race([query(connection), timeout]);
     } catch (error) {
-      if (error instanceof Silent) await this.stop();
+      if (error instanceof ResponseTimeoutError) await this.stop();
       throw error;
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Closes the connection at once; a question opens it again. */
+  /** Closes the connection at once; the next statement opens it again. */
   async stop(): Promise<void> {
-    const line = this.#line;
-    this.#line = undefined;
-    await line?.end({ timeout: 0 });
+    const connection = this.#connection;
+    this.#connection = undefined;
+    await connection?.end({ timeout: 0 });
   }
 }

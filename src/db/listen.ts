@@ -1,17 +1,17 @@
-/** LISTEN on a connection of its own, which is opened again when it breaks, and when it goes silent. */
+/** LISTEN on a dedicated connection, which is reopened when it breaks or stops responding. */
 import { randomBytes } from 'node:crypto';
 import type { Running } from '#core/lifecycle.ts';
 import { openBeside, type Sql } from './pool.ts';
 
-/** So many times in its time-out a word of our own is sent along the line; when none of them came back, it is dead. */
+/** Echo notifications per `silenceMs`; a connection that returns none of them is dead. */
 const ECHOES = 4;
 
 /**
- * Calls for each payload of each channel. What is said while the connection is broken is lost, so `onMissed` is called each
- * time it listens again: whoever listens then looks for what it missed. A line on which our own words do not come back for
- * `silenceMs` is thrown away and another opened: the kernel takes a quarter of an hour to give up a peer that vanished without
- * a word, and the driver (3.4.9) does not listen again once its first try to do so failed. Rejects where the first one cannot
- * be opened.
+ * Calls the handler of a channel with each payload. Notifications during an interruption are lost, so `onMissed` is called after
+ * each reconnect. Rejects if the first connection cannot be opened.
+ *
+ * A connection whose echoes do not return for `silenceMs` is replaced: the kernel takes a quarter of an hour to give up a peer
+ * that vanished, and the driver (3.4.9) does not listen again after its first attempt to do so failed.
  */
 export const listen = async (
   sql: Sql,
@@ -19,17 +19,17 @@ export const listen = async (
   { onMissed, silenceMs }: { onMissed: () => void; silenceMs: number },
 ): Promise<Running> => {
   const echo = `halcyon_echo_${randomBytes(8).toString('hex')}`;
-  let line = openBeside(sql, 1);
-  /** Ticks since anything was heard: counted and not timed, so that a pause of our own is no silence. */
+  let connection = openBeside(sql, 1);
+  /** Ticks since the last notification: a count instead of a time, so that a paused process does not look like a dead connection. */
   let silentTicks = 0;
   let isFirst = true;
 
-  const heard = () => (silentTicks = 0);
+  const onAlive = () => (silentTicks = 0);
   const open = async (on: Sql): Promise<void> => {
     const names = Object.entries(channels);
-    for (const [name, onMessage] of names) await on.listen(name, (payload) => (heard(), onMessage(payload)));
-    // The last one, so that whoever looks for what it missed misses nothing more. Called on each return of the connection.
-    await on.listen(echo, heard, () => {
+    for (const [name, onMessage] of names) await on.listen(name, (payload) => (onAlive(), onMessage(payload)));
+    // The last channel, so that all others listen before `onMissed` runs. The callback runs after each reconnect.
+    await on.listen(echo, onAlive, () => {
       if (!isFirst) onMissed();
       isFirst = false;
     });
@@ -39,19 +39,19 @@ export const listen = async (
     silentTicks += 1;
     if (silentTicks > ECHOES) {
       silentTicks = 0;
-      void line.end({ timeout: 0 });
-      line = openBeside(sql, 1);
-      open(line).catch(() => {});
+      void connection.end({ timeout: 0 });
+      connection = openBeside(sql, 1);
+      open(connection).catch(() => {});
     }
-    line.notify(echo, '').catch(() => {});
+    connection.notify(echo, '').catch(() => {});
   };
 
-  await open(line);
+  await open(connection);
   const timer = setInterval(tick, silenceMs / ECHOES);
   return {
     stop: async () => {
       clearInterval(timer);
-      await line.end({ timeout: 0 });
+      await connection.end({ timeout: 0 });
     },
   };
 };

@@ -1,11 +1,11 @@
-/** What a caller wants of a collection, as SQL: fragments for the `where`, the `order by` and the page of a statement. */
+/** Translates the filters, order and page of a collection request into SQL fragments. */
 import type postgres from 'postgres';
 import type { Comparisons, Filter, Listing, Order } from '#core/listing.ts';
 import type { Queryable } from './pool.ts';
 
 type Fragment = postgres.Fragment;
 
-/** A property's expression, for each that is compared: what is declared and has none does not compile. */
+/** The SQL expression of each property that can be compared; a missing one is a compile error. */
 export type Columns<Properties extends Comparisons> = {
   readonly [Name in keyof Properties as Properties[Name] extends 'none' ? never : Name]: Fragment;
 };
@@ -14,26 +14,26 @@ type AnyColumns = Readonly<Record<string, Fragment>>;
 
 const columnOf = (columns: AnyColumns, property: string): Fragment => {
   const column = Object.hasOwn(columns, property) ? columns[property] : undefined;
-  // Names of columns never come from a query: whoever reads one has looked for it among the declared properties.
+  // The query parser accepts only declared properties.
   if (column === undefined) throw new TypeError(`The property ${property} is declared, but has no column`);
   return column;
 };
 
-/** `*` is anything; `%` and `_`, which are LIKE's, stand for themselves, and so does what a backslash is put before. */
+/** Returns the LIKE pattern: `*` matches anything; `%`, `_` and escaped characters match themselves. */
 const patternOf = (text: string): string =>
   text.replaceAll(/\\([*\\])|([%_\\])|\*/g, (_whole, escaped?: string, special?: string) => {
     if (escaped !== undefined) return escaped === '*' ? '*' : String.raw`\\`;
     return special === undefined ? '%' : `\\${special}`;
   });
 
-/** A whole number stays one for PostgreSQL, too: as a numeric it would find no index of an integer. */
+/** Returns the value as a typed parameter. An integer is a bigint, because a numeric could not use an index on an integer column. */
 const valueOf = (sql: Queryable, value: string | number | boolean): Fragment => {
   if (typeof value === 'boolean') return sql`${value}::boolean`;
   if (typeof value === 'string') return sql`${value}::text`;
   return Number.isInteger(value) ? sql`${value}::bigint` : sql`${value}::numeric`;
 };
 
-/** Dates are shown to the second and compared as they are shown, without a function on the column: an index can be used. */
+/** Compares dates to the second, as they are shown, without a function on the column, so that an index can be used. */
 const dateCondition = (sql: Queryable, column: Fragment, operator: Filter['operator'], value: Date): Fragment => {
   const at = sql`date_trunc('second', ${value}::timestamptz)`;
   const after = sql`${at} + interval '1 second'`;
@@ -54,7 +54,7 @@ const condition = (sql: Queryable, column: Fragment, { operator, value }: Filter
   return operator === 'greaterthan' ? sql`${column} > ${compared}` : sql`${column} < ${compared}`;
 };
 
-/** A condition that stands after others: ` and …` for each filter, nothing where there are none. */
+/** Returns ` and …` for each filter, to be appended to other conditions. */
 export const narrowed = (sql: Queryable, filters: readonly Filter[], columns: AnyColumns): Fragment =>
   filters.reduce(
     (before, filter) => sql`${before} and ${condition(sql, columnOf(columns, filter.property), filter)}`,
@@ -62,9 +62,8 @@ export const narrowed = (sql: Queryable, filters: readonly Filter[], columns: An
   );
 
 /**
- * What stands after `order by`. `ties` are the columns of the id, which breaks all ties in the direction of what was asked
- * for last, so that pages never overlap. What is not set counts as greater than anything, PostgreSQL's own way: with
- * `nulls last` no index of ours would be of use for `desc`.
+ * Returns the terms of `order by`. `ties` are the columns of the id, the tie-breaker in the direction of the last term, so that
+ * pages never overlap. Null sorts as the greatest value, PostgreSQL's default: with `nulls last` no index would serve `desc`.
  */
 export const ordered = (
   sql: Queryable,
@@ -72,14 +71,14 @@ export const ordered = (
   columns: AnyColumns,
   ties: readonly [Fragment, ...Fragment[]],
 ): Fragment => {
-  const way = (descending: boolean): Fragment => (descending ? sql`desc` : sql`asc`);
-  // After the id nothing is left to be ordered.
+  const direction = (descending: boolean): Fragment => (descending ? sql`desc` : sql`asc`);
+  // The id is unique, so terms after it have no effect.
   const end = order.findIndex(({ property }) => property === 'id');
-  const asked = end === -1 ? order : order.slice(0, end);
+  const requested = end === -1 ? order : order.slice(0, end);
   const last = (order[end] ?? order.at(-1))?.descending ?? false;
   const terms = [
-    ...asked.map(({ property, descending }) => sql`${columnOf(columns, property)} ${way(descending)}`),
-    ...ties.map((tie) => sql`${tie} ${way(last)}`),
+    ...requested.map(({ property, descending }) => sql`${columnOf(columns, property)} ${direction(descending)}`),
+    ...ties.map((tie) => sql`${tie} ${direction(last)}`),
   ];
   return terms.reduce((before, term) => sql`${before}, ${term}`);
 };

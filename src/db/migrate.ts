@@ -1,6 +1,4 @@
-/**
- * Brings the database to the schema of this code: numbered files, each in a transaction of its own, one process at a time.
- */
+/** Applies the numbered migration files, each in its own transaction, one process at a time. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,13 +8,13 @@ import { DatabaseError, type Sql } from './pool.ts';
 type Migration = { version: number; name: string; hash: string; text: string };
 export type Applied = Pick<Migration, 'version' | 'name' | 'hash'>;
 
-/** Where the migrations of this code stand. */
+/** The folder of the migrations of this version. */
 export const MIGRATIONS = join(import.meta.dirname, '../../migrations');
 
-/** Any number would do; it only has to be the same in every process. Locks of `partitions.ts` differ. */
+/** An arbitrary advisory lock number, different from that of `partitions.ts`. */
 const LOCK = 7_209_001;
 
-/** What stands in the folder, in its order. */
+/** Returns the migrations of a folder in their order. */
 export const migrationsIn = async (folder: string): Promise<Migration[]> => {
   const names = (await readdir(folder)).filter((name) => /^\d{4}-.+\.sql$/.test(name)).sort();
   return Promise.all(
@@ -28,13 +26,13 @@ export const migrationsIn = async (folder: string): Promise<Migration[]> => {
   );
 };
 
-/** The numbers of the migrations in a folder. */
+/** Returns the numbers of the migrations in a folder. */
 export const versionsOf = async (folder: string): Promise<number[]> =>
   (await migrationsIn(folder)).map(({ version }) => version);
 
 /**
- * What stands between the files and the database: `newer` is applied and no file, `changed` stands otherwise in its file than it was
- * applied, `missing` is not applied yet.
+ * Compares the files with the applied migrations: `newer` are applied without a file, `changed` differ from the file, `missing`
+ * are not applied yet.
  */
 export const compare = (migrations: readonly Migration[], applied: readonly Applied[]) => {
   const files = new Map(migrations.map((file) => [file.version, file]));
@@ -46,8 +44,8 @@ export const compare = (migrations: readonly Migration[], applied: readonly Appl
   };
 };
 
-/** What is to be applied; throws a `DatabaseError` where nothing may be. */
-const requireOurs = (migrations: readonly Migration[], applied: readonly Applied[]): Migration[] => {
+/** Returns the migrations to apply; throws a `DatabaseError` if the database does not fit to the files. */
+const requireCompatible = (migrations: readonly Migration[], applied: readonly Applied[]): Migration[] => {
   if (new Set(migrations.map(({ version }) => version)).size < migrations.length)
     throw new DatabaseError('Two migrations have the same number: rename one');
   const { newer, changed, missing } = compare(migrations, applied);
@@ -64,14 +62,14 @@ const requireOurs = (migrations: readonly Migration[], applied: readonly Applied
 };
 
 const apply = async (sql: postgres.ReservedSql, { version, name, hash, text }: Migration): Promise<void> => {
-  // `simple` because a file holds many statements; begin and commit by hand because a reserved connection has no `begin`.
+  // `simple`: a file contains many statements. A reserved connection has no `begin` method.
   await sql`begin`;
   try {
     await sql.unsafe(text).simple();
     await sql`insert into schema_migration (version, name, hash, date_applied) values (${version}, ${name}, ${hash}, now())`;
     await sql`commit`;
   } catch (error) {
-    // Fails only when the connection is gone, and the transaction with it: the first error is the one to tell.
+    // Fails only if the connection is lost, and the transaction with it; the first error is the one to report.
     await sql`rollback`.catch(() => {});
     throw new DatabaseError(`The migration ${name} failed: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
@@ -80,9 +78,9 @@ const apply = async (sql: postgres.ReservedSql, { version, name, hash, text }: M
 };
 
 /**
- * Applies what is missing from `folder` and says which files those were. Throws a `DatabaseError` when the database is
- * newer than the code, when an applied file was changed, or when a file fails (it then leaves nothing behind). `onBegin` is told of
- * each before it begins: one may take minutes.
+ * Applies the missing migrations of `folder` and returns their file names. Throws a `DatabaseError` if the database is newer than
+ * the code, an applied file was changed, or a file fails (it is then rolled back). Calls `onBegin` before each migration, because
+ * one may take minutes.
  */
 export const migrate = async (
   sql: Sql,
@@ -90,7 +88,7 @@ export const migrate = async (
   onBegin: (name: string) => void = () => {},
 ): Promise<{ applied: string[] }> => {
   const migrations = await migrationsIn(folder);
-  // A session lock has to be taken and released on one connection, and outlive the transactions.
+  // The session lock is acquired and released on one connection and outlives the transactions.
   const connection = await sql.reserve();
   try {
     await connection`select pg_advisory_lock(${LOCK})`;
@@ -98,15 +96,15 @@ export const migrate = async (
       create table if not exists schema_migration (
         version integer primary key, name text not null, hash text not null, date_applied timestamptz not null
       )`;
-    const done = await connection<Applied[]>`select version, name, hash from schema_migration order by version`;
-    const missing = requireOurs(migrations, done);
+    const applied = await connection<Applied[]>`select version, name, hash from schema_migration order by version`;
+    const missing = requireCompatible(migrations, applied);
     for (const migration of missing) {
       onBegin(migration.name);
       await apply(connection, migration);
     }
     return { applied: missing.map(({ name }) => name) };
   } finally {
-    // Fails only when the connection is gone, and the lock is gone with it.
+    // Fails only if the connection is lost, and the lock with it.
     await connection`select pg_advisory_unlock(${LOCK})`.catch(() => {});
     connection.release();
   }

@@ -1,14 +1,14 @@
 /**
- * Numbers of the ids of events and deliveries. Each day has a sequence of its own for both: it begins at 0, so ids of a day rise,
- * and ends after 2³⁰ numbers with an error, so no id is given twice. A sequence belongs to its day's partition and is dropped with it.
+ * Allocates the numbers of event and delivery ids. Each day has one sequence for each: it begins at 0, so ids of a day rise, and
+ * ends with an error after 2³⁰ numbers, so no id is allocated twice. A sequence is dropped with its day's partition.
  *
- * One sequence a shard and day would have room for 256 times as many deliveries, but 256 sequences take 95 ms to create at the first
+ * One sequence per shard and day would allow 256 times as many deliveries, but 256 sequences take 95 ms to create at the first
  * start, and their names cost 0.25–0.5 µs of a row's 30.
  */
 import { firstIdOfDay, NUMBERS_A_DAY, SHARDS } from '#core/ids.ts';
 import type { Queryable } from './pool.ts';
 
-/** Numbers that a writer of events takes at a time, and may use once in each shard. */
+/** Numbers that an event writer allocates at a time and may use once in each shard. */
 export const EVENT_BLOCK = 256;
 const SEQUENCE_LIMIT_EXCEEDED = '2200H';
 const UNDEFINED_TABLE = '42P01';

@@ -1,7 +1,6 @@
 /**
- * Filters and orders by properties that nobody has declared: members of a JSON object, compared as what they look like.
- * The text of a member is taken out of the JSON once for each filter and once for all orders: it costs as much as reading
- * the row.
+ * Filters and orders by undeclared properties: members of a JSON object, compared as the type of their text. A member is
+ * extracted once per filter and once for all order terms, because an extraction costs as much as reading the row.
  */
 import type postgres from 'postgres';
 import type { Filter, Listing, Order } from '#core/listing.ts';
@@ -11,27 +10,27 @@ import type { Queryable } from './pool.ts';
 type Fragment = postgres.Fragment;
 type Columns = Readonly<Record<string, Fragment>>;
 
-/** An empty text is as good as none. Each of these three evaluates `member` once. */
+/** An empty text counts as null. Each of these three evaluates `member` once. */
 const textOf = (sql: Queryable, member: Fragment): Fragment => sql`nullif(${member}, '')`;
 const momentOf = (sql: Queryable, member: Fragment): Fragment => sql`moment_of(${member})`;
 const numberOf = (sql: Queryable, member: Fragment): Fragment => sql`number_of(${member})`;
-/** A member may be true where 1 is asked for. */
+/** Treats true as 1 and false as 0. */
 const flagOf = (sql: Queryable, member: Fragment): Fragment =>
   sql`case ${member} when 'true' then '1' when 'false' then '0' else ${member} end`;
 
 const isRange = ({ operator }: Filter): boolean => operator === 'greaterthan' || operator === 'lessthan';
 
-/** To be equal to a number a member has to be spelled like it, whether it is a number or a text. */
-const spelled = (filter: Filter): Filter =>
+/** Compares for equality with a number by its text, because the member may be a number or a text. */
+const numberAsText = (filter: Filter): Filter =>
   typeof filter.value === 'number' && !isRange(filter) ? { ...filter, value: String(filter.value) } : filter;
 
-const comparedBy = (sql: Queryable, { value }: Filter, member: Fragment): Fragment => {
+const comparableOf = (sql: Queryable, { value }: Filter, member: Fragment): Fragment => {
   if (value instanceof Date) return momentOf(sql, member);
   if (typeof value === 'number') return numberOf(sql, member);
   return value === '1' || value === '0' ? flagOf(sql, member) : textOf(sql, member);
 };
 
-/** Like `narrowed`: `columns` are what is declared, everything else is a member of `object`, an expression of type json. */
+/** Returns conditions like `narrowed`; a property without a column is a member of `object`, an expression of type json. */
 export const narrowedOpenly = (
   sql: Queryable,
   filters: readonly Filter[],
@@ -41,8 +40,8 @@ export const narrowedOpenly = (
     (before, given) => {
       const { property } = given;
       if (Object.hasOwn(columns, property)) return sql`${before}${narrowed(sql, [given], columns)}`;
-      const filter = spelled(given);
-      const column = comparedBy(sql, filter, sql`${object} ->> ${property}::text`);
+      const filter = numberAsText(given);
+      const column = comparableOf(sql, filter, sql`${object} ->> ${property}::text`);
       return sql`${before}${narrowed(sql, [filter], { [property]: column })}`;
     },
     sql``,
@@ -52,7 +51,7 @@ const openNames = (order: readonly Order[], columns: Columns): string[] => [
   ...new Set(order.map(({ property }) => property).filter((property) => !Object.hasOwn(columns, property))),
 ];
 
-/** The members that an order needs, as one array of texts: the column `members` of what was found. */
+/** Returns the members that an order needs as one array of texts, for the column `members` of a subquery. */
 export const membersFor = (sql: Queryable, { order }: Listing, object: Fragment, columns: Columns): Fragment => {
   const names = openNames(order, columns);
   const members = names.reduce(
@@ -63,8 +62,8 @@ export const membersFor = (sql: Queryable, { order }: Listing, object: Fragment,
 };
 
 /**
- * Like `ordered`, where `columns` and `members` are columns of what was found. Numbers come in their order, then dates in
- * theirs, then texts.
+ * Returns order terms like `ordered`, where `columns` and `members` are columns of a subquery. Numbers come first, then dates,
+ * then texts.
  */
 export const orderedOpenly = (
   sql: Queryable,

@@ -1,25 +1,25 @@
-/** Connections to PostgreSQL, and what may be asked of them by every room. */
+/** Connection pools, transactions and the check of the PostgreSQL server. */
 import type Postgres from 'postgres';
 import { isMistyped, types } from './arrays.ts';
 import { postgres } from './driver.ts';
 import { remedyOf } from './remedy.ts';
-import { counted } from './use.ts';
+import { withUseCounted } from './use.ts';
 
 export type Sql = Postgres.Sql;
 export type Tx = Postgres.TransactionSql;
-/** What a function with SQL takes: the pool, or a transaction on one of its connections. */
+/** The pool, or a transaction on one of its connections. */
 export type Queryable = Postgres.ISql;
 
 export type DatabaseAddress =
   | { kind: 'url'; url: string }
   | { kind: 'socket'; directory: string; user: string; password: string; database: string };
 
-/** What an operator can mend; the message is one line that says how. */
+/** An error that an operator can fix; the message is one line with the remedy. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
 }
 
-/** The same with what to do apart, for whoever shows it on a line of its own. */
+/** A `DatabaseError` with problem and remedy as separate members. */
 export class UnusableError extends DatabaseError {
   readonly what: string;
   readonly remedy: string;
@@ -31,36 +31,35 @@ export class UnusableError extends DatabaseError {
   }
 }
 
-/** The oldest PostgreSQL whose SQL Halcyon's statements are written in. */
+/** The oldest PostgreSQL version that supports all statements. */
 const OLDEST_MAJOR = 15;
 const CONNECT_TIMEOUT_SECONDS = 10;
 /**
- * Every statement here has an index to go by. A table that was small when a statement was planned is not read as a whole by it
- * later: PostgreSQL keeps the plan until statistics are collected again, a minute later, in which 100,000 rows may come. JIT
- * would take a scan without an index for an expensive one. Planned anew each time, a publish of one event took twice as long;
- * behind a pooler it is.
+ * Every statement has an index. Sequential scans are off because a plan made while a table was small is kept until statistics are
+ * collected, a minute in which 100,000 rows may arrive; JIT is off because it would treat the penalised scans as expensive.
+ * Without generic plans, a publish of one event takes twice as long, as it does behind a pooler.
  */
 const PLANNING = { enable_seqscan: 'off', jit: 'off', plan_cache_mode: 'force_generic_plan' };
 
 type Many = (...args: unknown[]) => unknown;
 
 /**
- * Its connection broke, and somebody goes on with it. The driver (3.4.9) would send the statement on whatever stands in
- * the place of that connection by then: another's transaction.
+ * A statement was sent after the connection of its transaction broke. The driver (3.4.9) would execute it on the replacement
+ * connection, in the transaction of another caller.
  */
-class TransactionOver extends Error {
+class TransactionEndedError extends Error {
   readonly code = 'CONNECTION_CLOSED';
-  override readonly message = 'the transaction is over';
+  override readonly message = 'the transaction has ended';
 }
 
 /**
- * Makes the tag pass arrays of dates, booleans and buffers without a declared type, so that the server infers it as it
- * does for every other array; the same for the tags that `begin`, `savepoint` and `reserve` hand out.
+ * Wraps the tag, and those of `begin`, `savepoint` and `reserve`, so that arrays of dates, booleans and buffers are sent without a
+ * declared type and the server infers it, as for every other array.
  */
-const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
+const withArrays = <T extends Queryable>(sql: T, hasTransactionEnded = () => false): T =>
   new Proxy(sql, {
     apply(target, self, args: unknown[]) {
-      if (isOver()) throw new TransactionOver();
+      if (hasTransactionEnded()) throw new TransactionEndedError();
       const passed = args.some(isMistyped)
         ? args.map((arg) => (isMistyped(arg) ? target.typed(arg as never, 0) : arg))
         : args;
@@ -75,9 +74,9 @@ const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
           try {
             return await (member as Many)(...args, async (tx: Tx) => {
               try {
-                return await body(withArrays(tx, () => hasEnded || isOver()));
+                return await body(withArrays(tx, () => hasEnded || hasTransactionEnded()));
               } finally {
-                // The driver would say COMMIT or ROLLBACK on that other connection too: nobody waits for it any more.
+                // Never resolves: the driver would send COMMIT or ROLLBACK on the replacement connection too.
                 if (hasEnded) await new Promise<never>(() => {});
               }
             });
@@ -88,8 +87,8 @@ const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
       }
       if (key === 'reserve') {
         return async () => {
-          // Opens a connection: the driver never answers a `reserve()` that has to open one (3.4.9), unless it looks up
-          // types, and that look-up ends the process when the connection breaks in the middle of it.
+          // Opens a connection: a `reserve()` that has to open one never resolves (driver 3.4.9) unless the driver looks up
+          // types, and that look-up crashes the process if the connection breaks during it.
           await (target as unknown as Sql)`select 1`;
           return withArrays((await (member as Many)()) as Postgres.ReservedSql);
         };
@@ -98,23 +97,23 @@ const withArrays = <T extends Queryable>(sql: T, isOver = () => false): T =>
     },
   });
 
-/** Reconnects after 50 ms, doubling up to 2 s: the driver's own goes up to 20 s, during which all requests would fail. */
+/** Returns the reconnect delay: 50 ms, doubling up to 2 s. The driver's default rises to 20 s, during which all requests would fail. */
 const reconnectAfterSeconds = (attempt: number): number => Math.min(0.05 * 2 ** attempt, 2);
 
-const socketOf = ({ directory, ...who }: Extract<DatabaseAddress, { kind: 'socket' }>) => ({
+const socketOf = ({ directory, user, password, database }: Extract<DatabaseAddress, { kind: 'socket' }>) => ({
   path: `${directory}/.s.PGSQL.5432`,
-  user: who.user,
-  password: who.password,
-  database: who.database,
+  user,
+  password,
+  database,
 });
 
 /**
- * A pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
- * `isShared`: something stands between that gives each transaction another session (PgBouncer), in which nothing that was
- * prepared by name would be found again; a statement then takes a second round trip.
- * `silenceMs`: a connection on which nothing comes for so long while a statement waits there is given up, and the statement
- * rejects with what `isUnavailable` says yes to. It may have been carried out.
- * `onQuery` counts statements for the benches; it makes the driver put parameters on its errors, so never set it elsewhere.
+ * Returns a pool that connects on first use. int8 is read as a number, timestamptz as a `Date`, both also inside arrays.
+ * `isShared`: a pooler assigns a session per transaction (PgBouncer), so named prepared statements are not available and a
+ * statement takes a second round trip.
+ * `silenceMs`: a connection without a response for this long while a statement waits is closed, and the statement rejects with an
+ * error for which `isUnavailable` returns true. It may have been executed.
+ * `onQuery` counts statements for the benches; it adds parameters to the driver's errors, so it is never set elsewhere.
  */
 export const openPool = (
   address: DatabaseAddress,
@@ -131,7 +130,7 @@ export const openPool = (
     max: options.connections,
     connect_timeout: CONNECT_TIMEOUT_SECONDS,
     backoff: reconnectAfterSeconds,
-    // Our own `types` make the look-up needless.
+    // `types` makes the look-up unnecessary.
     fetch_types: false,
     types,
     prepare: options.isShared !== true,
@@ -146,33 +145,33 @@ export const openPool = (
   };
   const sql =
     address.kind === 'url' ? postgres(address.url, settings) : postgres({ ...settings, ...socketOf(address) });
-  // The driver drops options that it does not know; its connections, as they are mended, look for this one here.
+  // The driver drops unknown options; its patched connections read this one here.
   Object.assign(sql.options, { silenceMs: options.silenceMs });
-  return withArrays(counted(sql, options.connections));
+  return withArrays(withUseCounted(sql, options.connections));
 };
 
-/** A pool to where `sql` goes, apart from it: who waits there does not wait here. What it is to be is settled already. */
+/** Returns a separate pool to the server of `sql`, with the same options. */
 export const openBeside = (sql: Sql, connections: number): Sql =>
   withArrays(postgres({ ...sql.options, max: connections } as unknown as Postgres.Options<never>));
 
-/** The addresses and ports that a pool connects to; none where it goes through a socket of the file system. */
+/** Returns the hosts and ports that a pool connects to; none for a Unix socket. */
 export const serversOf = ({ options: { host, port, path } }: Sql): { host: string; port: number }[] =>
   path ? [] : host.map((name, at) => ({ host: name.replace(/^\[|\]$/g, ''), port: port[at] ?? 5432 }));
 
-/** Runs `fn` in a transaction: committed when it fulfils, rolled back when it rejects, its value or error handed on. */
+/** Runs `fn` in a transaction: commits when it resolves, rolls back when it rejects, and passes on its value or error. */
 export const transaction = async <T>(
   sql: Sql,
   fn: (tx: Tx) => Promise<T>,
   mode: 'read write' | 'read only' = 'read write',
 ): Promise<T> => {
-  // Boxed, because the driver awaits the members of an array it is given.
+  // In an object, because the driver awaits the elements of a returned array.
   const { value } = (await sql.begin(mode, async (tx) => ({ value: await fn(tx) }))) as { value: T };
   return value;
 };
 
 /**
- * Until the transaction ends: how long a statement waits for a lock, and how long the server waits for the client. A process
- * that vanishes or is frozen must not keep a shard from its next owner.
+ * Limits, until the transaction ends, how long a statement waits for a lock and how long the server waits for the client. A
+ * process that vanishes or is frozen must not keep a shard from its next owner.
  */
 export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
   await tx`
@@ -180,7 +179,7 @@ export const hurry = async (tx: Queryable, limitMs: number): Promise<void> => {
       set_config('idle_in_transaction_session_timeout', ${String(limitMs)}, true)`;
 };
 
-/** Throws a `DatabaseError` unless the server answers and is PostgreSQL 15 or newer; answers its version as a number, 180004. */
+/** Returns the server's version as a number such as 180004; throws a `DatabaseError` unless it responds and is PostgreSQL 15 or newer. */
 export const checkServer = async (sql: Sql): Promise<number> => {
   const rows = await sql<{ version: string; number: number }[]>`
     select current_setting('server_version') as version, current_setting('server_version_num')::int as number

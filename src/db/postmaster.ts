@@ -1,6 +1,4 @@
-/**
- * The server process of the embedded cluster: started apart from the terminal, stopped with us however we end.
- */
+/** Starts the server process of the embedded cluster, detached from the terminal, and stops it when this process ends for any reason. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,17 +20,17 @@ const SETTINGS = {
   max_connections: '200',
   shared_buffers: '256MB',
   jit: 'off',
-  // A delivery insert writes 4.9 KB of WAL just after a checkpoint and 0.3 KB later: checkpoints are kept rare.
+  // A delivery insert writes 4.9 KB of WAL just after a checkpoint and 0.3 KB later, so checkpoints are rare.
   max_wal_size: '4GB',
   checkpoint_timeout: '15min',
-  // lz4 would be faster, and is not built into these binaries.
+  // lz4 would be faster, but is not built into these binaries.
   wal_compression: 'pglz',
-  // Refused statements are the application's to log (these lines would hold values, and grow the file without a limit).
+  // The application logs rejected statements: these lines would contain values and grow the file without a limit.
   log_min_messages: 'log',
   log_min_error_statement: 'panic',
   log_checkpoints: 'off',
 };
-// For tests, which may keep the cluster in memory: little WAL stays.
+// For tests, which may keep the cluster in memory, with little WAL.
 const NOT_DURABLE = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_wal_size: '256MB' };
 
 const openLog = async (path: string) => {
@@ -50,10 +48,10 @@ const lastLines = async (path: string, from: number): Promise<string> => {
 };
 
 /**
- * Sends the postmaster a fast shutdown when we are gone: it holds one end of a pipe and nothing else, and the other
- * end closes with our process, `kill -9` included. A line through the pipe dismisses it.
+ * Starts a watchdog that sends the postmaster a fast shutdown when this process ends, also after `kill -9`: its only file is a
+ * pipe whose other end closes with this process. The returned function ends it by writing a line to the pipe.
  */
-const watch = (pid: number, account: Account): (() => void) => {
+const startWatchdog = (pid: number, account: Account): (() => void) => {
   const watchdog = spawn('/bin/sh', ['-c', 'read line || kill -INT "$1"', 'halcyon-watchdog', String(pid)], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -70,13 +68,13 @@ const stopper = (child: ChildProcess, exited: Promise<string>) => async (): Prom
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.ref();
   child.kill('SIGINT');
-  // An immediate shutdown loses nothing that was committed, the next start only takes longer.
-  const impatient = setTimeout(() => child.kill('SIGQUIT'), FAST_SHUTDOWN_MS);
+  // An immediate shutdown loses no committed data; the next start takes longer.
+  const immediate = setTimeout(() => child.kill('SIGQUIT'), FAST_SHUTDOWN_MS);
   await exited;
-  clearTimeout(impatient);
+  clearTimeout(immediate);
 };
 
-/** The lines of postmaster.pid: [pid, data folder, start in Unix seconds, port, socket folder, …, status]. */
+/** Returns the lines of postmaster.pid: [pid, data folder, start in Unix seconds, port, socket folder, …, status]. */
 export const readPidFile = async (data: string): Promise<string[] | undefined> =>
   readFile(join(data, 'postmaster.pid'), 'utf8').then(
     (text) => text.split('\n').map((line) => line.trim()),
@@ -92,8 +90,8 @@ const untilReady = async (data: string, pid: number, signal: AbortSignal): Promi
 };
 
 /**
- * Starts PostgreSQL on `data` and waits until it takes connections (after a crash that includes its recovery). Throws a
- * `DatabaseError` with the server's last lines when it does not start. `exited` tells, whenever it ends, how.
+ * Starts PostgreSQL on `data` and waits until it accepts connections, including crash recovery. Throws a `DatabaseError` with the
+ * last log lines if it does not start. `exited` resolves with a description when the server ends.
  */
 export const startPostmaster = async (options: {
   binaries: string;
@@ -109,20 +107,20 @@ export const startPostmaster = async (options: {
   const log = await openLog(logFile);
   const logStart = (await log.stat()).size;
   const child = spawn(join(binaries, 'bin', 'postgres'), args, {
-    // A group of its own: control-C in the terminal must not shut it down before we have finished with it.
+    // A separate process group: ctrl-C in the terminal must not shut it down before this process has finished.
     detached: true,
     stdio: ['ignore', log.fd, log.fd],
     cwd: data,
     env: { PATH: '/usr/bin:/bin' },
     ...account,
   });
-  const dismiss = child.pid === undefined ? () => {} : watch(child.pid, account);
+  const stopWatchdog = child.pid === undefined ? () => {} : startWatchdog(child.pid, account);
   const failed = new AbortController();
   const exited = new Promise<string>((resolve) => {
     child.once('error', (error) => resolve(error.message));
     child.once('exit', (code, signal) => resolve(`PostgreSQL ended with ${signal ?? `code ${code}`}`));
   });
-  void exited.then(() => (failed.abort(), dismiss()));
+  void exited.then(() => (failed.abort(), stopWatchdog()));
   await log.close();
   const stop = stopper(child, exited);
   const pid = child.pid ?? 0;

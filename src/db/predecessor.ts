@@ -1,6 +1,4 @@
-/**
- * Who held this cluster before us: nobody, a server whose Halcyon was killed, or a Halcyon that still runs.
- */
+/** Finds the server that already runs on a cluster, and ends it if its Halcyon was killed. */
 import { readFile, rm } from 'node:fs/promises';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -13,10 +11,10 @@ import { readPidFile } from './postmaster.ts';
 
 const POLL_MS = 20;
 const STOP_TIMEOUT_MS = 60_000;
-/** A younger server may belong to a Halcyon that has not connected yet. */
+/** The Halcyon of a younger server may not have connected yet. */
 const ORPHAN_AGE_MS = 3_000;
 
-/** Whether the process is a PostgreSQL on `data`; numbers of processes are soon reused, in containers at once. */
+/** Returns whether the process is a PostgreSQL on `data`; process ids are reused soon, in containers at once. */
 const isServerOf = async (pid: number, data: string): Promise<boolean> => {
   try {
     if (process.platform === 'linux')
@@ -28,8 +26,8 @@ const isServerOf = async (pid: number, data: string): Promise<boolean> => {
   }
 };
 
-/** How many Halcyons are connected; undefined while the server does not take connections. */
-const halcyonsOn = async (directory: string, password: string): Promise<number | undefined> => {
+/** Returns the number of connected Halcyon sessions; undefined while the server accepts no connections. */
+const countHalcyons = async (directory: string, password: string): Promise<number | undefined> => {
   const address = { kind: 'socket', directory, user: OWNER, password, database: 'postgres' } as const;
   const sql = openPool(address, { connections: 1, applicationName: 'predecessor' });
   try {
@@ -46,42 +44,42 @@ const halcyonsOn = async (directory: string, password: string): Promise<number |
 
 type Server = { pid: number; startedSeconds: number; directory: string };
 
-/** The server that runs on `data`, if one does. */
+/** Returns the server that runs on `data`, if any. */
 export const serverOn = async (data: string): Promise<Server | undefined> => {
   const [pid, , startedSeconds, , directory = ''] = (await readPidFile(data)) ?? [];
   if (pid === undefined || !(await isServerOf(Number(pid), data))) return undefined;
   return { pid: Number(pid), startedSeconds: Number(startedSeconds), directory };
 };
 
-/** The socket folder of the server on `data` when a Halcyon is connected to it. */
+/** Returns the socket folder of the server on `data` if a Halcyon is connected to it. */
 export const busyServerOn = async (data: string, password: string): Promise<string | undefined> => {
   const server = await serverOn(data);
   if (server === undefined || server.directory === '') return undefined;
-  const halcyons = await halcyonsOn(server.directory, password);
+  const halcyons = await countHalcyons(server.directory, password);
   return halcyons === undefined || halcyons === 0 ? undefined : server.directory;
 };
 
 /**
- * Removes the pid file whose number now belongs to a stranger, which PostgreSQL takes for itself. That of a dead process
- * stays: PostgreSQL clears it when it has seen that no backend of the old server lives on.
+ * Removes a pid file whose process id now belongs to another program, because PostgreSQL would refuse to start. The file of a
+ * dead process stays: PostgreSQL removes it after checking that no backend of the old server is alive.
  */
-const removeStrangersPidFile = async (data: string): Promise<void> => {
+const removeStalePidFile = async (data: string): Promise<void> => {
   const [pid] = (await readPidFile(data)) ?? [];
   if (pid === undefined || !isAlive(Number(pid)) || (await isServerOf(Number(pid), data))) return;
   await rm(join(data, 'postmaster.pid'), { force: true });
 };
 
 /**
- * Makes way for a new server on `data`: waits for one that is shutting down and ends an orphan, whose Halcyon was killed
- * together with the watchdog. Throws a `DatabaseError` when a Halcyon is connected to it.
+ * Waits for a server on `data` that is shutting down, and stops an orphan whose Halcyon was killed together with the watchdog.
+ * Throws a `DatabaseError` if a Halcyon is connected to the server.
  */
 export const endPredecessor = async (cluster: { dataDir: string; data: string; password: string }): Promise<void> => {
   const { dataDir, data, password } = cluster;
   const deadline = performance.now() + STOP_TIMEOUT_MS;
-  let asked = false;
+  let isStopping = false;
   for (let server = await serverOn(data); server !== undefined; server = await serverOn(data)) {
     const { pid, startedSeconds, directory } = server;
-    const halcyons = asked || directory === '' ? undefined : await halcyonsOn(directory, password);
+    const halcyons = isStopping || directory === '' ? undefined : await countHalcyons(directory, password);
     if (halcyons !== undefined && halcyons > 0) {
       throw new DatabaseError(
         `Another Halcyon is running on ${dataDir}: stop it first, or set HALCYON_DATA to another folder`,
@@ -89,12 +87,12 @@ export const endPredecessor = async (cluster: { dataDir: string; data: string; p
     }
     if (halcyons === 0 && Date.now() - startedSeconds * 1000 > ORPHAN_AGE_MS) {
       process.kill(pid, 'SIGINT');
-      asked = true;
+      isStopping = true;
     }
     if (performance.now() > deadline) {
       throw new DatabaseError(`The PostgreSQL of an earlier Halcyon (process ${pid}) does not end: stop it by hand`);
     }
     await delay(POLL_MS);
   }
-  await removeStrangersPidFile(data);
+  await removeStalePidFile(data);
 };

@@ -1,4 +1,4 @@
-/** Whether the database can be asked, and has the tables that this code writes. */
+/** The readiness check of the database: it responds, has all migrations and free disk space. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
 import type { Check } from '#core/health.ts';
@@ -8,15 +8,15 @@ import { isDiskFull } from './unavailable.ts';
 import { useOf } from './use.ts';
 
 const ANSWER_MS = 1_000;
-/** One statement for all that ask meanwhile: whoever may ask for free must not make work by it. */
-const KEPT_MS = 1_000;
+/** The result is cached, because unauthenticated callers must not cause a statement each. */
+const CACHED_MS = 1_000;
 
-/** 3 MB, written to a temporary file of the server. A read-only statement, which changes no table and writes no WAL. */
+/** 3 MB in a temporary file of the server. The statement is read-only: it changes no table and writes no WAL. */
 const SPILLED_ROWS = 100_000;
 
 type Missing = Awaited<ReturnType<Check>>;
 
-/** Returns a function that fails while the disk of the database is full; it asks after a statement was refused for that. */
+/** Returns a function that rejects while the disk of the database is full. It sends a statement only after one was refused for that. */
 const createSpaceCheck = (sql: Sql): (() => Promise<void>) => {
   let checked = 0;
   return async () => {
@@ -35,40 +35,41 @@ const createSpaceCheck = (sql: Sql): (() => Promise<void>) => {
 };
 
 /**
- * `disk`: a statement was refused because the disk of the database is full, and there is no room yet. `database`: no answer within a second, be it that the server is away or that every connection is taken. `migrations`:
- * one that stands in the folder was not applied; those of newer code are no fault, as while one version replaces another.
+ * Returns the check. `disk`: the disk of the database is full. `database`: no response within a second, because the server is
+ * unavailable or all connections are in use. `migrations`: a file of the folder is not applied; additional migrations of newer
+ * code are accepted, because versions overlap during an upgrade.
  */
 export const createDatabaseCheck = async (deps: { sql: Sql; clock: Clock; migrations: string }): Promise<Check> => {
   const { sql, clock } = deps;
   const checkSpace = createSpaceCheck(sql);
-  const wanted = await versionsOf(deps.migrations);
-  let asked: Promise<Missing> | undefined;
-  let known: { missing: Missing; untilMs: number } | undefined;
+  const required = await versionsOf(deps.migrations);
+  let running: Promise<Missing> | undefined;
+  let cached: { missing: Missing; untilMs: number } | undefined;
 
-  const ask = async (): Promise<Missing> => {
+  const check = async (): Promise<Missing> => {
     try {
       const rows = await sql<{ version: number }[]>`select version from schema_migration`;
       const applied = new Set(rows.map(({ version }) => version));
-      if (!wanted.every((version) => applied.has(version))) return 'migrations';
+      if (!required.every((version) => applied.has(version))) return 'migrations';
       await checkSpace();
       return undefined;
     } catch (error) {
       return isDiskFull(error) ? 'disk' : 'database';
     }
   };
-  // A statement that hangs is the only one: those who ask meanwhile wait for it, each no longer than the time-out.
+  // Concurrent callers share one statement, each for at most the time-out.
   const shared = (): Promise<Missing> =>
-    (asked ??= ask().then((missing) => {
-      asked = undefined;
-      known = { missing, untilMs: clock.monotonicMs() + KEPT_MS };
+    (running ??= check().then((missing) => {
+      running = undefined;
+      cached = { missing, untilMs: clock.monotonicMs() + CACHED_MS };
       return missing;
     }));
   return async () => {
-    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.missing;
-    const patience = new AbortController();
-    const late = delay(ANSWER_MS, 'database', { signal: patience.signal }).catch(() => 'database');
-    const missing = await Promise.race([shared(), late]);
-    patience.abort();
+    if (cached !== undefined && clock.monotonicMs() < cached.untilMs) return cached.missing;
+    const timer = new AbortController();
+    const timeout = delay(ANSWER_MS, 'database', { signal: timer.signal }).catch(() => 'database');
+    const missing = await Promise.race([shared(), timeout]);
+    timer.abort();
     return missing;
   };
 };

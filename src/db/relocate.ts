@@ -1,18 +1,18 @@
 /**
- * Moves a cluster that its account cannot reach, such as a copy that root unpacked below a folder of mode 0700, to where a new
- * cluster would be made. A link takes its place; it is made first, so that a crash at any moment loses nothing.
+ * Moves a cluster that its account cannot reach, such as a copy that root unpacked below a folder of mode 0700, to the folder of
+ * new clusters, and replaces it by a link. The link is created first, so that a crash loses nothing.
  */
 import { lstat, readdir, realpath, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Log } from '#core/log.ts';
 import { isReachable } from './binaries.ts';
-import { has, newSystemHome, type Home } from './data-folder.ts';
+import { hasCode, newSystemHome, type Home } from './data-folder.ts';
 import { UnusableError } from './pool.ts';
 import { serverOn } from './predecessor.ts';
 
 const LINK = /^postgres\.[0-9a-f]+\.moved$/;
 
-/** Finishes a move that was interrupted: the cluster is in its new folder, and the link does not have its name yet. */
+/** Finishes an interrupted move: the cluster is in its new folder, but the link does not have its final name yet. */
 export const finishMove = async (dataDir: string): Promise<void> => {
   const path = join(dataDir, 'postgres');
   const names = await readdir(dataDir).catch(() => []);
@@ -22,7 +22,7 @@ export const finishMove = async (dataDir: string): Promise<void> => {
   }
 };
 
-/** Returns the home, moved if its account cannot reach it. A server that runs on it keeps it where it is. */
+/** Returns the home, moved if its account cannot reach it and no server runs on it. */
 export const reachableHome = async (dataDir: string, given: Home, log?: Log): Promise<Home> => {
   const { home, account } = given;
   if ((await isReachable(home, account)) || (await serverOn(join(home, 'data'))) !== undefined) return given;
@@ -33,10 +33,10 @@ export const reachableHome = async (dataDir: string, given: Home, log?: Log): Pr
     await rename(home, target);
   } catch (cause) {
     await rm(link, { force: true });
-    if (!has(cause, 'EXDEV')) throw cause;
+    if (!hasCode(cause, 'EXDEV')) throw cause;
     throw new UnusableError(
       `User ${account?.uid}, which runs PostgreSQL, cannot enter a folder above ${home}`,
-      'Let others enter each of them (chmod o+x), or set HALCYON_DATA to a folder that everybody may enter',
+      'Make each of them accessible (chmod o+x), or set HALCYON_DATA to a folder that all users can enter',
       cause,
     );
   }

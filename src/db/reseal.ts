@@ -1,58 +1,57 @@
 /**
- * Secrets that are sealed with another key are sealed anew while everybody goes on: a page at a time in the order of the
- * primary key, and replaced where nobody has changed them meanwhile. What is sealed with the right key is passed over, so
- * that a run that was broken off is gone on with by the next.
+ * Reseals secrets with the current key while all processes run: page by page in primary key order, with an update only if the row
+ * has not changed. Rows under the current key are skipped, so a run continues an interrupted one.
  */
 import { keyIdOf, type Sealer } from './seal.ts';
 
-/** A row with the secrets that it holds, all of them sealed to the same name. */
+/** A row with its sealed secrets, all bound to the same name. */
 type SealedRow = { id: string; boundTo: string; envelopes: readonly (Buffer | null)[] };
 type Replacement = SealedRow & { renewed: readonly (Buffer | null)[] };
 
-/** What a room keeps sealed. */
+/** The sealed secrets of one module. */
 export type Vault = {
   name: string;
-  /** How many rows have an envelope that another key than this one made. */
+  /** Returns the number of rows with an envelope of another key than this one. */
   count: (keyId: Buffer) => Promise<number>;
-  /** The next of those rows, in the order of the primary key. */
-  page: (asked: { keyId: Buffer; after: string | undefined; limitRows: number }) => Promise<SealedRow[]>;
+  /** Returns the next page of those rows, in primary key order. */
+  page: (request: { keyId: Buffer; after: string | undefined; limitRows: number }) => Promise<SealedRow[]>;
   /**
-   * Writes `renewed` where the row still has `envelopes` and nobody has it locked; answers the ids of those it wrote. No
-   * other column changes.
+   * Writes `renewed` if the row still has `envelopes` and is not locked, and returns the ids of the written rows. No other column
+   * changes.
    */
   replace: (rows: readonly Replacement[]) => Promise<string[]>;
 };
 
 export type Resealed = {
-  /** Rows that were sealed anew, by the name of the vault. */
+  /** Resealed rows by the name of the vault. */
   counts: ReadonlyMap<string, number>;
-  /** Whose secrets no key opens: they are left as they are. */
+  /** Names of rows with secrets that no key opens; they stay unchanged. */
   unopened: readonly string[];
-  /** Rows that somebody sealed with another key after they were passed. */
+  /** Rows that another process sealed with another key after this run had passed them. */
   late: number;
-  /** `left`: rows stayed locked, or changed each time. */
-  end: 'done' | 'left' | 'stopped';
+  /** `incomplete`: rows stayed locked, or changed in every round. */
+  end: 'done' | 'incomplete' | 'stopped';
 };
 
-type Given = {
+type ResealOptions = {
   key: Buffer;
-  /** Opens everything and seals with `key`. */
+  /** Opens with all keys and seals with `key`. */
   sealer: Sealer;
   pause: () => Promise<void>;
   isStopped: () => boolean;
   onPage: (rows: number) => void;
 };
 
-/** A page of answers may have some MB; a page of keys takes some ms. */
+/** A page of stored responses may have a few MB; a page of keys takes a few ms. */
 const PAGE_ROWS = 200;
-/** So often what was locked or changed is looked for again. */
+/** Limits the rounds that look for rows that were locked or changed. */
 const ROUNDS_MAX = 25;
 
-type Renewal = { boundTo: string; replacement: Replacement | undefined; isWhole: boolean };
+type Renewal = { boundTo: string; replacement: Replacement | undefined; isComplete: boolean };
 
-/** What opens is sealed anew, what does not stays as it is. */
+/** Reseals the envelopes of a row that can be opened; the others stay unchanged. */
 const renew = (sealer: Sealer, row: SealedRow): Renewal => {
-  let [isWhole, changes] = [true, false];
+  let [isComplete, changes] = [true, false];
   const renewed = row.envelopes.map((envelope) => {
     if (envelope === null || sealer.isCurrent(envelope)) return envelope;
     try {
@@ -60,47 +59,47 @@ const renew = (sealer: Sealer, row: SealedRow): Renewal => {
       changes = true;
       return sealed;
     } catch {
-      isWhole = false;
+      isComplete = false;
       return envelope;
     }
   });
-  return { boundTo: row.boundTo, replacement: changes ? { ...row, renewed } : undefined, isWhole };
+  return { boundTo: row.boundTo, replacement: changes ? { ...row, renewed } : undefined, isComplete };
 };
 
-class Run {
+class ResealRun {
   readonly counts = new Map<string, number>();
   readonly unopened = new Set<string>();
-  /** Found and not written in the round before, by what they are sealed to. */
-  #missed = new Set<string>();
+  /** Rows of the previous round that were found but not written, by their `boundTo`. */
+  #unwritten = new Set<string>();
   #rounds = 0;
   late = 0;
 
-  /** Looks through all vaults once; answers whether there was nothing to do. */
-  async round(vaults: readonly Vault[], given: Given): Promise<boolean> {
-    const missed = new Set<string>();
+  /** Processes all vaults once; returns whether there was nothing to do. */
+  async round(vaults: readonly Vault[], options: ResealOptions): Promise<boolean> {
+    const unwritten = new Set<string>();
     let found = 0;
     for (const vault of vaults) {
-      for await (const rows of pagesOf(vault, given)) {
-        const renewals = rows.map((row) => renew(given.sealer, row));
-        for (const { boundTo, isWhole } of renewals) if (!isWhole) this.unopened.add(boundTo);
+      for await (const rows of pagesOf(vault, options)) {
+        const renewals = rows.map((row) => renew(options.sealer, row));
+        for (const { boundTo, isComplete } of renewals) if (!isComplete) this.unopened.add(boundTo);
         const replacements = renewals.flatMap(({ replacement }) => replacement ?? []);
         const written = new Set(replacements.length === 0 ? [] : await vault.replace(replacements));
         for (const { id, boundTo } of replacements) {
-          if (!written.has(id)) missed.add(boundTo);
-          if (this.#rounds > 0 && !this.#missed.has(boundTo)) this.late += 1;
+          if (!written.has(id)) unwritten.add(boundTo);
+          if (this.#rounds > 0 && !this.#unwritten.has(boundTo)) this.late += 1;
         }
         found += replacements.length;
         this.counts.set(vault.name, (this.counts.get(vault.name) ?? 0) + written.size);
-        given.onPage(written.size);
+        options.onPage(written.size);
       }
     }
-    this.#missed = missed;
+    this.#unwritten = unwritten;
     this.#rounds += 1;
     return found === 0;
   }
 }
 
-async function* pagesOf(vault: Vault, { key, isStopped }: Given): AsyncGenerator<SealedRow[]> {
+async function* pagesOf(vault: Vault, { key, isStopped }: ResealOptions): AsyncGenerator<SealedRow[]> {
   let after: string | undefined;
   while (!isStopped()) {
     const rows = await vault.page({ keyId: keyIdOf(key), after, limitRows: PAGE_ROWS });
@@ -110,17 +109,17 @@ async function* pagesOf(vault: Vault, { key, isStopped }: Given): AsyncGenerator
   }
 }
 
-/** Ends `done` after a round that found nothing to do, which is the proof that nothing is left but what does not open. */
-export const reseal = async (vaults: readonly Vault[], given: Given): Promise<Resealed> => {
-  const run = new Run();
-  const ended = (end: Resealed['end']): Resealed => {
+/** Reseals all vaults. Ends with `done` only after a round that found nothing to do except rows that no key opens. */
+export const reseal = async (vaults: readonly Vault[], options: ResealOptions): Promise<Resealed> => {
+  const run = new ResealRun();
+  const result = (end: Resealed['end']): Resealed => {
     return { counts: run.counts, unopened: [...run.unopened], late: run.late, end };
   };
   for (let rounds = 0; rounds < ROUNDS_MAX; rounds += 1) {
-    if (rounds > 1) await given.pause();
-    const isClean = await run.round(vaults, given);
-    if (given.isStopped()) return ended('stopped');
-    if (isClean) return ended('done');
+    if (rounds > 1) await options.pause();
+    const isClean = await run.round(vaults, options);
+    if (options.isStopped()) return result('stopped');
+    if (isClean) return result('done');
   }
-  return ended('left');
+  return result('incomplete');
 };

@@ -1,13 +1,13 @@
-/** Secrets at rest: AES-256-GCM, bound to the row they belong to, so that one cannot be moved to another row. */
+/** Encrypts secrets at rest with AES-256-GCM, bound to their row, so that an envelope cannot be moved to another row. */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import type { Keys } from '#core/keys.ts';
 
 export type Sealer = {
-  /** `boundTo` names the row, such as `webhook:512`; opening needs the same. */
+  /** Encrypts the text. `boundTo` names the row, such as `webhook:512`; `open` needs the same name. */
   seal: (text: string, boundTo: string) => Buffer;
-  /** Throws where it was sealed with none of the keys, the row is another, or a bit was changed. */
+  /** Decrypts the envelope; throws if none of the keys sealed it, it belongs to another row, or a bit was changed. */
   open: (sealed: Buffer, boundTo: string) => string;
-  /** Whether it was sealed with the key that `seal` takes, as it says itself. */
+  /** Returns whether the envelope names the key that `seal` uses. */
   isCurrent: (sealed: Buffer) => boolean;
 };
 
@@ -17,14 +17,14 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const HEAD_BYTES = 1 + KEY_ID_BYTES;
 
-/** Tells keys apart, and nothing of them. */
+/** Returns an id that identifies a key without revealing it. */
 export const keyIdOf = (key: Buffer): Buffer => createHash('sha256').update(key).digest().subarray(0, KEY_ID_BYTES);
 
 const headOf = (key: Buffer): Buffer => Buffer.concat([Buffer.of(VERSION), keyIdOf(key)]);
 
 /**
- * Seals with the first key and opens with any. The envelope is version · key id · nonce · ciphertext · tag; the key id
- * tells which key it takes.
+ * Returns a sealer that seals with the first key and opens with any. The envelope is version · key id · nonce · ciphertext · tag;
+ * the key id selects the key.
  */
 export const createSealer = (...keys: Keys): Sealer => {
   const [key] = keys;
@@ -40,10 +40,11 @@ export const createSealer = (...keys: Keys): Sealer => {
       return Buffer.concat([head, nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
     },
     open: (sealed, boundTo) => {
-      const its = keyOf(sealed);
-      if (its === undefined) throw new Error(`The secret of ${boundTo} is sealed with another key than ${settings}`);
+      const usedKey = keyOf(sealed);
+      if (usedKey === undefined)
+        throw new Error(`The secret of ${boundTo} is sealed with another key than ${settings}`);
       const nonce = sealed.subarray(HEAD_BYTES, HEAD_BYTES + NONCE_BYTES);
-      const decipher = createDecipheriv('aes-256-gcm', its, nonce, { authTagLength: TAG_BYTES }).setAAD(
+      const decipher = createDecipheriv('aes-256-gcm', usedKey, nonce, { authTagLength: TAG_BYTES }).setAAD(
         Buffer.from(boundTo),
       );
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));

@@ -1,27 +1,27 @@
-/** Reads that may have to look at everything a store has: they end when they take too long, and few run at once. */
+/** Limits the duration and concurrency of reads that may scan a whole store. */
 import type { Listing } from '#core/listing.ts';
 import { Problem } from '#core/problem.ts';
 import { transaction, type Sql, type Tx } from './pool.ts';
 
 const QUERY_CANCELED = '57014';
 
-/** As far as this a page costs no more than counting what there is; beyond it what is skipped costs more. */
+/** Up to this offset a page costs no more than the count; beyond it, skipping rows costs more. */
 const PLAIN_OFFSET_ITEMS = 10_000;
 
 const isPlain = ({ offset, order, filters }: Listing): boolean =>
   offset <= PLAIN_OFFSET_ITEMS && order.length === 0 && filters.length === 0;
 
-/** `searchLimitMs` for each statement; `searchesAtOnce` in this process; of one store `searchesWaiting` for their turn. */
+/** `searchLimitMs` per statement; `searchesAtOnce` in this process; `searchesWaiting` queued per store. */
 type Limits = { searchLimitMs: number; searchesAtOnce: number; searchesWaiting: number };
 
-/** Reads one page of what a store has; `read` gets a transaction that only reads. */
+/** Reads one page of a store; `read` gets a read-only transaction. */
 export type Search = <T>(storeId: number, page: Listing, read: (tx: Tx) => Promise<T>) => Promise<T>;
 
 /**
- * A search that takes too long is a 400 and not a 503 with a Retry-After: it is what was asked for that costs so much, and
- * asked again it costs it again. Of a plain page nobody has asked for anything that could be left out.
+ * Returns the error of a read that exceeded its limit. A search is a 400, because a retry would cost the same; a plain page is a
+ * 503 with a Retry-After, because the request has nothing to narrow down.
  */
-const tookTooLong = (page: Listing, limitMs: number, cause: unknown): Problem => {
+const timeoutProblem = (page: Listing, limitMs: number, cause: unknown): Problem => {
   if (isPlain(page)) {
     const message = `This took longer than ${limitMs} ms; try again shortly`;
     return new Problem(503, { code: 'unavailable', message }, { headers: { 'Retry-After': '5' }, cause });
@@ -39,60 +39,60 @@ const limited = async <T>(sql: Sql, limitMs: number, page: Listing, read: (tx: T
     return await transaction(sql, bounded, 'read only');
   } catch (error) {
     if ((error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
-    throw tookTooLong(page, limitMs, error);
+    throw timeoutProblem(page, limitMs, error);
   }
 };
 
 /**
- * Turns: of each store one at a time, of all stores together `searchesAtOnce`. `take` waits, without a connection, and
- * answers false where as many of that store wait already.
+ * Returns a semaphore that admits one search per store and `searchesAtOnce` in total. `acquire` waits without a connection, and
+ * returns false if the queue of the store is full.
  */
-const createTurns = ({ searchesAtOnce, searchesWaiting }: Limits) => {
+const createSemaphore = ({ searchesAtOnce, searchesWaiting }: Limits) => {
   const running = new Set<number>();
-  const waiting: { storeId: number; go: () => void }[] = [];
-  const mayGo = (storeId: number): boolean => running.size < searchesAtOnce && !running.has(storeId);
+  const waiting: { storeId: number; start: () => void }[] = [];
+  const canStart = (storeId: number): boolean => running.size < searchesAtOnce && !running.has(storeId);
   return {
-    take: async (storeId: number): Promise<boolean> => {
-      if (mayGo(storeId)) {
+    acquire: async (storeId: number): Promise<boolean> => {
+      if (canStart(storeId)) {
         running.add(storeId);
         return true;
       }
       if (waiting.filter((one) => one.storeId === storeId).length >= searchesWaiting) return false;
       const { promise, resolve } = Promise.withResolvers<void>();
-      waiting.push({ storeId, go: resolve });
+      waiting.push({ storeId, start: resolve });
       await promise;
       return true;
     },
-    give: (storeId: number): void => {
+    release: (storeId: number): void => {
       running.delete(storeId);
-      const at = waiting.findIndex((one) => mayGo(one.storeId));
+      const at = waiting.findIndex((one) => canStart(one.storeId));
       if (at === -1) return;
       for (const next of waiting.splice(at, 1)) {
         running.add(next.storeId);
-        next.go();
+        next.start();
       }
     },
   };
 };
 
 /**
- * Whatever is ordered, filtered or far from the beginning counts as a search, and waits its turn before it takes a
- * connection: twenty searches of one store held the whole pool, and a plain read of another one waited nine seconds.
+ * Returns the search function. An ordered, filtered or far page counts as a search and is queued before it takes a connection:
+ * without the queue, twenty searches of one store occupied the whole pool, and a plain read of another store waited nine seconds.
  */
 export const createSearch = (sql: Sql, limits: Limits): Search => {
   const { searchLimitMs, searchesWaiting } = limits;
-  const turns = createTurns(limits);
+  const semaphore = createSemaphore(limits);
   return async (storeId, page, read) => {
     if (isPlain(page)) return limited(sql, searchLimitMs, page, read);
-    if (!(await turns.take(storeId))) {
+    if (!(await semaphore.acquire(storeId))) {
       const seconds = Math.ceil(searchLimitMs / 1_000);
-      const message = `${searchesWaiting} searches of this store wait already: ask for one page with order or filters at a time, and again in ${seconds} s`;
+      const message = `${searchesWaiting} searches of this store are waiting already: request one page with order or filters at a time, and retry in ${seconds} s`;
       throw new Problem(429, { code: 'too_many_searches', message }, { headers: { 'Retry-After': String(seconds) } });
     }
     try {
       return await limited(sql, searchLimitMs, page, read);
     } finally {
-      turns.give(storeId);
+      semaphore.release(storeId);
     }
   };
 };

@@ -1,6 +1,6 @@
-/** What an error of the database says: that nobody can be asked, or that what was asked is refused. */
+/** Classifies database errors: the server is unavailable, or the statement itself is rejected. */
 
-/** Of Node and the driver: no connection, or none any more. */
+/** Codes of Node and the driver for a failed or lost connection. */
 const CONNECTION: readonly string[] = [
   'ECONNREFUSED',
   'ECONNRESET',
@@ -17,37 +17,37 @@ const CONNECTION: readonly string[] = [
 ];
 
 /**
- * SQLSTATEs that are about the server, whatever it was asked. Not among them: 40001 and 40P01 (others were in the way:
- * whoever can asks again), 57014 and 55P03 (it took too long), 53200 and 53400 (half as much may do), 58030 and XX001
- * (a page that cannot be read is that of some row): there a batch is told apart from the poison in it.
+ * SQLSTATEs that concern the server, independent of the statement. Not included, because a batch is split to find the poison row:
+ * 40001 and 40P01 (conflict with another transaction, can be retried), 57014 and 55P03 (time-out), 53200 and 53400 (a smaller
+ * statement may succeed), 58030 and XX001 (the unreadable page belongs to some row).
  */
 const SERVER: readonly string[] = [
   '57P01', // shut down by an operator
-  '57P02', // a process crashed, and all start anew
+  '57P02', // a backend crashed, and all restart
   '57P03', // not yet started
   '57P05', // the session was idle for too long
-  '25P03', // so was the transaction
+  '25P03', // the transaction was idle for too long
   '53100', // the disk is full
   '53300', // too many connections
-  '25006', // it only reads: a standby that is not promoted yet, or a primary that is none any more
+  '25006', // read-only: a standby that is not promoted yet, or a demoted primary
 ];
 
 const UNAVAILABLE: ReadonlySet<unknown> = new Set([...CONNECTION, ...SERVER]);
 
-/** What a standby says to `begin read write`, under the code of whatever is not implemented. */
-const ONLY_READS = { code: '0A000', message: /during recovery$/ };
+/** A standby rejects `begin read write` with the general code for "feature not supported". */
+const READ_ONLY = { code: '0A000', message: /during recovery$/ };
 
 /**
- * Whether the error says that the server cannot be asked right now, or not for this, and nothing about what was asked. The
- * result of a COMMIT that ends so is unknown.
+ * Returns whether the error concerns the server and not the statement. The result of a COMMIT that fails with such an error is
+ * unknown.
  */
 export const isUnavailable = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false;
   const { code, syscall } = error as NodeJS.ErrnoException;
-  // The error of a program that failed has its exit code there.
+  // For a failed child process, `code` is its exit code, a number.
   if (typeof code !== 'string') return false;
-  if (code === ONLY_READS.code) return ONLY_READS.message.test(error.message);
-  // SQLSTATE class 08 is "connection exception"; ENOENT is a socket file that is not there (yet).
+  if (code === READ_ONLY.code) return READ_ONLY.message.test(error.message);
+  // SQLSTATE class 08 is "connection exception"; ENOENT is a missing socket file.
   return UNAVAILABLE.has(code) || code.startsWith('08') || (code === 'ENOENT' && syscall === 'connect');
 };
 
@@ -60,12 +60,12 @@ export const isLockTimeout = (error: unknown): boolean =>
   error instanceof Error && (error as NodeJS.ErrnoException).code === '55P03';
 
 /**
- * SQLSTATE classes that are about what was asked, whoever asks and whenever: 22 data exception, 23 integrity constraint
- * violation, 54 program limit exceeded, P0 raised by a function.
+ * SQLSTATE classes that concern the statement at any time: 22 data exception, 23 integrity constraint violation, 54 program limit
+ * exceeded, P0 raised by a function.
  */
 const REFUSALS: ReadonlySet<string> = new Set(['22', '23', '54', 'P0']);
 
-/** Whether asking again is in vain. Neither a deadlock, nor a cancelled statement, nor a fault of the driver says so. */
+/** Returns whether a retry cannot succeed. False for a deadlock, a cancelled statement and a fault of the driver. */
 export const isRefused = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false;
   const { code } = error as NodeJS.ErrnoException;

@@ -1,18 +1,18 @@
 /**
- * How busy a pool is. The driver (3.4.9) does not tell, so it is counted at its door: what it was asked and has not
- * answered, and who holds a connection for longer than a statement. It costs a statement three small closures.
+ * Counts the use of a pool, which the driver (3.4.9) does not report: unfinished statements, transactions and reserved
+ * connections. It costs three small closures per statement.
  */
 import type postgres from 'postgres';
 import type { Sql, Tx } from './pool.ts';
 import { isDiskFull } from './unavailable.ts';
 
 /**
- * `busy` connections run a statement or belong to a transaction; `waiting` statements and transactions have none yet.
- * `refusedForSpace` counts those that were refused because the disk is full.
+ * `busy`: connections that run a statement or belong to a transaction. `waiting`: statements and transactions without a
+ * connection. `refusedForSpace`: those that were refused because the disk is full.
  */
 export type PoolUse = { connections: number; busy: number; waiting: number; refusedForSpace: number };
 
-/** What of the driver's statement is looked at: it goes to `handler` when it is first awaited, and is `active` while it runs. */
+/** The observed members of the driver's statement: `handler` is called when it is first awaited; `active` is set while it runs. */
 type Statement = {
   handler: (statement: Statement) => unknown;
   resolve: (value: unknown) => void;
@@ -23,15 +23,15 @@ type Many = (...args: unknown[]) => unknown;
 
 const USE = Symbol('use');
 
-const createTally = (connections: number) => {
+const createCounter = (connections: number) => {
   const statements = new Set<Statement>();
-  let held = 0;
-  let wanted = 0;
+  let reserved = 0;
+  let waiting = 0;
   let refusedForSpace = 0;
-  const failed = (error: unknown): void => {
+  const countFailure = (error: unknown): void => {
     if (isDiskFull(error)) refusedForSpace += 1;
   };
-  /** A fragment of another statement is never handled, and so never counted. */
+  /** Counts a statement. The handler of a fragment is never called, so fragments are not counted. */
   const watch = (statement: Statement): void => {
     const { handler, resolve, reject } = statement;
     if (typeof handler !== 'function') return;
@@ -45,80 +45,80 @@ const createTally = (connections: number) => {
     };
     statement.reject = (error) => {
       statements.delete(statement);
-      failed(error);
+      countFailure(error);
       reject(error);
     };
   };
-  /** Counts from the wish for a connection until `end`; `begin` says that it is there. */
-  const hold = () => {
-    let isThere = false;
-    wanted += 1;
+  /** Counts a reserved connection from its request until `end`; `begin` marks that it is available. */
+  const reserve = () => {
+    let hasConnection = false;
+    waiting += 1;
     return {
       begin: () => {
-        isThere = true;
-        wanted -= 1;
-        held += 1;
+        hasConnection = true;
+        waiting -= 1;
+        reserved += 1;
       },
       end: () => {
-        if (isThere) held -= 1;
-        else wanted -= 1;
+        if (hasConnection) reserved -= 1;
+        else waiting -= 1;
       },
     };
   };
   const read = (): PoolUse => {
     let active = 0;
     for (const statement of statements) if (statement.active) active += 1;
-    return { connections, busy: held + active, waiting: wanted + statements.size - active, refusedForSpace };
+    return { connections, busy: reserved + active, waiting: waiting + statements.size - active, refusedForSpace };
   };
-  return { watch, hold, failed, read };
+  return { watch, reserve, countFailure, read };
 };
 
-/** The pool with its use counted; transactions and reserved connections are what they are without. */
-export const counted = (sql: Sql, connections: number): Sql => {
-  const tally = createTally(connections);
+/** Returns the pool with its use counted; transactions and reserved connections behave as without. */
+export const withUseCounted = (sql: Sql, connections: number): Sql => {
+  const counter = createCounter(connections);
   const begin = async (...args: unknown[]): Promise<unknown> => {
     const body = args.pop() as (tx: Tx) => unknown;
-    const holding = tally.hold();
+    const reservation = counter.reserve();
     try {
       return await (sql.begin as unknown as Many)(...args, (tx: Tx) => {
-        holding.begin();
+        reservation.begin();
         return body(tx);
       });
     } catch (error) {
-      tally.failed(error);
+      counter.countFailure(error);
       throw error;
     } finally {
-      holding.end();
+      reservation.end();
     }
   };
   const reserve = async (): Promise<postgres.ReservedSql> => {
-    const holding = tally.hold();
+    const reservation = counter.reserve();
     try {
       const connection = await sql.reserve();
-      holding.begin();
+      reservation.begin();
       const release = connection.release.bind(connection);
       connection.release = () => {
-        holding.end();
+        reservation.end();
         release();
       };
       return connection;
     } catch (error) {
-      holding.end();
+      reservation.end();
       throw error;
     }
   };
-  const members: Readonly<Record<string | symbol, unknown>> = { begin, reserve, [USE]: tally.read };
+  const members: Readonly<Record<string | symbol, unknown>> = { begin, reserve, [USE]: counter.read };
   return new Proxy(sql, {
     apply(target, self, args: unknown[]) {
-      const made: unknown = Reflect.apply(target as unknown as Many, self, args);
-      if (made instanceof Promise) tally.watch(made as unknown as Statement);
-      return made;
+      const result: unknown = Reflect.apply(target as unknown as Many, self, args);
+      if (result instanceof Promise) counter.watch(result as unknown as Statement);
+      return result;
     },
     get: (target, key, receiver) => members[key] ?? Reflect.get(target, key, receiver),
   });
 };
 
-/** How busy a pool of `openPool` is at this moment. */
+/** Returns the current use of a pool of `openPool`. */
 export const useOf = (sql: Sql): PoolUse => {
   const read = Reflect.get(sql, USE) as (() => PoolUse) | undefined;
   return read?.() ?? { connections: 0, busy: 0, waiting: 0, refusedForSpace: 0 };

@@ -1,4 +1,4 @@
-/** Why the database is the reason that a request cannot be served at the moment. */
+/** Explains a 503 whose reason is the database. */
 import { isOutOfNumbers } from './numbers.ts';
 import { isWithoutPartition } from './partitions.ts';
 import { isDiskFull, isUnavailable } from './unavailable.ts';
@@ -6,7 +6,7 @@ import { isDiskFull, isUnavailable } from './unavailable.ts';
 /** Returns the message of a 503 where the database is the reason of an error, and undefined otherwise. */
 export const whyUnavailable = (error: unknown): string | undefined => {
   if (isDiskFull(error))
-    return 'The disk of the database is full (53100): nothing can be written until there is room; try again then';
+    return 'The disk of the database is full (53100): nothing can be written until space is freed; try again then';
   if (isUnavailable(error)) return 'The service cannot reach its database; try again shortly';
   if (isWithoutPartition(error)) return 'The database has no tables for this day yet; try again shortly';
   if (isOutOfNumbers(error)) return 'All ids of this day are used; new ones are available from midnight UTC';

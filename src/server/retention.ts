@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { runAlone } from '#db/alone.ts';
+import { withAdvisoryLock } from '#db/advisory-lock.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
@@ -71,7 +71,7 @@ export const startRetention = (deps: Deps): Running => {
     for (;;) {
       await pause(settings.everyMs, signal);
       if (signal.aborted) return;
-      await runAlone(direct, LOCK, round).catch((error: unknown) =>
+      await withAdvisoryLock(direct, LOCK, round).catch((error: unknown) =>
         log.error({ err: error }, 'housekeeping could not begin; it is tried again'),
       );
     }

@@ -67,8 +67,8 @@ test('a folder that cannot be made, below /proc', async (t) => {
 
 const strays: readonly (readonly [path: string, make: (path: string) => Promise<unknown>, line: RegExp])[] = [
   ['postgres', (path) => writeFile(path, 'x'), /a file in its place/],
-  ['postgres/data', (path) => writeFile(path, 'x'), /postgres\/data is no database of PostgreSQL: /],
-  ['postgres/data', (path) => mkdir(path), /postgres\/data is no database of PostgreSQL: /],
+  ['postgres/data', (path) => writeFile(path, 'x'), /postgres\/data is not a PostgreSQL cluster: /],
+  ['postgres/data', (path) => mkdir(path), /postgres\/data is not a PostgreSQL cluster: /],
   ['postgres-password', (path) => mkdir(path), /postgres-password cannot be read \(EISDIR\)/],
   ['secret-key', (path) => mkdir(path), /secret-key cannot be read \(EISDIR\)/],
   ['secret-key', (path) => writeFile(path, 'x'), /secret-key is no secret key/],

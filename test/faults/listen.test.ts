@@ -119,6 +119,6 @@ test('what is published before, during and after a kill of the server is forward
   );
   // Of a cut that is over before the listener is through with what it had read, nobody needs to know.
   const told = (words: RegExp): number => listener.said().match(words)?.length ?? 0;
-  assert.ok(told(/Not connected/g) >= 1 && told(/Not connected/g) <= KILLS, listener.said());
-  assert.equal(told(/Connected again/g), told(/Not connected/g));
+  assert.ok(told(/Disconnected/g) >= 1 && told(/Disconnected/g) <= KILLS, listener.said());
+  assert.equal(told(/Reconnected/g), told(/Disconnected/g));
 });

@@ -102,7 +102,7 @@ test('a dump has the examples of the help, is nobody else’s to read, replaces 
 
   const again = await runCommand(['backup', '--to', join(folder, 'one.dump')], { ...env, ...settings });
   assert.equal(again.code, 1);
-  assert.match(again.err, /one\.dump is there already: name another file, with --to/);
+  assert.match(again.err, /one\.dump already exists: choose another file with --to/);
   assert.equal((await stat(told.file)).mtimeMs > 0 && (await stat(told.file)).size, size);
 
   await shell(`psql -q -d halcyon -c 'create role poor login'`);
@@ -114,7 +114,7 @@ test('a dump has the examples of the help, is nobody else’s to read, replaces 
   assert.deepEqual(left, []);
   const nowhere = await runCommand(['backup', '--to', '/proc/none/x.dump'], { ...env, ...settings });
   assert.equal(nowhere.code, 1);
-  assert.match(nowhere.err, /x\.dump cannot be written \(ENOENT\): name a file in a folder that can/);
+  assert.match(nowhere.err, /x\.dump cannot be written \(ENOENT\): choose a file in a writable folder/);
 });
 
 test('the embedded database: a dump takes a pg_dump of 18 while it runs, and a copy is made while it is stopped', async (t) => {
@@ -124,8 +124,7 @@ test('the embedded database: a dump takes a pg_dump of 18 while it runs, and a c
   t.after(() => fixture.end('SIGKILL'));
   const beside = await runCommand(['backup', '--to', join(folder, 'demo.dump')], place.env);
   // Debian 12 has 15; with a newer one it is simply a dump.
-  if (beside.code !== 0)
-    assert.match(beside.err, /takes a pg_dump of 18 or newer, and .*: install postgresql-client-18/);
+  if (beside.code !== 0) assert.match(beside.err, /requires pg_dump 18 or newer, and .*: install postgresql-client-18/);
   assert.equal(await fixture.end('SIGTERM'), 0);
   // test/faults/restore-embedded.test.ts puts such a copy back.
   const copied = await runCommand(['backup', '--to', join(folder, 'halcyon.tar'), '--json'], place.env);

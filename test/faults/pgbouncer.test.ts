@@ -39,7 +39,7 @@ test('the doctor sees the pooler where PostgreSQL itself is wanted, and PostgreS
   const throughPool = through(true);
   const config = readConfig({}, '/');
   const place = { config, clock: systemClock, sql: throughPool };
-  demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* leads through a pooler/);
+  demandFinding(await checkSessions({ ...place, direct: throughPool }), /^fail .* points to a pooler/);
   demandFinding(await checkSessions({ ...place, direct: sql }), /^ok /);
 });
 

@@ -38,7 +38,7 @@ test('the key in the file is changed while nothing runs, and refused while somet
   assert.equal(changed.code, 0, changed.err);
   assert.match(
     changed.out,
-    /^1 webhook and 0 kept answers sealed anew in .*\nStart Halcyon again\. The key before is kept in .*secret-key\.old/,
+    /^1 webhook and 0 stored responses resealed in .*\nStart Halcyon again\. The previous key is kept in .*secret-key\.old/,
   );
   const fresh = (await readFile(path, 'utf8')).trim();
   assert.notEqual(fresh, old);

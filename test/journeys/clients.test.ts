@@ -282,7 +282,7 @@ test('the operator takes a member out of a store, and what they let in ends at o
 
 test('one line says what is wrong', async () => {
   const wrong = [
-    [['create', '--name', 'X', '--owner', 'no@example.com'], /--owner: nobody signs in with/],
+    [['create', '--name', 'X', '--owner', 'no@example.com'], /--owner: there is no user with/],
     [['create', '--name', 'X', '--redirect-uri', 'http://x.example'], /must be https:/],
     [['create', '--name', 'X', '--trusted', '--owner', ada], /owner cannot be combined with trusted/],
     [['rotate-secret', 'nobody'], /There is no such confidential client/],

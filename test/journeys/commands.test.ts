@@ -96,7 +96,7 @@ const run = async (args: readonly string[], env: Record<string, string> = {}, in
     cwd: folder,
     isJson: args.includes('--json'),
     input: () => Readable.from([Buffer.from(input)]),
-    untilToldToStop: () => told,
+    untilStopSignal: () => told,
   });
   const { warn } = terminal;
   terminal.warn = (text) => {
@@ -235,11 +235,11 @@ const errorOf = (code: string, message: string): Error => Object.assign(new Erro
 
 test('what a machine or a database refuses is one line that says what to do', () => {
   const cases: readonly (readonly [error: Error, exit: number, told: RegExp])[] = [
-    [errorOf('ENOSPC', 'no space left on device, write'), 1, /^halcyon: no space left.*: make room/],
+    [errorOf('ENOSPC', 'no space left on device, write'), 1, /^halcyon: no space left.*: free space/],
     [errorOf('EACCES', "permission denied, open '/x'"), 1, /^halcyon: permission denied.* owns the files/],
     [errorOf('53100', 'could not extend file'), 1, /^halcyon: could not extend.* the database /],
     [errorOf('42501', 'permission denied for table users'), 1, /^halcyon: .*connect as the owner/],
-    [errorOf('57P01', 'terminating connection'), 3, /^halcyon: The database went away/],
+    [errorOf('57P01', 'terminating connection'), 3, /^halcyon: The database became unavailable/],
     [new Error('outer', { cause: errorOf('ENOSPC', 'inner') }), 1, /^halcyon: outer; the disk is full/],
   ];
   for (const [error, exit, told] of cases) {

@@ -35,7 +35,7 @@ test('a disk without room, and name servers that are silent', async () => {
   demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: 0 }), /^warn .* GiB free/);
   demandFinding(await checkDisk(tmpdir(), { warn: Infinity, fail: Infinity }), /^fail .* GiB free/);
   demandFinding(await checkDisk('/nowhere/at/all', { warn: 0, fail: 0 }), /^ok .* free in \/$/);
-  demandFinding(await checkDisk(`/${'x'.repeat(300)}`), /^fail .* cannot be looked at \(ENAMETOOLONG\)/);
+  demandFinding(await checkDisk(`/${'x'.repeat(300)}`), /^fail .* cannot be read \(ENAMETOOLONG\)/);
   assert.deepEqual(await checkFolder(`${tmpdir()}/to/be/made`), []);
   demandFinding(await checkFolder('/dev/null/x'), /^fail \/dev\/null\/x .*ENOTDIR/);
   const server = await startNameServer();
@@ -54,7 +54,7 @@ test('ports that somebody else has, addresses where nobody answers, a mail serve
   await once(holder, 'listening');
   t.after(() => holder.close());
   demandFinding(await checkPorts(config({})), /^fail PORT: something else .*127/);
-  demandFinding(await checkPorts(config({ HOST: '192.0.2.1' })), /^fail PORT: nobody .*192\.0\.2\.1/);
+  demandFinding(await checkPorts(config({ HOST: '192.0.2.1' })), /^fail PORT: cannot listen .*192\.0\.2\.1/);
   assert.match(adviceOnPort('EADDRNOTAVAIL', 'PORT'), /address of this machine/);
   assert.match(adviceOnPort('EACCES', 'METRICS_PORT'), /^Set METRICS_PORT to one from 1024 on/);
   demandFinding(

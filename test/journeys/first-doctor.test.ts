@@ -23,7 +23,7 @@ test('doctor does not fail on a new database that was migrated and never served'
   const { out } = await runCommand(['doctor', '--json'], env);
   const { findings } = JSON.parse(out) as { findings: Finding[] };
   demandFinding(findings, /^ok all \d+ are applied/);
-  demandFinding(findings, /^ok none yet: the first start makes them/);
+  demandFinding(findings, /^ok none yet: the first start creates them/);
   // The server of the tests may lose everything, and this machine may have no name servers.
   const failed = findings.filter(({ state, check }) => state === 'fail' && check !== 'database' && check !== 'names');
   assert.deepEqual(failed, []);

@@ -73,7 +73,7 @@ const publish = async (
     input: () => options.input ?? Readable.from([]),
     processId: process.pid,
     isRunning: () => true,
-    untilToldToStop: () => options.told ?? new Promise<string>(() => {}),
+    untilStopSignal: () => options.told ?? new Promise<string>(() => {}),
   };
   const ended = createPublishCommand(terminal).parseAsync(['node', 'publish', ...args]);
   const failure: unknown = await ended.then(
@@ -281,7 +281,7 @@ test("the demo's file says where and as whom, and its secret goes nowhere else",
   assert.equal((await publish([name], { env: { HALCYON_DATA: folder } })).code, 0);
   assert.deepEqual(await published(), [0]);
   const elsewhere = await publish([name, '--store', storeId, '--url', `${url}/x`], { env: { HALCYON_DATA: folder } });
-  assert.match(elsewhere.end, /^Say as which client/);
+  assert.match(elsewhere.end, /^Set the client/);
 });
 
 test('what client create --json printed says as whom; who is not let in reads where to look', async () => {

@@ -8,7 +8,7 @@ import { adoptSealingKey, checkSealingKey } from '#db/sealing-key.ts';
 import type { Keys } from '#core/keys.ts';
 import { createKeyVault } from '#webhooks/vault.ts';
 import { createStore } from '#stores/store.ts';
-import { sealAnew } from '#cli/seal-anew.ts';
+import { resealAll } from '#cli/reseal-all.ts';
 import { runCommand } from '../setup/command.ts';
 import { testDatabase } from '../setup/database.ts';
 import { databaseEnvOf } from '../setup/fleet/fleet.ts';
@@ -55,7 +55,7 @@ const openAll = (rows: readonly Row[], key: Buffer): string[] => {
 /** What `halcyon rekey` does, with `between` in place of the pauses. */
 const renew = (sql: Sql, keys: Keys, between = async (): Promise<void> => {}, stopAfter = Number.POSITIVE_INFINITY) => {
   let pages = 0;
-  return sealAnew(sql, keys, {
+  return resealAll(sql, keys, {
     pause: between,
     isStopped: () => pages >= stopAfter,
     onProgress: () => void (pages += 1),
@@ -92,7 +92,7 @@ test('the command seals everything with the new key, which is then the one that 
   assert.deepEqual(after.map(untouched), before.map(untouched), 'no webhook is another than it was');
 
   const again = await run(['rekey'], { [KEY]: fresh, [OTHER]: old });
-  assert.match(again.out, /^0 webhooks and 0 kept .*\nNext: .*HALCYON_SECRET_KEY_OTHER/);
+  assert.match(again.out, /^0 webhooks and 0 stored .*\nNext: .*HALCYON_SECRET_KEY_OTHER/);
   assert.equal((await run(['migrate'], { [KEY]: fresh })).code, 0);
   const refused = await run(['migrate'], { [KEY]: old });
   assert.deepEqual([refused.code, REFUSED.test(refused.err)], [1, true]);
@@ -187,7 +187,7 @@ test('what neither key opens is named, left as it is, and keeps nothing else fro
   const { code, err, out } = await runCommand(['rekey'], { ...databaseEnvOf(address), ...env });
   assert.equal(code, 2, err);
   assert.match(err, new RegExp(`^webhook:${second} .*\\nwebhook:${third} .*\\nhalcyon: 2 secrets`));
-  assert.match(out, /^3 webhooks and 1 kept /, 'their next keys open');
+  assert.match(out, /^3 webhooks and 1 stored /, 'their next keys open');
   const after = await rows();
   assert.deepEqual(
     after.slice(1).map(({ key }) => key),

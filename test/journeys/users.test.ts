@@ -222,7 +222,7 @@ test('the operator keeps a user out and lets them in again, each written down on
   await printed('disable', server.bob);
   await printed('disable', server.bob);
   assert.equal((await browser.open('/account')).status, 303);
-  assert.match((await program('reset-link', server.bob)).err, /is disabled: let them in first/);
+  assert.match((await program('reset-link', server.bob)).err, /is disabled: run halcyon user enable/);
   await printed('enable', server.bob);
   assert.equal((await browser.open('/account')).status, 200);
   for (const action of ['user_disabled', 'user_enabled'])
@@ -248,7 +248,7 @@ test('somebody who does not exist is named', async () => {
 test('the help of every command has an example', () => {
   const quiet = { input: () => Readable.from([]), print: () => {}, warn: () => {} };
   const self = { processId: process.pid, isRunning: () => true };
-  const terminal = { env: {}, cwd: '/', nodeVersion: '26.0.0', ...quiet, ...self, untilToldToStop: async () => '' };
+  const terminal = { env: {}, cwd: '/', nodeVersion: '26.0.0', ...quiet, ...self, untilStopSignal: async () => '' };
   const { commands } = createUserCommand(terminal);
   assert.deepEqual(
     commands.map((command) => command.name()),

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
-import { sealAnew } from '#cli/seal-anew.ts';
+import { resealAll } from '#cli/reseal-all.ts';
 import { createRegistrationToken } from '#identity/oauth/registration/invitation.ts';
 import { startMailServer } from '../setup/mail-server.ts';
 import { startReceiver } from '../setup/receiver.ts';
@@ -165,7 +165,7 @@ const rotation = async (hook: object, access: string): Promise<void> => {
   assert.equal((await ask(at, { encryption_key: chosen }, 'chosen')).status, 200);
   assert.equal((await ask(at, { finish: '1' }, 'finished')).status, 200);
   keep('the next key, made up', (await ask(at, {}, 'made up')).body['next_encryption_key']);
-  const rekeyed = await sealAnew(sql, [NEW_KEY, SECRET_KEYS[0]], {
+  const rekeyed = await resealAll(sql, [NEW_KEY, SECRET_KEYS[0]], {
     pause: async () => {},
     isStopped: () => false,
     onProgress: () => {},

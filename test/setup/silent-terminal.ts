@@ -13,7 +13,7 @@ export const silentTerminal = (given: Partial<Terminal> = {}): Terminal & { out:
     input: () => Readable.from([]),
     processId: 1,
     isRunning: () => false,
-    untilToldToStop: () => new Promise(() => {}),
+    untilStopSignal: () => new Promise(() => {}),
     ...given,
     out,
     err,

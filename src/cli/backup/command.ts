@@ -1,4 +1,4 @@
-/** `halcyon backup`: everything that is in the database, in one file. */
+/** `halcyon backup`: writes the whole database to one file. */
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -10,7 +10,7 @@ import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { copyCluster } from './copy.ts';
 import { dump } from './dump.ts';
-import { writeWhole } from './file.ts';
+import { writeAtomically } from './file.ts';
 
 const MIB = 1024 ** 2;
 
@@ -26,20 +26,20 @@ const majorOf = async (address: DatabaseAddress): Promise<number> => {
 };
 
 const sourceOf = async ({ database, dataDir }: Config): Promise<Source> => {
-  // A pooler that gives each transaction another session would lose what pg_dump sets in its own.
+  // pg_dump sets session variables, which a transaction pooler would lose.
   const url = database.directUrl ?? database.url;
   const address = url === undefined ? await findRunning(dataDir) : ({ kind: 'url', url } as const);
   if (address !== undefined) return { kind: 'dump', address, major: await majorOf(address) };
-  const there = await stat(join(dataDir, 'postgres', 'data')).catch(() => undefined);
-  if (there === undefined)
+  const found = await stat(join(dataDir, 'postgres', 'data')).catch(() => undefined);
+  if (found === undefined)
     throw new UserError(`There is no database in ${dataDir}: set HALCYON_DATA to its folder, or DATABASE_URL`);
   return { kind: 'copy' };
 };
 
-/** Without colons and with its digits in order, so that names sort by time. */
+/** Returns the time without colons, in an order in which names sort by time. */
 const stampOf = (now: Date): string => now.toISOString().replace(/\..*/, '').replaceAll(/[-:]/g, '').replace('T', '-');
 
-const restoring = (source: Source): string =>
+const describeFormat = (source: Source): string =>
   source.kind === 'dump' ? 'a dump for pg_restore' : 'a copy of the stopped database, for tar';
 
 const backup = async (terminal: Terminal, to: string | undefined): Promise<void> => {
@@ -48,7 +48,7 @@ const backup = async (terminal: Terminal, to: string | undefined): Promise<void>
   const ending = source.kind === 'dump' ? 'dump' : 'tar';
   const file = resolve(terminal.cwd, to ?? `halcyon-${stampOf(new Date())}.${ending}`);
   const startedMs = performance.now();
-  const bytes = await writeWhole(file, (part) =>
+  const bytes = await writeAtomically(file, (part) =>
     source.kind === 'dump' ? dump(terminal, source, part) : copyCluster(terminal, config.dataDir, part),
   );
   const seconds = Number(((performance.now() - startedMs) / 1_000).toFixed(3));
@@ -57,22 +57,22 @@ const backup = async (terminal: Terminal, to: string | undefined): Promise<void>
     terminal.print(JSON.stringify({ file, kind: source.kind, bytes, seconds, secret_key: key }));
     return;
   }
-  terminal.print(`${file}: ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, ${restoring(source)}`);
+  terminal.print(`${file}: ${(bytes / MIB).toFixed(1)} MiB in ${seconds.toFixed(1)} s, ${describeFormat(source)}`);
   terminal.print(
-    `Keep ${key} as well, in another place: it is not in the file, and without it nobody can read its secrets.`,
+    `Store ${key} separately: the file does not contain it, and without it the secrets in the file cannot be decrypted.`,
   );
   terminal.print('How to restore it: docs/operating.md, "Back up and restore"');
 };
 
 const HELP = `
-With DATABASE_URL, or beside a running Halcyon, it is a dump of one moment by the pg_dump of this machine, which has to be as new
-as the server; nothing has to stop for it. Of an embedded database that is stopped it is a copy of its folder. The file is
-readable by you alone, is not there before it is whole, and replaces none.`;
+With DATABASE_URL, or while Halcyon is running, it is a consistent dump by the pg_dump of this machine, which must be as new as
+the server. Of a stopped embedded database it is a copy of its folder. The file is readable only by you, appears only when it
+is complete, and never replaces an existing file.`;
 
 export const createBackupCommand = (terminal: Terminal): Command =>
   new Command('backup')
-    .description('write everything that is in the database to one file')
-    .option('--to <file>', 'the file; otherwise one with the time in its name, here')
+    .description('write the whole database to one file')
+    .option('--to <file>', 'the file; default: a name with the time, in the current folder')
     .addHelpText('after', HELP)
     .addHelpText('after', examples('halcyon backup', 'halcyon backup --to /var/backups/halcyon.dump --json'))
     .action((options: { to?: string }) => backup(terminal, options.to));

@@ -1,4 +1,4 @@
-/** A dump of a running database, of one moment, by pg_dump. */
+/** Dumps a running database consistently with pg_dump. */
 import type { DatabaseAddress } from '#db/pool.ts';
 import type { Env } from '#config/env.ts';
 import { UserError } from '../explain.ts';
@@ -6,20 +6,20 @@ import type { Terminal } from '../terminal.ts';
 import { findPgDumps } from './pg-dump.ts';
 import { runProgram } from './run.ts';
 
-/** Everybody on the machine reads arguments, and nobody else our environment: the password goes there. */
+/** Returns the connection for pg_dump, with the password in the environment: all users of the machine can read arguments. */
 export const connectionOf = (address: DatabaseAddress): { name: string; env: Env } => {
   if (address.kind === 'socket') {
     const { directory, user, password, database } = address;
     return { name: database, env: { PGHOST: directory, PGPORT: '5432', PGUSER: user, PGPASSWORD: password } };
   }
-  // Taken apart by hand: a list of hosts is no URL to Node, and one to PostgreSQL.
+  // Parsed by an expression: PostgreSQL accepts a list of hosts, which is no URL to Node.
   const [, scheme = '', user = '', password, rest = ''] =
     /^(postgres(?:ql)?:\/\/)([^:@/]*)(?::([^@/]*))?(@.*)$/.exec(address.url) ?? [];
   if (password === undefined) return { name: address.url, env: {} };
   return { name: `${scheme}${user}${rest}`, env: { PGPASSWORD: decodeURIComponent(password) } };
 };
 
-/** Throws a `UserError` where there is no pg_dump that is as new as the server (`major`). */
+/** Writes the dump; throws a `UserError` if there is no pg_dump as new as the server (`major`). */
 export const dump = async (
   terminal: Terminal,
   from: { address: DatabaseAddress; major: number },
@@ -29,11 +29,10 @@ export const dump = async (
   const found = dumps.find(({ major }) => major >= from.major);
   if (found === undefined) {
     const newest = dumps.at(-1);
-    const there = newest === undefined ? 'there is none' : `the newest is ${newest.major} (${newest.path})`;
-    const stopped =
-      from.address.kind === 'socket' ? ', or stop Halcyon and run this again: then it copies the folder' : '';
+    const available = newest === undefined ? 'there is none' : `the newest is ${newest.major} (${newest.path})`;
+    const alternative = from.address.kind === 'socket' ? ', or stop Halcyon and run this again to copy the folder' : '';
     throw new UserError(
-      `A dump of PostgreSQL ${from.major} takes a pg_dump of ${from.major} or newer, and ${there}: install postgresql-client-${from.major}${stopped}`,
+      `A dump of PostgreSQL ${from.major} requires pg_dump ${from.major} or newer, and ${available}: install postgresql-client-${from.major}${alternative}`,
     );
   }
   const { name, env } = connectionOf(from.address);

@@ -1,4 +1,4 @@
-/** A file that nobody ever sees half of, and nobody else may read. */
+/** Writes a file atomically, readable only by its owner. */
 import { randomBytes } from 'node:crypto';
 import { link, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -19,40 +19,39 @@ const flush = async (path: string): Promise<void> => {
   }
 };
 
-const thereAlready = (path: string): UserError =>
-  new UserError(`${path} is there already: name another file, with --to`);
+const alreadyExists = (path: string): UserError =>
+  new UserError(`${path} already exists: choose another file with --to`);
 
 /**
- * A rename replaces what came there after a look, and a link never does. Where there are no links (exFAT, some shares) it has to be the
- * two: better than to lose a back-up that took an hour.
+ * Renames without replacing an existing file, which only a hard link guarantees. File systems without hard links (exFAT, some
+ * shares) get a check and a rename, which is better than to lose a back-up that took an hour.
  */
-const give = async (part: string, path: string): Promise<void> => {
+const renameNew = async (part: string, path: string): Promise<void> => {
   try {
     await link(part, path);
   } catch {
-    if (await exists(path)) throw thereAlready(path);
+    if (await exists(path)) throw alreadyExists(path);
     return rename(part, path);
   }
   return rm(part);
 };
 
 /**
- * Has `write` fill a file beside `path` (mode 0600 from its first byte), and gives it that name when it is whole and on the
- * disk; answers its size in bytes. A file that is there is left alone: it may be the last good back-up. Whatever breaks it off
- * leaves nothing behind, but for a kill, which leaves a `.part`. Each run has one of its own: of two at once under one name
- * the second would else write on in what the first has just called whole.
+ * Calls `write` with a temporary path next to `path` (mode 0600), renames the complete and flushed file, and returns its size in
+ * bytes. Never replaces an existing file, which may be the last good back-up. A failure removes the temporary file, a kill leaves
+ * a `.part`; its name is random, so that concurrent runs do not write to the same file.
  */
-export const writeWhole = async (path: string, write: (part: string) => Promise<void>): Promise<number> => {
-  if (await exists(path)) throw thereAlready(path);
+export const writeAtomically = async (path: string, write: (part: string) => Promise<void>): Promise<number> => {
+  if (await exists(path)) throw alreadyExists(path);
   const part = `${path}.${randomBytes(4).toString('hex')}.part`;
-  const made = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-    throw new UserError(`${path} cannot be written (${error.code}): name a file in a folder that can, with --to`);
+  const handle = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    throw new UserError(`${path} cannot be written (${error.code}): choose a file in a writable folder with --to`);
   });
-  await made.close();
+  await handle.close();
   try {
     await write(part);
     await flush(part);
-    await give(part, path);
+    await renameNew(part, path);
     await flush(dirname(path));
     return (await stat(path)).size;
   } catch (error) {

@@ -1,22 +1,22 @@
-/** The pg_dump of this machine that is new enough: it reads servers as old as one likes, and none that is newer than itself. */
+/** Finds the pg_dump programs of this machine. A pg_dump supports older servers, but no newer ones. */
 import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Env } from '#config/env.ts';
 
-/** Where packages put one version beside another: Debian's and Ubuntu's, Red Hat's, Homebrew's. */
+/** Folders with several versions side by side: Debian's and Ubuntu's, Red Hat's, Homebrew's. */
 const FOLDERS = ['/usr/lib/postgresql', '/usr', '/opt/homebrew/opt', '/usr/local/opt'];
 const VERSIONED = /^(?:[0-9]+|pgsql-[0-9]+|postgresql@[0-9]+|libpq)$/;
 
 const foldersOf = async (env: Env): Promise<string[]> => {
-  const beside = await Promise.all(
+  const versioned = await Promise.all(
     FOLDERS.map(async (folder) => {
       const names = await readdir(folder).catch(() => []);
       return names.filter((name) => VERSIONED.test(name)).map((name) => join(folder, name, 'bin'));
     }),
   );
-  return [...(env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== ''), ...beside.flat()];
+  return [...(env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== ''), ...versioned.flat()];
 };
 
 export type PgDump = { path: string; major: number };
@@ -31,7 +31,7 @@ const versionOf = async (path: string): Promise<PgDump[]> => {
   }
 };
 
-/** All that there are, the oldest first. */
+/** Returns all of them, the oldest first. */
 export const findPgDumps = async (env: Env): Promise<PgDump[]> => {
   const paths = (await foldersOf(env)).map((folder) => join(folder, 'pg_dump'));
   const found = await Promise.all([...new Set(paths)].map(versionOf));

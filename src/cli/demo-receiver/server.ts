@@ -1,6 +1,6 @@
 /**
- * The demo's receiver: what an integrator would run. It verifies each delivery from the raw body, prints a line, keeps
- * the last ones, and shows the code that the authorization server sends back, so that a newcomer needs no app yet.
+ * The demo's receiver, an example of an integrator's app: verifies each delivery from the raw body, prints a line, keeps the last
+ * ones, and shows the authorization code of the redirect.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { html } from '#hypermedia/markup.ts';
@@ -10,10 +10,10 @@ import { verifyDelivery, WebhookError } from '#receiver';
 
 type Received = { headers: Record<string, string>; body: Buffer; isVerified: boolean };
 
-const KEPT = 50;
+const RECEIVED_MAX = 50;
 const BODY_BYTES = 1024 * 1024;
 
-/** As an integrator would do it, with the package that they would use. */
+/** Verifies a delivery with the package for integrators. */
 const isVerified = async (
   headers: Record<string, string>,
   body: Buffer,
@@ -48,8 +48,8 @@ const callbackPage = (query: URLSearchParams): string => {
           <p>${query.get('error')}: ${query.get('error_description')}</p>
         </div>`
       : html`<div class="card">
-          <h1>The code has arrived</h1>
-          <p>It can be used once, within 30 seconds, at the token endpoint:</p>
+          <h1>Code received</h1>
+          <p>Exchange it once, within 30 seconds, at the token endpoint:</p>
           <p><code id="code">${code}</code></p>
           <p class="soft">state: <code>${query.get('state')}</code></p>
         </div>`;
@@ -60,13 +60,13 @@ const send = (response: ServerResponse, status: number, type: string, body: stri
   response.writeHead(status, { 'Content-Type': type }).end(body);
 };
 
-/** DNS rebinding: a page at a foreign name that resolves to loopback must not read the deliveries. */
+/** Prevents DNS rebinding: a page at a foreign name that resolves to loopback must not read the deliveries. */
 const isOwnHost = (host: string | undefined): boolean => {
   const url = URL.parse(`http://${host ?? ''}/`);
   return url !== null && isLoopback(url.hostname);
 };
 
-/** The receiver, which does not listen yet. `print` gets a line for each delivery. */
+/** Creates the receiver's server, which does not listen yet. Calls `print` with a line for each delivery. */
 export const createDemoReceiver = (options: {
   key: string;
   headerPrefix: string;
@@ -80,7 +80,7 @@ export const createDemoReceiver = (options: {
     const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
     const verified = await isVerified(headers, body, options);
     received.push({ headers, body, isVerified: verified });
-    if (received.length > KEPT) received.shift();
+    if (received.length > RECEIVED_MAX) received.shift();
     const event = headers[`${options.headerPrefix}-webhook-event`.toLowerCase()];
     options.print(
       `← ${event} · ${body.length} bytes · ${verified ? 'signature verified' : 'SIGNATURE NOT VERIFIED'} · ${headers['webhook-id']}`,
@@ -88,8 +88,8 @@ export const createDemoReceiver = (options: {
     return send(response, verified ? 200 : 401, 'text/plain', verified ? 'ok\n' : 'signature not verified\n');
   };
 
-  const answer = async (request: IncomingMessage, response: ServerResponse) => {
-    if (!isOwnHost(request.headers.host)) return send(response, 421, 'text/plain', 'ask for localhost\n');
+  const handle = async (request: IncomingMessage, response: ServerResponse) => {
+    if (!isOwnHost(request.headers.host)) return send(response, 421, 'text/plain', 'use the host localhost\n');
     if (request.method === 'POST') return receive(request, response);
     const url = URL.parse(request.url ?? '/', 'http://localhost');
     if (url?.pathname === '/callback')
@@ -112,6 +112,6 @@ export const createDemoReceiver = (options: {
   };
 
   return createServer((request, response) => {
-    answer(request, response).catch(() => response.destroy());
+    handle(request, response).catch(() => response.destroy());
   });
 };

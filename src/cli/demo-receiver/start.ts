@@ -1,14 +1,14 @@
-/** Runs the demo receiver in a worker thread, so that an error in it cannot end the server. */
+/** Runs the demo receiver in a worker thread, so that its errors cannot end the server. */
 import { Worker } from 'node:worker_threads';
 import type { Running } from '#core/lifecycle.ts';
 
 export type WorkerData = { port: number; key: string; headerPrefix: string };
-/** Messages of the thread: the port or the reason for having none, then a line for each delivery. */
+/** Messages of the thread: the port or an error, then a line for each delivery. */
 export type ThreadMessage = { port: number } | { code: string; message: string } | { line: string };
 
 export type DemoReceiver = Running & { port: number };
 
-/** Listens on loopback at `port`, or at a free one where that is 0. Throws with the `code` of Node where it cannot. */
+/** Starts the receiver on loopback at `port`, or at a free port if it is 0. Throws an error with the `code` of Node. */
 export const startDemoReceiver = async ({
   print,
   ...workerData

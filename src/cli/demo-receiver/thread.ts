@@ -1,4 +1,4 @@
-/** The thread in which the demo's receiver listens (start.ts). */
+/** The entry of the worker thread of the demo receiver (start.ts). */
 import type { AddressInfo } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createDemoReceiver } from './server.ts';

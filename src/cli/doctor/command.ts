@@ -1,7 +1,7 @@
-/** `halcyon doctor`: looks at everything that a Halcyon stands on, and says what to do. */
+/** `halcyon doctor`: checks the environment of an installation and reports problems with remedies. */
 import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
-import { answer, examples } from '../command.ts';
+import { printResult, examples } from '../command.ts';
 import { EXIT, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 import { countOf, type Finding } from './finding.ts';
@@ -24,20 +24,21 @@ const doctor = async (terminal: Terminal): Promise<void> => {
   const findings = await examine({ env, cwd, nodeVersion, clock: systemClock, onFinding });
   const count = (state: Finding['state']): number => findings.filter((one) => one.state === state).length;
   const failed = count('fail');
-  if (isJson) answer(terminal, { ok: failed === 0, findings });
+  if (isJson) printResult(terminal, { ok: failed === 0, findings });
   else terminal.print(`\n${count('ok')} ok, ${countOf(count('warn'), 'warning')}, ${failed} failed`);
-  if (failed > 0) throw new UserError(`${countOf(failed, 'check')} failed: do what stands behind each →`, EXIT.failed);
+  if (failed > 0)
+    throw new UserError(`${countOf(failed, 'check')} failed: follow the advice after each →`, EXIT.failed);
 };
 
 const HELP = `
-Looks at settings, database, migrations, partitions, the secrets key, clocks, workers, what waits, disk, name servers, ports,
-addresses and the mail server, and changes nothing. Run it with the environment of your processes, beside them.
+Checks settings, database, migrations, partitions, the secret key, clocks, workers, backlog, disk, name servers, ports,
+addresses and the mail server, and changes nothing. Run it with the environment of your processes, on the same machine.
 
-"warn" works now and may not for long, "fail" does not work. Ends with 1 when something fails.`;
+"warn": works now, but may fail later. "fail": does not work. Exit code 1 if a check fails.`;
 
 export const createDoctorCommand = (terminal: Terminal): Command =>
   new Command('doctor')
-    .description('look at everything a Halcyon stands on, and say what to do')
+    .description('check the installation and report problems with remedies')
     .addHelpText('after', HELP)
     .addHelpText('after', examples('halcyon doctor', 'halcyon doctor --json'))
     .action(() => doctor(terminal));

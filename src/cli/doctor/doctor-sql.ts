@@ -1,19 +1,19 @@
-/** What the doctor asks of the database. Nothing here writes, and each statement runs in a transaction with a time-out. */
+/** The statements of `doctor`. All are read-only and run in a transaction with a time-out. */
 import type { Applied } from '#db/migrate.ts';
 import { transaction, type Queryable, type Sql, type Tx } from '#db/pool.ts';
 
-/** Statements that take longer say by that how the database is. */
 const STATEMENT_MS = 5_000;
 const LOCK_MS = 1_000;
 
-export const briefly = <T>(sql: Sql, ask: (tx: Tx) => Promise<T>): Promise<T> =>
+/** Runs statements in a read-only transaction with time-outs. */
+export const withTimeouts = <T>(sql: Sql, read: (tx: Tx) => Promise<T>): Promise<T> =>
   transaction(
     sql,
     async (tx) => {
       await tx`
         select set_config('statement_timeout', ${String(STATEMENT_MS)}, true),
           set_config('lock_timeout', ${String(LOCK_MS)}, true)`;
-      return ask(tx);
+      return read(tx);
     },
     'read only',
   );
@@ -32,7 +32,7 @@ export type Server = {
   connections: number;
 };
 
-/** Connections that only a superuser gets are not counted among those that there may be. */
+/** Reads version and settings of the server. `connectionsMax` excludes connections reserved for superusers. */
 export const readServer = async (sql: Queryable): Promise<Server | undefined> => {
   const [row] = await sql<Server[]>`
     select current_setting('server_version') as version,
@@ -49,14 +49,14 @@ export const readServer = async (sql: Queryable): Promise<Server | undefined> =>
   return row;
 };
 
-/** The same for two connections that lead to the same database of the same server. */
+/** Returns an id that is equal for connections to the same database of the same server. */
 export const readDatabaseId = async (sql: Queryable): Promise<string> => {
   const [row] = await sql<{ id: string }[]>`
     select pg_postmaster_start_time()::text || ' ' || oid::text as id from pg_database where datname = current_database()`;
   return row?.id ?? '';
 };
 
-/** Names of the session that stands behind a connection at this moment. */
+/** Returns the process id of the server session that currently serves a connection. */
 export const readSession = async (sql: Queryable): Promise<number | undefined> => {
   const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
   return row?.pid;
@@ -67,7 +67,7 @@ export const readDatabaseTime = async (sql: Queryable): Promise<Date | undefined
   return row?.at;
 };
 
-/** Undefined where no Halcyon has ever been. */
+/** Returns the applied migrations; undefined in a database without Halcyon's tables. */
 export const listMigrations = async (sql: Queryable) => {
   const [table] = await sql<{ isThere: boolean }[]>`select to_regclass('schema_migration') is not null as "isThere"`;
   if (table?.isThere !== true) return undefined;
@@ -77,7 +77,7 @@ export const listMigrations = async (sql: Queryable) => {
 
 export type Session = { pid: number; name: string; seconds: number; blockers: number[] };
 
-/** Sessions that have stood still inside a transaction for so long. */
+/** Returns sessions that have been idle in a transaction for at least this time. */
 export const listIdleInTransaction = (sql: Queryable, seconds: number) =>
   sql<Session[]>`
     select pid, coalesce(nullif(application_name, ''), usename, '?') as name, '{}'::int[] as blockers,
@@ -87,7 +87,7 @@ export const listIdleInTransaction = (sql: Queryable, seconds: number) =>
       and state_change < clock_timestamp() - make_interval(secs => ${seconds})
     order by state_change limit 20`;
 
-/** Sessions that have waited for a lock for so long, with those who hold it. */
+/** Returns sessions that have waited for a lock for at least this time, with the blocking sessions. */
 export const listWaitingForLocks = (sql: Queryable, seconds: number) =>
   sql<Session[]>`
     select pid, coalesce(nullif(application_name, ''), usename, '?') as name, pg_blocking_pids(pid) as blockers,
@@ -100,8 +100,8 @@ export const listWaitingForLocks = (sql: Queryable, seconds: number) =>
 export type Backlog = { due: number; oldest: Date | null; held: number; ended: number };
 
 /**
- * Deliveries whose time has come: `held` by their endpoint (a pause, the breaker, a listener that is away), `ended` with their
- * webhook and not put away yet, and `due` to be sent.
+ * Counts due deliveries: `held` wait for their endpoint (a pause, the circuit breaker, a disconnected listener), `ended` belong to
+ * a disabled or deleted webhook and are not completed yet, `due` can be sent.
  */
 export const readBacklog = async (sql: Queryable, now: Date): Promise<Backlog> => {
   const [row] = await sql<Backlog[]>`
@@ -132,8 +132,8 @@ export const countWebhooks = async (sql: Queryable): Promise<WebhookCounts> => {
   return row ?? { active: 0, inactive: 0, failing: 0 };
 };
 
-/** The oldest of what housekeeping deletes a day after it has run out; each is the first entry of an index. */
-export const readOldestUnswept = async (sql: Queryable): Promise<Date | undefined> => {
+/** Returns the expiry of the oldest row that retention deletes a day later; each subquery reads the first entry of an index. */
+export const readOldestExpired = async (sql: Queryable): Promise<Date | undefined> => {
   const [row] = await sql<{ at: Date | null }[]>`
     select least(
       (select min(date_expires) from access_token),

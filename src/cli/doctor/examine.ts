@@ -1,4 +1,4 @@
-/** All checks, in the order in which one is the ground of the next. What one cannot ask keeps no other from asking. */
+/** Runs all checks in order of their dependencies; a check that cannot run does not prevent the others. */
 import { findRunning } from '#db/embedded.ts';
 import { UnusableError, openPool, type DatabaseAddress } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
@@ -14,29 +14,29 @@ import { checkDatabase, checkSessions } from './checks/server.ts';
 import { checkSettings } from './checks/settings.ts';
 import { checkBacklog, checkRetention, checkWebhooks, checkWorkers, watchMs } from './checks/work.ts';
 import { fail, warn, type Finding } from './finding.ts';
-import type { Place } from './place.ts';
+import type { DoctorContext } from './context.ts';
 
 const CHECK_MS = 20_000;
 
-/** What a check found, within `limitMs`; that it could not be made at all is a finding of its own. */
-const made = async (name: string, check: () => Promise<Finding[]>, limitMs = CHECK_MS): Promise<Finding[]> => {
+/** Runs a check within `limitMs`; an error or a time-out is a finding as well. */
+const runCheck = async (name: string, check: () => Promise<Finding[]>, limitMs = CHECK_MS): Promise<Finding[]> => {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
+  const timer = setTimeout(() => reject(new Error(`no response within ${limitMs / 1_000} s`)), limitMs);
   try {
     return await Promise.race([check(), late]);
   } catch (error) {
     if (error instanceof UnusableError) return [fail(name, error.what, error.remedy)];
     const message = error instanceof Error ? error.message : String(error);
-    return [fail(name, `could not be looked at: ${message}`, 'Run this again; what comes before it may be the reason')];
+    return [fail(name, `the check failed: ${message}`, 'Run this again; an earlier finding may be the reason')];
   } finally {
     clearTimeout(timer);
   }
 };
 
-/** Two are enough, and the least with which it is seen whether each has a session of its own. */
+/** The minimum to detect whether each connection has its own session. */
 const CONNECTIONS = 2;
 
-const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): Place => {
+const openContext = (config: Config, clock: Clock, address: DatabaseAddress): DoctorContext => {
   const { directUrl, silenceMs } = config.database;
   const isShared = directUrl !== undefined;
   const options = { connections: CONNECTIONS, applicationName: 'halcyon', silenceMs };
@@ -46,12 +46,12 @@ const openPlace = (config: Config, clock: Clock, address: DatabaseAddress): Plac
 
 type TableCheck = {
   name: string;
-  check: (place: Place) => Promise<Finding[]>;
-  /** How long it waits by itself. */
+  check: (context: DoctorContext) => Promise<Finding[]>;
+  /** The duration of its own wait. */
   waitsMs?: (config: Config) => number;
 };
 
-/** What is asked of tables that are as this code knows them. */
+/** Checks that require the schema of this version. */
 export const TABLE_CHECKS: readonly TableCheck[] = [
   { name: 'partitions', check: checkPartitions },
   { name: 'numbers', check: checkNumbers },
@@ -65,71 +65,72 @@ export const TABLE_CHECKS: readonly TableCheck[] = [
   { name: 'housekeeping', check: checkRetention },
 ];
 
-/** Its answers have the same time whatever the settings let it wait. */
+/** Returns the time limit of a check: that of all checks plus its own wait. */
 export const limitMsOf = ({ waitsMs }: TableCheck, config: Config): number => CHECK_MS + (waitsMs?.(config) ?? 0);
 
-/** `tell` hears of each check as it is made. */
-const examineDatabase = async (place: Place, tell: (found: readonly Finding[]) => void): Promise<void> => {
+/** Checks the database; calls `report` after each check. */
+const examineDatabase = async (context: DoctorContext, report: (found: readonly Finding[]) => void): Promise<void> => {
   try {
-    const server = await made('database', () => checkDatabase(place));
-    tell(server);
-    const isAway = !server.some(({ check }) => check === 'connections');
-    if (isAway) return;
-    // Before anything else runs there: who asks beside it would get the session that tells.
-    tell(await made('sessions', () => checkSessions(place)));
-    const schema = await made('migrations', () => checkMigrations(place));
-    tell(schema);
+    const server = await runCheck('database', () => checkDatabase(context));
+    report(server);
+    const isUnavailable = !server.some(({ check }) => check === 'connections');
+    if (isUnavailable) return;
+    // Runs without concurrent statements, which could get the shared session that this check detects.
+    report(await runCheck('sessions', () => checkSessions(context)));
+    const schema = await runCheck('migrations', () => checkMigrations(context));
+    report(schema);
     if (schema.some(({ state }) => state === 'fail')) return;
-    for (const one of TABLE_CHECKS) tell(await made(one.name, () => one.check(place), limitMsOf(one, place.config)));
+    for (const one of TABLE_CHECKS)
+      report(await runCheck(one.name, () => one.check(context), limitMsOf(one, context.config)));
   } finally {
-    await Promise.all([place.sql.end({ timeout: 1 }), place.direct.end({ timeout: 1 })]);
+    await Promise.all([context.sql.end({ timeout: 1 }), context.direct.end({ timeout: 1 })]);
   }
 };
 
-/** Where the embedded database answers, if it does; otherwise what is known of its folder. */
-const lookAtFolder = async (dataDir: string): Promise<DatabaseAddress | Finding[]> => {
+/** Returns the address of the running embedded database, or findings about its folder. */
+const findEmbedded = async (dataDir: string): Promise<DatabaseAddress | Finding[]> => {
   try {
     const address = await findRunning(dataDir);
     if (address !== undefined) return address;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const advice = 'Run this as the user that Halcyon runs as, or set HALCYON_DATA to a folder of your own';
-    return [fail('database', `${dataDir} cannot be looked at (${code ?? message})`, advice)];
+    return [fail('database', `${dataDir} cannot be read (${code ?? message})`, advice)];
   }
-  const message = `no Halcyon runs on ${dataDir}, so its embedded database was not looked at`;
+  const message = `no Halcyon runs on ${dataDir}, so its embedded database was not checked`;
   return [...(await checkFolder(dataDir)), warn('database', message, 'Start it (npm start), then run this again')];
 };
 
-/** Changes nothing: it starts no database, makes no table and no key. */
-export const examine = async (given: {
+/** Runs all checks and returns their findings. Changes nothing: it starts no database and creates no table and no key. */
+export const examine = async (deps: {
   env: Env;
   cwd: string;
   nodeVersion: string;
   clock: Clock;
-  /** Told of each finding as it is there. */
+  /** Called with each finding as soon as it is known. */
   onFinding: (finding: Finding) => void;
 }): Promise<Finding[]> => {
-  const { env, cwd, clock, onFinding } = given;
+  const { env, cwd, clock, onFinding } = deps;
   const all: Finding[] = [];
-  const tell = (found: readonly Finding[]): void => {
+  const report = (found: readonly Finding[]): void => {
     all.push(...found);
     found.forEach(onFinding);
   };
-  tell(checkNode(given.nodeVersion));
+  report(checkNode(deps.nodeVersion));
   const { config, findings } = checkSettings(env, cwd);
-  tell(findings);
+  report(findings);
   if (config === undefined) return all;
   const { database, dataDir } = config;
-  if (database.url === undefined) tell(await made('disk', () => checkDisk(dataDir)));
+  if (database.url === undefined) report(await runCheck('disk', () => checkDisk(dataDir)));
   const address =
-    database.url === undefined ? await lookAtFolder(dataDir) : ({ kind: 'url', url: database.url } as const);
-  if (Array.isArray(address)) tell(address);
+    database.url === undefined ? await findEmbedded(dataDir) : ({ kind: 'url', url: database.url } as const);
+  if (Array.isArray(address)) report(address);
   else {
-    await examineDatabase(openPlace(config, clock, address), tell);
+    await examineDatabase(openContext(config, clock, address), report);
   }
-  tell(await made('names', () => checkNames()));
-  tell(await made('ports', () => checkPorts(config)));
-  tell(await made('addresses', () => checkAddresses(config)));
-  tell(await made('mail', () => checkMail(config)));
+  report(await runCheck('names', () => checkNames()));
+  report(await runCheck('ports', () => checkPorts(config)));
+  report(await runCheck('addresses', () => checkAddresses(config)));
+  report(await runCheck('mail', () => checkMail(config)));
   return all;
 };

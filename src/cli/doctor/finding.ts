@@ -1,16 +1,16 @@
-/** What a check found, and what somebody should do about it. */
+/** The result of a check, with a remedy. */
 export type Finding = {
-  /** A word that says what was looked at. */
+  /** The name of the check. */
   check: string;
   state: 'ok' | 'warn' | 'fail';
   message: string;
-  /** What to do; nothing where all is well. */
+  /** The remedy; absent for `ok`. */
   advice?: string;
 };
 
 export const ok = (check: string, message: string): Finding => ({ check, state: 'ok', message });
 
-/** Something that works now, and may not for long. */
+/** Returns a finding about something that works now, but may fail later. */
 export const warn = (check: string, message: string, advice: string): Finding => ({
   check,
   state: 'warn',
@@ -18,7 +18,7 @@ export const warn = (check: string, message: string, advice: string): Finding =>
   advice,
 });
 
-/** Something that does not work. */
+/** Returns a finding about something that does not work. */
 export const fail = (check: string, message: string, advice: string): Finding => ({
   check,
   state: 'fail',
@@ -28,7 +28,7 @@ export const fail = (check: string, message: string, advice: string): Finding =>
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 
-/** `1 shard`, `2,000 shards`; `many` where it is another word than `one` with an s. */
+/** Returns a count with its noun: `1 shard`, `2,000 shards`; `many` is an irregular plural. */
 export const countOf = (count: number, one: string, many = `${one}s`): string =>
   `${whole.format(count)} ${count === 1 ? one : many}`;
 
@@ -38,7 +38,7 @@ const UNITS = [
   [60, 'minute'],
 ] as const;
 
-/** In the largest unit of which there are two. */
+/** Returns a duration in the largest unit of which there are at least two. */
 export const spanOf = (seconds: number): string => {
   const [size, unit] = UNITS.find(([each]) => seconds >= 2 * each) ?? [1, 'second'];
   return countOf(Math.floor(seconds / size), unit);

@@ -21,7 +21,13 @@ for (const [what, first] of [
     const stop = new AbortController();
     t.after(() => stop.abort());
     const said: string[] = [];
-    const line = { api, stop: stop.signal, random: () => 0, say: (text: string) => void said.push(text), answerMs: 50 };
+    const line = {
+      api,
+      stop: stop.signal,
+      random: () => 0,
+      warn: (text: string) => void said.push(text),
+      answerMs: 50,
+    };
     let received: string | undefined;
     void eventsOf(line, `${server.url}/listen`)
       .next()
@@ -31,5 +37,5 @@ for (const [what, first] of [
       (one) => one !== undefined,
     );
     assert.deepEqual([event, server.sockets.length], ['hello', 2]);
-    assert.match(said[0] ?? '', /^Not connected/);
+    assert.match(said[0] ?? '', /^Disconnected/);
   });

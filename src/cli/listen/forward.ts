@@ -1,25 +1,25 @@
-/** One delivery goes on to the app on this computer as it would have come from Halcyon: the same headers, the same bytes. */
+/** Forwards a delivery to the app on this computer with the headers and bytes that Halcyon would have sent. */
 import { request as requestHttp, type IncomingMessage } from 'node:http';
 import { request as requestHttps } from 'node:https';
 
 export type Headers = Readonly<Record<string, string>>;
 
-/** As the server keeps it of an attempt; `response_code` is null where no answer came. */
+/** The result in the form of an attempt of the API; `response_code` is null without a response. */
 export type Forwarded = {
   response_code: number | null;
-  /** Milliseconds, whole. */
+  /** Whole milliseconds. */
   duration: number;
   outcome?: string;
   response_headers?: string;
   response_body?: string;
 };
 
-/** Those of an exchange between Halcyon and an endpoint. */
+/** The limits of an exchange between Halcyon and an endpoint. */
 const TIME_OUT_MS = 30_000;
 const READ_BYTES = 64 * 1024;
 const KEPT_BYTES = 16 * 1024;
 
-/** They speak of the connection that something came over (RFC 9110 §7.6.1), and this is another one. */
+/** Headers of a single connection (RFC 9110 §7.6.1), which are not forwarded. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -52,10 +52,15 @@ const outcomeOf = (error: NodeJS.ErrnoException): string => {
 const linesOf = ({ rawHeaders }: IncomingMessage): string =>
   rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${rawHeaders[at + 1] ?? ''}`] : [])).join('\n');
 
-const headOf = (address: URL, headers: Headers, body: Uint8Array, signal: AbortSignal): Promise<IncomingMessage> => {
+const sendRequest = (
+  address: URL,
+  headers: Headers,
+  body: Uint8Array,
+  signal: AbortSignal,
+): Promise<IncomingMessage> => {
   const request = address.protocol === 'https:' ? requestHttps : requestHttp;
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  // A connection each: an app that is restarted between two deliveries breaks none.
+  // A new connection each, so that a restart of the app between two deliveries breaks none.
   request(address, { method: 'POST', headers: { ...headers, 'content-length': body.length }, agent: false, signal })
     .on('response', resolve)
     .on('error', reject)
@@ -63,10 +68,10 @@ const headOf = (address: URL, headers: Headers, body: Uint8Array, signal: AbortS
   return promise;
 };
 
-const bodyOf = async (answer: IncomingMessage): Promise<string> => {
+const bodyOf = async (response: IncomingMessage): Promise<string> => {
   const kept: Buffer[] = [];
   let readBytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
+  for await (const chunk of response as AsyncIterable<Buffer>) {
     kept.push(chunk);
     readBytes += chunk.length;
     if (readBytes >= READ_BYTES) break;
@@ -74,25 +79,25 @@ const bodyOf = async (answer: IncomingMessage): Promise<string> => {
   return Buffer.concat(kept).subarray(0, KEPT_BYTES).toString().replaceAll('\0', '');
 };
 
-/** Answers what came back, also where nothing did; throws where `stop` said so. A redirect is an answer, and not followed. */
+/** Returns the response or the failure of a forwarded delivery; throws if `stop` is aborted. Redirects are not followed. */
 export const forward = async (
   address: URL,
   { headers, body }: { headers: Headers; body: Uint8Array },
   { stop, nowMs }: { stop: AbortSignal; nowMs: () => number },
 ): Promise<Forwarded> => {
-  const beganMs = nowMs();
-  const late = AbortSignal.timeout(TIME_OUT_MS);
-  const duration = () => Math.round(nowMs() - beganMs);
-  let answer: IncomingMessage | undefined;
+  const startedMs = nowMs();
+  const timeout = AbortSignal.timeout(TIME_OUT_MS);
+  const duration = () => Math.round(nowMs() - startedMs);
+  let response: IncomingMessage | undefined;
   try {
-    answer = await headOf(address, endToEnd(headers), body, AbortSignal.any([stop, late]));
-    const text = await bodyOf(answer);
-    const response_code = answer.statusCode ?? null;
-    return { response_code, duration: duration(), response_headers: linesOf(answer), response_body: text };
+    response = await sendRequest(address, endToEnd(headers), body, AbortSignal.any([stop, timeout]));
+    const text = await bodyOf(response);
+    const response_code = response.statusCode ?? null;
+    return { response_code, duration: duration(), response_headers: linesOf(response), response_body: text };
   } catch (error) {
     stop.throwIfAborted();
-    const phase = answer === undefined ? 'answer' : 'body';
-    const outcome = late.aborted ? `timed_out:${phase}` : outcomeOf(error as NodeJS.ErrnoException);
+    const phase = response === undefined ? 'answer' : 'body';
+    const outcome = timeout.aborted ? `timed_out:${phase}` : outcomeOf(error as NodeJS.ErrnoException);
     return { response_code: null, duration: duration(), outcome };
   }
 };

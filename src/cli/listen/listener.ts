@@ -1,86 +1,86 @@
-/** From the stream of a held webhook to the app and back: each delivery is opened, forwarded, told of and answered. */
+/** Processes the stream of a pull webhook: verifies, forwards and reports each delivery, and acknowledges it to the server. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { rememberIds } from '#receiver';
 import type { Api } from '../session/api.ts';
 import { isTemporary, reasonOf } from '../session/exchange.ts';
-import { backOffMs, eventsOf, isPassing, type Line } from './connection.ts';
+import { backoffMs, eventsOf, isTransient, type StreamOptions } from './connection.ts';
 import { forward, type Forwarded } from './forward.ts';
-import type { Holding } from './delivering.ts';
+import type { PullWebhook } from './pull-webhook.ts';
 import { openMessage, readMessage, type Message } from './message.ts';
-import type { Told } from './report.ts';
+import type { DeliveryReport } from './report.ts';
 
-export type Listening = Line & {
+export type Listening = StreamOptions & {
   api: Api;
   key: string;
-  /** Where it goes; undefined where it is only looked at. */
+  /** The address of the app; undefined if deliveries are only shown. */
   address: URL | undefined;
-  tell: (told: Told) => void;
+  report: (report: DeliveryReport) => void;
   nowMs: () => number;
 };
 
-/** In about the order in which it came; one that is slow keeps some others waiting and not all. */
+/** Keeps the order of arrival approximately, without one slow delivery blocking all others. */
 const FORWARDS_AT_ONCE = 4;
 
-/** What is only looked at has arrived. */
-const LOOKED_AT: Forwarded = { response_code: null, duration: 0 };
+/** The result of a delivery that is only shown. */
+const SHOWN: Forwarded = { response_code: null, duration: 0 };
 const NOT_VERIFIED: Forwarded = { response_code: null, duration: 0, outcome: 'malformed' };
 
 /**
- * Says what became of it until the server has it, so that a stream that is opened again does not bring it again. A 404 or 409
- * says that it has ended otherwise.
+ * Sends the result to the server and retries until it is stored, so that a reconnected stream does not send the delivery again.
+ * A 404 or 409 means that the delivery has already ended.
  */
-const answer = async (listening: Listening, address: string, forwarded: Forwarded): Promise<void> => {
-  const { api, stop, random, say } = listening;
+const acknowledge = async (listening: Listening, address: string, forwarded: Forwarded): Promise<void> => {
+  const { api, stop, random, warn } = listening;
   for (let tries = 0; ; tries += 1) {
     try {
-      const answered = await api.ask(address, { method: 'POST', body: forwarded, signal: stop });
-      if (!isTemporary(answered.status)) {
-        if (answered.status >= 300) say(`The server does not take the answer: ${reasonOf(answered)}`);
+      const response = await api.request(address, { method: 'POST', body: forwarded, signal: stop });
+      if (!isTemporary(response.status)) {
+        if (response.status >= 300) warn(`The server rejected the result: ${reasonOf(response)}`);
         return;
       }
     } catch (error) {
       stop.throwIfAborted();
-      if (!isPassing(error)) throw error;
+      if (!isTransient(error)) throw error;
     }
-    await pause(backOffMs(tries, random()), undefined, { signal: stop });
+    await pause(backoffMs(tries, random()), undefined, { signal: stop });
   }
 };
 
 const handle = async (listening: Listening, message: Message): Promise<void> => {
-  const { key, address, tell, nowMs, stop } = listening;
+  const { key, address, report, nowMs, stop } = listening;
   const opened = await openMessage(message, key);
   const isOpen = typeof opened !== 'string';
   const forwarded = isOpen && address !== undefined ? await forward(address, message, { stop, nowMs }) : undefined;
-  tell({ message, opened, forwarded });
-  const result = forwarded ?? (isOpen ? LOOKED_AT : NOT_VERIFIED);
-  await answer(listening, message.answer, result);
+  report({ message, opened, forwarded });
+  const result = forwarded ?? (isOpen ? SHOWN : NOT_VERIFIED);
+  await acknowledge(listening, message.answer, result);
 };
 
 /**
- * Forwards what one webhook holds until `stop`. What this process has begun with it does not begin again, whatever a stream
- * that was opened again brings: its answer is on its way. What a process that was killed had begun, the next would get again.
+ * Forwards the deliveries of a pull webhook until `stop`. A delivery that a reconnected stream repeats is ignored, because this
+ * process is already handling it. Deliveries of a killed process are sent again to the next one.
  */
-export const listenTo = async (listening: Listening, holding: Holding): Promise<void> => {
+export const listenTo = async (listening: Listening, webhook: PullWebhook): Promise<void> => {
   const isNew = rememberIds();
-  const underWay = new Set<Promise<void>>();
+  const running = new Set<Promise<void>>();
   const failed = new AbortController();
   const stop = AbortSignal.any([listening.stop, failed.signal]);
-  const within = { ...listening, stop };
-  const begin = (message: Message): void => {
-    const one: Promise<void> = handle(within, message)
+  const stoppable = { ...listening, stop };
+  const start = (message: Message): void => {
+    const task: Promise<void> = handle(stoppable, message)
       .catch((error: unknown) => {
         if (!stop.aborted) failed.abort(error);
       })
-      .finally(() => underWay.delete(one));
-    underWay.add(one);
+      .finally(() => running.delete(task));
+    running.add(task);
   };
-  for await (const { event, data } of eventsOf(within, holding.stream)) {
+  for await (const { event, data } of eventsOf(stoppable, webhook.stream)) {
     if (event !== 'delivery') continue;
     const message = readMessage(data);
     if (!isNew(String(message.delivery_id))) continue;
-    begin(message);
-    if (underWay.size >= FORWARDS_AT_ONCE) await Promise.race(underWay);
+    start(message);
+    if (running.size >= FORWARDS_AT_ONCE) await Promise.race(running);
   }
-  await Promise.all(underWay);
+  await Promise.all(running);
   failed.signal.throwIfAborted();
 };

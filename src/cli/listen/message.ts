@@ -1,4 +1,4 @@
-/** What a stream says of a delivery, and whether Halcyon sent it. */
+/** Decodes and verifies a delivery of an event stream. */
 import { verifyDelivery, WebhookError, type Delivery } from '#receiver';
 import { prefixIn } from '../header-prefix.ts';
 import type { Headers } from './forward.ts';
@@ -8,7 +8,7 @@ export type Message = {
   event_id: number;
   headers: Headers;
   body: Uint8Array;
-  /** The address where its end is told. */
+  /** The address to which the result is sent. */
   answer: string;
 };
 
@@ -19,11 +19,11 @@ export const readMessage = (data: string): Message => {
 
 const EVENT = /^.+-webhook-event$/i;
 
-/** The name of the event, before anything is verified. */
+/** Returns the name of the event; it is not verified. */
 export const eventOf = ({ headers }: Message): string =>
   Object.entries(headers).find(([name]) => EVENT.test(name))?.[1] ?? 'unknown';
 
-/** Opened, or the sentence that says what is wrong with it. */
+/** Returns the verified and decrypted delivery, or a sentence that describes the failure. */
 export const openMessage = async ({ headers, body }: Message, key: string): Promise<Delivery | string> => {
   try {
     return await verifyDelivery({ headers, body, keys: [key], headerPrefix: prefixIn(headers) });

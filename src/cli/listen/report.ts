@@ -1,25 +1,25 @@
-/** What somebody who listens reads: a line for each delivery, or with --json an object. */
+/** Prints a line for each delivery of a listener, or with --json an object. */
 import type { Delivery } from '#receiver';
 import type { Terminal } from '../terminal.ts';
 import type { Forwarded } from './forward.ts';
 import { eventOf, type Message } from './message.ts';
 
-/** `forwarded` is undefined where it was only looked at; `opened` is a sentence where it is not what Halcyon would send. */
-export type Told = { message: Message; opened: Delivery | string; forwarded: Forwarded | undefined };
+/** `forwarded` is undefined if the delivery is only shown; `opened` is a sentence if the verification failed. */
+export type DeliveryReport = { message: Message; opened: Delivery | string; forwarded: Forwarded | undefined };
 
 const time = (now: Date): string => now.toTimeString().slice(0, 8);
 
 const REASONS: Readonly<Record<string, string>> = {
-  'unreachable:connect': 'nothing listens there',
-  'unreachable:dns': 'its name is not known',
-  'unreachable:tls': 'no TLS that this computer trusts',
-  'unreachable:reset': 'it hung up before it answered',
-  'timed_out:answer': 'no answer in 30 s',
-  'timed_out:body': 'no whole answer in 30 s',
-  malformed: 'what it answers is no HTTP',
+  'unreachable:connect': 'connection refused',
+  'unreachable:dns': 'unknown host name',
+  'unreachable:tls': 'untrusted TLS certificate',
+  'unreachable:reset': 'connection closed before the response',
+  'timed_out:answer': 'no response within 30 s',
+  'timed_out:body': 'no complete response within 30 s',
+  malformed: 'the response is not HTTP',
 };
 
-const resultOf = ({ opened, forwarded }: Told): string => {
+const resultOf = ({ opened, forwarded }: DeliveryReport): string => {
   if (typeof opened === 'string') return `NOT VERIFIED, and not forwarded: ${opened}`;
   if (forwarded === undefined) return 'verified';
   const { response_code: code, outcome = '', duration } = forwarded;
@@ -35,8 +35,8 @@ const bodyOf = (opened: Delivery | string): unknown => {
   }
 };
 
-const asObject = (told: Told, printsBody: boolean, now: Date): object => {
-  const { message, opened, forwarded } = told;
+const asObject = (report: DeliveryReport, printsBody: boolean, now: Date): object => {
+  const { message, opened, forwarded } = report;
   return {
     time: now.toISOString(),
     event: eventOf(message),
@@ -57,10 +57,10 @@ const asObject = (told: Told, printsBody: boolean, now: Date): object => {
 
 export const createReport =
   ({ print, isJson }: Terminal, { printsBody, now }: { printsBody: boolean; now: () => Date }) =>
-  (told: Told): void => {
-    if (isJson === true) return print(JSON.stringify(asObject(told, printsBody, now())));
-    const { message, opened } = told;
-    print(`${time(now())}  ${eventOf(message)}  ${message.event_id}  ${resultOf(told)}`);
+  (report: DeliveryReport): void => {
+    if (isJson === true) return print(JSON.stringify(asObject(report, printsBody, now())));
+    const { message, opened } = report;
+    print(`${time(now())}  ${eventOf(message)}  ${message.event_id}  ${resultOf(report)}`);
     if (printsBody && typeof opened !== 'string') print(JSON.stringify(bodyOf(opened), null, 2));
     return undefined;
   };

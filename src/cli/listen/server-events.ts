@@ -1,11 +1,11 @@
-/** What comes over a held-open stream (WHATWG HTML, "Server-sent events"): as much of it as Halcyon writes. */
+/** Parses a stream of server-sent events (WHATWG HTML), limited to the features that Halcyon uses. */
 
 export type ServerEvent = { event: string; data: string };
 
-/** Beyond any delivery, whose body is 1 MiB at most: what has no end is not gathered. */
+/** Larger than any delivery, whose body has at most 1 MiB; limits the memory for an event without an end. */
 const EVENT_CHARACTERS_MAX = 8 * 1024 * 1024;
 
-/** The lines of one event, without the empty one at its end; undefined where they are comments alone. */
+/** Returns the event of a block of lines; undefined if the block contains only comments. */
 const eventOf = (block: string): ServerEvent | undefined => {
   let event = 'message';
   const data: string[] = [];
@@ -17,9 +17,9 @@ const eventOf = (block: string): ServerEvent | undefined => {
   return data.length === 0 && event === 'message' ? undefined : { event, data: data.join('\n') };
 };
 
-const SILENT = 'nothing is heard any more';
+const SILENT = 'the connection is silent';
 
-/** One read; throws where nothing comes in time. Time counts only while somebody waits for it: a slow app is no silence. */
+/** Reads once; throws on a time-out. Time counts only during a read, so a slow app does not look like a silent connection. */
 const readWithin = async <T>(read: () => Promise<T>, silenceMs: number): Promise<T> => {
   const { promise: silent, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(SILENT)), silenceMs);
@@ -30,7 +30,7 @@ const readWithin = async <T>(read: () => Promise<T>, silenceMs: number): Promise
   }
 };
 
-/** Ends with the stream; throws where it breaks, or where not even a comment comes for `silenceMs`. */
+/** Yields the events until the stream ends; throws if it breaks, or if not even a comment arrives for `silenceMs`. */
 export async function* eventsIn(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   silenceMs: number,
@@ -51,7 +51,7 @@ export async function* eventsIn(
       }
     }
   } finally {
-    // Not waited for: a stream that is silent does not answer to this either.
+    // Not awaited: cancelling a silent stream may never resolve.
     void reader.cancel().catch(() => {});
   }
 }

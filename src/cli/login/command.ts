@@ -1,10 +1,10 @@
-/** `halcyon login`, `logout` and `whoami`: a person lets this terminal into a store of theirs, in their browser. */
+/** `halcyon login`, `logout` and `whoami`: a user authorizes this terminal for one of their stores in the browser. */
 import { createHash, randomBytes } from 'node:crypto';
 import { Command } from 'commander';
 import { systemClock } from '#core/clock.ts';
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
 import { withParameters } from '#identity/oauth/redirect-uri.ts';
-import { answer, examples } from '../command.ts';
+import { printResult, examples } from '../command.ts';
 import { EXIT, UsageError, UserError } from '../explain.ts';
 import { openApi } from '../session/api.ts';
 import { openCredentials, type Login } from '../session/credentials.ts';
@@ -16,7 +16,7 @@ import { openLoopback } from './loopback.ts';
 type LoginOptions = ServerOptions & { browser: boolean; timeout: string };
 
 const TIMEOUT_SECONDS_MAX = 3_600;
-/** RFC 7636 §4.1: 43 characters at least. */
+/** RFC 7636 §4.1: at least 43 characters. */
 const VERIFIER_BYTES = 32;
 
 const secondsOf = (text: string): number => {
@@ -27,24 +27,24 @@ const secondsOf = (text: string): number => {
 
 const random = (): string => randomBytes(VERIFIER_BYTES).toString('base64url');
 
-/** The first of what may happen: the browser comes back, nobody answers, ctrl-C. */
-const within = async (code: Promise<string>, seconds: number, terminal: Terminal): Promise<string> => {
-  const { promise: late, reject } = Promise.withResolvers<never>();
+/** Waits for the redirect of the browser, a time-out or a stop signal. */
+const waitForCode = async (code: Promise<string>, seconds: number, terminal: Terminal): Promise<string> => {
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    const message = `Nobody has answered in the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
+    const message = `No response from the browser for ${seconds} s. To try again: halcyon login (--timeout waits longer)`;
     reject(new UserError(message));
   }, seconds * 1000);
-  const told = terminal.untilToldToStop().then((signal): never => {
+  const stopped = terminal.untilStopSignal().then((signal): never => {
     throw new UserError(`${signal}: you are not logged in`, EXIT.interrupted);
   });
   try {
-    return await Promise.race([code, late, told]);
+    return await Promise.race([code, timeout, stopped]);
   } finally {
     clearTimeout(timer);
   }
 };
 
-/** RFC 8252 with PKCE: what comes back to a port of this computer is worth nothing to whoever has not the verifier. */
+/** Authorizes by RFC 8252 with PKCE: the code that is sent to a local port is useless without the verifier. */
 const authorize = async (server: Server, options: LoginOptions, terminal: Terminal): Promise<Login> => {
   const seconds = secondsOf(options.timeout);
   const [state, verifier] = [random(), random()];
@@ -62,82 +62,91 @@ const authorize = async (server: Server, options: LoginOptions, terminal: Termin
     });
     terminal.warn(`Allow it in your browser, at this address:\n\n  ${address}\n`);
     if (options.browser) terminal.openPage?.(address);
-    const code = await within(loopback.code, seconds, terminal);
-    const place = { issuer, token_endpoint: tokenEndpoint, revocation_endpoint: revocationEndpoint };
+    const code = await waitForCode(loopback.code, seconds, terminal);
+    const endpoints = { issuer, token_endpoint: tokenEndpoint, revocation_endpoint: revocationEndpoint };
     const proof = { code, code_verifier: verifier, redirect_uri: loopback.redirectUri };
-    return await redeemCode(place, proof, systemClock.now());
+    return await redeemCode(endpoints, proof, systemClock.now());
   } finally {
     await loopback.close();
   }
 };
 
-type Who = {
+type Identity = {
   server: string;
   store: { id: unknown; name: unknown; domain: unknown };
   scope: string;
   access_until: string;
 };
 
-const whoIs = async (options: ServerOptions, terminal: Terminal): Promise<Who> => {
+const readIdentity = async (options: ServerOptions, terminal: Terminal): Promise<Identity> => {
   const api = await openApi(options, terminal);
   const { id, name, domain } = await api.store();
   const { scope, expires } = await api.login();
   return { server: api.server, store: { id, name, domain }, scope, access_until: expires };
 };
 
-const sayWho = (terminal: Terminal, who: Who, sentence: string): void => {
-  if (terminal.isJson === true) return answer(terminal, who);
+const printIdentity = (terminal: Terminal, identity: Identity, sentence: string): void => {
+  if (terminal.isJson === true) return printResult(terminal, identity);
   return terminal.print(sentence);
 };
 
-const nameOf = ({ store }: Who): string => `${String(store.name)} (store ${String(store.id)}, ${String(store.domain)})`;
+const nameOf = ({ store }: Identity): string =>
+  `${String(store.name)} (store ${String(store.id)}, ${String(store.domain)})`;
 
 const login = async (options: LoginOptions, terminal: Terminal): Promise<void> => {
   const credentials = openCredentials(terminal);
   const server = await discover(serverOf(options, terminal, Object.keys(await credentials.read())), terminal);
-  const made = await authorize(server, options, terminal);
-  await credentials.change(server.url, async (before) => {
-    // Replaced is not ended; a server that is away for it ends nothing of what was made now.
-    if (before !== undefined) await revoke(before).catch(() => {});
-    return made;
+  const created = await authorize(server, options, terminal);
+  await credentials.change(server.url, async (previous) => {
+    // A failure to revoke the replaced login does not affect the new one.
+    if (previous !== undefined) await revoke(previous).catch(() => {});
+    return created;
   });
-  const who = await whoIs({ server: server.url }, terminal);
-  sayWho(terminal, who, `You are logged in at ${who.server}, to ${nameOf(who)}. Next: halcyon listen`);
+  const identity = await readIdentity({ server: server.url }, terminal);
+  printIdentity(
+    terminal,
+    identity,
+    `You are logged in at ${identity.server}, to ${nameOf(identity)}. Next: halcyon listen`,
+  );
 };
 
 const logout = async (options: ServerOptions, terminal: Terminal): Promise<void> => {
   const credentials = openCredentials(terminal);
   const server = serverOf(options, terminal, Object.keys(await credentials.read()));
-  let wasIn = false;
-  await credentials.change(server, async (kept) => {
-    wasIn = kept !== undefined;
-    if (kept !== undefined) await revoke(kept);
+  let wasLoggedIn = false;
+  await credentials.change(server, async (stored) => {
+    wasLoggedIn = stored !== undefined;
+    if (stored !== undefined) await revoke(stored);
     return undefined;
   });
-  if (terminal.isJson === true) return answer(terminal, { server, logged_out: wasIn });
-  return terminal.print(wasIn ? `You are logged out of ${server}.` : `You were not logged in at ${server}.`);
+  if (terminal.isJson === true) return printResult(terminal, { server, logged_out: wasLoggedIn });
+  return terminal.print(wasLoggedIn ? `You are logged out of ${server}.` : `You were not logged in at ${server}.`);
 };
 
-const SERVER = ['--server <address>', 'of the API; else HALCYON_SERVER, else where you are logged in'] as const;
+const SERVER = ['--server <address>', 'of the API; default: HALCYON_SERVER, or the server of the login'] as const;
 
 export const createLoginCommands = (terminal: Terminal): Command[] => [
   new Command('login')
-    .description('let this terminal into a store of yours, in the browser')
+    .description('grant this terminal access to one of your stores, in the browser')
     .option(...SERVER)
-    .option('--no-browser', 'print the address and open nothing')
-    .option('--timeout <seconds>', 'how long the browser is waited for', '300')
+    .option('--no-browser', 'print the address without opening it')
+    .option('--timeout <seconds>', 'how long to wait for the browser', '300')
     .addHelpText('after', examples('halcyon login', 'halcyon login --server https://api.example.com --no-browser'))
     .action((options: LoginOptions) => login(options, terminal)),
   new Command('whoami')
-    .description('say where you are logged in, and to which store')
+    .description('show the current login and its store')
     .option(...SERVER)
     .addHelpText('after', examples('halcyon whoami'))
     .action(async (options: ServerOptions) => {
-      const who = await whoIs(options, terminal);
-      sayWho(terminal, who, `${who.server}: ${nameOf(who)}. The login renews itself; halcyon logout ends it`);
+      const identity = await readIdentity(options, terminal);
+      printIdentity(
+        terminal,
+        identity,
+        `${identity.server}: ${nameOf(identity)}. The login renews itself; halcyon logout ends it`,
+      );
     }),
   new Command('logout')
-    .description('end what the terminal was allowed, and forget it')
+    .description('revoke the access of this terminal and delete its credentials')
     .option(...SERVER)
     .addHelpText('after', examples('halcyon logout'))
     .action((options: ServerOptions) => logout(options, terminal)),

@@ -1,4 +1,4 @@
-/** Where the browser comes back to: a loopback address of this computer, on a port that is free (RFC 8252 §7.3). */
+/** Receives the redirect of the browser on a free loopback port (RFC 8252 §7.3). */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,22 +8,22 @@ import { UserError } from '../explain.ts';
 
 export type Loopback = {
   redirectUri: string;
-  /** The code that came back. Throws a `UserError` where the person said no. */
+  /** Resolves with the authorization code; rejects with a `UserError` if the user denied access. */
   code: Promise<string>;
   close: () => Promise<void>;
 };
 
 const PATH = '/callback';
 
-/** Fulfils when the whole page is on its way, or the browser is gone. */
-const page = (response: ServerResponse, status: number, title: string, text: string): Promise<unknown> => {
+/** Sends a page; resolves when it is sent, or when the browser disconnects. */
+const sendPage = (response: ServerResponse, status: number, title: string, text: string): Promise<unknown> => {
   const main = html`<div class="card">
     <h1>${title}</h1>
     <p>${text}</p>
   </div>`;
   response.writeHead(status, {
     'Content-Type': 'text/html; charset=utf-8',
-    // The address has the code in it.
+    // The address contains the code.
     'Cache-Control': 'no-store',
     'Referrer-Policy': 'no-referrer',
     Connection: 'close',
@@ -38,36 +38,36 @@ const refusalOf = (query: URLSearchParams): UserError =>
   new UserError(
     query.get('error') === 'access_denied'
       ? 'You did not allow it in the browser, so you are not logged in. To try again: halcyon login'
-      : `You are not logged in: ${query.get('error_description') ?? query.get('error') ?? 'no code came back'}`,
+      : `You are not logged in: ${query.get('error_description') ?? query.get('error') ?? 'the server sent no code'}`,
   );
 
-/** Listens from here on. What comes without the `state` of this login, or from another issuer (RFC 9207), is not for us. */
+/** Starts the server. Rejects redirects without the `state` of this login or of another issuer (RFC 9207). */
 export const openLoopback = async ({ state, issuer }: { state: string; issuer: string }): Promise<Loopback> => {
   const { promise: code, resolve, reject } = Promise.withResolvers<string>();
-  // Whoever waits for it may be waiting for something else at the moment.
+  // Prevents an unhandled rejection before the caller awaits the code.
   code.catch(() => {});
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
-    // What is no address at all is no reason to end this login.
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<unknown> => {
+    // An invalid address must not end the login.
     const target = URL.parse(request.url ?? '/', 'http://localhost') ?? new URL('http://localhost');
     const { pathname, searchParams: query } = target;
-    if (request.method !== 'GET' || pathname !== PATH) return page(response, 404, 'Nothing here', CLOSE);
+    if (request.method !== 'GET' || pathname !== PATH) return sendPage(response, 404, 'Page not found', CLOSE);
     if (query.get('state') !== state || query.get('iss') !== issuer)
-      return page(
+      return sendPage(
         response,
         400,
-        'Not this login',
+        'Another login',
         'This page belongs to another login: open the address in the terminal.',
       );
-    const given = query.get('code');
-    if (given === null) {
+    const received = query.get('code');
+    if (received === null) {
       const refusal = refusalOf(query);
-      await page(response, 200, 'Not logged in', CLOSE);
+      await sendPage(response, 200, 'Not logged in', CLOSE);
       return reject(refusal);
     }
-    await page(response, 200, 'Back to the terminal', 'The rest happens there. You can close this tab.');
-    return resolve(given);
+    await sendPage(response, 200, 'Return to the terminal', 'The login continues there. You can close this tab.');
+    return resolve(received);
   };
-  const server = createServer((request, response) => void answer(request, response).catch(reject));
+  const server = createServer((request, response) => void handle(request, response).catch(reject));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {

@@ -1,4 +1,4 @@
-/** What is published: a file, or what is piped in. */
+/** Opens the input: a file or stdin. */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -6,7 +6,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `name`: as people know it. `bytes` is undefined where nobody knows how many there are. */
+/** `name` is for messages. `bytes` is undefined for a pipe. */
 export type Input = { name: string; bytes: number | undefined; stream: Readable };
 
 const sizeOf = async (path: string, name: string): Promise<number | undefined> => {
@@ -20,7 +20,7 @@ const sizeOf = async (path: string, name: string): Promise<number | undefined> =
   }
 };
 
-/** `stop` ends the reading, also of a pipe on which nothing comes. */
+/** Opens the input; `stop` ends reading, also of an idle pipe. */
 export const openInput = async (file: string, terminal: Terminal, stop: AbortSignal): Promise<Input> => {
   if (file === '-') return { name: 'stdin', bytes: undefined, stream: addAbortSignal(stop, terminal.input()) };
   const path = resolve(terminal.cwd, file);

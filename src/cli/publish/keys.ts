@@ -1,19 +1,19 @@
 /**
- * Idempotency keys for events that have none: made of what the event says and how often the same came before in this input.
- * The same file again has the same keys, also when a line of it was mended or taken out, which a line's number would not give.
+ * Derives idempotency keys for events without one from their content and the number of earlier occurrences in the input. The same
+ * file has the same keys again, also after a line was corrected or removed, unlike keys from line numbers.
  */
 import { createHash, createHmac } from 'node:crypto';
 
-/** 16 MiB, whatever the length of the input. Of a million lines one is taken for a repetition by mistake. */
+/** 16 MiB for any length of input. One of a million lines is a false positive. */
 const BITS = 2 ** 27;
-/** 16 MiB, whatever the length of the input. */
+/** 16 MiB for any length of input. */
 const COUNTERS = 2 ** 22;
 const PROBES = 4;
 
 type Occurrences = (digest: Buffer) => number;
 
-/** Whether a digest came before: a Bloom filter, which never overlooks one that did. */
-const createKnown = (): ((digest: Buffer) => boolean) => {
+/** Returns a Bloom filter: whether a digest occurred before, without false negatives. */
+const createBloomFilter = (): ((digest: Buffer) => boolean) => {
   const bits = new Uint8Array(BITS / 8);
   return (digest) => {
     let isKnown = true;
@@ -27,11 +27,11 @@ const createKnown = (): ((digest: Buffer) => boolean) => {
   };
 };
 
-/** A number for each time a digest comes: a count-min sketch, whose least counter rises with every one of them. */
-const createNumbers = (): Occurrences => {
+/** Returns a count-min sketch: the estimated number of a digest's occurrences, which rises with each one. */
+const createCountMinSketch = (): Occurrences => {
   const counters = new Uint32Array(COUNTERS);
   return (digest) => {
-    // Other bytes than those that the filter reads: who shares all its places there does not share them here.
+    // Other bytes than those of the filter, so that a collision there is not a collision here.
     const places = Array.from({ length: PROBES }, (_, probe) => digest.readUInt32LE(4 * (PROBES + probe)) % COUNTERS);
     const count = Math.min(...places.map((place) => counters[place] ?? 0));
     for (const place of places) counters[place] = (counters[place] ?? 0) + 1;
@@ -40,22 +40,21 @@ const createNumbers = (): Occurrences => {
 };
 
 /**
- * How often a digest came before. A Map of them took 100 bytes a line, and ends at 16 million; a Map of those that repeat
- * did the same where all of them do. Here a number may be too high, where others have the same places: it is so in every run
- * of the same input, and never one that the digest had before.
+ * Returns how often a digest occurred before. A Map needs 100 bytes per line and ends at 16 million entries. The estimate may be
+ * too high after collisions, but it is the same in every run of the same input and never repeats for a digest.
  *
- * So a line that is mended may make others new: in ten million lines that are all different 0.003 of them, in twenty million
- * 0.1, in forty 0.5, in a hundred 24.
+ * A corrected line may change the keys of other lines: on average 0.003 of ten million distinct lines, 0.1 of twenty million,
+ * 0.5 of forty million, 24 of a hundred million.
  */
 const createOccurrences = (): Occurrences => {
-  const isKnown = createKnown();
-  const numberOf = createNumbers();
+  const isKnown = createBloomFilter();
+  const numberOf = createCountMinSketch();
   return (digest) => (isKnown(digest) ? numberOf(digest) : 0);
 };
 
 /**
- * Makes keys for one input, in its order. White space in the JSON makes no other key. `secret` is the client's: the server
- * keeps keys for a day, also of what is erased meanwhile, and whoever reads a bare digest can try what it was made of.
+ * Returns a function that makes the keys of one input in its order, independent of white space in the JSON. The digest is keyed
+ * with the client's secret: the server keeps keys for a day, also of erased events, and a plain digest could be guessed.
  */
 export const createKeys = (secret: string): ((event: unknown) => string) => {
   const occurrencesOf = createOccurrences();

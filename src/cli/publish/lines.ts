@@ -1,10 +1,10 @@
-/** A stream of bytes as lines, whatever its length: at most one line is held at a time, and no longer one than `limitBytes`. */
+/** Splits a stream into lines; buffers at most one line of at most `limitBytes`. */
 
-/** `endByte`: where the line ends in the stream. `fault` where it cannot be read, in words for whoever wrote it. */
+/** `endByte` is the end of the line in the stream. `fault` is a message if the line cannot be read. */
 export type Line = { number: number; endByte: number } & ({ text: string } | { fault: string });
 
 const LINE_END = 0x0a;
-/** What is no UTF-8 is refused: replaced, it would be published as something that nobody wrote. */
+/** Fatal, because replacement characters would be published. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 const read = (bytes: Buffer): { text: string } | { fault: string } => {
@@ -15,7 +15,7 @@ const read = (bytes: Buffer): { text: string } | { fault: string } => {
   }
 };
 
-/** Of the chunks as they come, the lines that end in each; blank ones are left out and counted. */
+/** Yields for each chunk the lines that end in it. Blank lines are skipped, but counted in line numbers. */
 export async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
   { limitBytes }: { limitBytes: number },
@@ -31,7 +31,7 @@ export async function* linesOf(
   const end = (): Line[] => {
     const isTooLong = sizeBytes > limitBytes;
     const content = isTooLong
-      ? { fault: `the line is longer than ${limitBytes} bytes: one event is at most that long` }
+      ? { fault: `the line is longer than ${limitBytes} bytes, the limit for one event` }
       : read(Buffer.concat(parts));
     [number, sizeBytes, parts] = [number + 1, 0, []];
     return 'text' in content && content.text === '' ? [] : [{ number, endByte, ...content }];

@@ -1,4 +1,4 @@
-/** How far it is, in one line. */
+/** Formats the progress line of `publish`. */
 
 export type Done = { events: number; bytes: number; seconds: number };
 
@@ -14,12 +14,12 @@ const span = (seconds: number): string => {
 
 const BAR_WIDTH = 24;
 
-/** `totalBytes` is undefined of a pipe, which does not say how long it is. */
+/** Returns the progress line; `totalBytes` is undefined for a pipe. */
 export const progressLine = ({ events, bytes, seconds }: Done, totalBytes: number | undefined): string => {
   const rate = `${whole.format(events)} events  ${whole.format(seconds > 0 ? events / seconds : 0)}/s`;
   if (totalBytes === undefined || totalBytes === 0) return `${rate}  ${span(seconds)}`;
   const part = Math.min(1, bytes / totalBytes);
   const full = Math.floor(part * BAR_WIDTH);
-  const left = part > 0 ? `  ${span((seconds * (1 - part)) / part)} left` : '';
-  return `[${'='.repeat(full)}${' '.repeat(BAR_WIDTH - full)}] ${Math.floor(part * 100)} %  ${rate}${left}`;
+  const remaining = part > 0 ? `  ${span((seconds * (1 - part)) / part)} left` : '';
+  return `[${'='.repeat(full)}${' '.repeat(BAR_WIDTH - full)}] ${Math.floor(part * 100)} %  ${rate}${remaining}`;
 };

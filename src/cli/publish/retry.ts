@@ -1,63 +1,63 @@
-/** Asking again while it may help: a server that is away, restarting or busy, for as long as somebody is willing to wait. */
+/** Retries a request while the server is unreachable, restarting or busy, up to a time limit. */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '#core/clock.ts';
 import { EXIT, UserError } from '../explain.ts';
 import { causeOf } from '../session/exchange.ts';
 
-export type Patience = {
+export type RetryOptions = {
   retryForSeconds: number;
   clock: Clock;
   random: () => number;
-  /** Aborted when somebody wants us to stop. */
+  /** Aborted by a stop signal. */
   stop: AbortSignal;
-  /** Told once of each spell of trouble. */
+  /** Called once per interruption. */
   warn: (text: string) => void;
 };
 
-/** Read to its end: what breaks off on the way is no answer. */
+/** A complete response. */
 export type Reply = { status: number; retryAfter: string | null; text: string };
 
 const FIRST_MS = 200;
 const LONGEST_MS = 10_000;
 
-/** 500 belongs to them: events have keys, so that sending them again publishes nothing twice. */
+/** Includes 500: events have idempotency keys, so a retry publishes nothing twice. */
 const TEMPORARY: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/** What `Retry-After` asks for (RFC 9110 §10.2.3): seconds or a date. */
+/** Returns the delay of `Retry-After` (RFC 9110 §10.2.3), seconds or a date. */
 const retryAfterMs = (header: string | null, now: Date): number => {
   if (header === null) return 0;
   const ms = /^[0-9]+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - now.getTime();
   return Number.isFinite(ms) ? Math.max(0, ms) : 0;
 };
 
-/** Doubling, with half of it by chance, so that many who were cut off at once do not come back at once. */
-const backOffMs = (tries: number, random: number): number => {
+/** Returns an exponential backoff with 50 % jitter, so that clients that were disconnected together do not retry together. */
+const backoffMs = (tries: number, random: number): number => {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** tries);
   return most / 2 + (most / 2) * random;
 };
 
-/** The first answer that is not a temporary one; throws a `UserError` when patience ends, and what `stop` says when told to. */
-export const patiently = async (ask: () => Promise<Reply>, patience: Patience): Promise<Reply> => {
-  const { clock, random, stop, warn, retryForSeconds } = patience;
-  const beganMs = clock.monotonicMs();
+/** Returns the first response with a permanent status; throws a `UserError` after the time limit, and the reason of `stop`. */
+export const withRetries = async (request: () => Promise<Reply>, options: RetryOptions): Promise<Reply> => {
+  const { clock, random, stop, warn, retryForSeconds } = options;
+  const startedMs = clock.monotonicMs();
   for (let tries = 0; ; tries += 1) {
-    let trouble: string;
-    let askedMs = 0;
+    let problem: string;
+    let requestedMs = 0;
     try {
-      const answer = await ask();
-      if (!TEMPORARY.has(answer.status)) return answer;
-      askedMs = retryAfterMs(answer.retryAfter, clock.now());
-      trouble = `the server answers ${answer.status}`;
+      const reply = await request();
+      if (!TEMPORARY.has(reply.status)) return reply;
+      requestedMs = retryAfterMs(reply.retryAfter, clock.now());
+      problem = `the server answers ${reply.status}`;
     } catch (error) {
       stop.throwIfAborted();
-      trouble = `no answer from the server (${causeOf(error)})`;
+      problem = `no answer from the server (${causeOf(error)})`;
     }
-    const waitMs = Math.max(askedMs, backOffMs(tries, random()));
-    if (clock.monotonicMs() + waitMs - beganMs > retryForSeconds * 1000) {
-      const asked = askedMs > 0 ? ` and asks for ${Math.ceil(askedMs / 1000)} s` : '';
-      throw new UserError(`${trouble}${asked}; --retry-for allows ${retryForSeconds} s`, EXIT.unreachable);
+    const waitMs = Math.max(requestedMs, backoffMs(tries, random()));
+    if (clock.monotonicMs() + waitMs - startedMs > retryForSeconds * 1000) {
+      const requested = requestedMs > 0 ? ` and requests a wait of ${Math.ceil(requestedMs / 1000)} s` : '';
+      throw new UserError(`${problem}${requested}; --retry-for allows ${retryForSeconds} s`, EXIT.unreachable);
     }
-    if (tries === 0) warn(`${trouble}: trying again for ${retryForSeconds} s`);
+    if (tries === 0) warn(`${problem}: retrying for ${retryForSeconds} s`);
     await pause(waitMs, undefined, { signal: stop });
   }
 };

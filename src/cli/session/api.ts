@@ -1,4 +1,4 @@
-/** The API as whoever is logged in: with an access token that is renewed where it has run out. */
+/** Calls the API with the login of this terminal, and refreshes an expired access token. */
 import { systemClock } from '#core/clock.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
@@ -10,24 +10,24 @@ import {
   reasonOf,
   send,
   unreachable,
-  type Answered,
-  type Asked,
+  type JsonResponse,
+  type RequestOptions,
   type Json,
 } from './exchange.ts';
 import { serverOf, versionHeaders, type ServerOptions } from './server.ts';
 import { refresh } from './tokens.ts';
 
-type Question = Omit<Asked, 'body'> & { body?: object };
+type ApiRequest = Omit<RequestOptions, 'body'> & { body?: object };
 
 export type Api = {
   server: string;
-  /** Its answer, whatever it says. Throws a `UserError`: unreachable where nobody answers, or where the login is over. */
-  ask: (address: string, question?: Question) => Promise<Answered>;
-  /** The same of what is held open: the body is the caller's to read. */
-  open: (address: string, question?: Question) => Promise<Response>;
-  /** A document; throws a `UserError` that says what the server says, and is unreachable where another time may go well. */
-  read: (address: string, question?: Question) => Promise<Json>;
-  /** The store that the person has chosen. */
+  /** Returns the response with any status. Throws a `UserError` if the server is unreachable or the login has ended. */
+  request: (address: string, request?: ApiRequest) => Promise<JsonResponse>;
+  /** Returns the response with an unread body, for streams; throws like `request`. */
+  open: (address: string, request?: ApiRequest) => Promise<Response>;
+  /** Returns a document; throws a `UserError` with the server's message, which is unreachable for a temporary failure. */
+  read: (address: string, request?: ApiRequest) => Promise<Json>;
+  /** Returns the store of the login. */
   store: () => Promise<Json>;
   login: () => Promise<Login>;
 };
@@ -35,22 +35,23 @@ export type Api = {
 const notLoggedIn = (server: string): UserError =>
   new UserError(`You are not logged in at ${server}: run halcyon login --server ${server}`);
 
-/** What was renewed meanwhile by another command counts; `spent` is the access token that was refused. */
-const renew = async (credentials: Credentials, server: string, spent: string): Promise<Login> => {
+/** Refreshes the login, unless another command has done it already; `rejected` is the access token that was rejected. */
+const renew = async (credentials: Credentials, server: string, rejected: string): Promise<Login> => {
   let login: Login | undefined;
-  await credentials.change(server, async (kept) => {
-    login = kept === undefined || kept.access_token !== spent ? kept : await refresh(kept, systemClock.now());
+  await credentials.change(server, async (stored) => {
+    login =
+      stored === undefined || stored.access_token !== rejected ? stored : await refresh(stored, systemClock.now());
     return login;
   });
   if (login === undefined) throw notLoggedIn(server);
   return login;
 };
 
-/** Throws a `UserError` where a document does not lead there. */
+/** Returns the address of a relation; throws a `UserError` if the document has no such link. */
 export const follow = (document: Json, rel: string, server: string): string => {
   const address = linkOf(document, rel);
   if (address !== undefined) return address;
-  throw new UserError(`This Halcyon has no ${rel}: ${server} may be of an older version than this command`);
+  throw new UserError(`This server has no ${rel}: ${server} may run an older version than this command`);
 };
 
 export const openApi = async (options: ServerOptions, terminal: Terminal): Promise<Api> => {
@@ -58,21 +59,21 @@ export const openApi = async (options: ServerOptions, terminal: Terminal): Promi
   const server = serverOf(options, terminal, Object.keys(await credentials.read()));
   const { origin } = new URL(server);
   const login = async (): Promise<Login> => {
-    const { [server]: kept } = await credentials.read();
-    if (kept === undefined) throw notLoggedIn(server);
-    return kept;
+    const { [server]: stored } = await credentials.read();
+    if (stored === undefined) throw notLoggedIn(server);
+    return stored;
   };
-  const authorized = async <Answer extends { status: number }>(
+  const authorized = async <Result extends { status: number }>(
     address: string,
-    { body, ...rest }: Question,
-    run: (asked: Asked) => Promise<Answer>,
-  ): Promise<Answer> => {
-    // A link that leads away would take the token there.
+    { body, ...rest }: ApiRequest,
+    run: (options: RequestOptions) => Promise<Result>,
+  ): Promise<Result> => {
+    // Prevents that a link to another origin receives the token.
     if (new URL(address).origin !== origin)
       throw new UserError(
-        `${server} leads to another server: its BASE_URL is ${new URL(address).origin}. Use that one with --server`,
+        `${server} links to another server: its BASE_URL is ${new URL(address).origin}. Use that address with --server`,
       );
-    const asked = (accessToken: string): Asked => ({
+    const withToken = (accessToken: string): RequestOptions => ({
       ...rest,
       headers: {
         ...versionHeaders(terminal),
@@ -83,25 +84,25 @@ export const openApi = async (options: ServerOptions, terminal: Terminal): Promi
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const { access_token: first } = await login();
-    const answered = await run(asked(first));
-    if (answered.status !== 401) return answered;
+    const response = await run(withToken(first));
+    if (response.status !== 401) return response;
     const { access_token: second } = await renew(credentials, server, first);
-    return run(asked(second));
+    return run(withToken(second));
   };
-  const ask: Api['ask'] = (address, question = {}) =>
-    authorized(address, question, (asked) => exchange(address, asked));
-  const read: Api['read'] = async (address, question) => {
-    const answered = await ask(address, question);
-    if (answered.status >= 200 && answered.status < 300) return answered.json;
-    if (isTemporary(answered.status)) throw unreachable(address, reasonOf(answered));
-    throw new UserError(reasonOf(answered));
+  const request: Api['request'] = (address, apiRequest = {}) =>
+    authorized(address, apiRequest, (init) => exchange(address, init));
+  const read: Api['read'] = async (address, apiRequest) => {
+    const response = await request(address, apiRequest);
+    if (response.status >= 200 && response.status < 300) return response.json;
+    if (isTemporary(response.status)) throw unreachable(address, reasonOf(response));
+    throw new UserError(reasonOf(response));
   };
   return {
     server,
     login,
-    ask,
+    request,
     read,
-    open: (address, question = {}) => authorized(address, question, (asked) => send(address, asked)),
+    open: (address, apiRequest = {}) => authorized(address, apiRequest, (init) => send(address, init)),
     store: async () => read(follow(await read(server), 'store', server)),
   };
 };

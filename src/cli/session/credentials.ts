@@ -1,4 +1,4 @@
-/** What `halcyon login` was given, by server: credentials.json, which its owner alone can read. */
+/** Stores the logins by server in credentials.json, readable only by its owner. */
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** `expires` is the access token's end, in ISO 8601. */
+/** `expires` is the expiry of the access token in ISO 8601. */
 export type Login = {
   issuer: string;
   token_endpoint: string;
@@ -22,17 +22,17 @@ type Logins = Readonly<Record<string, Login>>;
 
 export type Credentials = {
   read: () => Promise<Logins>;
-  /** Puts what `change` makes of a server's login in its place; nobody else reads or writes meanwhile who changes something. */
+  /** Replaces a server's login by the result of `change`, under a lock against concurrent changes. */
   change: (server: string, change: (login: Login | undefined) => Promise<Login | undefined>) => Promise<void>;
 };
 
 const FILE = 'credentials.json';
-const MARK = `${FILE}.lock.`;
-/** Whoever has one waits for one answer of a server at most (`REQUEST_MS` in exchange.ts), so an older one is a dead one's. */
-const MARK_STALE_MS = 60_000;
-const MARK_LOOK_MS = 100;
+const LOCK_PREFIX = `${FILE}.lock.`;
+/** The owner of a lock waits for at most one response (`REQUEST_MS` in exchange.ts), so an older lock belongs to a killed process. */
+const STALE_LOCK_MS = 60_000;
+const LOCK_RETRY_MS = 100;
 
-/** Beside the credentials stand the marks of running listeners. */
+/** Returns the folder of the credentials and of the records of running listeners. */
 export const settingsFolder = ({ env }: Pick<Terminal, 'env'>): string =>
   join(env['XDG_CONFIG_HOME'] || join(env['HOME'] || homedir(), '.config'), 'halcyon');
 
@@ -47,53 +47,52 @@ const readLogins = async (path: string): Promise<Logins> => {
   }
 };
 
-/** Under another name first: whoever reads it meanwhile, and a crash at any moment, finds the whole old or the whole new one. */
+/** Writes the file atomically: concurrent readers, also after a crash, read the complete old or new file. */
 const writeLogins = async (path: string, logins: Logins): Promise<void> => {
-  const half = `${path}.${randomUUID()}`;
+  const temporary = `${path}.${randomUUID()}`;
   try {
-    await writeFile(half, `${JSON.stringify(logins, null, 2)}\n`, { mode: 0o600, flag: 'wx', flush: true });
-    await rename(half, path);
+    await writeFile(temporary, `${JSON.stringify(logins, null, 2)}\n`, { mode: 0o600, flag: 'wx', flush: true });
+    await rename(temporary, path);
   } catch (error) {
-    await rm(half, { force: true });
+    await rm(temporary, { force: true });
     throw error;
   }
 };
 
-/** None of what is gone meanwhile. */
+/** Returns the age of a file, 0 if it has been removed meanwhile. */
 const ageMs = async (path: string): Promise<number> => {
   const found = await stat(path).catch(() => undefined);
   return found === undefined ? 0 : Date.now() - found.mtimeMs;
 };
 
-/** Those of others that are there now; what a dead one has left is swept, and as no two have one name, nobody else's with it. */
-const othersMarks = async (folder: string, own: string): Promise<string[]> => {
-  const names = (await readdir(folder)).filter((name) => name.startsWith(MARK) && name !== own);
+/** Returns the lock files of other processes, and removes stale ones. Names are unique, so no live lock is removed with them. */
+const findOtherLocks = async (folder: string, own: string): Promise<string[]> => {
+  const names = (await readdir(folder)).filter((name) => name.startsWith(LOCK_PREFIX) && name !== own);
   const ages = await Promise.all(names.map((name) => ageMs(join(folder, name))));
-  const isDead = (at: number): boolean => (ages[at] ?? 0) > MARK_STALE_MS;
-  await Promise.all(names.filter((_, at) => isDead(at)).map((name) => rm(join(folder, name), { force: true })));
-  return names.filter((_, at) => !isDead(at));
+  const isStale = (at: number): boolean => (ages[at] ?? 0) > STALE_LOCK_MS;
+  await Promise.all(names.filter((_, at) => isStale(at)).map((name) => rm(join(folder, name), { force: true })));
+  return names.filter((_, at) => !isStale(at));
 };
 
 /**
- * Whoever wants to change something leaves a mark, and then looks for those of others: of two at once one at least sees the other,
- * takes its mark back and tries again. A single file of a fixed name would do until its owner is killed: of two that find it stale
- * the second removes what the first has just made anew.
+ * Runs the work under a lock: creates a lock file with a unique name, and retries if another one exists. A single lock file with a
+ * fixed name fails after a kill: of two processes that find it stale, the second removes the new lock of the first.
  *
- * Two refreshes at once are harmless to a server that gives the same successor for ten seconds. What must not be is one that
- * presents later what the other has replaced: it would be taken for a thief, and the login would end.
+ * The server tolerates concurrent refreshes: it returns the same successor for ten seconds. A process that presents a replaced
+ * refresh token later would be treated as a thief, and the login would end.
  */
-const alone = async <T>(folder: string, work: () => Promise<T>): Promise<T> => {
+const withLock = async <T>(folder: string, work: () => Promise<T>): Promise<T> => {
   for (;;) {
-    const own = `${MARK}${randomUUID()}`;
+    const own = `${LOCK_PREFIX}${randomUUID()}`;
     const path = join(folder, own);
     await (await open(path, 'wx', 0o600)).close();
     try {
-      if ((await othersMarks(folder, own)).length === 0) return await work();
+      if ((await findOtherLocks(folder, own)).length === 0) return await work();
     } finally {
       await rm(path, { force: true });
     }
-    // By chance, so that those who saw each other do not meet again.
-    await pause(Math.random() * MARK_LOOK_MS);
+    // A random pause, so that processes that saw each other's locks do not collide again.
+    await pause(Math.random() * LOCK_RETRY_MS);
   }
 };
 
@@ -104,9 +103,9 @@ export const openCredentials = (terminal: Pick<Terminal, 'env'>): Credentials =>
     read: () => readLogins(path),
     change: async (server, change) => {
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      // It may have been there before, for everybody to see.
+      // An existing folder may be readable by other users.
       await chmod(folder, 0o700);
-      await alone(folder, async () => {
+      await withLock(folder, async () => {
         const { [server]: login, ...others } = await readLogins(path);
         const next = await change(login);
         if (next !== login) await writeLogins(path, next === undefined ? others : { ...others, [server]: next });

@@ -1,4 +1,4 @@
-/** Which server, and where everything of it is: found from its home and its metadata (RFC 8414). */
+/** Selects the server, and discovers its endpoints from its home document and its metadata (RFC 8414). */
 import { token } from '#config/env.ts';
 import { UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
@@ -10,13 +10,13 @@ import {
   typedAddress,
   unreachable,
   isTemporary,
-  type Answered,
+  type JsonResponse,
 } from './exchange.ts';
 
 export type ServerOptions = { server?: string };
 
 export type Server = {
-  /** As it calls itself: what its links begin with. */
+  /** The server's own address, the prefix of its links. */
   url: string;
   issuer: string;
   authorizationEndpoint: string;
@@ -26,7 +26,7 @@ export type Server = {
 
 const DEFAULT = 'http://localhost:8080';
 
-/** Said, or in the environment, or the only one that somebody is logged in at, or the one of `npm start`. */
+/** Returns the server of the option, of the environment, of the only login, or of `npm start`. */
 export const serverOf = (
   { server }: ServerOptions,
   { env }: Pick<Terminal, 'env'>,
@@ -36,55 +36,54 @@ export const serverOf = (
   const set = env['HALCYON_SERVER'];
   if (set !== undefined && set !== '') return typedAddress(set, 'HALCYON_SERVER');
   const [only = DEFAULT, ...others] = known;
-  if (others.length > 0)
-    throw new UserError(`You are logged in at ${known.join(' and ')}: say which one is meant with --server`);
+  if (others.length > 0) throw new UserError(`You are logged in at ${known.join(' and ')}: choose one with --server`);
   return only;
 };
 
-/** The header of the API's version, whose name an operator can change. */
+/** Returns the version header of the API, whose name an operator can change. */
 export const versionHeaders = ({ env }: Terminal): Record<string, string> => ({
   [token(env, 'VERSION_HEADER', 'SERVICE-API-VERSION')]: '1',
   Accept: 'application/json',
 });
 
-const told = (address: string, answered: Answered): Answered => {
-  if (isTemporary(answered.status)) throw unreachable(address, `it answers ${answered.status}`);
-  return answered;
+const requireAvailable = (address: string, response: JsonResponse): JsonResponse => {
+  if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
+  return response;
 };
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
-/** The issuer's metadata stand before its own path (RFC 8414 §3.1), and have to name it (§3.3). */
-const metadataOf = async (issuer: string): Promise<Answered['json']> => {
+/** Reads the issuer's metadata, whose path precedes the issuer's path (RFC 8414 §3.1) and which must name the issuer (§3.3). */
+const metadataOf = async (issuer: string): Promise<JsonResponse['json']> => {
   const { origin, pathname } = new URL(issuer);
   const address = origin + WELL_KNOWN + pathname.replace(/\/$/, '');
-  const { status, json } = told(address, await exchange(address));
+  const { status, json } = requireAvailable(address, await exchange(address));
   if (status === 200 && json['issuer'] === issuer) return json;
-  throw new UserError(`${address} tells of another authorization server than ${issuer}: its operator has to mend that`);
+  throw new UserError(`The metadata at ${address} are of another issuer than ${issuer}: its operator has to fix that`);
 };
 
 const AUTHORIZE = '/authorize';
 
 /**
- * Who gives the tokens has to name the API that they are shown to (RFC 9728 §4): whoever talks somebody into logging in at a server
- * of theirs could else lead to an issuer that is genuine, and be shown the token that it gave.
+ * Throws unless the issuer names the API as a protected resource (RFC 9728 §4). Otherwise a malicious server could point to a
+ * genuine issuer and receive its token.
  */
-const requireNamed = (url: string, { issuer, protected_resources: named }: Answered['json']): void => {
+const requireProtected = (url: string, { issuer, protected_resources: named }: JsonResponse['json']): void => {
   if (Array.isArray(named) && named.includes(url)) return;
   throw new UserError(
-    `${String(issuer)} signs nobody in for ${url}: check --server, and log in nowhere that you do not know`,
+    `${String(issuer)} does not issue tokens for ${url}: check --server, and log in only at servers that you trust`,
   );
 };
 
 const discoverAt = async (server: string, terminal: Terminal): Promise<Server> => {
-  const home = told(server, await exchange(server, { headers: versionHeaders(terminal) }));
+  const home = requireAvailable(server, await exchange(server, { headers: versionHeaders(terminal) }));
   const authorize = linkOf(home.json, 'authorize');
   if (home.status !== 200 || authorize?.endsWith(AUTHORIZE) !== true)
-    throw new UserError(`What answers at ${server} is no Halcyon (${reasonOf(home)}): check --server`);
+    throw new UserError(`The server at ${server} is no Halcyon (${reasonOf(home)}): check --server`);
   const metadata = await metadataOf(authorize.slice(0, -AUTHORIZE.length));
   const endpoint = (name: string): string => safeAddress(String(metadata[name]), `${name} of ${server}`);
-  const url = safeAddress(linkOf(home.json, 'self') ?? server, `the address that ${server} has for itself`);
-  requireNamed(url, metadata);
+  const url = safeAddress(linkOf(home.json, 'self') ?? server, `the own address of ${server}`);
+  requireProtected(url, metadata);
   return {
     url,
     issuer: String(metadata['issuer']),
@@ -94,12 +93,10 @@ const discoverAt = async (server: string, terminal: Terminal): Promise<Server> =
   };
 };
 
-/** Who says that they are another is not believed: that one is asked who signs people in for it. */
+/** Discovers the server. If it names another address as its own, that address is discovered as well and must confirm it. */
 export const discover = async (server: string, terminal: Terminal): Promise<Server> => {
   const first = await discoverAt(server, terminal);
   const found = first.url === server ? first : await discoverAt(first.url, terminal);
   if (found.url === first.url) return found;
-  throw new UserError(
-    `${server} leads to ${first.url}, and from there to ${found.url}: use the last one with --server`,
-  );
+  throw new UserError(`${server} refers to ${first.url}, which refers to ${found.url}: use the last one with --server`);
 };

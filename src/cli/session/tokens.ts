@@ -1,28 +1,28 @@
-/** The token endpoint for this client, which is public: it proves itself by PKCE and by the token that it replaces. */
+/** Calls the token and revocation endpoints as a public client, authenticated by PKCE and by the refresh token. */
 import { COMMAND_LINE_CLIENT } from '#identity/oauth/clients/command-line.ts';
 import { UserError } from '../explain.ts';
 import type { Login } from './credentials.ts';
-import { exchange, isTemporary, reasonOf, unreachable, type Answered, type Asked } from './exchange.ts';
+import { exchange, isTemporary, reasonOf, unreachable, type JsonResponse, type RequestOptions } from './exchange.ts';
 
-type Place = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
+type Endpoints = Pick<Login, 'issuer' | 'token_endpoint' | 'revocation_endpoint'>;
 
-const post = async (address: string, form: Record<string, string>, signal?: AbortSignal): Promise<Answered> => {
-  const asked: Asked = {
+const post = async (address: string, form: Record<string, string>, signal?: AbortSignal): Promise<JsonResponse> => {
+  const options: RequestOptions = {
     method: 'POST',
     body: new URLSearchParams({ client_id: COMMAND_LINE_CLIENT, ...form }),
     signal,
   };
-  const answered = await exchange(address, asked);
-  if (isTemporary(answered.status)) throw unreachable(address, `it answers ${answered.status}`);
-  return answered;
+  const response = await exchange(address, options);
+  if (isTemporary(response.status)) throw unreachable(address, `it answers ${response.status}`);
+  return response;
 };
 
-/** `login` with what the server has given. */
-const loginOf = (place: Place, { json }: Answered, now: Date): Login => {
+/** Returns the login of a token response. */
+const loginOf = (endpoints: Endpoints, { json }: JsonResponse, now: Date): Login => {
   const { access_token: access, refresh_token: refresh, expires_in: seconds, scope } = json;
   if (typeof access !== 'string' || typeof refresh !== 'string' || typeof seconds !== 'number')
-    throw new UserError(`${place.token_endpoint} gives no tokens that can be read: is that a Halcyon?`);
-  const { issuer, token_endpoint, revocation_endpoint } = place;
+    throw new UserError(`${endpoints.token_endpoint} sent no valid token response: check that it is a Halcyon`);
+  const { issuer, token_endpoint, revocation_endpoint } = endpoints;
   const expires = new Date(now.getTime() + seconds * 1000).toISOString();
   return {
     issuer,
@@ -36,35 +36,35 @@ const loginOf = (place: Place, { json }: Answered, now: Date): Login => {
 };
 
 export const redeemCode = async (
-  place: Place,
-  given: { code: string; code_verifier: string; redirect_uri: string },
+  endpoints: Endpoints,
+  proof: { code: string; code_verifier: string; redirect_uri: string },
   now: Date,
 ): Promise<Login> => {
-  const answered = await post(place.token_endpoint, { grant_type: 'authorization_code', ...given });
-  if (answered.status === 200) return loginOf(place, answered, now);
-  throw new UserError(`You are not logged in: ${reasonOf(answered)}. Run halcyon login again`);
+  const response = await post(endpoints.token_endpoint, { grant_type: 'authorization_code', ...proof });
+  if (response.status === 200) return loginOf(endpoints, response, now);
+  throw new UserError(`You are not logged in: ${reasonOf(response)}. Run halcyon login again`);
 };
 
 /**
- * What says that a login is over (RFC 6749 §5.2): its token counts no more, or the server has not even the client that it was given
- * to. Whatever else is answered may be somebody else's, such as a proxy before a server that restarts.
+ * Error codes that end a login (RFC 6749 §5.2): its refresh token or its client is no longer valid. Any other response may come
+ * from a proxy in front of a restarting server.
  */
-const OVER: ReadonlySet<unknown> = new Set(['invalid_grant', 'invalid_client']);
+const LOGIN_ENDED: ReadonlySet<unknown> = new Set(['invalid_grant', 'invalid_client']);
 
-/** Undefined where the server says that this login is over; throws an unreachable `UserError` for any other answer but tokens. */
+/** Refreshes the login; returns undefined if the server reports that it has ended, and throws an unreachable `UserError` otherwise. */
 export const refresh = async (login: Login, now: Date): Promise<Login | undefined> => {
-  const answered = await post(login.token_endpoint, {
+  const response = await post(login.token_endpoint, {
     grant_type: 'refresh_token',
     refresh_token: login.refresh_token,
   });
-  if (answered.status === 200) return loginOf(login, answered, now);
-  const isRefused = answered.status === 400 || answered.status === 401;
-  if (isRefused && OVER.has(answered.json['error'])) return undefined;
-  throw unreachable(login.token_endpoint, reasonOf(answered));
+  if (response.status === 200) return loginOf(login, response, now);
+  const isRefused = response.status === 400 || response.status === 401;
+  if (isRefused && LOGIN_ENDED.has(response.json['error'])) return undefined;
+  throw unreachable(login.token_endpoint, reasonOf(response));
 };
 
-/** RFC 7009: with the refresh token ends all that the person has allowed. */
+/** Revokes the refresh token (RFC 7009), which ends the whole grant. */
 export const revoke = async (login: Login): Promise<void> => {
-  const answered = await post(login.revocation_endpoint, { token: login.refresh_token });
-  if (answered.status !== 200) throw new UserError(`The server keeps the login: ${reasonOf(answered)}`);
+  const response = await post(login.revocation_endpoint, { token: login.refresh_token });
+  if (response.status !== 200) throw new UserError(`The login was not revoked: ${reasonOf(response)}`);
 };

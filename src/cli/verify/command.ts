@@ -1,4 +1,4 @@
-/** `halcyon verify`: whether a delivery that somebody kept in files came from Halcyon, and if not, what is wrong with it. */
+/** `halcyon verify`: verifies a delivery stored in files, and explains a failure. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
@@ -29,7 +29,7 @@ const read = async (path: string, cwd: string, option: string): Promise<Buffer> 
 
 const LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
 
-/** As `Name: value`, a line each; what `curl -D` writes before them, and an empty line at the end, are passed over. */
+/** Parses lines of `Name: value`; ignores other lines, such as the status line of `curl -D`. */
 const headersIn = (text: string): Record<string, string> => {
   const lines = text.split(/\r?\n/).flatMap((line) => LINE.exec(line) ?? []);
   const pairs = Array.from({ length: lines.length / 3 }, (_, n) => [lines[3 * n + 1], lines[3 * n + 2]] as const);
@@ -53,7 +53,7 @@ const foundIn = async ({ keyFile, headers, body }: Options, { cwd }: Terminal): 
 
 type Verdict = { delivery: Delivery } | { why: string };
 
-const judge = async (found: Found, toleranceSeconds: number): Promise<Verdict> => {
+const check = async (found: Found, toleranceSeconds: number): Promise<Verdict> => {
   try {
     return { delivery: await verifyDelivery({ ...found, toleranceSeconds }) };
   } catch (error) {
@@ -69,7 +69,7 @@ const show = (matches: Matches): string =>
     .map(([name, isOne]) => `  ${name.padEnd(32)} ${isOne ? 'matches' : 'DOES NOT MATCH'}`)
     .join('\n');
 
-const told = (verdict: Verdict, matches: Matches): object => {
+const asObject = (verdict: Verdict, matches: Matches): object => {
   if ('why' in verdict) return { verified: false, reason: verdict.why, signatures: matches };
   const { id, event, timestamp, storeId, contentType } = verdict.delivery;
   return { verified: true, id, event, timestamp, store_id: storeId, content_type: contentType, signatures: matches };
@@ -78,15 +78,15 @@ const told = (verdict: Verdict, matches: Matches): object => {
 const verify = async (options: Options, terminal: Terminal): Promise<void> => {
   const seconds = secondsOf(options.maxAge);
   const found = await foundIn(options, terminal);
-  const [verdict, matches] = [await judge(found, seconds), matchesOf(found)];
+  const [verdict, matches] = [await check(found, seconds), matchesOf(found)];
   const isOpened = 'delivery' in verdict && options.decrypt === true;
-  // What was inside is for a pipe, and nothing else may stand beside it.
-  const say = isOpened ? terminal.warn : terminal.print;
-  if (terminal.isJson === true) say(JSON.stringify(told(verdict, matches)));
+  // With --decrypt, stdout contains only the decrypted body.
+  const write = isOpened ? terminal.warn : terminal.print;
+  if (terminal.isJson === true) write(JSON.stringify(asObject(verdict, matches)));
   else {
     const title =
       'delivery' in verdict ? `Verified: ${verdict.delivery.event}, ${verdict.delivery.id}` : 'Not verified';
-    say(`${title}\n${show(matches)}`);
+    write(`${title}\n${show(matches)}`);
   }
   if ('why' in verdict) throw new UserError(verdict.why);
   if (isOpened) terminal.print(Buffer.from(verdict.delivery.body).toString());
@@ -94,16 +94,16 @@ const verify = async (options: Options, terminal: Terminal): Promise<void> => {
 
 export const createVerifyCommand = (terminal: Terminal): Command =>
   new Command('verify')
-    .description('check the signatures of a delivery that you kept in files; needs no server')
+    .description('verify a delivery stored in files; needs no server')
     .requiredOption(
       '--key-file <file>',
-      'the encryption_key of the webhook; may be repeated, as while a key is rotated',
+      'a file with the encryption_key of the webhook; may be repeated, for example during a rotation',
       (file: string, all: string[] | undefined) => [...(all ?? []), file],
     )
-    .requiredOption('--headers <file>', 'a line each, Name: value, as curl -D writes them')
-    .requiredOption('--body <file>', 'the bytes as they came')
-    .option('--max-age <seconds>', 'how long ago it may have been sent', DEFAULT_SECONDS)
-    .option('--decrypt', 'print what is inside, once it is verified')
+    .requiredOption('--headers <file>', 'a file with the headers, one per line as Name: value, such as curl -D writes')
+    .requiredOption('--body <file>', 'a file with the body, byte for byte')
+    .option('--max-age <seconds>', 'the maximum age of the delivery', DEFAULT_SECONDS)
+    .option('--decrypt', 'print the decrypted body if the delivery is verified')
     .addHelpText(
       'after',
       examples('halcyon verify --key-file key --headers headers.txt --body body.json --max-age 3600'),

@@ -1,4 +1,4 @@
-/** Which of the two signatures of a delivery is right, and what may have made it wrong: for a person, who looks for the mistake. */
+/** Checks each signature of a delivery, and finds the likely reason of a mismatch. */
 import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/sign.ts';
 
 export type Found = {
@@ -11,7 +11,7 @@ export type Found = {
 /** By the name of its header. */
 export type Matches = Readonly<Record<string, boolean>>;
 
-/** Nobody waits for the answer who could learn from how long it takes, as at an endpoint: whoever asks has the key. */
+/** Returns which signatures match. Comparisons need no constant time, because the caller has the key. */
 export const matchesOf = ({ headers, body, keys, headerPrefix }: Found): Matches => {
   const header = (name: string): string => headers[name.toLowerCase()] ?? '';
   const hex = [`${headerPrefix}-Webhook-Signature`, `${headerPrefix}-Webhook-Signature-Next`];
@@ -55,14 +55,14 @@ const KEYS: readonly (readonly [change: (key: string) => string, hint: string])[
   ],
 ];
 
-/** The first mistake that explains it; undefined where none of them does. */
+/** Returns the hint of the first mistake that explains the mismatch; undefined if none does. */
 const mistakeIn = (found: Found): string | undefined => {
   const body = BODIES.find(([change]) => isRight({ ...found, body: change(found.body) }));
   const key = KEYS.find(([change]) => isRight({ ...found, keys: found.keys.map(change) }));
   return (body ?? key)?.[1];
 };
 
-/** What to look at where a signature is wrong. */
+/** Returns the likely reason of a mismatch. */
 export const hintOf = (found: Found): string => {
   const matches = Object.entries(matchesOf(found));
   const [wrong] = matches.find(([, isOne]) => !isOne) ?? [];

@@ -1,20 +1,20 @@
-/** The clock of this machine beside that of the database. */
+/** Compares the clock of this machine with that of the database. */
 import { fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
-import { briefly, readDatabaseTime } from '../doctor-sql.ts';
+import type { DoctorContext } from '../context.ts';
+import { withTimeouts, readDatabaseTime } from '../doctor-sql.ts';
 
-/** Measured with the way there and back, so half of that is in it. */
-const APART_SECONDS = 2;
-/** Signatures older than five minutes are refused by receivers, and days are off near midnight. */
-const FAR_APART_SECONDS = 60;
+/** The measurement includes half of the round trip. */
+const WARN_SECONDS = 2;
+/** Receivers reject signatures older than five minutes, and days are wrong near midnight. */
+const FAIL_SECONDS = 60;
 
-export const checkClocks = async ({ direct, clock }: Place): Promise<Finding[]> => {
+export const checkClocks = async ({ direct, clock }: DoctorContext): Promise<Finding[]> => {
   const before = clock.now().getTime();
-  const there = await briefly(direct, readDatabaseTime);
-  const here = (before + clock.now().getTime()) / 2;
-  const seconds = there === undefined ? 0 : Math.abs(there.getTime() - here) / 1_000;
-  const told = `this machine and the database are ${seconds.toFixed(1)} s apart`;
-  const advice = 'Let both keep the time by NTP (timedatectl set-ntp true)';
-  if (seconds > FAR_APART_SECONDS) return [fail('clocks', told, advice)];
-  return [seconds > APART_SECONDS ? warn('clocks', told, advice) : ok('clocks', told)];
+  const databaseTime = await withTimeouts(direct, readDatabaseTime);
+  const localMs = (before + clock.now().getTime()) / 2;
+  const seconds = databaseTime === undefined ? 0 : Math.abs(databaseTime.getTime() - localMs) / 1_000;
+  const message = `the clocks of this machine and the database are ${seconds.toFixed(1)} s apart`;
+  const advice = 'Synchronise both by NTP (timedatectl set-ntp true)';
+  if (seconds > FAIL_SECONDS) return [fail('clocks', message, advice)];
+  return [seconds > WARN_SECONDS ? warn('clocks', message, advice) : ok('clocks', message)];
 };

@@ -1,4 +1,4 @@
-/** The key that secrets at rest are sealed with: that it is the right one, opens them, and is nobody else's to read. */
+/** Checks the key of secrets at rest: it is the key of the database, opens the secrets, and is readable only by its owner. */
 import { stat } from 'node:fs/promises';
 import { createSealer, keyIdOf } from '#db/seal.ts';
 import { readSealingKey } from '#db/sealing-key.ts';
@@ -7,13 +7,13 @@ import { createKeyVault } from '#webhooks/vault.ts';
 import type { Config } from '#config/config.ts';
 import { findKeyFiles } from '../../key-file.ts';
 import { countOf, fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
-import { briefly } from '../doctor-sql.ts';
+import type { DoctorContext } from '../context.ts';
+import { withTimeouts } from '../doctor-sql.ts';
 
-/** Of very many a few tell whether the key is right. */
+/** A sample is enough to detect a wrong key. */
 const SAMPLE_ROWS = 20;
-const OF_OTHERS = 0o077;
-/** No key has this id, so every row counts as sealed with another. */
+const OTHERS_MODE = 0o077;
+/** No key has this id, so every row counts as sealed with another key. */
 const NO_KEY = Buffer.alloc(0);
 
 const findKeys = async (config: Config): Promise<{ keys: Keys | undefined; from: string; findings: Finding[] }> => {
@@ -22,14 +22,15 @@ const findKeys = async (config: Config): Promise<{ keys: Keys | undefined; from:
   const findings: Finding[] = [];
   for (const { path } of files) {
     const { mode } = await stat(path);
-    if ((mode & OF_OTHERS) !== 0)
-      findings.push(fail('key', `others on this machine may read ${path}`, `chmod 600 ${path}`));
+    if ((mode & OTHERS_MODE) !== 0)
+      findings.push(fail('key', `others on this machine can read ${path}`, `chmod 600 ${path}`));
   }
   const [first, ...others] = files.map(({ key }) => key);
   return { keys: first && [first, ...others], from: files[0]?.path ?? config.dataDir, findings };
 };
 
-const unopened = async ({ direct }: Place, keys: Keys): Promise<{ looked: number; names: string[] }> => {
+/** Returns the names of the sampled secrets that no key opens. */
+const findUnopened = async ({ direct }: DoctorContext, keys: Keys): Promise<{ checked: number; names: string[] }> => {
   const sealer = createSealer(...keys);
   const rows = await createKeyVault(direct).page({ keyId: NO_KEY, after: undefined, limitRows: SAMPLE_ROWS });
   const names = rows.flatMap(({ boundTo, envelopes }) => {
@@ -40,31 +41,31 @@ const unopened = async ({ direct }: Place, keys: Keys): Promise<{ looked: number
       return [boundTo];
     }
   });
-  return { looked: rows.length, names };
+  return { checked: rows.length, names };
 };
 
-export const checkKey = async (place: Place): Promise<Finding[]> => {
-  const { keys, from, findings } = await findKeys(place.config);
-  const its = await briefly(place.direct, readSealingKey);
+export const checkKey = async (context: DoctorContext): Promise<Finding[]> => {
+  const { keys, from, findings } = await findKeys(context.config);
+  const databaseKeyId = await withTimeouts(context.direct, readSealingKey);
   if (keys === undefined) {
-    if (its === undefined) return [ok('key', 'none yet: the first start makes one')];
+    if (databaseKeyId === undefined) return [ok('key', 'none yet: the first start creates one')];
     return [
-      fail('key', `there is no key in ${from}, and the database is sealed with one`, 'Bring the file secret-key back'),
+      fail('key', `there is no key in ${from}, but the database is sealed with one`, 'Restore the file secret-key'),
     ];
   }
-  if (its !== undefined && !keys.some((key) => keyIdOf(key).equals(its))) {
+  if (databaseKeyId !== undefined && !keys.some((key) => keyIdOf(key).equals(databaseKeyId))) {
     const advice =
-      'Bring that key back; without it every webhook needs a new encryption_key and its url and headers again ("Change the key" in docs/operating.md)';
-    return [...findings, fail('key', `${from} is another key than this database is sealed with`, advice)];
+      'Restore the original key; without it every webhook needs a new encryption_key and its url and headers again ("Change the key" in docs/operating.md)';
+    return [...findings, fail('key', `the database is sealed with another key than ${from}`, advice)];
   }
-  const { looked, names } = await unopened(place, keys);
+  const { checked, names } = await findUnopened(context, keys);
   if (names.length > 0) {
-    const advice = 'halcyon rekey names them all, and says what to do';
+    const advice = 'halcyon rekey lists them all with a remedy';
     findings.push(fail('key', `${countOf(names.length, 'secret')} cannot be opened (${names[0]} …)`, advice));
   }
-  if (its !== undefined && !keyIdOf(keys[0]).equals(its))
-    findings.push(warn('key', 'secrets are sealed with the other key still', 'halcyon rekey seals them anew'));
+  if (databaseKeyId !== undefined && !keyIdOf(keys[0]).equals(databaseKeyId))
+    findings.push(warn('key', 'secrets are still sealed with the other key', 'halcyon rekey reseals them'));
   return findings.length > 0
     ? findings
-    : [ok('key', `${from} opens what is sealed (${countOf(looked, 'webhook')} tried)`)];
+    : [ok('key', `${from} opens the secrets (${countOf(checked, 'webhook')} checked)`)];
 };

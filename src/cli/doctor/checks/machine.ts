@@ -1,11 +1,11 @@
-/** The machine that the processes run on. */
+/** Checks of the machine: Node, disk and name servers. */
 import { Resolver } from 'node:dns/promises';
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { readFreeSpace } from '#db/free-space.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
-/** TypeScript is run as it stands, without a flag, from here on. */
+/** The first version that runs TypeScript without a flag. */
 const OLDEST = [24, 12] as const;
 
 export const checkNode = (version: string): Finding[] => {
@@ -16,62 +16,65 @@ export const checkNode = (version: string): Finding[] => {
     fail(
       'node',
       `Node ${version} is too old: ${OLDEST.join('.')} is needed`,
-      'npm ci brings one; npm run halcyon takes it',
+      'npm ci installs a suitable one, which npm run halcyon uses',
     ),
   ];
 };
 
 const GIB = 1024 ** 3;
-/** `warn` and `fail` below so many bytes. */
+/** Thresholds in bytes. */
 const FREE_BYTES = { warn: 2 * GIB, fail: GIB / 4 };
 
 export const checkDisk = async (folder: string, freeBytes = FREE_BYTES): Promise<Finding[]> => {
   const found = await readFreeSpace(folder).catch((error: NodeJS.ErrnoException) => error);
   if (found instanceof Error)
     return [
-      fail('disk', `${folder} cannot be looked at (${found.code})`, 'See who owns it; HALCYON_DATA names another'),
+      fail(
+        'disk',
+        `${folder} cannot be read (${found.code})`,
+        'Check its owner, or set HALCYON_DATA to another folder',
+      ),
     ];
   const { freeBytes: free } = found;
   const text = `${(free / GIB).toFixed(1)} GiB free in ${found.folder}`;
-  const advice =
-    'Make room: where the disk is full, nothing is accepted any more. RETENTION_DAYS says how long events are kept';
+  const advice = 'Free space: with a full disk no events are accepted. RETENTION_DAYS sets how long events are kept';
   if (free < freeBytes.fail) return [fail('disk', text, advice)];
   return [free < freeBytes.warn ? warn('disk', text, advice) : ok('disk', text)];
 };
 
-/** Nothing where the folder of the embedded database may be written, or made; what the next start would end at otherwise. */
+/** Returns a finding if the folder of the embedded database cannot be written or created, so that the next start would fail. */
 export const checkFolder = async (folder: string): Promise<Finding[]> => {
   for (let at = folder; ; at = dirname(at)) {
     const found = await stat(at).catch((error: NodeJS.ErrnoException) => error);
     const isMissing = found instanceof Error && found.code === 'ENOENT';
     if (isMissing && at !== dirname(at)) continue;
-    const why =
+    const error =
       found instanceof Error
         ? found
         : found.isDirectory()
-          ? await access(at, constants.W_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => error)
+          ? await access(at, constants.W_OK | constants.X_OK).catch((failure: NodeJS.ErrnoException) => failure)
           : { code: 'ENOTDIR' };
-    if (why === undefined) return [];
+    if (error === undefined) return [];
     const advice = 'Make it writable for this user, or set HALCYON_DATA to another folder';
-    return [fail('disk', `${folder} cannot be written (${why.code})`, advice)];
+    return [fail('disk', `${folder} cannot be written (${error.code})`, advice)];
   }
 };
 
-/** RFC 6761 §6.4: a name that every name server knows there is none of, so any of them that works answers at once. */
+/** RFC 6761 §6.4: every working name server answers at once that this name does not exist. */
 const NO_NAME = 'halcyon-doctor.invalid';
 const TRY_MS = 2_000;
 
-/** The name servers of /etc/resolv.conf, asked as deliveries ask them. */
+/** Checks the name servers of /etc/resolv.conf with a query like that of a delivery. */
 export const checkNames = async (servers?: readonly string[]): Promise<Finding[]> => {
   const resolver = new Resolver({ timeout: TRY_MS, tries: 1 });
   if (servers !== undefined) resolver.setServers(servers);
-  const asked = resolver.getServers().join(', ') || 'none';
+  const addresses = resolver.getServers().join(', ') || 'none';
   const { code = 'no code' } = await resolver.resolve4(NO_NAME).then(
     () => ({ code: 'ENOTFOUND' }),
     (error: NodeJS.ErrnoException) => error,
   );
-  if (code === 'ENOTFOUND' || code === 'ENODATA') return [ok('names', `name servers answer: ${asked}`)];
+  if (code === 'ENOTFOUND' || code === 'ENODATA') return [ok('names', `name servers answer: ${addresses}`)];
   const advice =
-    'Deliveries find no endpoint without one: see /etc/resolv.conf, and that UDP and TCP port 53 are let through';
-  return [fail('names', `no name server answers (${code}): ${asked}`, advice)];
+    'Deliveries need one to resolve endpoints: check /etc/resolv.conf, and that UDP and TCP port 53 are allowed';
+  return [fail('names', `no name server answers (${code}): ${addresses}`, advice)];
 };

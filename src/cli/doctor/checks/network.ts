@@ -1,4 +1,4 @@
-/** Ports of this machine, the addresses that clients are told, and the mail server. */
+/** Checks of the ports of this machine, the public addresses and the mail server. */
 import { createServer, isIPv6 } from 'node:net';
 import { rootOf } from '#http/root.ts';
 import { isLoopback } from '#core/loopback.ts';
@@ -8,10 +8,10 @@ import { adviceOnPort } from '../../port.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
 const ANSWER_MS = 3_000;
-const ELSE = 'something else';
+const OTHER_SERVER = 'something else';
 
-/** Whether a Halcyon answers at this address; otherwise why not. */
-const isHalcyon = async (address: string): Promise<true | string> => {
+/** Returns true if a Halcyon answers at this address, otherwise the reason. */
+const probeHalcyon = async (address: string): Promise<true | string> => {
   try {
     const response = await fetch(`${address}/health/live`, {
       redirect: 'manual',
@@ -19,7 +19,7 @@ const isHalcyon = async (address: string): Promise<true | string> => {
     });
     const text = await response.text();
     if (response.ok && /"status":\s*"live"/.test(text)) return true;
-    return `${ELSE} answers there, with ${response.status}`;
+    return `${OTHER_SERVER} answers there, with ${response.status}`;
   } catch (error) {
     const { cause, message } = error as Error & { cause?: NodeJS.ErrnoException };
     return cause?.code ?? cause?.message ?? message;
@@ -41,19 +41,19 @@ const checkPort = async (
   root: string,
 ): Promise<Finding> => {
   const local = `http://${isIPv6(host) ? `[${host}]` : host}:${port}${root}`;
-  if ((await isHalcyon(local)) === true) return ok('ports', `${setting}: a Halcyon answers at ${host}:${port}`);
+  if ((await probeHalcyon(local)) === true) return ok('ports', `${setting}: a Halcyon answers at ${host}:${port}`);
   const refused = await listenOn(host, port);
   if (refused === undefined) return ok('ports', `${setting}: ${host}:${port} is free`);
   if (refused === 'EADDRINUSE')
     return fail(
       'ports',
       `${setting}: something else listens on ${host}:${port}`,
-      `Stop it, or set ${setting} to another`,
+      `Stop it, or set ${setting} to another port`,
     );
-  return fail('ports', `${setting}: nobody can listen on ${host}:${port} (${refused})`, adviceOnPort(refused, setting));
+  return fail('ports', `${setting}: cannot listen on ${host}:${port} (${refused})`, adviceOnPort(refused, setting));
 };
 
-/** Ours, or free. */
+/** Checks that a Halcyon uses the ports, or that they are free. */
 export const checkPorts = async ({ host, port, metricsPort, baseUrl }: Config): Promise<Finding[]> => {
   const main = await checkPort(host, port, 'PORT', rootOf(baseUrl));
   return metricsPort === 0 ? [main] : [main, await checkPort(host, metricsPort, 'METRICS_PORT', '')];
@@ -62,18 +62,18 @@ export const checkPorts = async ({ host, port, metricsPort, baseUrl }: Config): 
 const checkAddress = async (setting: string, address: string): Promise<Finding> => {
   const { protocol, hostname } = new URL(address);
   const isLocal = isLoopback(hostname);
-  const reached = await isHalcyon(address);
-  if (reached !== true) {
-    if (isLocal && !reached.startsWith(ELSE))
-      return ok('addresses', `${setting} is ${address}, where nothing runs now (${reached})`);
-    const advice = `Start halcyon serve behind it, or see name, proxy and certificate: curl -i ${address}/health/live`;
-    return warn('addresses', `${setting} is ${address}, and no Halcyon answers there (${reached})`, advice);
+  const result = await probeHalcyon(address);
+  if (result !== true) {
+    if (isLocal && !result.startsWith(OTHER_SERVER))
+      return ok('addresses', `${setting} is ${address}, where nothing runs now (${result})`);
+    const advice = `Start halcyon serve behind it, or check name, proxy and certificate: curl -i ${address}/health/live`;
+    return warn('addresses', `${setting} is ${address}, but no Halcyon answers there (${result})`, advice);
   }
-  if (protocol === 'https:' || isLocal) return ok('addresses', `${setting} is ${address}, and answers`);
+  if (protocol === 'https:' || isLocal) return ok('addresses', `${setting} is ${address}, and Halcyon answers`);
   return warn(
     'addresses',
-    `${setting} is ${address}: tokens cross the network in clear`,
-    `Put a proxy with TLS before it, and set ${setting} to https://…`,
+    `${setting} is ${address}: tokens are sent unencrypted`,
+    `Put a proxy with TLS in front of it, and set ${setting} to https://…`,
   );
 };
 
@@ -83,19 +83,20 @@ export const checkAddresses = async ({ baseUrl, authUrl }: Config): Promise<Find
 };
 
 export const checkMail = async ({ mail }: Config): Promise<Finding[]> => {
-  if (mail === undefined) return [ok('mail', 'none is set: links to a new password come from halcyon user reset-link')];
+  if (mail === undefined)
+    return [ok('mail', 'none is set: create links for a new password with halcyon user reset-link')];
   try {
     await tryMailServer(mail.url);
-    return [ok('mail', `the server answers, and takes mails from ${mail.from}`)];
+    return [ok('mail', `the server answers and accepts mails from ${mail.from}`)];
   } catch (error) {
     const { code, responseCode, message } = error as Error & { code?: string; responseCode?: number };
-    // A server's own words may quote what it was sent; its number does not.
-    const why = responseCode === undefined ? (code ?? message) : `${code ?? ''} ${responseCode}`.trim();
+    // The server's text may quote what was sent; its code does not.
+    const reason = responseCode === undefined ? (code ?? message) : `${code ?? ''} ${responseCode}`.trim();
     return [
       fail(
         'mail',
-        `the mail server of SMTP_URL cannot be used (${why})`,
-        'See its address, port and password; smtps: is TLS from the first byte',
+        `the mail server of SMTP_URL cannot be used (${reason})`,
+        'Check its address, port and password; smtps: is TLS from the first byte',
       ),
     ];
   }

@@ -1,11 +1,11 @@
-/** The database server: that it answers, and that nothing is set there that would lose what was accepted. */
+/** Checks of the database server: it responds, and its settings do not risk accepted events. */
 import { checkServer, type Sql } from '#db/pool.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
-import type { Place } from '../place.ts';
-import { briefly, readDatabaseId, readServer, readSession, type Server } from '../doctor-sql.ts';
+import type { DoctorContext } from '../context.ts';
+import { withTimeouts, readDatabaseId, readServer, readSession, type Server } from '../doctor-sql.ts';
 
-/** Beside its pool a process has up to so many: the heartbeat, LISTEN, and work under a lock. */
-const BESIDE = 5;
+/** The maximum of connections of a process outside its pool: heartbeat, LISTEN, and work under a lock. */
+const EXTRA_CONNECTIONS = 5;
 const WORK_MEM_MIN_KB = 1_024;
 const WORK_MEM_MAX_KB = 512 * 1_024;
 
@@ -17,7 +17,7 @@ const settingsOf = (server: Server): Finding[] => {
   if (server.fsync !== 'on')
     found.push(fail('database', 'fsync is off: a crash of the machine destroys the database', set('fsync', 'on')));
   if (server.fullPageWrites !== 'on') {
-    const message = 'full_page_writes is off: a crash may tear pages, unless the file system cannot';
+    const message = 'full_page_writes is off: a crash may tear pages, unless the file system prevents that';
     found.push(warn('database', message, set('full_page_writes', 'on')));
   }
   if (server.synchronousCommit === 'off') {
@@ -25,56 +25,59 @@ const settingsOf = (server: Server): Finding[] => {
     found.push(fail('database', message, set('synchronous_commit', 'on')));
   }
   if (server.isolation !== 'read committed') {
-    const message = `default_transaction_isolation is "${server.isolation}": transactions fail that others overtake`;
+    const message = `default_transaction_isolation is "${server.isolation}": transactions fail on concurrent changes`;
     found.push(fail('database', message, set('default_transaction_isolation', "'read committed'")));
   }
   if (server.autovacuum !== 'on') {
-    const message = 'autovacuum is off: what is deleted stays, and everything gets slower';
+    const message = 'autovacuum is off: deleted rows are not removed, which slows everything down';
     found.push(fail('database', message, set('autovacuum', 'on')));
   }
   if (server.workMemKb < WORK_MEM_MIN_KB || server.workMemKb > WORK_MEM_MAX_KB) {
-    const message = `work_mem is ${server.workMemKb} kB: each sort of each connection may take so much`;
-    found.push(warn('database', message, `${set('work_mem', "'4MB'")}; 1 MB to 512 MB is sane`));
+    const message = `work_mem is ${server.workMemKb} kB, the memory limit of each sort of each connection`;
+    found.push(warn('database', message, `${set('work_mem', "'4MB'")}; use 1 MB to 512 MB`));
   }
   if (server.encoding !== 'UTF8') {
-    const message = `the database is in ${server.encoding}, and what is published may be in any script`;
-    found.push(fail('database', message, "Make a database with encoding 'UTF8', and restore a dump into it"));
+    const message = `the encoding of the database is ${server.encoding}, but events may contain any script`;
+    found.push(fail('database', message, "Create a database with encoding 'UTF8', and restore a dump into it"));
   }
   return found;
 };
 
-const roomOf = (server: Server, connections: number): Finding => {
-  const needed = connections + BESIDE;
+const checkConnections = (server: Server, connections: number): Finding => {
+  const needed = connections + EXTRA_CONNECTIONS;
   const free = server.connectionsMax - server.connections;
-  const told = `${server.connections} of ${server.connectionsMax} connections are taken`;
+  const usage = `${server.connections} of ${server.connectionsMax} connections are used`;
   const advice =
-    'Raise max_connections, lower DATABASE_CONNECTIONS (processes × (DATABASE_CONNECTIONS + 5) have to fit), or put PgBouncer between';
+    'Raise max_connections, lower DATABASE_CONNECTIONS (processes × (DATABASE_CONNECTIONS + 5) must fit), or use PgBouncer';
   if (needed > server.connectionsMax)
-    return fail('connections', `${told}; one process may take ${needed}, more than there can be`, advice);
+    return fail('connections', `${usage}; one process may need ${needed}, more than the limit`, advice);
   if (free < needed)
-    return warn('connections', `${told}; one more process may take ${needed}, and would not get them`, advice);
-  return ok('connections', `${told}; one more process may take ${needed}`);
+    return warn('connections', `${usage}; one more process may need ${needed}, which are not free`, advice);
+  return ok('connections', `${usage}; one more process may need ${needed}`);
 };
 
-/** Throws a `DatabaseError` where nobody answers; then nothing else can be asked. */
-export const checkDatabase = async ({ sql, direct, config }: Place): Promise<Finding[]> => {
+/** Checks the server; throws a `DatabaseError` if it does not respond. */
+export const checkDatabase = async ({ sql, direct, config }: DoctorContext): Promise<Finding[]> => {
   await checkServer(direct);
   if (sql !== direct) await checkServer(sql);
-  const server = await briefly(direct, readServer);
+  const server = await withTimeouts(direct, readServer);
   if (server === undefined) return [];
   if (server.isStandby) {
-    const advice = 'Let DATABASE_URL lead to the primary: host=one,two with target_session_attrs=primary does';
-    return [fail('database', 'the server is a standby, on which nothing can be written', advice)];
+    const advice = 'Point DATABASE_URL to the primary, for example by host=one,two with target_session_attrs=primary';
+    return [fail('database', 'the server is a read-only standby', advice)];
   }
-  const bad = settingsOf(server);
-  const good = `PostgreSQL ${server.version}, nothing is set that loses what was accepted`;
-  return [...(bad.length === 0 ? [ok('database', good)] : bad), roomOf(server, config.database.connections)];
+  const problems = settingsOf(server);
+  const message = `PostgreSQL ${server.version}, with durable settings`;
+  return [
+    ...(problems.length === 0 ? [ok('database', message)] : problems),
+    checkConnections(server, config.database.connections),
+  ];
 };
 
-/** A pooler hands one session to whoever asks next, unless it is in use: it need not be at the first try. */
+/** A pooler may assign different sessions while others are in use, so one try is not enough. */
 const TRIES = 5;
 
-/** Whether two connections that are both open have the same session behind them: PgBouncer in transaction mode. */
+/** Returns whether two open connections share a server session, as with PgBouncer in transaction mode. */
 const isPooled = async (sql: Sql): Promise<boolean> => {
   const first = await sql.reserve();
   try {
@@ -91,20 +94,20 @@ const isPooled = async (sql: Sql): Promise<boolean> => {
   }
 };
 
-/** Locks that outlive a transaction, LISTEN and migrations need a session of their own. */
-export const checkSessions = async ({ sql, direct, config }: Place): Promise<Finding[]> => {
+/** Checks for a pooler: session locks, LISTEN and migrations need a dedicated session. */
+export const checkSessions = async ({ sql, direct, config }: DoctorContext): Promise<Finding[]> => {
   const name = config.database.directUrl === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
   if (await isPooled(direct)) {
-    const message = `${name} leads through a pooler that gives each transaction another session`;
+    const message = `${name} points to a pooler in transaction mode`;
     return [fail('sessions', message, 'Set DATABASE_DIRECT_URL to PostgreSQL itself: docs/operating.md, "PgBouncer"')];
   }
   if (sql !== direct) {
-    const [here, there] = [await briefly(sql, readDatabaseId), await briefly(direct, readDatabaseId)];
-    if (here !== there) {
-      const message = 'DATABASE_URL and DATABASE_DIRECT_URL lead to different databases';
-      return [fail('sessions', message, 'Let both lead to the same database of the same primary')];
+    const [pooledId, directId] = [await withTimeouts(sql, readDatabaseId), await withTimeouts(direct, readDatabaseId)];
+    if (pooledId !== directId) {
+      const message = 'DATABASE_URL and DATABASE_DIRECT_URL point to different databases';
+      return [fail('sessions', message, 'Point both to the same database of the same primary')];
     }
   }
-  const told = config.database.url === undefined ? 'the way' : name;
-  return [ok('sessions', `${told} leads to PostgreSQL itself`)];
+  const source = config.database.url === undefined ? 'the connection' : name;
+  return [ok('sessions', `${source} leads to PostgreSQL without a pooler`)];
 };

@@ -1,17 +1,17 @@
-/** The environment: every setting that cannot be used, at once, and names that look like one and are none. */
+/** Checks the environment: reports every invalid setting at once, and unknown names that look like settings. */
 import { readConfig, type Config } from '#config/config.ts';
 import { ConfigError, type Env } from '#config/env.ts';
 import { SETTING_GROUPS } from '#config/settings/settings.ts';
 import { fail, ok, warn, type Finding } from '../finding.ts';
 
 const SETTINGS = new Map(SETTING_GROUPS.flatMap(([, settings]) => Object.entries(settings)));
-/** Nothing else has names that begin so. */
-const OURS = /^HALCYON_(?!TEST_|MUTATION_)/;
-/** Shorter names are too near to everything: HOST and POST. */
+/** The prefix of Halcyon's own settings. */
+const OWN_PREFIX = /^HALCYON_(?!TEST_|MUTATION_)/;
+/** Shorter names are similar to too many others, such as HOST and POST. */
 const COMPARED_LENGTH = 6;
-const NEAR = 2;
+const DISTANCE_MAX = 2;
 
-/** Insertions, deletions and replacements that lead from one to the other (Levenshtein). */
+/** Returns the Levenshtein distance: the number of insertions, deletions and replacements. */
 const distance = (a: string, b: string): number => {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (const [i, left] of a.split('').entries()) {
@@ -26,22 +26,22 @@ const distance = (a: string, b: string): number => {
 const nearestTo = (name: string): string | undefined => {
   const [nearest] = [...SETTINGS.keys()]
     .filter(({ length }) => length >= COMPARED_LENGTH)
-    .map((known) => ({ known, away: distance(known, name) }))
-    .toSorted((a, b) => a.away - b.away);
-  return nearest !== undefined && nearest.away <= NEAR ? nearest.known : undefined;
+    .map((setting) => ({ setting, edits: distance(setting, name) }))
+    .toSorted((a, b) => a.edits - b.edits);
+  return nearest !== undefined && nearest.edits <= DISTANCE_MAX ? nearest.setting : undefined;
 };
 
 const unknownNames = (env: Env): Finding[] =>
   Object.keys(env).flatMap((name) => {
     if (SETTINGS.has(name)) return [];
     const nearest = nearestTo(name);
-    if (nearest !== undefined) return [warn('settings', `${name} is no setting`, `If ${nearest} was meant, set that`)];
-    return OURS.test(name) ? [warn('settings', `${name} is no setting`, 'Leave it out: nothing reads it')] : [];
+    if (nearest !== undefined) return [warn('settings', `${name} is no setting`, `Did you mean ${nearest}?`)];
+    return OWN_PREFIX.test(name) ? [warn('settings', `${name} is no setting`, 'Remove it: it has no effect')] : [];
   });
 
-const ADVICE = 'All settings are explained in docs/operating.md, "Settings"';
+const ADVICE = 'All settings are described in docs/operating.md, "Settings"';
 
-/** What `read` throws, as a finding. */
+/** Returns a `ConfigError` that `read` throws as a finding. */
 const faultOf = (read: () => unknown): Finding[] => {
   try {
     read();
@@ -52,14 +52,14 @@ const faultOf = (read: () => unknown): Finding[] => {
   }
 };
 
-/** No settings where they cannot be used: then every one of them that is wrong is told, not the first alone. */
+/** Returns the configuration and findings. If settings are invalid, `config` is undefined and there is a finding for each. */
 export const checkSettings = (env: Env, cwd: string): { config: Config | undefined; findings: Finding[] } => {
   const unknown = unknownNames(env);
   const each = [...SETTINGS].flatMap(([name, { read }]) => faultOf(() => read(env, name)));
-  // What one means beside another is judged when each of them is good.
+  // Combinations are checked only if each setting is valid.
   const faults = each.length > 0 ? each : faultOf(() => readConfig(env, cwd));
   if (faults.length > 0) return { config: undefined, findings: [...unknown, ...faults] };
   const set = [...SETTINGS.keys()].filter((name) => env[name]).toSorted();
-  const told = set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`;
-  return { config: readConfig(env, cwd), findings: [...unknown, ok('settings', told)] };
+  const message = set.length === 0 ? 'none is set' : `set: ${set.join(', ')}`;
+  return { config: readConfig(env, cwd), findings: [...unknown, ok('settings', message)] };
 };

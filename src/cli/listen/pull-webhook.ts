@@ -1,4 +1,4 @@
-/** The webhooks of a listener, which hold for it what happens: made when it begins, removed when it ends. */
+/** Creates and removes the pull webhooks of a listener. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -10,21 +10,21 @@ import { linkOf, type Json } from '../session/exchange.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** All events of a resource, or some of them. */
-export type Wanted = { event_resource: string } | { events: readonly string[] };
+export type Selection = { event_resource: string } | { events: readonly string[] };
 
-export type Holding = {
+export type PullWebhook = {
   id: string;
   events: readonly string[];
-  /** Its address. */
+  /** The address of the event stream. */
   stream: string;
   remove: () => Promise<void>;
 };
 
-/** What a listener on this computer has, for the next one to see whether it still runs. */
-type Mark = { server: string; webhook: string; host: string; process_id: number };
+/** The record of a running listener, by which the next one finds webhooks of killed listeners. */
+type ListenerRecord = { server: string; webhook: string; host: string; process_id: number };
 
 const NAME_LENGTH_MAX = 255;
-/** Who presses ctrl-C waits for no server that is away: what is left there ends a day after it was last fetched from. */
+/** Short, because ctrl-C must not wait for an unavailable server, which deletes an unused pull webhook after a day. */
 const REMOVAL_MS = 5_000;
 
 const folderOf = (terminal: Terminal): string => join(settingsFolder(terminal), 'listening');
@@ -32,53 +32,51 @@ const folderOf = (terminal: Terminal): string => join(settingsFolder(terminal), 
 export const generateKey = (): string => `whsec_${randomBytes(32).toString('base64')}`;
 
 const removeWebhook = async (api: Api, address: string): Promise<boolean> => {
-  const late = AbortSignal.timeout(REMOVAL_MS);
-  const { status } = await api.ask(address, { method: 'DELETE', signal: late });
+  const { status } = await api.request(address, { method: 'DELETE', signal: AbortSignal.timeout(REMOVAL_MS) });
   return status === 204 || status === 404;
 };
 
-const readMark = async (path: string): Promise<Mark | undefined> => {
+const readRecord = async (path: string): Promise<ListenerRecord | undefined> => {
   try {
-    return JSON.parse(await readFile(path, 'utf8')) as Mark;
+    return JSON.parse(await readFile(path, 'utf8')) as ListenerRecord;
   } catch {
     return undefined;
   }
 };
 
 /**
- * Removes what listeners on this computer left behind that were killed, and answers how much it was. By the process and not
- * by the name, which another listener that runs here has as well; folders of settings that several computers share tell
- * them apart by their names.
+ * Removes the webhooks of killed listeners on this computer, and returns their number. They are identified by process id and host
+ * name, because webhooks of running listeners have the same name and several computers may share a settings folder.
  */
-export const removeLeftovers = async (api: Api, terminal: Terminal): Promise<number> => {
+export const removeOrphans = async (api: Api, terminal: Terminal): Promise<number> => {
   const folder = folderOf(terminal);
   let removed = 0;
   for (const name of await readdir(folder).catch(() => [])) {
     const path = join(folder, name);
-    const mark = await readMark(path);
-    const isOurs = mark?.server === api.server && mark.host === hostname();
-    if (!isOurs || terminal.isRunning(mark.process_id)) continue;
-    if (!(await removeWebhook(api, mark.webhook))) continue;
+    const record = await readRecord(path);
+    const isLocal = record?.server === api.server && record.host === hostname();
+    if (!isLocal || terminal.isRunning(record.process_id)) continue;
+    if (!(await removeWebhook(api, record.webhook))) continue;
     await rm(path, { force: true });
     removed += 1;
   }
   return removed;
 };
 
-const leaveMark = async (terminal: Terminal, id: string, mark: Mark): Promise<string> => {
+const writeRecord = async (terminal: Terminal, id: string, record: ListenerRecord): Promise<string> => {
   const folder = folderOf(terminal);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, `${id}.json`);
-  await writeFile(path, JSON.stringify(mark), { mode: 0o600 });
+  await writeFile(path, JSON.stringify(record), { mode: 0o600 });
   return path;
 };
 
-/** `query` is the shape of what is sent. */
-export const hold = async (
+/** Creates a pull webhook and its listener record. `query` is the query of the webhook. */
+export const createPullWebhook = async (
   api: Api,
   terminal: Terminal,
-  { wanted, key, query }: { wanted: Wanted; key: string; query: string | undefined },
-): Promise<Holding> => {
+  { selection, key, query }: { selection: Selection; key: string; query: string | undefined },
+): Promise<PullWebhook> => {
   const webhooks = follow(await api.store(), 'webhooks', api.server);
   const document: Json = await api.read(webhooks, {
     method: 'POST',
@@ -88,14 +86,14 @@ export const hold = async (
       format: 'json',
       is_held: '1',
       encryption_key: key,
-      ...wanted,
+      ...selection,
       ...(query === undefined ? {} : { query }),
     },
   });
   const id = String(document['id']);
   const address = linkOf(document, 'self') ?? `${webhooks}/${id}`;
   const { server } = api;
-  const path = await leaveMark(terminal, id, {
+  const path = await writeRecord(terminal, id, {
     server,
     webhook: address,
     host: hostname(),
@@ -106,7 +104,7 @@ export const hold = async (
     events: document['events'] as string[],
     stream: follow(document, 'listen', server),
     remove: async () => {
-      // A server that is just stopping closes connections under whoever asks.
+      // One retry, because a stopping server closes connections.
       const isGone = await removeWebhook(api, address).catch(() => pause(200).then(() => removeWebhook(api, address)));
       if (isGone) await rm(path, { force: true });
     },

@@ -1,4 +1,4 @@
-/** Everything that Halcyon keeps sealed, brought under one key. */
+/** Reseals all secrets of the database with one key. */
 import type { Sql } from '#db/pool.ts';
 import { reseal, type Resealed } from '#db/reseal.ts';
 import { createSealer, keyIdOf } from '#db/seal.ts';
@@ -7,11 +7,11 @@ import { createAnswerVault } from '#http/idempotency/vault.ts';
 import type { Keys } from '#core/keys.ts';
 import { createKeyVault } from '#webhooks/vault.ts';
 
-/** `isAdopted`: from now on no process starts that does not have the key. */
+/** `isAdopted`: the key is now the database's key, so no process without it starts. */
 export type Rekeyed = Resealed & { isAdopted: boolean };
 
-type Given = {
-  /** Awaited before what was locked or has changed is looked for again. */
+type ResealAllOptions = {
+  /** Awaited before rows that were locked or changed are looked for again. */
   pause: () => Promise<void>;
   isStopped: () => boolean;
   onProgress: (done: number, total: number) => void;
@@ -19,18 +19,18 @@ type Given = {
 
 const sum = (counts: Iterable<number>): number => [...counts].reduce((all, count) => all + count, 0);
 
-/** What the second look found was sealed after the first had ended with nothing left. */
-const plus = (first: Resealed, second: Resealed): Resealed => ({
+/** Adds up two passes; the second pass finds only rows that were sealed after the end of the first. */
+const combine = (first: Resealed, second: Resealed): Resealed => ({
   ...second,
   counts: new Map([...first.counts].map(([name, count]) => [name, count + (second.counts.get(name) ?? 0)])),
   late: first.late + sum(second.counts.values()),
 });
 
 /**
- * Seals with the first of the keys what the others open. When nothing is left, the first becomes the database's; and then
- * it is looked once more, for what came between the two.
+ * Reseals with the first key all secrets under other keys. Then the first key becomes the database's key, and a second pass finds
+ * secrets that were sealed in between.
  */
-export const sealAnew = async (sql: Sql, keys: Keys, { onProgress, ...given }: Given): Promise<Rekeyed> => {
+export const resealAll = async (sql: Sql, keys: Keys, { onProgress, ...rest }: ResealAllOptions): Promise<Rekeyed> => {
   const [key] = keys;
   const vaults = [createKeyVault(sql), createAnswerVault(sql)];
   const total = sum(await Promise.all(vaults.map((vault) => vault.count(keyIdOf(key)))));
@@ -39,9 +39,9 @@ export const sealAnew = async (sql: Sql, keys: Keys, { onProgress, ...given }: G
     done += rows;
     onProgress(done, Math.max(done, total));
   };
-  const asked = { key, sealer: createSealer(...keys), onPage, ...given };
-  const first = await reseal(vaults, asked);
+  const options = { key, sealer: createSealer(...keys), onPage, ...rest };
+  const first = await reseal(vaults, options);
   if (first.end !== 'done' || first.late > 0) return { ...first, isAdopted: false };
   await adoptSealingKey(sql, key);
-  return { ...plus(first, await reseal(vaults, asked)), isAdopted: true };
+  return { ...combine(first, await reseal(vaults, options)), isAdopted: true };
 };

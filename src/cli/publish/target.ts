@@ -1,4 +1,4 @@
-/** Where events go, and as whom: said by options, by the environment, or by the demo's file. */
+/** Determines server, store and client from options, the environment or the demo file. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { origin } from '#config/env.ts';
@@ -7,12 +7,12 @@ import type { DemoFile } from '../demo.ts';
 import { UsageError, UserError } from '../explain.ts';
 import type { Terminal } from '../terminal.ts';
 
-export type PlaceOptions = { store?: string; url?: string; clientId?: string; clientSecretFile?: string };
+export type TargetOptions = { store?: string; url?: string; clientId?: string; clientSecretFile?: string };
 
-type Outside = Pick<Terminal, 'env' | 'cwd'>;
+type Environment = Pick<Terminal, 'env' | 'cwd'>;
 
-export type Place = {
-  /** Of the API, without a slash at its end. */
+export type PublishTarget = {
+  /** The address of the API without a trailing slash. */
   url: string;
   storeId: string;
   clientId: string;
@@ -24,14 +24,14 @@ const readDemo = async (path: string): Promise<DemoFile | undefined> => {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as DemoFile;
   } catch {
-    // Who says everything else needs none, and is told below what is missing.
+    // The demo file is optional; missing values are reported below.
     return undefined;
   }
 };
 
 type Credentials = { client_id?: string | undefined; client_secret?: string | undefined };
 
-/** A secret alone, or the object that `client create --json` prints. */
+/** Reads a file with a secret, or with the output of `client create --json`. */
 const readCredentials = async (path: string): Promise<Credentials> => {
   try {
     const text = (await readFile(path, 'utf8')).trim();
@@ -45,35 +45,39 @@ const readCredentials = async (path: string): Promise<Credentials> => {
   }
 };
 
-/** An argument can be read by everybody on the machine, so a secret is never one. */
-const credentialsOf = async (options: PlaceOptions, { env, cwd }: Outside): Promise<Credentials> =>
+/** Reads the secret from a file or the environment, because arguments are visible to all users of the machine. */
+const credentialsOf = async (options: TargetOptions, { env, cwd }: Environment): Promise<Credentials> =>
   options.clientSecretFile === undefined
     ? { client_secret: env['HALCYON_CLIENT_SECRET'] || undefined }
     : readCredentials(resolve(cwd, options.clientSecretFile));
 
-const needed = (value: string | undefined, missing: string): string => {
+const requireValue = (value: string | undefined, missing: string): string => {
   if (value !== undefined) return value;
-  throw new UserError(`${missing}; without a running demo (HALCYON_DATA/demo.json) nobody else says it`);
+  throw new UserError(`${missing}; there is no default without a running demo (HALCYON_DATA/demo.json)`);
 };
 
-/** Throws a `UserError` that says what is missing. The demo's secret goes to nobody but the demo. */
-export const findPlace = async (options: PlaceOptions, terminal: Outside, config: Config): Promise<Place> => {
+/** Returns the target; throws a `UserError` that names a missing value. The demo's secret is only sent to the demo. */
+export const resolveTarget = async (
+  options: TargetOptions,
+  terminal: Environment,
+  config: Config,
+): Promise<PublishTarget> => {
   const { env } = terminal;
   const demo = await readDemo(join(config.dataDir, 'demo.json'));
   const url = origin({ '--url': options.url ?? env['HALCYON_URL'] }, '--url', demo?.base_url ?? config.baseUrl);
-  const said = await credentialsOf(options, terminal);
-  const clientId = options.clientId ?? said.client_id ?? (env['HALCYON_CLIENT_ID'] || undefined);
-  const known = clientId === undefined && url === demo?.base_url ? demo.platform : undefined;
+  const credentials = await credentialsOf(options, terminal);
+  const clientId = options.clientId ?? credentials.client_id ?? (env['HALCYON_CLIENT_ID'] || undefined);
+  const demoClient = clientId === undefined && url === demo?.base_url ? demo.platform : undefined;
   const storeId = options.store ?? (url === demo?.base_url ? String(demo.store_id) : undefined);
   if (storeId !== undefined && !/^[1-9][0-9]{0,15}$/.test(storeId))
     throw new UsageError('--store must be an id, a positive whole number');
   return {
     url,
-    storeId: needed(storeId, 'Say which store: --store <id>'),
-    clientId: needed(clientId ?? known?.client_id, 'Say as which client: --client-id, or HALCYON_CLIENT_ID'),
-    clientSecret: needed(
-      known?.client_secret ?? said.client_secret,
-      'Say its secret: --client-secret-file, or HALCYON_CLIENT_SECRET',
+    storeId: requireValue(storeId, 'Set the store: --store <id>'),
+    clientId: requireValue(clientId ?? demoClient?.client_id, 'Set the client: --client-id, or HALCYON_CLIENT_ID'),
+    clientSecret: requireValue(
+      demoClient?.client_secret ?? credentials.client_secret,
+      'Set the client secret: --client-secret-file, or HALCYON_CLIENT_SECRET',
     ),
     versionHeader: config.naming.versionHeader,
   };

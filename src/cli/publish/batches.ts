@@ -1,22 +1,19 @@
-/** Lines as what is sent: arrays of events, bounded by count and bytes, each event with its key. */
+/** Groups lines into arrays of events, limited by count and bytes, and adds idempotency keys. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { findNodeAtLocation, parseTree } from 'jsonc-parser';
 import type { Line } from './lines.ts';
 
-/** One event as JSON text, with its idempotency key in it. */
+/** One event as JSON text that contains its idempotency key. */
 export type Entry = { line: number; text: string; key: string };
 
-/** Events to send together, or a line that is none. `endByte`: how far in the input this is. */
+/** Events to send together, or an invalid line. `endByte` is the end in the input. */
 export type Item =
-  | { kind: 'parcel'; entries: readonly Entry[]; endByte: number }
+  | { kind: 'batch'; entries: readonly Entry[]; endByte: number }
   | { kind: 'fault'; line: number; message: string; endByte: number };
 
-export type ParcelLimits = { events: number; bytes: number };
+export type BatchLimits = { events: number; bytes: number };
 
-/**
- * Of who writes a line now and then: what is there is sent when nothing came for so long, and not when an array is full.
- * Files are faster than this.
- */
+/** The maximum wait for the next line of a slow pipe before an incomplete batch is sent. */
 const IDLE_MS = 100;
 
 type Key = (event: unknown) => string;
@@ -26,14 +23,14 @@ const NAME = 'idempotency_key';
 const addKey = (text: string, event: object, key: string): string =>
   `${text.slice(0, -1)}${Object.keys(event).length > 0 ? ',' : ''}"${NAME}":"${key}"}`;
 
-/** In the place of a `null` or `""`, which names no key: another member of that name would be one too many. */
+/** Replaces a `null` or `""`, which names no key, instead of adding a duplicate member. */
 const replaceKey = (text: string, key: string): string => {
   const tree = parseTree(text);
   const none = tree === undefined ? undefined : findNodeAtLocation(tree, [NAME]);
   return none === undefined ? text : `${text.slice(0, none.offset)}"${key}"${text.slice(none.offset + none.length)}`;
 };
 
-/** The line as it was written, so that whatever is wrong with it is seen where events are judged; the key goes in at its end. */
+/** Returns the line with its key, or a message. The text is otherwise unchanged, so that the server validates the original. */
 const entryOf = (line: number, text: string, keyOf: Key): Entry | string => {
   let event: unknown;
   try {
@@ -44,24 +41,24 @@ const entryOf = (line: number, text: string, keyOf: Key): Entry | string => {
   if (typeof event !== 'object' || event === null || Array.isArray(event)) {
     return 'the line is not an event: write {"event": "transaction/created", "resource": {…}}';
   }
-  const { [NAME]: named, ...said } = event as { [NAME]?: unknown };
-  if (named !== undefined && named !== null && named !== '') return { line, text, key: JSON.stringify(named) };
-  const key = keyOf(said);
-  return { line, text: named === undefined ? addKey(text, said, key) : replaceKey(text, key), key };
+  const { [NAME]: ownKey, ...content } = event as { [NAME]?: unknown };
+  if (ownKey !== undefined && ownKey !== null && ownKey !== '') return { line, text, key: JSON.stringify(ownKey) };
+  const key = keyOf(content);
+  return { line, text: ownKey === undefined ? addKey(text, content, key) : replaceKey(text, key), key };
 };
 
 const IDLE = Symbol('idle');
 
-/** What comes next, and before it `IDLE` where it lets wait for itself while something is `pending`. */
+/** Yields the items of the source, and `IDLE` before an item that takes longer than `IDLE_MS` while `isPending`. */
 async function* withPauses<T>(source: AsyncIterable<T>, isPending: () => boolean): AsyncGenerator<T | typeof IDLE> {
   const iterator = source[Symbol.asyncIterator]();
   for (;;) {
     const next = iterator.next();
     if (isPending()) {
-      const over = new AbortController();
-      const idle = pause(IDLE_MS, IDLE, { signal: over.signal }).catch(() => IDLE);
+      const timer = new AbortController();
+      const idle = pause(IDLE_MS, IDLE, { signal: timer.signal }).catch(() => IDLE);
       const first = await Promise.race([next, idle]);
-      over.abort();
+      timer.abort();
       if (first === IDLE) yield IDLE;
     }
     const { done, value } = await next;
@@ -70,10 +67,10 @@ async function* withPauses<T>(source: AsyncIterable<T>, isPending: () => boolean
   }
 }
 
-/** Everything in the order of the input: a fault comes after all that stands before it. `keyOf` is asked in that order. */
-export async function* parcelsOf(
+/** Yields batches and faults in the order of the input, in which `keyOf` is called as well. */
+export async function* batchesOf(
   lines: AsyncIterable<readonly Line[]>,
-  limits: ParcelLimits,
+  limits: BatchLimits,
   keyOf: Key,
 ): AsyncGenerator<Item> {
   let entries: Entry[] = [];
@@ -81,17 +78,17 @@ export async function* parcelsOf(
   const keys = new Set<string>();
   const take = (): Item[] => {
     if (entries.length === 0) return [];
-    const parcel: Item = { kind: 'parcel', entries, endByte };
+    const batch: Item = { kind: 'batch', entries, endByte };
     [entries, bytes] = [[], 0];
     keys.clear();
-    return [parcel];
+    return [batch];
   };
-  for await (const batch of withPauses(lines, () => entries.length > 0)) {
-    if (batch === IDLE) {
+  for await (const chunk of withPauses(lines, () => entries.length > 0)) {
+    if (chunk === IDLE) {
       yield* take();
       continue;
     }
-    for (const line of batch) {
+    for (const line of chunk) {
       const entry = 'fault' in line ? line.fault : entryOf(line.number, line.text, keyOf);
       if (typeof entry === 'string') {
         yield* take();
@@ -99,7 +96,7 @@ export async function* parcelsOf(
         continue;
       }
       const sizeBytes = Buffer.byteLength(entry.text) + 1;
-      // An array cannot name a key twice: the later one is sent when the former has its answer.
+      // An array cannot contain a key twice, so the second occurrence begins a new batch.
       if (entries.length === limits.events || bytes + sizeBytes > limits.bytes || keys.has(entry.key)) yield* take();
       entries.push(entry);
       keys.add(entry.key);
