@@ -8,7 +8,7 @@ import type { Lane } from './lane.ts';
 import type { Bodies } from '../attempt/bodies.ts';
 import type { Body } from '../attempt/event-cache.ts';
 import { ended, deadLetter, type Attempt, type Entry } from '../record/entry.ts';
-import type { Quarantine as Quarantine } from '../quarantine/quarantine.ts';
+import type { Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
 import { LoopLag } from './loop-lag.ts';
 import { ResourceOrder } from './resource-order.ts';
