@@ -1,8 +1,8 @@
 /** Reads the open transactions of this database from PostgreSQL's activity views. */
 import type { Queryable } from './pool.ts';
 
-/** Ages in seconds, 0 without an open transaction. `oursSeconds` covers sessions whose application name begins with `halcyon`. */
-export type TransactionAges = { oldestSeconds: number; oursSeconds: number };
+/** Ages in seconds, 0 without an open transaction. `halcyonSeconds` covers sessions whose application name begins with `halcyon`. */
+export type TransactionAges = { oldestSeconds: number; halcyonSeconds: number };
 
 /**
  * Returns the ages of the oldest open transactions. A long transaction prevents the removal of dead rows, which slows down all
@@ -11,13 +11,13 @@ export type TransactionAges = { oldestSeconds: number; oursSeconds: number };
 export const readTransactionAges = async (sql: Queryable): Promise<TransactionAges> => {
   const [row] = await sql<TransactionAges[]>`
     select coalesce(max(age), 0)::float8 as "oldestSeconds",
-      coalesce(max(age) filter (where application_name like 'halcyon%'), 0)::float8 as "oursSeconds"
+      coalesce(max(age) filter (where application_name like 'halcyon%'), 0)::float8 as "halcyonSeconds"
     from (
       select application_name, extract(epoch from clock_timestamp() - xact_start) as age
       from pg_stat_activity
       where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
     ) as session`;
-  return row ?? { oldestSeconds: 0, oursSeconds: 0 };
+  return row ?? { oldestSeconds: 0, halcyonSeconds: 0 };
 };
 
 /**

@@ -108,7 +108,7 @@ export const observeDatabase = (
         this.reset();
         if (cached === undefined) return;
         this.set({ of: 'anybody' }, cached.oldestSeconds);
-        this.set({ of: 'halcyon' }, cached.oursSeconds);
+        this.set({ of: 'halcyon' }, cached.halcyonSeconds);
       },
     }),
   );

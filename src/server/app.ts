@@ -32,7 +32,7 @@ import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
 import { createWebhookPurges } from '#webhooks/purges.ts';
 import { createSealing } from '#webhooks/clear.ts';
 import type { Config } from '#config/config.ts';
-import { createWorker, openByHand, openGuard, openNotices, recoverEvents, tellOfDays } from './delivery.ts';
+import { createWorker, openByHand, openGuard, openNotices, recoverEvents, publishSnapshots } from './delivery.ts';
 import { startRetention } from './retention.ts';
 import { openObserving } from './telemetry.ts';
 import { announceChanges, eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
@@ -141,7 +141,7 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
     : undefined;
   if (worker !== undefined) observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
   await worker?.start();
-  const days = worker === undefined ? undefined : tellOfDays(deps, worker, allocateIds);
+  const days = worker === undefined ? undefined : publishSnapshots(deps, worker, allocateIds);
   const recoveries = worker === undefined ? undefined : recoverEvents(deps, worker, observing.recoveries);
   const { exchangesMs, recordsMs, handBackMs, othersMs } = stopping;
   const shares = [

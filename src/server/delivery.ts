@@ -112,7 +112,7 @@ const openTrials = (
   onHeld: PullStreams['wake'],
 ): Trying => {
   const { delivery, baseUrl, naming } = config;
-  const settings = { ...delivery, idleSockets: delivery.trialsAtOnce, ...sendingOf(naming) };
+  const settings = { ...delivery, idleSockets: delivery.testDeliveriesAtOnce, ...sendingOf(naming) };
   const trials = new TestDeliveries({ sql, guard, sealer, clock, log, settings });
   const samples = createSamples({ sql, allocateIds, baseUrl });
   return {
@@ -155,7 +155,7 @@ export const openByHand = (
 };
 
 /** Publishes revenue snapshots of the worker's shards, so that they continue while no API is served. */
-export const tellOfDays = (
+export const publishSnapshots = (
   { config, sql, clock, log }: Pick<AppDeps, 'config' | 'sql' | 'clock' | 'log'>,
   worker: Worker,
   allocateIds: IdAllocator,

@@ -22,7 +22,7 @@ import type { EventRow } from './event-sql.ts';
 import { lockWebhook, insertTestDelivery, type TestAttemptRow } from './test-delivery-sql.ts';
 
 type TestDeliverySettings = SendSettings &
-  ConnectionSettings & { trialsAtOnce: number; bodyCacheBytes: number; relationPrefix: string };
+  ConnectionSettings & { testDeliveriesAtOnce: number; bodyCacheBytes: number; relationPrefix: string };
 
 export type TestDeliveryDeps = {
   sql: Sql;
@@ -70,7 +70,7 @@ export class TestDeliveries implements Running {
   async send<Event extends EventRow>(webhook: Key, sample: Sample<Event>): Promise<TestResult> {
     if (this.#isStopping) return { kind: 'stopping' };
     if (this.#running.has(webhook.id)) return { kind: 'under_way' };
-    if (this.#running.size >= this.#deps.settings.trialsAtOnce) return { kind: 'full' };
+    if (this.#running.size >= this.#deps.settings.testDeliveriesAtOnce) return { kind: 'full' };
     this.#running.set(webhook.id, null);
     try {
       return await this.#send(webhook, sample);

@@ -9,7 +9,7 @@ const limits = {
   slots: 20,
   overdraftSlots: 10,
   slowSlotsPercent: 25,
-  unprovenSlotsPercent: 50,
+  newSlotsPercent: 50,
   freshSlotsPercent: 25,
   retrySlotsPercent: 10,
   storeSlotsPercent: 20,

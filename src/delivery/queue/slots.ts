@@ -12,7 +12,7 @@ export type SlotLimits = {
   /** Share of the slots for slow attempts. */
   slowSlotsPercent: number;
   /** Share of the slots for new endpoints, which never responded fast. */
-  unprovenSlotsPercent: number;
+  newSlotsPercent: number;
   /** Reserve of first attempts: below it they take precedence. */
   freshSlotsPercent: number;
   /** Reserve of retries: below it they take precedence. */
@@ -69,7 +69,7 @@ export class Slots {
     // slow lane as long as it lasted; and fast attempts need few slots: 10,000/s of 50 ms need 500.
     this.#slow = new Budget(slow, limits);
     this.#regular = new Budget(Math.max(1, limits.slots - slow), limits);
-    this.#newLimit = Math.min(this.#regular.limit, shareOf(limits.slots, limits.unprovenSlotsPercent));
+    this.#newLimit = Math.min(this.#regular.limit, shareOf(limits.slots, limits.newSlotsPercent));
     this.#newTotalLimit = slow + limits.overdraftSlots;
     this.#totalLimit = this.#regular.limit + this.#newTotalLimit;
   }

@@ -27,7 +27,8 @@ if (DELIVERED === undefined) throw new Error('no outcome');
 
 const { sql } = await testDatabase();
 const log = createLog('silent');
-const tallyOf = (tallyRows = 1_000) => new HourlyStats({ sql, log, settings: { tallyEveryMs: 60_000, tallyRows } });
+const tallyOf = (hourlyStatsRows = 1_000) =>
+  new HourlyStats({ sql, log, settings: { hourlyStatsEveryMs: 60_000, hourlyStatsRows } });
 
 const idOf = (n: number): number => n * 256 + SHARD;
 const HOUR_MS = 3_600_000;

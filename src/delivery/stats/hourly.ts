@@ -14,12 +14,12 @@ import type { Entry } from '../record/entry.ts';
 import { addHours } from './hourly-sql.ts';
 
 export type HourlyStatsSettings = {
-  tallyEveryMs: number;
+  hourlyStatsEveryMs: number;
   /**
    * Rows (one per webhook, hour and outcome, some 400 bytes) kept while the database does not accept them; attempts
    * that need another row are not counted. As many more may wait while a statement is running.
    */
-  tallyRows: number;
+  hourlyStatsRows: number;
 };
 
 type Row = { shard: number; webhookId: number; hourMs: number; outcome: string; attempts: number; durations: number[] };
@@ -50,7 +50,7 @@ export class HourlyStats implements Running {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.flush(), this.#deps.settings.tallyEveryMs);
+    this.#timer = setInterval(() => void this.flush(), this.#deps.settings.hourlyStatsEveryMs);
   }
 
   /** Writes the remaining rows; if that fails they are lost. */
@@ -93,7 +93,7 @@ export class HourlyStats implements Running {
 
   #row(key: string, make: () => Row): Row | undefined {
     const known = this.#rows.get(key);
-    if (known !== undefined || this.#rows.size >= this.#deps.settings.tallyRows) return known;
+    if (known !== undefined || this.#rows.size >= this.#deps.settings.hourlyStatsRows) return known;
     const row = make();
     this.#rows.set(key, row);
     return row;
