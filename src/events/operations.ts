@@ -48,7 +48,7 @@ const createPublish = ({ publish, baseUrl, limits, fingerprintKeys, bodyLimitByt
     summary: `Publishes one event, or an array of up to ${limits.eventsPerRequest} in one transaction, at most once per Idempotency-Key; needs the scope platform`,
     access: 'platform',
     input: Unknown(),
-    told: describePublishInput(limits),
+    inputDescription: describePublishInput(limits),
     takesKey: true,
     bodyLimitBytes,
     handle: async (request) => {

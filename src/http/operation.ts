@@ -82,7 +82,7 @@ export type IdempotentExecution = {
 type Review = (request: ApiRequest<Readonly<Record<string, unknown>>, Principal | null>) => Promise<readonly Fault[]>;
 
 /** A body that is one `item` or an array of items, which succeed or fail together. */
-export type Told = { item: TSchema; itemsMax: number };
+export type InputDescription = { item: TSchema; itemsMax: number };
 
 export type Operation = {
   /** The label of a button: "Create a webhook". */
@@ -104,7 +104,7 @@ export type Operation = {
    * The body as forms and the reference document it, if `input` accepts everything because the operation validates the
    * body itself.
    */
-  documentedInput: Told | undefined;
+  documentedInput: InputDescription | undefined;
   bodyLimitBytes: number | undefined;
   /** Responds with server-sent events, to programs only. */
   isStream: boolean;
@@ -201,7 +201,7 @@ export const streaming = (
 export const accepting = <Schema extends TSchema>(
   described: OperationOptions & {
     input: Schema;
-    told?: Told;
+    inputDescription?: InputDescription;
     takesKey?: true;
     review?: (request: ApiRequest<Partial<Static<Schema>>>) => Promise<readonly Fault[]>;
     handle: (request: ApiRequest<Static<Schema>>) => Promise<OperationResult>;
@@ -211,7 +211,7 @@ export const accepting = <Schema extends TSchema>(
     access: described.access ?? 'token',
     takesKey: described.takesKey ?? false,
     input: described.input,
-    documentedInput: described.told,
+    documentedInput: described.inputDescription,
     review: async (request) => described.review?.(withPrincipal(request)) ?? [],
     handle: (request) => described.handle(withPrincipal(request)),
   });

@@ -4,7 +4,7 @@
 import { Type } from 'typebox';
 import { publishableEvents } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
-import type { Told } from '#http/operation.ts';
+import type { InputDescription } from '#http/operation.ts';
 import type { EventLimits } from './request.ts';
 
 const event = Type.Unsafe<string>({
@@ -24,7 +24,11 @@ const dateModified = clearableText({
   description: 'Decides which version is the latest if several arrive out of order.',
 });
 
-export const describePublishInput = ({ eventsPerRequest, eventLimitBytes, eventDepth }: EventLimits): Told => ({
+export const describePublishInput = ({
+  eventsPerRequest,
+  eventLimitBytes,
+  eventDepth,
+}: EventLimits): InputDescription => ({
   itemsMax: eventsPerRequest,
   item: Type.Object(
     {
