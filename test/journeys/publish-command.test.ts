@@ -271,7 +271,7 @@ test('told to stop it stops at once, also while it waits, and says how to go on'
   resolve('SIGINT');
   const ended = await running;
   assert.equal(ended.code, 130);
-  assert.match(ended.end, /^SIGINT: 0 .*perhaps .*same command/);
+  assert.match(ended.end, /^SIGINT: 0 .*possibly .*same command/);
 });
 
 test("the demo's file says where and as whom, and its secret goes nowhere else", async () => {

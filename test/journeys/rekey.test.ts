@@ -138,7 +138,7 @@ test('a row that somebody holds is waited for by nobody, and the key of the data
     await tx`select from webhook where id = ${held} for update`;
     return renew(sql, [fresh, old]);
   });
-  assert.deepEqual([done.end, done.isAdopted, done.counts.get('webhooks'), done.late], ['left', false, 4, 0]);
+  assert.deepEqual([done.end, done.isAdopted, done.counts.get('webhooks'), done.late], ['incomplete', false, 4, 0]);
   assert.equal(await startsWith(sql, old), true);
   await assert.rejects(startsWith(sql, fresh), REFUSED);
   assert.equal(await startsWith(sql, fresh, old), false, 'with both it starts, and is told that rekey is to be run');

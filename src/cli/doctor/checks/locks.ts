@@ -36,7 +36,7 @@ export const checkLocks = async ({ direct }: DoctorContext, waitingSeconds = WAI
   return waiting.map(({ pid, name, seconds, blockers }) =>
     warn(
       'locks',
-      `"${name}" (${pid}) has waited for ${spanOf(seconds)} for a lock of ${blockers.join(', ') || 'a prepared transaction'}`,
+      `"${name}" (${pid}) has waited for ${spanOf(seconds)} for a lock that ${blockers.join(', ') || 'a prepared transaction'} holds`,
       blockers.length > 0
         ? `If that session hangs: select pg_terminate_backend(${blockers[0]})`
         : 'Check pg_prepared_xacts, and roll back abandoned transactions',
