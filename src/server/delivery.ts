@@ -18,7 +18,7 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
-import { createSwitchOff } from '#webhooks/disable.ts';
+import { createDisableWebhook } from '#webhooks/disable.ts';
 import type { SendSample } from '#webhooks/test-delivery.ts';
 import type { AppDeps } from './app.ts';
 import type { Config } from '#config/config.ts';
@@ -74,8 +74,8 @@ export const createWorker = (
     sealer,
     guard,
     metrics,
-    switchOff: createSwitchOff(openInternalEvents(config, allocateIds).changelog),
-    tell: (notice) => notices?.tell(notice),
+    switchOff: createDisableWebhook(openInternalEvents(config, allocateIds).changelog),
+    tell: (notice) => notices?.notify(notice),
     settings: {
       ...config.delivery,
       ...sendingOf(config.naming),

@@ -19,7 +19,7 @@ import { openInternalEvents } from '#server/publishing.ts';
 import { createStore } from '#stores/store.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createNotices } from '#webhooks/notices/notices.ts';
-import { createSwitchOff, type SwitchOff } from '#webhooks/disable.ts';
+import { createDisableWebhook, type DisableWebhook } from '#webhooks/disable.ts';
 import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings, type Endings } from './endings.ts';
@@ -43,7 +43,7 @@ export type Engine = {
   publisher: Publisher;
   handTo: (worker: Worker | undefined) => void;
   /** `own`: what the worker has in place of the real thing. */
-  startWorker: (settings?: Partial<typeof defaults>, own?: { switchOff?: SwitchOff }) => Promise<Worker>;
+  startWorker: (settings?: Partial<typeof defaults>, own?: { switchOff?: DisableWebhook }) => Promise<Worker>;
 };
 
 const defaults = {
@@ -192,8 +192,8 @@ export const startEngine = async (
         sealer,
         guard,
         metrics,
-        switchOff: createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog),
-        tell: (notice) => notices?.tell(notice),
+        switchOff: createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog),
+        tell: (notice) => notices?.notify(notice),
         ...own,
         settings: all,
       });

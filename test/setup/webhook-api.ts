@@ -168,7 +168,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     authenticate: async () => {
       throw new Error('nobody listens here');
     },
-    judgeUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
+    checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
     announce: async () => {},
     onChanged: (webhook) => void changed.push(webhook),
   });

@@ -3,10 +3,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { reasonOf } from '../history/reason.ts';
-import { noticeMail, type About } from './mails.ts';
-import type { Noticed } from './notices-sql.ts';
+import { noticeMail, type NoticeKind } from './mails.ts';
+import type { NotifiedWebhook } from './notices-sql.ts';
 
-const failing: Noticed = {
+const failing: NotifiedWebhook = {
   id: 2281,
   name: 'Orders',
   url: 'https://hooks.example.com:8443/services/T000/secret-in-the-path?token=secret-in-the-query',
@@ -28,7 +28,8 @@ const circumstances = {
   baseUrl: 'https://api.example.com',
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
 };
-const mailOf = (about: About, own: Partial<Noticed> = {}) => noticeMail({ ...failing, ...own }, about, circumstances);
+const mailOf = (about: NoticeKind, own: Partial<NotifiedWebhook> = {}) =>
+  noticeMail({ ...failing, ...own }, about, circumstances);
 
 test('a warning says what fails since when, what was answered, and when it is switched off', () => {
   const { text, ...head } = mailOf('warning');
