@@ -99,7 +99,7 @@ test('a moment that is none, is to come or is forgotten is refused with what is 
 test('a webhook that would not be sent anything is refused, with what to change', async () => {
   const cases: [Record<string, unknown>, string, RegExp][] = [
     [{ is_active: '0' }, 'inactive', /set is_active to "1" first/],
-    [{ url: null }, 'no_url', /say where/],
+    [{ url: null }, 'no_url', /set url/],
     [{ event_resource: null }, 'no_events', /set event_resource/],
   ];
   for (const [more, code, message] of cases) {

@@ -15,7 +15,7 @@ const linksOfWebhook = (self: string): Link[] => [
   { rel: 'store', href: store, title: 'The store of this webhook' },
   { rel: 'webhooks', href: `${store}/webhooks`, title: 'All webhooks of the store' },
   { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
-  { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
+  { rel: 'logs', href: `${self}/logs`, title: 'The attempts of this webhook' },
 ];
 
 export const STORED_KEY = 'whsec_c3RvcmVkIGFuZCBuZXZlciBwcmVmaWxsZWQ';

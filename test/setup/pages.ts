@@ -86,7 +86,7 @@ const webhooks = Array.from({ length: 20 }, (_, n) => webhook(n));
 export const list = { ...collectionOf('webhooks', WEBHOOKS, webhooks, { offset: 20, total: 45 }), actions: [creating] };
 export const emptyList = { ...collectionOf('webhooks', WEBHOOKS, []), actions: [creating] };
 const attempts = Array.from({ length: 12 }, (_, n) => attempt(n));
-export const logs = collectionOf('logs', 'The attempts to deliver to this webhook', attempts);
+export const logs = collectionOf('logs', 'The attempts of this webhook', attempts);
 
 /** What was typed in each of the fields, and what is wrong with it. */
 export const refused: View & Required<Pick<View, 'refused'>> = {

@@ -35,8 +35,8 @@ test('a warning says what fails since when, what was answered, and when it is sw
   const { text, ...head } = mailOf('warning');
   assert.deepEqual(head, { to: 'ada@example.com', subject: 'Your webhook "Orders" is failing', isNotice: true });
   assert.match(text, /"Orders" of shop\.example\.com/);
-  assert.match(text, /^7 .* hooks\.example\.com:8443 .* 2026-11-21 13:00 \(Europe\/Berlin\).* 503: /m);
-  assert.match(text, /switched off, .*2026-11-21 14:00 \(Europe\/Berlin\)/);
+  assert.match(text, /^7 consecutive .* hooks\.example\.com:8443 .* 2026-11-21 13:00 \(Europe\/Berlin\).* 503: /m);
+  assert.match(text, /disabled, .*2026-11-21 14:00 \(Europe\/Berlin\)/);
   assert.match(text, /^https:\/\/api\.example\.com\/webhooks\/2281\n$/m);
 });
 
@@ -50,19 +50,19 @@ test('the wording of the mails is as reviewed', async () => {
 
 test('no time is named that has passed, and each profile has its own', () => {
   const slow = { firstFailureAt: new Date('2026-11-20T12:00:00Z') };
-  assert.match(mailOf('warning', slow).text, /the webhook is switched off\.$/m);
+  assert.match(mailOf('warning', slow).text, /the webhook is disabled\.$/m);
   assert.match(
     mailOf('warning', { ...slow, retryProfile: 'long' }).text,
-    /switched off, .*2026-11-23 16:35 \(Europe\/Berlin\)/,
+    /disabled, .*2026-11-23 16:35 \(Europe\/Berlin\)/,
   );
 });
 
 test('who was switched off reads why, and how it goes on', () => {
   const [failed, gone] = [mailOf('failures'), mailOf('gone')];
-  assert.equal(failed.subject, 'Your webhook "Orders" was switched off');
-  assert.match(failed.text, /switched off.*\n\n7 .* 503: /);
-  assert.match(gone.text, /switched off.* hooks\.example\.com:8443 .*\b410\b/);
-  for (const { text } of [failed, gone]) assert.match(text, /\bon again\b.* "recover"\.\n/);
+  assert.equal(failed.subject, 'Your webhook "Orders" was disabled');
+  assert.match(failed.text, /disabled.*\n\n7 .* 503: /);
+  assert.match(gone.text, /disabled.* hooks\.example\.com:8443 .*\b410\b/);
+  for (const { text } of [failed, gone]) assert.match(text, /\benable the webhook again\b.* "recover"\.\n/);
 });
 
 test('the last attempt is told in words, and left out where it was our own fault or nothing is known', () => {
