@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 
 const MINUTE_MS = 60_000;
 const WARNING = 'Your webhook "hook" is failing';
-const OFF = 'Your webhook "hook" was switched off';
+const OFF = 'Your webhook "hook" was disabled';
 
 const answering = (receiver: Receiver, code: number) =>
   receiver.answer((_got, response) => response.writeHead(code).end());

@@ -86,7 +86,7 @@ test('a moment that is none, is to come or is forgotten is refused with what is 
   assert.deepEqual([status, faults({ body } as Told).map(({ code }) => code)], [400, ['required']]);
   const cases: [string, RegExp][] = [
     ['yesterday', /must be a date such as 2026-11-20/],
-    [new Date(clock.now().getTime() + 60_000).toISOString(), /must not be in the future: it is \d{4}-/],
+    [new Date(clock.now().getTime() + 60_000).toISOString(), /must not be in the future: now is \d{4}-/],
     [new Date(clock.now().getTime() - month).toISOString(), /before \d{4}-.* 30 days/],
   ];
   for (const [since, message] of cases) {

@@ -113,7 +113,7 @@ export const refused: View & Required<Pick<View, 'refused'>> = {
       { code: 'invalid_value', message: 'url must be an absolute http or https address', field: 'url' },
       { code: 'invalid_value', message: 'events: customer/created is of another resource', field: 'events.1' },
       { code: 'invalid_value', message: 'rate_per_second must be a number', field: 'rate_per_second' },
-      { code: 'limit_reached', message: 'A store has at most 100 webhooks; delete one first' },
+      { code: 'limit_reached', message: 'A store has at most 100 webhooks: delete one first' },
     ],
   },
 };
