@@ -28,9 +28,9 @@ import { createMailer } from '#mail/mailer.ts';
 import { createBearer } from '#identity/oauth/bearer.ts';
 import { createOAuthPurges } from '#identity/oauth/purges.ts';
 import { createStorePurges } from '#stores/purges.ts';
-import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
+import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { createWebhookPurges } from '#webhooks/purges.ts';
-import { createSealing } from '#webhooks/clear.ts';
+import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, publishSnapshots } from './delivery.ts';
 import { startRetention } from './retention.ts';
@@ -75,8 +75,8 @@ const keepRetention = (
       ...createEventPurges({ sql }),
       ...createRecoveryPurges({ sql, retentionDays: config.database.retentionDays }),
       ...createWebhookPurges({ sql }),
-      createSealing({ sql, sealer }),
-      createForsakenPurge({ sql, changelog, announce: announceChanges, ...config.held }),
+      createCleartextSealing({ sql, sealer }),
+      createUnattendedPurge({ sql, changelog, announce: announceChanges, ...config.held }),
       createStatePurge({ sql }),
       createHourlyStatsPurge({ sql, keptDays: config.housekeeping.webhookHoursKeptDays }),
       ...createStorePurges({ sql }),

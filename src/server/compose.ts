@@ -117,7 +117,7 @@ const openStores = (deps: ComposeDeps, { search, throttle }: { search: Search; t
       baseUrl,
       ...webhooks,
       headerPrefix: naming.webhookHeaderPrefix,
-      judgeUrl: guard.checkUrl,
+      checkUrl: guard.checkUrl,
       ...deps.sending,
       held,
       authenticate: deps.bearer,

@@ -18,7 +18,7 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Mailer } from '#mail/mail.ts';
 import type { WebhookDeps } from '#webhooks/access.ts';
 import { createNotices, type Notices } from '#webhooks/notices/notices.ts';
-import { createSwitchOff } from '#webhooks/disable.ts';
+import { createDisableWebhook } from '#webhooks/disable.ts';
 import type { SendSample } from '#webhooks/test-delivery.ts';
 import type { AppDeps } from './app.ts';
 import type { Config } from '#config/config.ts';
@@ -74,8 +74,8 @@ export const createWorker = (
     sealer,
     guard,
     metrics,
-    disableWebhook: createSwitchOff(openInternalEvents(config, allocateIds).changelog),
-    notify: (notice) => notices?.tell(notice),
+    disableWebhook: createDisableWebhook(openInternalEvents(config, allocateIds).changelog),
+    notify: (notice) => notices?.notify(notice),
     settings: {
       ...config.delivery,
       ...sendingOf(config.naming),

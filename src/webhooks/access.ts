@@ -1,4 +1,4 @@
-/** What the operations on webhooks share: the settings they are given, and who may reach and see what. */
+/** Dependencies of the webhook operations, access checks, and the encryption and visibility of secrets. */
 import type { Changelog } from '#changelog/changelog.ts';
 import type { Queryable, Sql } from '#db/pool.ts';
 import type { Search } from '#db/search.ts';
@@ -16,11 +16,11 @@ import type { Preview } from './history/delivery-request.ts';
 import type { AnswerDelivery } from './pull/answer.ts';
 import type { Authenticate, OpenStream } from './pull/listen.ts';
 import { findWebhook, type Key, type WebhookRow } from './webhook-sql.ts';
-import { settled } from './rotation/rotation.ts';
+import { withCurrentKeys } from './rotation/rotation.ts';
 import { URL_LENGTH_MAX } from './schema.ts';
 import type { SendSample } from './test-delivery.ts';
 
-type Held = { open: OpenStream; answer: AnswerDelivery };
+type PullDeps = { open: OpenStream; answer: AnswerDelivery };
 
 export type WebhookDeps = {
   sql: Sql;
@@ -28,138 +28,147 @@ export type WebhookDeps = {
   search: Search;
   sealer: Sealer;
   baseUrl: string;
-  /** The payload versions a webhook may have. */
+  /** The payload versions that a webhook may have. */
   versions: readonly string[];
   webhooksPerStore: number;
-  /** For how long a key that is rotated counts beside the new one. */
+  /** How long the old key stays valid beside the new one during a rotation. */
   keyOverlapHours: number;
   /** The prefix of the operator's own delivery headers, such as `Service`. */
   headerPrefix: string;
-  /** Why a delivery may not go to this url; null where it may. */
-  judgeUrl: (url: string) => Promise<string | null>;
-  /** Makes the request of a delivery as it is sent, for who looks at it. */
+  /** Returns why the outbound guard forbids this url; null if it is allowed. */
+  checkUrl: (url: string) => Promise<string | null>;
+  /** Makes the request of a delivery as it is sent, for display. */
   preview: Preview;
-  /** Sends a sample event at once. */
+  /** Sends a sample event immediately. */
   sendSample: SendSample;
-  /** Who listens to held webhooks, and what they answer. */
-  held: Held;
+  /** The streams of pull webhooks, and the answers of their listeners. */
+  held: PullDeps;
   authenticate: Authenticate;
-  /** Told of a delivery that is sent again, after its commit. */
+  /** Called after the commit of a resend. */
   onResent: (delivery: Committed) => void;
-  /** Tells all who send, when the transaction of the change commits. */
+  /** Notifies all workers of changed webhooks when the transaction commits. */
   announce: (tx: Queryable, shard: number, ids: readonly number[]) => Promise<void>;
-  /** Called after the commit of each change, before the answer: this process sends nothing more by the old settings. */
+  /**
+   * Called after the commit of each change and before the response: afterwards this process sends nothing with the old settings.
+   */
   onChanged: (webhook: { shard: number; id: number }) => void;
 };
 
-type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
-/** Where the webhook of the address is looked for. Throws a 404 where the address has no id. */
-export const keyOf = ({ params, principal }: Asked): Key => {
+/** Returns the key of the webhook in the path. Throws a 404 if the path contains no valid id. */
+export const keyOf = ({ params, principal }: AddressedRequest): Key => {
   const id = parseId(params['webhook_id'] ?? '');
   if (id === undefined) throw notFound('webhook');
   return { shard: shardOf(id), id, stores: principal.stores === 'all' ? null : principal.stores };
 };
 
-/** The webhook of the address. Throws a 404 where there is none or it is of a store that the caller does not reach. */
-export const webhookOf = async (sql: Sql, asked: Asked): Promise<WebhookRow> => {
-  const row = await findWebhook(sql, keyOf(asked));
+/** Returns the webhook in the path. Throws a 404 if it does not exist or belongs to a store that the caller may not access. */
+export const webhookOf = async (sql: Sql, request: AddressedRequest): Promise<WebhookRow> => {
+  const row = await findWebhook(sql, keyOf(request));
   if (row === undefined) throw notFound('webhook');
   return row;
 };
 
 /**
- * Whether the asking client made the webhook, and a held one for the same person: all command lines are one client, and what is
- * held for one of its people is nobody else's.
+ * Returns whether the calling client created the webhook; a pull webhook requires the same user too, because all installations of
+ * the command line are one client.
  */
-export const isMaker = (
+export const isCreator = (
   { clientId, userId }: Principal,
   { client, user, isHeld }: Pick<WebhookRow, 'client' | 'user' | 'isHeld'>,
 ): boolean => clientId !== null && clientId === client && (!isHeld || userId === user);
 
-/** Whoever made a webhook sees its key, and so does the store's owner in person. */
+/**
+ * Returns whether the caller may see the key and the request secrets: the client that created the webhook, or the owner in
+ * person.
+ */
 export const seesKey = (principal: Principal, webhook: WebhookRow): boolean =>
-  isMaker(principal, webhook) || principal.owned.includes(webhook.storeId);
+  isCreator(principal, webhook) || principal.owned.includes(webhook.storeId);
 
-/** What an encryption key is sealed to: a sealed key copied into another row does not open there. */
-export const sealedTo = (id: number): string => `webhook:${id}`;
+/** Returns the associated data of a webhook's sealed values: copied into another row they cannot be decrypted. */
+export const sealBinding = (id: number): string => `webhook:${id}`;
 
-/** As it was given; null where there is none, and where nobody can read it any more. */
-const read = (sealer: Sealer, id: number, sealed: Buffer | null): string | null => {
+/** Returns the decrypted value; null if there is none or it cannot be decrypted. */
+const unseal = (sealer: Sealer, id: number, sealed: Buffer | null): string | null => {
   try {
-    return sealed === null ? null : sealer.open(sealed, sealedTo(id));
+    return sealed === null ? null : sealer.open(sealed, sealBinding(id));
   } catch {
-    // Sealed under another HALCYON_SECRET_KEY: a new key is what mends that.
+    // Sealed under another HALCYON_SECRET_KEY: the webhook needs a new key.
     return null;
   }
 };
 
-/** The key as it was given; null where there is none, and where nobody can read it any more. */
-export const opened = (
+/** Returns the decrypted key; null if there is none or it cannot be decrypted. */
+export const openKey = (
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   { id, encryptionKey }: Pick<WebhookRow, 'id' | 'encryptionKey'>,
-): string | null => read(sealer, id, encryptionKey);
+): string | null => unseal(sealer, id, encryptionKey);
 
-type Secretive = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
+type RequestColumns = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'>;
 
-/** Returns the url and the headers as they were given; as the row shows them where their secrets cannot be opened any more. */
-export const openedRequest = (
+/** Returns the url and the headers with their secrets; without them if they cannot be decrypted. */
+export const openRequest = (
   { sealer }: Pick<WebhookDeps, 'sealer'>,
-  { id, url, headers, requestSecrets }: Secretive,
+  { id, url, headers, requestSecrets }: RequestColumns,
 ): Addressed => {
   try {
-    const secrets = requestSecrets === null ? null : sealer.open(requestSecrets, sealedTo(id));
+    const secrets = requestSecrets === null ? null : sealer.open(requestSecrets, sealBinding(id));
     return withSecrets({ url, headers }, secrets);
   } catch {
     return { url, headers };
   }
 };
 
-/** Returns the webhook with its url and its headers opened. */
-export const openedWebhook = (deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow => ({
+/** Returns the webhook with the secrets of its url and headers decrypted. */
+export const openWebhook = (deps: Pick<WebhookDeps, 'sealer'>, row: WebhookRow): WebhookRow => ({
   ...row,
-  ...openedRequest(deps, row),
+  ...openRequest(deps, row),
 });
 
-/** Returns the url and the headers as a row has them. */
-export const sealedRequest = (
+/** Returns the url and the headers as columns, with their secrets sealed. */
+export const sealRequest = (
   { sealer }: Pick<WebhookDeps, 'sealer'>,
   id: number,
   request: Addressed,
-): Omit<Secretive, 'id'> => {
+): Omit<RequestColumns, 'id'> => {
   const { url, headers, secrets } = withoutSecrets(request);
-  return { url, headers, requestSecrets: secrets === null ? null : sealer.seal(secrets, sealedTo(id)) };
+  return { url, headers, requestSecrets: secrets === null ? null : sealer.seal(secrets, sealBinding(id)) };
 };
 
-/** Returns the url and the headers as the reader is shown them: without their secrets where the key is hidden too. */
-export const shownRequest = (
+/** Returns the url and the headers as the reader may see them: secrets are masked like the key. */
+export const visibleRequest = (
   deps: Pick<WebhookDeps, 'sealer'>,
   webhook: WebhookRow,
   principal: Principal,
 ): Addressed => {
-  const { url, headers } = openedRequest(deps, webhook);
+  const { url, headers } = openRequest(deps, webhook);
   if (seesKey(principal, webhook)) return { url, headers };
   return { url: url === null ? null : withHiddenQuery(url, URL_LENGTH_MAX), headers: namesOf(headers) };
 };
 
-export const show = (
+/** Returns the Document of a webhook for this caller. */
+export const documentFor = (
   { sealer, baseUrl }: WebhookDeps,
   stored: WebhookRow,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
 ): Document => {
-  const webhook = { ...settled(stored, now), ...shownRequest({ sealer }, stored, principal) };
-  const sees = seesKey(principal, webhook);
-  const shown = (sealed: Buffer | null): string | null => (sees ? read(sealer, webhook.id, sealed) : null);
+  const webhook = { ...withCurrentKeys(stored, now), ...visibleRequest({ sealer }, stored, principal) };
+  const isKeyVisible = seesKey(principal, webhook);
+  const openIfVisible = (sealed: Buffer | null): string | null =>
+    isKeyVisible ? unseal(sealer, webhook.id, sealed) : null;
   return webhookDocument(webhook, {
     baseUrl,
     now,
-    isRotatable: sees,
-    isListenable: webhook.isHeld && isMaker(principal, webhook),
-    encryptionKey: shown(webhook.encryptionKey),
-    nextEncryptionKey: shown(webhook.nextEncryptionKey),
+    isRotatable: isKeyVisible,
+    isListenable: webhook.isHeld && isCreator(principal, webhook),
+    encryptionKey: openIfVisible(webhook.encryptionKey),
+    nextEncryptionKey: openIfVisible(webhook.nextEncryptionKey),
   });
 };
 
-/** What the guard says of a url that is sound otherwise; null where there is nothing to say. */
-export const judge = async ({ judgeUrl }: WebhookDeps, url: string | null | undefined): Promise<string | null> =>
-  url && addressFault(url) === undefined ? judgeUrl(url) : null;
+/** Returns why the guard forbids the url; null if it is allowed, absent or syntactically invalid. */
+export const findForbiddenReason = async (
+  { checkUrl }: WebhookDeps,
+  url: string | null | undefined,
+): Promise<string | null> => (url && addressFault(url) === undefined ? checkUrl(url) : null);

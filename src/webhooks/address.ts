@@ -1,12 +1,12 @@
-/** Where a webhook may send, as far as the text tells; where its host leads is the outbound guard's to judge. */
+/** Syntax check of a webhook's url. The outbound guard checks the addresses of its host. */
 
-/** Why this cannot be a webhook's url; undefined where it can. */
+/** Returns why the text is not a valid url of a webhook; undefined if it is valid. */
 export const addressFault = (url: string): string | undefined => {
-  // The parser takes these out or takes them for something else, and the endpoint would not be the one that was written.
+  // The URL parser removes or reinterprets these characters, so the request would go to another address than the one written.
   if (/[\s\p{Cc}\\]/u.test(url)) return 'must not contain blanks, control characters or backslashes';
   if (!/^https?:\/\/[^/]/i.test(url) || !URL.canParse(url)) return 'must be an absolute http or https address';
   const { username, password } = new URL(url);
-  // An empty user-info leaves nothing in the parsed address, so the text is looked at as well.
+  // The parsed URL does not show an empty user-info, so the text is checked as well.
   if (username !== '' || password !== '' || /^https?:\/\/[^/?#]*@/i.test(url)) return 'must not contain user-info';
   if (url.includes('#')) return 'must not contain a fragment';
   return undefined;

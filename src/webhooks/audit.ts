@@ -1,8 +1,7 @@
 /**
- * What the changelog says of a webhook: its settings as the API shows them, and in place of what would let anybody in a
- * word. Such are the key, the values of extra headers, and of the url all but its origin: hooks of chats and of automation
- * services have the credential in the path, others have a token in the query. All who reach the store read the path on the
- * webhook itself while it has it, but an entry is sent to every watcher and outlives it.
+ * Changelog entries of webhooks: the settings as the API shows them, with `set`, `replaced` or `removed` in place of secrets.
+ * Secret are the key, header values, and the path and query of the url, which often contain credentials: members of the store can
+ * read the path on the webhook, but an entry is sent to every subscriber and outlives the webhook.
  */
 import { actionOf, actorOf, HALCYON, type Actor, type Changelog, type Facts } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -13,105 +12,111 @@ import type { WEBHOOK_PROPERTIES } from './document.ts';
 import type { WebhookRow } from './webhook-sql.ts';
 import type { Settings } from './webhook.ts';
 
-/** As it is stored: a key that stayed is the same bytes, since sealing it anew makes others. */
+/** The stored row: an unchanged key has the same bytes, because sealing it again would change them. */
 type Stored = Settings &
   Pick<
     WebhookRow,
     'id' | 'storeId' | 'encryptionKey' | 'nextEncryptionKey' | 'rotationEndsAt' | 'timeZone' | 'inactiveReason'
   >;
 
-/** Not compared is what follows from any change, or never changes. A new property of a webhook is a fault of types here. */
-type Told = Exclude<keyof typeof WEBHOOK_PROPERTIES, 'id' | 'state' | 'reason' | 'date_created' | 'date_modified'>;
+/** The properties in an entry: all but those that never change or follow from others. A new property is a type error below. */
+type AuditedProperty = Exclude<
+  keyof typeof WEBHOOK_PROPERTIES,
+  'id' | 'state' | 'reason' | 'date_created' | 'date_modified'
+>;
 
 type Secret = string | null | undefined;
 
-/** In place of a secret. */
-const wordOf = (secret: Secret, before: Secret): string | null => {
+/** Returns the word that replaces a secret in the entry. */
+const secretStatus = (secret: Secret, before: Secret): string | null => {
   if (secret == null) return before == null ? null : 'removed';
   return before == null || before === secret ? 'set' : 'replaced';
 };
 
-/** The path with the query; a slash alone says nothing. User-info and fragments are in no url of a webhook. */
+/** Splits a url into its origin and the rest; a lone slash counts as none. Urls of webhooks have no user-info or fragment. */
 const splitUrl = (url: string): [origin: string, rest: string | null] => {
   const [origin = ''] = /^https?:\/\/[^/?]*/i.exec(url) ?? [];
   const rest = url.slice(origin.length);
   return rest === '' || rest === '/' ? [url, null] : [origin, rest];
 };
 
-/** `https://example.com/(set)` */
-const urlFact = (url: string | null, before: string | null): string | null => {
+/** Returns the origin and the status of the rest, such as `https://example.com/(set)`. */
+const auditedUrl = (url: string | null, before: string | null): string | null => {
   if (url === null) return null;
   const [origin, rest] = splitUrl(url);
-  return rest === null ? origin : `${origin}/(${wordOf(rest, splitUrl(before ?? '')[1])})`;
+  return rest === null ? origin : `${origin}/(${secretStatus(rest, splitUrl(before ?? '')[1])})`;
 };
 
-/** Returns the value; the empty text in place of one that was not opened, because no change of it is recorded. */
+/** Returns the value; an empty string if it was not decrypted, so that no change is recorded. */
 const valueIn = (headers: Settings['headers'], name: string): Secret =>
   Object.hasOwn(headers, name) ? (headers[name] ?? '') : null;
 
-/** In the order of their names, as events are below: the order in which they were sent is no difference. */
-const headerFacts = (headers: Settings['headers'], before: Settings['headers']): Facts =>
+/** Returns the headers sorted by name, like the events below, because their order is not a change. */
+const auditedHeaders = (headers: Settings['headers'], before: Settings['headers']): Facts =>
   Object.fromEntries(
     Object.keys(headers)
       .toSorted()
-      .map((name) => [name, wordOf(valueIn(headers, name), valueIn(before, name))]),
+      .map((name) => [name, secretStatus(valueIn(headers, name), valueIn(before, name))]),
   );
 
 const hexOf = (key: Buffer | null): string | undefined => key?.toString('hex');
 
-/** The settings, with words that tell what became of secrets since `before`. */
-const factsOf = (webhook: Stored, before: Stored): Facts =>
+/** Returns the settings, with the status of each secret compared with `before`. */
+const auditedSettings = (webhook: Stored, before: Stored): Facts =>
   ({
     name: webhook.name,
     format: webhook.format,
     version: webhook.version,
-    url: urlFact(webhook.url, before.url),
+    url: auditedUrl(webhook.url, before.url),
     query: webhook.query,
-    encryption_key: wordOf(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
-    next_encryption_key: wordOf(hexOf(webhook.nextEncryptionKey), hexOf(before.nextEncryptionKey)),
+    encryption_key: secretStatus(hexOf(webhook.encryptionKey), hexOf(before.encryptionKey)),
+    next_encryption_key: secretStatus(hexOf(webhook.nextEncryptionKey), hexOf(before.nextEncryptionKey)),
     rotation_ends: webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone),
     event_resource: webhook.eventResource,
     events: webhook.events.toSorted(),
     is_active: webhook.isActive ? '1' : '0',
     inactive_reason: webhook.inactiveReason,
     is_held: webhook.isHeld ? '1' : '0',
-    headers: headerFacts(webhook.headers, before.headers),
+    headers: auditedHeaders(webhook.headers, before.headers),
     rate_per_second: webhook.ratePerSecond,
     retry_profile: webhook.retryProfile,
-  }) satisfies Record<Told, Value>;
+  }) satisfies Record<AuditedProperty, Value>;
 
-type Step = { before: Stored | null; after: Stored | null };
+type Change = { before: Stored | null; after: Stored | null };
 
-const write = async (
+const record = async (
   tx: Queryable,
   changelog: Changelog,
-  { before, after }: Step,
+  { before, after }: Change,
   by: { actor: Actor; now: Date; action?: 'deactivated' },
 ): Promise<void> => {
   const webhook = after ?? before;
   if (webhook === null) return;
-  const facts = { before: before && factsOf(before, before), after: after && factsOf(after, before ?? after) };
+  const facts = {
+    before: before && auditedSettings(before, before),
+    after: after && auditedSettings(after, before ?? after),
+  };
   const { id: resourceId, storeId } = webhook;
   const { actor, action = actionOf(facts) } = by;
   await changelog.record(tx, [{ storeId, actor, resource: 'webhook', resourceId, action, ...facts }], by.now);
 };
 
-/** Called with what was stored before the change and what is after it; null where there is nothing. */
+/** Writes the entry of a change; `before` is null for a new webhook, `after` for a deleted one. */
 export const recordWebhook = (
   tx: Queryable,
   changelog: Changelog,
-  step: Step,
+  change: Change,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
-): Promise<void> => write(tx, changelog, step, { actor: actorOf(principal), now });
+): Promise<void> => record(tx, changelog, change, { actor: actorOf(principal), now });
 
-/** Nobody listens to it any more: Halcyon deleted it by itself. */
-export const recordForsaken = (tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> =>
-  write(tx, changelog, { before, after: null }, { actor: HALCYON, now });
+/** Writes the entry of an unattended pull webhook that Halcyon deleted. */
+export const recordUnattended = (tx: Queryable, changelog: Changelog, before: Stored, now: Date): Promise<void> =>
+  record(tx, changelog, { before, after: null }, { actor: HALCYON, now });
 
-/** What nobody asked for: Halcyon switched the webhook off by itself. */
-export const recordSwitchOff = (
+/** Writes the entry of a webhook that Halcyon disabled. */
+export const recordAutoDisable = (
   tx: Queryable,
   changelog: Changelog,
-  step: { before: Stored; after: Stored },
+  change: { before: Stored; after: Stored },
   now: Date,
-): Promise<void> => write(tx, changelog, step, { actor: HALCYON, now, action: 'deactivated' });
+): Promise<void> => record(tx, changelog, change, { actor: HALCYON, now, action: 'deactivated' });

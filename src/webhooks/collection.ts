@@ -1,4 +1,4 @@
-/** The webhooks of a store: read a page of them, make one. */
+/** The collection of a store's webhooks (list, create), and the operations of the module. */
 import type { Tx } from '#db/pool.ts';
 import { creating } from '#http/creating.ts';
 import { listing } from '#http/listing.ts';
@@ -6,15 +6,15 @@ import { type ApiRequest, type Operation } from '#http/operation.ts';
 import { idOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { storeOfAddress } from '#core/principal.ts';
-import { holdAccess } from './app-access/app-access-sql.ts';
-import { judge, openedWebhook, sealedRequest, sealedTo, show, type WebhookDeps } from './access.ts';
+import { lockAccess } from './app-access/app-access-sql.ts';
+import { findForbiddenReason, openWebhook, sealRequest, sealBinding, documentFor, type WebhookDeps } from './access.ts';
 import { addressOfStore, addressOfWebhook, addressOfWebhooks, WEBHOOK_PROPERTIES, WEBHOOK_STATES } from './document.ts';
 import { createAnswer } from './pull/answer.ts';
 import { createListen } from './pull/listen.ts';
 import { createHistory } from './history/operations.ts';
 import { createHealth } from './health/operations.ts';
 import { createItem } from './item.ts';
-import { valueFaults } from './kept.ts';
+import { valueFaults } from './stored-secrets.ts';
 import {
   countWebhooks,
   findWebhook,
@@ -28,7 +28,7 @@ import { recordWebhook } from './audit.ts';
 import { createRotateKey } from './rotation/operation.ts';
 import { createSchemas, type Schemas, type WebhookPart } from './schema.ts';
 import { createTest } from './test-delivery.ts';
-import { decide, defaults, readWish, type Settings } from './webhook.ts';
+import { mergeInput, defaults, parseInput, type Settings } from './webhook.ts';
 
 const createList = (deps: WebhookDeps): Operation =>
   listing({
@@ -38,11 +38,11 @@ const createList = (deps: WebhookDeps): Operation =>
     properties: WEBHOOK_PROPERTIES,
     searchedBy: { name: null, is_active: null, state: WEBHOOK_STATES },
     handle: async (request) => {
-      const { listing: wanted, now } = request;
-      const { filters } = wanted;
+      const { listing: query, now } = request;
+      const { filters } = query;
       const store = storeOfAddress(request);
       const [rows, total] = await Promise.all([
-        listWebhooks(deps.sql, store, wanted, now),
+        listWebhooks(deps.sql, store, query, now),
         countWebhooks(deps.sql, store, { filters, now }),
       ]);
       if (total === undefined) throw notFound('store');
@@ -50,21 +50,21 @@ const createList = (deps: WebhookDeps): Operation =>
       const links = [
         { rel: 'store', href: addressOfStore(store.storeId, deps.baseUrl), title: 'The store', crumb: 'Store' },
       ];
-      return { path, items: rows.map((row) => show(deps, row, request)), total, links };
+      return { path, items: rows.map((row) => documentFor(deps, row, request)), total, links };
     },
   });
 
-/** What a body asks for, and everything that is wrong with it beyond its schema. */
-const weigh = async (deps: WebhookDeps, body: WebhookPart) => {
-  const wish = readWish(body);
-  const forbidden = await judge(deps, wish.url);
-  const hasKey = typeof wish.encryptionKey === 'string';
-  const { settings, faults } = decide(defaults, wish, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
-  return { wish, settings, faults: [...faults, ...valueFaults(settings, defaults)] };
+/** Returns the settings of a new webhook and every fault that the schema cannot detect. */
+const validateInput = async (deps: WebhookDeps, body: WebhookPart) => {
+  const input = parseInput(body);
+  const forbidden = await findForbiddenReason(deps, input.url);
+  const hasKey = typeof input.encryptionKey === 'string';
+  const { settings, faults } = mergeInput(defaults, input, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  return { input, settings, faults: [...faults, ...valueFaults(settings, defaults)] };
 };
 
-/** Writes a new webhook, unless the store has as many as it may: exact, because creators of one store wait in line. */
-const add = async (
+/** Inserts a webhook unless the store has reached its limit. The lock of the store makes the limit exact. */
+const insert = async (
   tx: Tx,
   deps: WebhookDeps,
   request: Pick<ApiRequest, 'principal' | 'now'>,
@@ -74,24 +74,24 @@ const add = async (
 ) => {
   const { sealer, changelog, webhooksPerStore } = deps;
   const { clientId: client, userId: user } = request.principal;
-  // The token was checked before the transaction; the access may have ended since.
+  // The token was checked before this transaction; the app may have lost its access since.
   const access = { userId: user, storeId: store.storeId };
-  if (client !== null && !(await holdAccess(tx, { client, ...access }, { isOnlyTheirs: true })))
+  if (client !== null && !(await lockAccess(tx, { client, ...access }, { isSameUserOnly: true })))
     throw notFound('store');
   await lockStore(tx, store);
-  const present = await countWebhooks(tx, store);
-  if (present === undefined) throw notFound('store');
-  if (present >= webhooksPerStore) {
-    const message = `A store has at most ${webhooksPerStore} webhooks; delete one first`;
+  const count = await countWebhooks(tx, store);
+  if (count === undefined) throw notFound('store');
+  if (count >= webhooksPerStore) {
+    const message = `A store has at most ${webhooksPerStore} webhooks: delete one first`;
     throw new Problem(409, { code: 'limit_reached', message });
   }
   const id = idOf(await nextNumber(tx), store.shard);
-  const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealedTo(id));
-  const added = { ...settings, ...sealedRequest(deps, id, settings), ...store, id, client, user };
-  await insertWebhook(tx, { ...added, encryptionKey: sealed, now: request.now });
+  const sealed = encryptionKey === null ? null : sealer.seal(encryptionKey, sealBinding(id));
+  const inserted = { ...settings, ...sealRequest(deps, id, settings), ...store, id, client, user };
+  await insertWebhook(tx, { ...inserted, encryptionKey: sealed, now: request.now });
   const row = await findWebhook(tx, { shard: store.shard, id, stores: [store.storeId] });
-  if (row === undefined) throw new Error(`Webhook ${id} is not there after its insert`);
-  await recordWebhook(tx, changelog, { before: null, after: openedWebhook(deps, row) }, request);
+  if (row === undefined) throw new Error(`Webhook ${id} not found after its insert`);
+  await recordWebhook(tx, changelog, { before: null, after: openWebhook(deps, row) }, request);
   return row;
 };
 
@@ -102,24 +102,24 @@ const createCreate = (deps: WebhookDeps, { whole }: Schemas): Operation =>
     input: whole,
     admit: async (request) => {
       const store = storeOfAddress(request);
-      // To the platform everything is in reach, what was erased as well.
+      // The platform may access every store id, so it could name an erased store.
       if (request.principal.stores === 'all' && !(await hasStore(deps.sql, store))) throw notFound('store');
     },
     review: async (request) => {
-      const { faults } = await weigh(deps, request.body);
+      const { faults } = await validateInput(deps, request.body);
       return faults;
     },
     prepare: async (request) => {
-      const { wish, settings, faults } = await weigh(deps, request.body);
+      const { input, settings, faults } = await validateInput(deps, request.body);
       if (faults.length > 0) throw invalid(...faults);
       const { name, format } = request.body;
-      return { settings: { ...settings, name, format }, encryptionKey: wish.encryptionKey ?? null };
+      return { settings: { ...settings, name, format }, encryptionKey: input.encryptionKey ?? null };
     },
     make: async (tx, request, { settings, encryptionKey }) => {
       const store = storeOfAddress(request);
-      const row = await add(tx, deps, request, store, settings, encryptionKey);
+      const row = await insert(tx, deps, request, store, settings, encryptionKey);
       return {
-        document: show(deps, row, request),
+        document: documentFor(deps, row, request),
         location: addressOfWebhook(row.id, deps.baseUrl),
         made: async () => deps.onChanged({ shard: store.shard, id: row.id }),
       };

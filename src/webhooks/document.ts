@@ -15,7 +15,7 @@ import type { Comparisons } from '#core/listing.ts';
 import type { Lack } from './health/health-sql.ts';
 import type { WebhookRow } from './webhook-sql.ts';
 
-/** How each property of a webhook is compared. */
+/** The comparison type of each property in filters and orders. */
 export const WEBHOOK_PROPERTIES = {
   id: 'number',
   name: 'text',
@@ -43,7 +43,7 @@ export const WEBHOOK_PROPERTIES = {
 export const WEBHOOK_STATES = ['ok', 'failing', 'paused', 'inactive'] as const;
 export type WebhookState = (typeof WEBHOOK_STATES)[number];
 
-/** How a webhook fares; what stops it outright is said before what merely troubles it. */
+/** Returns the state of a webhook. A condition that stops delivery takes precedence over failures. */
 export const stateOf = (
   webhook: Pick<WebhookRow, 'isActive' | 'lacks' | 'pausedUntil' | 'consecutiveFailures'>,
   now: Date,
@@ -54,11 +54,11 @@ export const stateOf = (
 };
 
 const LACKS: Readonly<Record<Lack, string>> = {
-  events: 'Nothing is ever sent: this webhook has no events. Set event_resource or events.',
-  url: 'Nothing is ever sent: this webhook has no url. Set one.',
+  events: 'Nothing is sent: this webhook has no events. Set event_resource or events.',
+  url: 'Nothing is sent: this webhook has no url. Set url.',
 };
 
-/** Returns why an active webhook is sent nothing, where that is so. */
+/** Returns the setting that an active webhook lacks, as a sentence; null if nothing is missing. */
 export const lackReason = ({ isActive, lacks }: Pick<WebhookRow, 'isActive' | 'lacks'>): string | null =>
   isActive && lacks !== null ? LACKS[lacks] : null;
 
@@ -69,13 +69,13 @@ export const addressOfStore = (storeId: number, baseUrl: string): string => `${b
 export const addressOfWebhooks = (storeId: number, baseUrl: string): string =>
   `${addressOfStore(storeId, baseUrl)}/webhooks`;
 
-/** `isRotatable`, `isListenable`: by the reader. */
+/** `isRotatable`, `isListenable`: whether the reader may rotate the key or listen. */
 const linksOf = (
   webhook: WebhookRow,
   { baseUrl, isRotatable, isListenable }: Pick<Shown, 'baseUrl' | 'isRotatable' | 'isListenable'>,
 ): Link[] => {
   const self = addressOfWebhook(webhook.id, baseUrl);
-  const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Give this webhook a new key' };
+  const rotation = { rel: 'rotate_key', href: `${self}/rotate_key`, title: 'Rotate the key of this webhook' };
   return [
     { rel: 'self', href: self, title: 'This webhook' },
     {
@@ -93,16 +93,18 @@ const linksOf = (
     { rel: 'health', href: `${self}/health`, title: 'The health of this webhook' },
     { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
     { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
-    { rel: 'recover', href: `${self}/recover`, title: 'Send what this webhook has missed' },
+    { rel: 'recover', href: `${self}/recover`, title: 'Recover events that this webhook missed' },
     { rel: 'recoveries', href: `${self}/recoveries`, title: 'The recoveries of this webhook' },
     { rel: 'test', href: `${self}/test`, title: 'Send a sample event to this webhook' },
-    ...(isListenable ? [{ rel: 'listen', href: `${self}/stream`, title: 'A stream of what is held for you' }] : []),
+    ...(isListenable
+      ? [{ rel: 'listen', href: `${self}/stream`, title: 'Listen to the deliveries of this webhook' }]
+      : []),
     ...(isRotatable ? [rotation] : []),
   ];
 };
 
-/** The way from outside to what is below a webhook. */
-export const linksAbove = (
+/** Returns breadcrumb links for sub-resources of a webhook. */
+export const breadcrumbLinks = (
   { id, storeId, name }: Pick<WebhookRow, 'id' | 'storeId' | 'name'>,
   baseUrl: string,
 ): Link[] => [
@@ -111,7 +113,7 @@ export const linksAbove = (
   { rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook', crumb: name },
 ];
 
-/** The keys are null where there are none or where the reader may not see them; who sees them may rotate them. */
+/** The keys are null if there are none or the reader may not see them. */
 type Shown = {
   baseUrl: string;
   now: Date;
@@ -122,13 +124,13 @@ type Shown = {
 };
 
 /**
- * What a change is compared with (If-Match), of a webhook whose keys are settled. Time ends a rotation and raises no revision; who
- * read the webhook before and puts it back after would set the key again that is out of use.
+ * Returns the version that If-Match is compared with. A rotation ends by time without raising the revision, so the version marks
+ * it: otherwise a client that PUTs back what it read during the rotation would restore the old key.
  */
 export const versionOf = ({ revision, nextEncryptionKey }: Pick<WebhookRow, 'revision' | 'nextEncryptionKey'>) =>
   nextEncryptionKey === null ? `${revision}` : `${revision}r`;
 
-/** A webhook, whose rotation is none any more when its time is over. */
+/** Returns the Document of a webhook. An expired rotation must have been resolved by `withCurrentKeys`. */
 export const webhookDocument = (webhook: WebhookRow, shown: Shown): Document => ({
   name: 'webhook',
   title: webhook.name,
@@ -147,7 +149,7 @@ export const webhookDocument = (webhook: WebhookRow, shown: Shown): Document => 
     date('rotation_ends', webhook.rotationEndsAt && formatDate(webhook.rotationEndsAt, webhook.timeZone)),
     enumeration('event_resource', webhook.eventResource),
     json('events', webhook.events),
-    // The specification writes the first boolean as a text, and so the other is, too.
+    // The specification writes is_active as a string; is_held follows it.
     boolean('is_active', webhook.isActive ? '1' : '0'),
     enumeration('inactive_reason', webhook.inactiveReason),
     boolean('is_held', webhook.isHeld ? '1' : '0'),

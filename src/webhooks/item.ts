@@ -1,34 +1,49 @@
-/** One webhook: read, change in part, replace, delete. */
+/** The operations of one webhook: read, PATCH, PUT, delete. */
 import { transaction } from '#db/pool.ts';
 import { accepting, guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { readFieldsOf } from '#hypermedia/listing.ts';
 import { withFields } from '#hypermedia/page.ts';
 import { invalid, notFound, type Fault } from '#core/problem.ts';
 import { addressOfWebhooks, versionOf, WEBHOOK_PROPERTIES } from './document.ts';
-import { holdAccessOf, userAfter } from './app-access/app-access.ts';
+import { lockAccessOf, userAfter } from './app-access/app-access.ts';
 import {
-  judge,
+  findForbiddenReason,
   keyOf,
-  opened,
-  openedWebhook,
-  sealedRequest,
-  sealedTo,
+  openKey,
+  openWebhook,
+  sealRequest,
+  sealBinding,
   seesKey,
-  show,
+  documentFor,
   webhookOf,
   type WebhookDeps,
 } from './access.ts';
 import { adviceOfWebhook } from './health/advice.ts';
 import { chartsOfWebhook } from './health/operations.ts';
-import { isSameRequest, NEEDS_KEY, redirectFaults, revealsKey, valueFaults, withKept } from './kept.ts';
+import {
+  isSameRequest,
+  NEEDS_KEY,
+  redirectFaults,
+  revealsKey,
+  valueFaults,
+  withStoredSecrets,
+} from './stored-secrets.ts';
 import { deleteWebhook, findWebhook, lockWebhook, updateWebhook, type WebhookRow } from './webhook-sql.ts';
 import { recordWebhook } from './audit.ts';
-import { keysAfter, settled } from './rotation/rotation.ts';
+import { keysAfterUpdate, withCurrentKeys } from './rotation/rotation.ts';
 import type { Schemas, WebhookPart } from './schema.ts';
-import { decide, defaults, readWish, stopsDeliveries, type Draft, type Settings, type Wish } from './webhook.ts';
+import {
+  mergeInput,
+  defaults,
+  parseInput,
+  stopsDeliveries,
+  type Draft,
+  type Settings,
+  type WebhookInput,
+} from './webhook.ts';
 
 type Change = 'part' | 'whole';
-type Asked = ApiRequest<WebhookPart>;
+type ChangeRequest = ApiRequest<WebhookPart>;
 
 const settingsOf = ({ name, format, version, url, query, eventResource, events, ...row }: WebhookRow): Settings => {
   const { isActive, isHeld, headers, ratePerSecond, retryProfile } = row;
@@ -37,86 +52,98 @@ const settingsOf = ({ name, format, version, url, query, eventResource, events, 
 };
 
 /**
- * Whether the stored key stays. A change of a part keeps what it does not name; and who cannot see the key reads null in
- * its place, so a null that comes back from them says nothing.
+ * Returns whether the stored key stays: a PATCH does not name it, or a reader who may not see the key sends back the null that is
+ * shown in its place.
  */
-const keepsKey = (change: Change, wish: Wish, body: WebhookPart, sees: boolean): boolean =>
-  wish.encryptionKey === undefined ? change === 'part' : body.encryption_key === null && !sees;
+const keepsKey = (change: Change, input: WebhookInput, body: WebhookPart, isKeyVisible: boolean): boolean =>
+  input.encryptionKey === undefined ? change === 'part' : body.encryption_key === null && !isKeyVisible;
 
-/** The key that is asked for, sealed. One that is there already stays as it is: to send it again changes nothing. */
-const sealedKey = (deps: WebhookDeps, stored: WebhookRow, { encryptionKey: wanted = null }: Wish): Buffer | null => {
-  if (wanted === null) return null;
-  return opened(deps, stored) === wanted ? stored.encryptionKey : deps.sealer.seal(wanted, sealedTo(stored.id));
+/** Returns the requested key, sealed; if it equals the stored key, the stored bytes, so that the update changes nothing. */
+const sealedKey = (
+  deps: WebhookDeps,
+  stored: WebhookRow,
+  { encryptionKey: newKey = null }: WebhookInput,
+): Buffer | null => {
+  if (newKey === null) return null;
+  return openKey(deps, stored) === newKey ? stored.encryptionKey : deps.sealer.seal(newKey, sealBinding(stored.id));
 };
 
-const isHeldForGood: Fault = {
+const IS_HELD_IS_FIXED: Fault = {
   code: 'invalid_value',
-  message: 'is_held is chosen when a webhook is made and stays: make another webhook instead',
+  message: 'is_held is fixed at creation: create another webhook instead',
   field: 'is_held',
 };
 
-/** What the request makes of a stored webhook, whose url and headers are opened, and everything that is wrong with it beyond its schema. */
-const weigh = (deps: WebhookDeps, request: Asked, change: Change, stored: WebhookRow, forbidden: string | null) => {
+/**
+ * Returns the settings after the change and every fault that the schema cannot detect. `stored`: with url and headers decrypted.
+ */
+const validateChange = (
+  deps: WebhookDeps,
+  request: ChangeRequest,
+  change: Change,
+  stored: WebhookRow,
+  forbidden: string | null,
+) => {
   const { body, principal } = request;
-  const sent = readWish(body);
-  const sees = seesKey(principal, stored);
-  const present = { stored, isShown: sees };
-  const wish = withKept(sent, present);
-  const keeps = keepsKey(change, wish, body, sees);
-  const hasKey = keeps ? stored.encryptionKey !== null : typeof wish.encryptionKey === 'string';
+  const sent = parseInput(body);
+  const isKeyVisible = seesKey(principal, stored);
+  const current = { stored, isVisible: isKeyVisible };
+  const input = withStoredSecrets(sent, current);
+  const isKeyKept = keepsKey(change, input, body, isKeyVisible);
+  const hasKey = isKeyKept ? stored.encryptionKey !== null : typeof input.encryptionKey === 'string';
   const { isHeld } = stored;
   const draft: Draft = change === 'part' ? settingsOf(stored) : { ...defaults, isHeld };
-  // What is wrong with the rest is said of the webhook as it is.
-  const weighed = decide(draft, { ...wish, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
-  const changesHolding = (wish.isHeld ?? isHeld) !== isHeld;
-  // A url that is wrong has no origin, and is refused in any case.
-  const isSound = weighed.faults.length === 0;
-  const reveals = !sees && keeps && hasKey && isSound && revealsKey(stored, weighed.settings);
+  // Validates the other settings with the unchanged is_held.
+  const merged = mergeInput(draft, { ...input, isHeld }, { hasKey, forbidden, headerPrefix: deps.headerPrefix });
+  const isHeldChanged = (input.isHeld ?? isHeld) !== isHeld;
+  // An invalid url has no origin, and is rejected anyway.
+  const isValid = merged.faults.length === 0;
+  const reveals = !isKeyVisible && isKeyKept && hasKey && isValid && revealsKey(stored, merged.settings);
   const faults = [
-    ...(changesHolding ? [isHeldForGood] : []),
+    ...(isHeldChanged ? [IS_HELD_IS_FIXED] : []),
     ...(reveals ? [NEEDS_KEY] : []),
-    ...(isSound ? redirectFaults(sent, weighed.settings, present) : []),
-    ...valueFaults(weighed.settings, stored),
-    ...weighed.faults,
+    ...(isValid ? redirectFaults(sent, merged.settings, current) : []),
+    ...valueFaults(merged.settings, stored),
+    ...merged.faults,
   ];
-  return { wish, keeps, ...weighed, faults };
+  return { input, isKeyKept, ...merged, faults };
 };
 
-/** Stays as it is where nothing of it changes, also where it cannot be opened any more. */
-const rowRequestOf = ({ url, headers, requestSecrets }: WebhookRow) => ({ url, headers, requestSecrets });
+/** Returns the sealed columns of the request, to keep them if nothing changes, even if they cannot be decrypted. */
+const storedColumns = ({ url, headers, requestSecrets }: WebhookRow) => ({ url, headers, requestSecrets });
 
-/** The change as one transaction over the locked row, so that concurrent changes follow each other and none is lost. */
-const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<WebhookRow> => {
+/** Changes the webhook in one transaction that locks its row, so that concurrent changes are serialized. */
+const change = async (deps: WebhookDeps, request: ChangeRequest, kind: Change): Promise<WebhookRow> => {
   const { sql, changelog, announce, onChanged } = deps;
   const key = keyOf(request);
-  // Names are resolved for those only who may write here, and before the row is locked: a resolver may take seconds.
-  const found = await webhookOf(sql, request);
-  const forbidden = await judge(deps, request.body.url);
+  // The host is resolved after authorization, and before the row is locked: a resolver may take seconds.
+  const unlocked = await webhookOf(sql, request);
+  const forbidden = await findForbiddenReason(deps, request.body.url);
   const changed = await transaction(sql, async (tx) => {
-    // Before the webhook is locked, because the end of a grant locks the grant first.
-    const isWanted = readWish(request.body).isActive ?? kind === 'whole';
-    const access = isWanted ? await holdAccessOf(tx, found) : undefined;
+    // Locks the grant before the webhook: the end of a grant takes its locks in this order.
+    const willBeActive = parseInput(request.body).isActive ?? kind === 'whole';
+    const access = willBeActive ? await lockAccessOf(tx, unlocked) : undefined;
     const row = await lockWebhook(tx, key);
     if (row === undefined) throw notFound('webhook');
-    const stored = openedWebhook(deps, settled(row, request.now));
+    const stored = openWebhook(deps, withCurrentKeys(row, request.now));
     request.unmodified(versionOf(stored));
-    const { wish, keeps, settings: draft, faults } = weigh(deps, request, kind, stored, forbidden);
+    const { input, isKeyKept, settings: draft, faults } = validateChange(deps, request, kind, stored, forbidden);
     if (faults.length > 0) throw invalid(...faults);
     const settings: Settings = { ...draft, name: draft.name ?? stored.name, format: draft.format ?? stored.format };
     await updateWebhook(tx, {
       ...settings,
-      ...(isSameRequest(settings, stored) ? rowRequestOf(row) : sealedRequest(deps, key.id, settings)),
+      ...(isSameRequest(settings, stored) ? storedColumns(row) : sealRequest(deps, key.id, settings)),
       ...key,
       storeId: stored.storeId,
-      ...keysAfter(stored, settings, keeps ? stored.encryptionKey : sealedKey(deps, stored, wish)),
+      ...keysAfterUpdate(stored, settings, isKeyKept ? stored.encryptionKey : sealedKey(deps, stored, input)),
       user: userAfter(stored, settings, access),
       inactiveReason: stored.inactiveReason,
       stopsDeliveries: stopsDeliveries(stored, settings),
       now: request.now,
     });
     const after = await findWebhook(tx, key);
-    if (after === undefined) throw new Error(`Webhook ${key.id} is not there after its update`);
-    await recordWebhook(tx, changelog, { before: stored, after: openedWebhook(deps, after) }, request);
+    if (after === undefined) throw new Error(`Webhook ${key.id} not found after its update`);
+    await recordWebhook(tx, changelog, { before: stored, after: openWebhook(deps, after) }, request);
     await announce(tx, key.shard, [key.id]);
     return after;
   });
@@ -124,10 +151,10 @@ const change = async (deps: WebhookDeps, request: Asked, kind: Change): Promise<
   return changed;
 };
 
-/** The faults beyond the schema of a body that the schema has refused already; nothing is locked or written. */
-const review = async (deps: WebhookDeps, request: Asked, kind: Change) => {
-  const stored = openedWebhook(deps, await webhookOf(deps.sql, request));
-  return weigh(deps, request, kind, stored, await judge(deps, request.body.url)).faults;
+/** Returns the further faults of a body that the schema has already rejected; locks and writes nothing. */
+const review = async (deps: WebhookDeps, request: ChangeRequest, kind: Change) => {
+  const stored = openWebhook(deps, await webhookOf(deps.sql, request));
+  return validateChange(deps, request, kind, stored, await findForbiddenReason(deps, request.body.url)).faults;
 };
 
 export const createItem = (
@@ -141,36 +168,36 @@ export const createItem = (
       const webhook = await webhookOf(deps.sql, request);
       return {
         status: 200,
-        document: withFields(show(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
+        document: withFields(documentFor(deps, webhook, request), readFieldsOf(request.query, WEBHOOK_PROPERTIES)),
         charts: async () => chartsOfWebhook(deps.sql, webhook, request.now),
         advice: async () => adviceOfWebhook(deps.sql, webhook, request.now),
       };
     },
   }),
   patch: accepting({
-    summary: 'Changes the properties that are sent and leaves the others as they are',
+    summary: 'Changes the given properties and leaves the others unchanged',
     title: 'Change this webhook',
     isConditional: true,
     input: part,
     review: (request) => review(deps, request, 'part'),
     handle: async (request) => ({
       status: 200,
-      document: show(deps, await change(deps, request, 'part'), request),
+      document: documentFor(deps, await change(deps, request, 'part'), request),
     }),
   }),
   replace: accepting({
     title: 'Replace this webhook',
     isConditional: true,
-    summary: 'Replaces the webhook; optional properties that are not sent return to their defaults',
+    summary: 'Replaces the webhook; absent optional properties return to their defaults',
     input: whole,
     review: (request) => review(deps, request, 'whole'),
     handle: async (request) => ({
       status: 200,
-      document: show(deps, await change(deps, request, 'whole'), request),
+      document: documentFor(deps, await change(deps, request, 'whole'), request),
     }),
   }),
   remove: guarded({
-    summary: 'Deletes the webhook; what is pending for it is not attempted any more',
+    summary: 'Deletes the webhook; its pending deliveries are not attempted',
     title: 'Delete this webhook',
     isConditional: true,
     handle: async (request) => {
@@ -178,7 +205,7 @@ export const createItem = (
       const { storeId } = await transaction(deps.sql, async (tx) => {
         const row = await lockWebhook(tx, key);
         if (row === undefined) throw notFound('webhook');
-        const stored = openedWebhook(deps, settled(row, request.now));
+        const stored = openWebhook(deps, withCurrentKeys(row, request.now));
         request.unmodified(versionOf(stored));
         await deleteWebhook(tx, key);
         await recordWebhook(tx, deps.changelog, { before: stored, after: null }, request);

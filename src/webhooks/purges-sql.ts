@@ -1,10 +1,10 @@
-/**
- * The statement that tidies up after rotations. Its rows are found by an index, the oldest first, as an array: as a join, the
- * planner may read the whole table instead. A row that somebody holds is left for the next time.
- */
+/** The statement that removes keys after their rotation. */
 import type { Queryable } from '#db/pool.ts';
 
-/** The next key is the key. Nothing that anybody sees changes by it, so neither does the revision. */
+/**
+ * Moves the next key into the place of the current one. The rows are selected through an index as an array, because the planner
+ * may read the whole table for a join; locked rows are skipped. The revision stays, because the visible state does not change.
+ */
 export const moveKeys = async (sql: Queryable, before: Date, limit: number): Promise<number> => {
   const { count } = await sql`
     update webhook set encryption_key = next_encryption_key, next_encryption_key = null, rotation_ends_at = null

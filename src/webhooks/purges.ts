@@ -1,9 +1,9 @@
-/** What webhooks leave behind in time. */
+/** The purges of this module. */
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#core/purge.ts';
 import { moveKeys } from './purges-sql.ts';
 
-/** Keys that a rotation has ended. They count for nothing from that moment on, and go so that no back-up keeps them. */
+/** Removes keys whose rotation has ended. They are already invalid, and are removed so that no later backup contains them. */
 export const createWebhookPurges = ({ sql }: { sql: Sql }): readonly Purge[] => [
   { name: 'rotated_keys', purge: (limit, now) => moveKeys(sql, now, limit) },
 ];

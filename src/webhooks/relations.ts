@@ -1,4 +1,4 @@
-/** What the relations of webhooks mean, with examples made as the real ones are. */
+/** Documentation of the relations of webhooks, with examples rendered by the real code. */
 import { listExample, type Chapter } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { webhookDocument } from './document.ts';
@@ -89,13 +89,12 @@ const logExample = ({ baseUrl }: Naming): Document => attemptDocument(attempt, w
 
 export const webhookChapter: Chapter = {
   title: 'Webhooks',
-  about: 'What happens in a store is sent to an address of yours, and every attempt can be read afterwards.',
+  about: 'Events of a store are sent to your endpoint, and every attempt is recorded.',
   relations: [
     {
       rel: 'webhooks',
       title: 'The webhooks of a store',
-      about:
-        'Every webhook that any app has made in this store. A POST here makes another one; a store has at most 100 of them.',
+      about: 'All webhooks of the store, of any app. POST creates a webhook; a store has at most 100.',
       paths: ['/stores/:store_id/webhooks'],
       makes: 'webhook',
       example: listExample('webhooks', 'The webhooks of this store', '/stores/1001/webhooks', webhookExample),
@@ -104,63 +103,62 @@ export const webhookChapter: Chapter = {
       rel: 'webhook',
       title: 'A webhook',
       about:
-        'Where events of a store are sent and in which shape. While is_active is "0" it triggers nothing; it is switched off by itself after too many failures in a row. Its encryption_key is shown to the client that made it (of a held one, for the same person alone), and null for all others but the owner of the store in person; so is next_encryption_key, which takes over from it at rotation_ends. All others also see null in place of the values of headers, and *** in place of each value in the query of url; a change that sends back what they see keeps what is there.',
+        'Where events of a store are sent, and in which format. While is_active is "0" nothing is sent; Halcyon disables a webhook after too many consecutive failures. encryption_key and next_encryption_key, which replaces it at rotation_ends, are shown to the client that created the webhook (for a pull webhook only to the same user) and to the owner of the store in person. Other readers see null instead of keys and header values, and *** instead of each value in the query of url; sending these back keeps the stored values.',
       paths: ['/webhooks/:webhook_id'],
       example: webhookExample,
     },
     {
       rel: 'rotate_key',
-      title: 'A new key for a webhook',
+      title: 'Rotate the key of a webhook',
       about:
-        'A POST gives the webhook a second key, next_encryption_key: one that you send, or one that is made up. Until rotation_ends deliveries carry signatures under both, so that your server can change over without missing anything; then the new one is the only key. {"finish":true} ends it at once. For who sees the key.',
+        'POST adds a second key, next_encryption_key: the one that you send, or a generated one. Until rotation_ends deliveries are signed with both keys, so that your server can change keys without losing events; then only the new key is valid. {"finish":true} ends the rotation immediately. Only readers who see the key may rotate it.',
       paths: ['/webhooks/:webhook_id/rotate_key'],
       makes: 'webhook',
     },
     {
       rel: 'test',
-      title: 'A sample event for a webhook',
+      title: 'Send a sample event to a webhook',
       about:
-        'A POST sends one made-up event to the webhook at once, whether it is active or not, and answers with what came back. It is sent once and never again, counts towards nothing, and stands in the statuses and logs as <resource>/test. With the name of an event it goes out under that name, and stands there as <resource>/test:<action>.',
+        'POST sends one sample event immediately, even if the webhook is disabled, and returns the attempt with its response. It is not retried, does not count as a failure, and is listed in statuses and logs as <resource>/test. If you name an event, it is sent under that name and listed as <resource>/test:<action>.',
       paths: ['/webhooks/:webhook_id/test'],
       makes: 'log',
     },
     {
       rel: 'listen',
-      title: 'A stream of what is held for a listener',
+      title: 'The stream of a pull webhook',
       about:
-        'Of a webhook that was made with is_held "1": a stream of server-sent events (text/event-stream) for the app that made it and the same person, one listener at a time. Each event `delivery` has the request as your server would have got it; a POST to its `answer` says what became of it and ends it. What is not answered comes again with the next stream.',
+        'For a webhook created with is_held "1": a stream of server-sent events (text/event-stream) for the app and the user that created it, one listener at a time. Each event `delivery` contains the request that a url would receive; a POST to its `answer` reports the result and ends the delivery. Unanswered deliveries are sent again on the next stream.',
       paths: ['/webhooks/:webhook_id/stream'],
     },
     {
       rel: 'answer',
-      title: 'What became of a held delivery',
+      title: 'The answer to a delivery of a pull webhook',
       about:
-        'A POST from the listener ends the delivery: with the response_code that came back, or with an outcome where nothing answered. The same answer may be sent again; it is never tried again, and says nothing of how the webhook fares.',
+        'POST by the listener ends the delivery, with the response_code of the response or with an outcome if there was none. The same answer may be repeated. The delivery is not retried, and the answer does not affect the health of the webhook.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id/answer'],
       makes: 'log',
     },
     {
       rel: 'statuses',
       title: 'The deliveries of a webhook or of an event',
-      about:
-        'Of a webhook: one entry for each event that it was to be told of, newest first: whether it arrived, and when it is tried again. Of an event: one entry for each webhook that was to be told of it.',
+      about: 'One delivery per event and webhook, newest first: whether it arrived, and when the next attempt is.',
       paths: ['/webhooks/:webhook_id/statuses', '/stores/:store_id/events/:event_id/statuses'],
       example: listExample('statuses', 'The deliveries of this webhook', '/webhooks/2281/statuses', listedStatus),
     },
     ...deliveryRelations({ webhook, delivery, attempt, now }),
     {
       rel: 'logs',
-      title: 'The attempts to deliver',
+      title: 'The attempts of a webhook',
       about:
-        'Every request that was sent for this webhook, newest first, with what your server answered and how long it took in milliseconds.',
+        'Every request of this webhook, newest first, with the response of your server and the duration in milliseconds.',
       paths: ['/webhooks/:webhook_id/logs'],
       example: listExample('logs', 'The attempts to deliver to this webhook', '/webhooks/2281/logs', logExample),
     },
     {
       rel: 'log',
-      title: 'An attempt to deliver',
+      title: 'An attempt',
       about:
-        'One request of one delivery and what came back. Of your answer at most 16 KiB are kept. It is read in the list of attempts, and with its delivery; reason says why it failed and what to do about it.',
+        'One request of a delivery and its response, of which at most 16 KiB are kept. Attempts are listed in logs and embedded in their delivery; reason explains a failure and how to fix it.',
       example: logExample,
     },
     ...healthRelations,

@@ -1,4 +1,4 @@
-/** What a body of a webhook may say: the shape of PUT and POST (`whole`) and of PATCH (`part`). */
+/** The schemas of a webhook's body: POST and PUT (`whole`) and PATCH (`part`). */
 import { Type, type Static } from 'typebox';
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import { clearableChoice, clearableText, flag, readOnly } from '#http/inputs.ts';
@@ -16,21 +16,21 @@ const HEADERS_MAX = 20;
 const HEADER_VALUE_LENGTH_MAX = 1_000;
 const RATE_PER_SECOND_MAX = 1_000;
 
-/** Each version as text, and as the number it spells. */
+/** Returns each version as a string and, if it is numeric, as a number. */
 const versionChoices = (versions: readonly string[]): (string | number)[] =>
   versions.flatMap((version) => (String(Number(version)) === version ? [version, Number(version)] : [version]));
 
 const required = {
-  name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'What you call it.' }),
+  name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'The name of the webhook.' }),
   format: Type.Unsafe<(typeof FORMATS)[number]>({
     enum: FORMATS,
-    description: 'What is sent: the whole representation as JSON, or the form that one of the partners takes.',
+    description: 'The body format: the full representation as JSON, or the format of one of the partners.',
   }),
 };
 
 type Initial = Partial<Record<'is_active' | 'retry_profile' | 'version', string>>;
 
-/** What it is where a new or replaced one says nothing. Of a change that is what stands there. */
+/** Defaults that the schema of POST and PUT shows; a PATCH leaves absent properties unchanged. */
 const initially: Initial = {
   is_active: defaults.isActive ? '1' : '0',
   retry_profile: defaults.retryProfile,
@@ -42,7 +42,7 @@ const version = (versions: readonly string[], initial: Initial) =>
     Type.Unsafe<string | number | null>({
       enum: [...versionChoices(versions), '', null],
       isMinor: true,
-      description: 'The version of what is sent. Leave it as it is.',
+      description: 'The version of the body format. Normally left unchanged.',
       default: initial.version,
     }),
   );
@@ -51,34 +51,33 @@ const optional = (versions: readonly string[], initial: Initial) => ({
   url: clearableText({
     maxLength: URL_LENGTH_MAX,
     kind: 'url',
-    description: 'Where it is sent: an http or https address. Without one nothing is sent.',
+    description: 'The http or https address that receives the events. Without it nothing is sent.',
   }),
   event_resource: clearableChoice(resourceTypes, {
-    description: 'What it is about. Alone it means every event of that resource.',
+    description: 'The resource whose events are sent. Without events, all events of that resource.',
   }),
   events: Type.Optional(
     Type.Array(Type.String({ maxLength: EVENT_LENGTH_MAX, choices: resourceTypes.flatMap(eventsOf) }), {
       maxItems: EVENTS_MAX,
-      description: 'Which events it is sent for, all of one resource.',
+      description: 'The events that are sent, all of one resource.',
     }),
   ),
-  is_active: flag({ description: 'While it is not, nothing is sent.', default: initial.is_active }),
+  is_active: flag({ description: 'Whether events are sent.', default: initial.is_active }),
   is_held: flag({
-    description:
-      'Has no url: what it is sent is held until a listener fetches it. Chosen when it is made, and for good.',
+    description: 'Pull webhook: has no url, and its deliveries wait until a listener fetches them. Fixed at creation.',
     isForPrograms: true,
   }),
   encryption_key: clearableText({
     maxLength: TEXT_LENGTH_MAX,
     kind: 'secret',
     isGenerated: true,
-    description: 'What deliveries are signed with, and encrypted over plain http. The format json requires it.',
+    description: 'The key that signs deliveries, and encrypts them over plain http. Required by the format json.',
   }),
   query: clearableText({
     maxLength: TEXT_LENGTH_MAX,
     kind: 'code',
     isMinor: true,
-    description: 'The shape of what is sent, such as zoom=items,customer&fields=id,total_order.',
+    description: 'The shape of the body, such as zoom=items,customer&fields=id,total_order.',
   }),
   headers: Type.Optional(
     Type.Unsafe<Record<string, string | null> | null>({
@@ -86,7 +85,7 @@ const optional = (versions: readonly string[], initial: Initial) => ({
       patternProperties: { '^': { type: ['string', 'null'], maxLength: HEADER_VALUE_LENGTH_MAX } },
       maxProperties: HEADERS_MAX,
       isMinor: true,
-      description: 'Headers that are sent along: a name and a value each.',
+      description: 'Additional request headers: names and values.',
     }),
   ),
   rate_per_second: Type.Optional(
@@ -95,12 +94,12 @@ const optional = (versions: readonly string[], initial: Initial) => ({
       minimum: 1,
       maximum: RATE_PER_SECOND_MAX,
       isMinor: true,
-      description: 'At most so many deliveries a second.',
+      description: 'The maximum number of deliveries per second.',
     }),
   ),
   retry_profile: clearableChoice(RETRY_PROFILES, {
     isMinor: true,
-    description: 'How long it is tried again: for an hour, or for days.',
+    description: 'How long failed deliveries are retried: for an hour, or for days.',
     default: initial.retry_profile,
   }),
   version: version(versions, initial),

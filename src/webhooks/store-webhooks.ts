@@ -1,29 +1,29 @@
-/** What becomes of webhooks when their store changes or goes; composed with stores, which know nothing of webhooks. */
+/** Updates webhooks when their store changes or is erased. Passed to the module stores, which does not import this one. */
 import type { Tx } from '#db/pool.ts';
 import type { WebhookDeps } from './access.ts';
-import { deleteWebhooksOf, webhookIdsOf } from './store-webhooks-sql.ts';
+import { deleteStoreWebhooks, listWebhookIds } from './store-webhooks-sql.ts';
 
 type Store = { shard: number; storeId: number };
-/** Within the transaction that changes the store; what it answers is for after the commit. */
-type Follow = (tx: Tx, store: Store) => Promise<() => Promise<void>>;
+/** Runs in the transaction that changes the store, and returns a function to call after the commit. */
+type StoreChange = (tx: Tx, store: Store) => Promise<() => Promise<void>>;
 
 export type WebhooksOfStore = {
-  /** Deliveries name the store's domain: where it changes, whoever sends reads it again. */
-  renew: Follow;
-  /** Deletes them, which stops their deliveries. */
-  erase: Follow;
+  /** Makes workers reload the webhooks of the store, whose deliveries contain its domain. */
+  renew: StoreChange;
+  /** Deletes the webhooks of the store, which ends their deliveries. */
+  erase: StoreChange;
 };
 
 export const createWebhooksOfStore = ({
   announce,
   onChanged,
 }: Pick<WebhookDeps, 'announce' | 'onChanged'>): WebhooksOfStore => {
-  const tell = async (tx: Tx, shard: number, ids: readonly number[]) => {
+  const notify = async (tx: Tx, shard: number, ids: readonly number[]) => {
     await announce(tx, shard, ids);
     return async () => ids.forEach((id) => onChanged({ shard, id }));
   };
   return {
-    renew: async (tx, store) => tell(tx, store.shard, await webhookIdsOf(tx, store)),
-    erase: async (tx, store) => tell(tx, store.shard, await deleteWebhooksOf(tx, store)),
+    renew: async (tx, store) => notify(tx, store.shard, await listWebhookIds(tx, store)),
+    erase: async (tx, store) => notify(tx, store.shard, await deleteStoreWebhooks(tx, store)),
   };
 };

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
-import { subscribe, type Subscription } from './subscription.ts';
+import { resolveSubscription, type Subscription } from './subscription.ts';
 
 const none: Subscription = { eventResource: null, events: [] };
 const captured: Subscription = { eventResource: 'transaction', events: ['transaction/captured'] };
 
 for (const type of resourceTypes) {
   test(`event_resource ${type} alone means every event of it`, () => {
-    const { faults, ...subscription } = subscribe({ eventResource: type }, none);
+    const { faults, ...subscription } = resolveSubscription({ eventResource: type }, none);
     assert.deepEqual([subscription, faults], [{ eventResource: type, events: eventsOf(type) }, []]);
   });
 }
 
-const cases: [string, Parameters<typeof subscribe>[0], Subscription, Subscription][] = [
+const cases: [string, Parameters<typeof resolveSubscription>[0], Subscription, Subscription][] = [
   ['neither leaves a new webhook without any', {}, none, none],
   ['neither leaves what is there', {}, captured, captured],
   ['events alone choose their resource', { events: ['transaction/captured'] }, none, captured],
@@ -47,10 +47,10 @@ const cases: [string, Parameters<typeof subscribe>[0], Subscription, Subscriptio
   ],
 ];
 for (const [title, wish, present, expected] of cases) {
-  test(title, () => assert.deepEqual(subscribe(wish, present), { ...expected, faults: [] }));
+  test(title, () => assert.deepEqual(resolveSubscription(wish, present), { ...expected, faults: [] }));
 }
 
-const faulty: [string, Parameters<typeof subscribe>[0], RegExp[]][] = [
+const faulty: [string, Parameters<typeof resolveSubscription>[0], RegExp[]][] = [
   ['an unknown event is named', { events: ['transaction/exploded'] }, [/"transaction\/exploded"/]],
   ['a refeed is not subscribed to', { events: ['transaction/refeed'] }, [/"transaction\/refeed"/]],
   ['an unknown resource in an event is named', { events: ['cart/created'] }, [/"cart\/created"/]],
@@ -65,7 +65,7 @@ const faulty: [string, Parameters<typeof subscribe>[0], RegExp[]][] = [
 ];
 for (const [title, wish, messages] of faulty) {
   test(title, () => {
-    const { faults } = subscribe(wish, none);
+    const { faults } = resolveSubscription(wish, none);
     assert.equal(faults.length, messages.length);
     for (const [i, message] of messages.entries()) assert.match(faults[i]?.message ?? '', message);
     assert.deepEqual(new Set(faults.map((fault) => fault.field)), new Set(['events']));

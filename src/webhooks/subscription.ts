@@ -1,34 +1,34 @@
-/** What a webhook is subscribed to: `event_resource` and `events` say the same thing in two ways. */
+/** The subscription of a webhook, which `event_resource` and `events` express in two ways. */
 import { eventsOf, resourceOfEvent, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import type { Fault } from '#core/problem.ts';
 
-/** `events` is the effective list; empty just where there is no resource. */
+/** `events` is the effective list; it is empty only if there is no resource. */
 export type Subscription = { eventResource: ResourceType | null; events: readonly string[] };
 
 const unknownEvent = (event: string): Fault => ({
   code: 'unknown_event',
-  message: `There is no event "${event}" to subscribe to; possible: ${resourceTypes.flatMap(eventsOf).join(', ')}`,
+  message: `Unknown event "${event}"; possible: ${resourceTypes.flatMap(eventsOf).join(', ')}`,
   field: 'events',
 });
 
 /**
- * The subscription that follows from what a request says of either; `undefined` is what it does not say.
- * The resource alone means every event of it, events alone must be of one resource, both must agree, and neither leaves
- * `present` as it is. An empty list says no more than none: a client that read one sends it back beside its new resource.
+ * Returns the subscription after a request. A resource alone means every event of it, events alone must be of one resource, both
+ * must agree, and neither leaves `current` unchanged. An empty list counts as absent: a client may send it back with a new
+ * resource.
  */
-export const subscribe = (
-  wish: { eventResource?: ResourceType | null; events?: readonly string[] },
-  present: Subscription,
+export const resolveSubscription = (
+  input: { eventResource?: ResourceType | null; events?: readonly string[] },
+  current: Subscription,
 ): Subscription & { faults: Fault[] } => {
-  if (wish.eventResource === undefined && wish.events === undefined) {
-    return { eventResource: present.eventResource, events: present.events, faults: [] };
+  if (input.eventResource === undefined && input.events === undefined) {
+    return { eventResource: current.eventResource, events: current.events, faults: [] };
   }
-  const events = [...new Set(wish.events)];
+  const events = [...new Set(input.events)];
   if (events.length === 0) {
-    const eventResource = wish.eventResource ?? null;
+    const eventResource = input.eventResource ?? null;
     return { eventResource, events: eventResource === null ? [] : eventsOf(eventResource), faults: [] };
   }
-  const stated = wish.eventResource ?? null;
+  const stated = input.eventResource ?? null;
   const eventResource = stated ?? events.map(resourceOfEvent).find((type) => type !== undefined) ?? null;
   const faults = events.flatMap((event): Fault[] => {
     const type = resourceOfEvent(event);

@@ -1,4 +1,4 @@
-/** A sample event for a webhook, sent at once: what its endpoint answers, without waiting for something to happen. */
+/** Test delivery: sends a sample event to a webhook and returns the response of its endpoint. */
 import { Type, type Static } from 'typebox';
 import { eventsOf, resourceTypes, type ResourceType } from '#catalog/catalog.ts';
 import { clearableText } from '#http/inputs.ts';
@@ -15,8 +15,7 @@ const testSchema = Type.Object(
     event: clearableText({
       maxLength: EVENT_LENGTH_MAX,
       choices: resourceTypes.flatMap(eventsOf),
-      description:
-        'Under the name of which of its events it is sent, such as transaction/created. Without one it is <resource>/test.',
+      description: 'The event name of the sample, such as transaction/created. Default: <resource>/test.',
     }),
   },
   { additionalProperties: false },
@@ -24,32 +23,35 @@ const testSchema = Type.Object(
 
 type TestBody = Static<typeof testSchema>;
 
-/** A delivery that waits for a listener, and the sample that it is about. */
-type HeldSample = Pick<DeliveryRow, 'id' | 'eventId' | 'type' | 'resourceId' | 'action'>;
+/** A delivery of a sample that waits for a listener. */
+type QueuedSample = Pick<DeliveryRow, 'id' | 'eventId' | 'type' | 'resourceId' | 'action'>;
 
-/** What is sent is of this resource, under the name of `action` (null: `test`); the webhook's own settings say where and how. */
+/** The sample to send: its resource type and `action` (null: `test`). Settings of the webhook determine the request. */
 type Sample = {
   shard: number;
   webhookId: number;
   storeId: number;
   type: ResourceType;
   action: string | null;
-  /** It is not sent but held for the webhook's listener. */
+  /** The sample is queued for the listener of a pull webhook instead of being sent. */
   isHeld: boolean;
   timeZone: string;
   now: Date;
 };
 
-/** Sends it once, and tells what came of it, or of which event a delivery is held; `nowhere` is a webhook that was deleted or lost its url meanwhile. */
+/**
+ * Sends a sample once and returns the attempt, or the queued delivery. `nowhere`: the webhook was deleted or lost its url
+ * meanwhile.
+ */
 export type SendSample = (
   sample: Sample,
 ) => Promise<
   | { kind: 'sent'; attempt: AttemptRow }
-  | { kind: 'held'; delivery: HeldSample }
+  | { kind: 'held'; delivery: QueuedSample }
   | { kind: 'under_way' | 'full' | 'nowhere' | 'stopping' }
 >;
 
-/** As every delivery begins. */
+/** The initial state of a delivery. */
 const PENDING = {
   status: 'pending',
   attempts: 0,
@@ -63,34 +65,30 @@ const RETRY_AFTER_SECONDS = '5';
 
 const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
-const later = (status: number, code: string, message: string): Problem =>
+const retryLater = (status: number, code: string, message: string): Problem =>
   new Problem(status, { code, message }, { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
 
-const NO_URL = 'The webhook has no url to send to: give it one first';
+const NO_URL = 'The webhook has no url: set url first';
 
-const hindrance = (kind: 'under_way' | 'full' | 'nowhere' | 'stopping'): Problem => {
+const problemOf = (kind: 'under_way' | 'full' | 'nowhere' | 'stopping'): Problem => {
   switch (kind) {
     case 'under_way':
-      return later(429, 'too_many_requests', 'A test of this webhook is under way: wait until it was answered');
+      return retryLater(429, 'too_many_requests', 'A test of this webhook is running: wait until it ends');
     case 'full':
-      return later(
-        503,
-        'busy',
-        'As many webhooks as possible are being tested at the moment: try again in some seconds',
-      );
+      return retryLater(503, 'busy', 'Too many tests are running: try again in a few seconds');
     case 'nowhere':
       return notFound('webhook');
     case 'stopping':
-      return later(503, 'unavailable', 'The service is about to stop: try again shortly');
+      return retryLater(503, 'unavailable', 'The service is stopping: try again shortly');
   }
 };
 
-/** `event` asked for, as the action of the webhook's own resource; null where nothing was. Throws a 400 for another. */
+/** Returns the action of the requested event; null if none was requested. Throws a 400 for an event of another resource. */
 const actionOf = ({ event }: TestBody, type: ResourceType): string | null => {
   if (!event) return null;
   const events = eventsOf(type);
   if (events.includes(event)) return event.slice(type.length + 1);
-  const message = `event must be one of this webhook's own resource: ${events.join(', ')}`;
+  const message = `event must be one of this webhook's resource: ${events.join(', ')}`;
   throw invalid({ code: 'invalid_value', message, field: 'event' });
 };
 
@@ -98,27 +96,27 @@ export const createTest = (deps: WebhookDeps): Operation =>
   accepting({
     title: 'Send a sample event',
     summary:
-      'Sends a made-up event to this webhook at once and once only, also while it is not active, and answers with what came back; it counts towards nothing. To a held webhook it goes when somebody listens (202)',
+      'Sends a sample event once, even if the webhook is disabled, and returns the response; it does not count as a failure. For a pull webhook the sample is queued (202)',
     input: testSchema,
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
       const { storeId, eventResource: type, timeZone, isHeld } = webhook;
       if (webhook.url === null && !isHeld) throw conflict('no_url', NO_URL);
       if (type === null) {
-        throw conflict('no_events', 'The webhook is for no events: choose its event_resource or events first');
+        throw conflict('no_events', 'The webhook has no events: set event_resource or events first');
       }
       const action = actionOf(request.body, type);
       const { shard, id } = keyOf(request);
       const { now } = request;
-      const tried = await deps.sendSample({ shard, webhookId: id, storeId, type, action, isHeld, timeZone, now });
-      switch (tried.kind) {
+      const result = await deps.sendSample({ shard, webhookId: id, storeId, type, action, isHeld, timeZone, now });
+      switch (result.kind) {
         case 'sent': {
-          // Where people read why it failed, and what came back.
-          const next = addressOfDelivery(tried.attempt.deliveryId, webhook, deps.baseUrl);
-          return { status: 200, document: attemptDocument(tried.attempt, webhook, deps.baseUrl), next, done: 'sent' };
+          // A browser is redirected to the delivery, which explains a failure.
+          const next = addressOfDelivery(result.attempt.deliveryId, webhook, deps.baseUrl);
+          return { status: 200, document: attemptDocument(result.attempt, webhook, deps.baseUrl), next, done: 'sent' };
         }
         case 'held': {
-          const row = { ...PENDING, ...tried.delivery, dateCreated: now };
+          const row = { ...PENDING, ...result.delivery, dateCreated: now };
           const location = addressOfDelivery(row.id, webhook, deps.baseUrl);
           return { status: 202, document: deliveryDocument(row, webhook, deps.baseUrl), location };
         }
@@ -126,7 +124,7 @@ export const createTest = (deps: WebhookDeps): Operation =>
         case 'full':
         case 'nowhere':
         case 'stopping':
-          throw hindrance(tried.kind);
+          throw problemOf(result.kind);
       }
     },
   });

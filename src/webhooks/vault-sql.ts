@@ -1,37 +1,39 @@
-/** The statements by which the secrets of webhooks are sealed anew, or for the first time. */
+/** The statements that reseal the secrets of webhooks, and seal cleartext of older versions. */
 import type { Queryable } from '#db/pool.ts';
 import type { WebhookRow } from './webhook-sql.ts';
 
-/** All columns are sealed to the webhook. */
+/** The sealed columns of a webhook; each is bound to its id. */
 export type Sealed = { shard: number; id: number; key: Buffer | null; next: Buffer | null; request: Buffer | null };
 
-/** The id of the key stands behind the first byte of an envelope; null where there is no envelope, which is no difference. */
-const isSealedOtherwise = (sql: Queryable, keyId: Buffer) => sql`
+/** Compares the key id, bytes 2–5 of an envelope. A missing envelope compares as null and does not match. */
+const isSealedWithOtherKey = (sql: Queryable, keyId: Buffer) => sql`
   (substring(w.encryption_key from 2 for 4) <> ${keyId} or substring(w.next_encryption_key from 2 for 4) <> ${keyId}
     or substring(w.request_secrets from 2 for 4) <> ${keyId})`;
 
-export const countSealedOtherwise = async (sql: Queryable, keyId: Buffer): Promise<number> => {
-  const [row] = await sql<{ n: number }[]>`select count(*) as n from webhook w where ${isSealedOtherwise(sql, keyId)}`;
+export const countSealedWithOtherKey = async (sql: Queryable, keyId: Buffer): Promise<number> => {
+  const [row] = await sql<
+    { n: number }[]
+  >`select count(*) as n from webhook w where ${isSealedWithOtherKey(sql, keyId)}`;
   return row?.n ?? 0;
 };
 
-export const listSealedOtherwise = async (
+export const listSealedWithOtherKey = async (
   sql: Queryable,
-  asked: { keyId: Buffer; after: { shard: number; id: number }; limitRows: number },
+  page: { keyId: Buffer; after: { shard: number; id: number }; limitRows: number },
 ): Promise<Sealed[]> => sql<Sealed[]>`
   select w.shard, w.id, w.encryption_key as key, w.next_encryption_key as next, w.request_secrets as request
   from webhook w
-  where (w.shard, w.id) > (${asked.after.shard}::smallint, ${asked.after.id}::bigint)
-    and ${isSealedOtherwise(sql, asked.keyId)}
-  order by w.shard, w.id limit ${asked.limitRows}`;
+  where (w.shard, w.id) > (${page.after.shard}::smallint, ${page.after.id}::bigint)
+    and ${isSealedWithOtherKey(sql, page.keyId)}
+  order by w.shard, w.id limit ${page.limitRows}`;
 
 type Renewed = Sealed & { keyAfter: Buffer | null; nextAfter: Buffer | null; requestAfter: Buffer | null };
 
 /**
- * Where the row still has the envelopes that were read; one that somebody else holds is passed over instead of waited for.
- * Revision and date stay, because the webhook is the same.
+ * Replaces the envelopes where they are still the ones that were read, and returns the ids; locked rows are skipped.
+ * Revision and date stay, because the webhook does not change.
  */
-export const renewSealed = async (sql: Queryable, rows: readonly Renewed[]): Promise<number[]> => {
+export const replaceSealed = async (sql: Queryable, rows: readonly Renewed[]): Promise<number[]> => {
   const written = await sql<{ id: number }[]>`
     with free as (
       select w.shard, w.id, r.key_after, r.next_after, r.request_after
@@ -54,19 +56,22 @@ export const renewSealed = async (sql: Queryable, rows: readonly Renewed[]): Pro
   return written.map(({ id }) => id);
 };
 
-/** Rows that a version before this one has written. The words are those of the index `webhook_clear`. */
-export type ClearRow = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'> & { shard: number };
+/** A row with cleartext secrets, written by an older version. */
+export type CleartextRow = Pick<WebhookRow, 'id' | 'url' | 'headers' | 'requestSecrets'> & { shard: number };
 
-export const listClear = async (sql: Queryable, limit: number): Promise<ClearRow[]> => sql<ClearRow[]>`
+/** Returns rows with cleartext secrets. The condition must be that of the index `webhook_clear`. */
+export const listCleartext = async (sql: Queryable, limit: number): Promise<CleartextRow[]> => sql<CleartextRow[]>`
   select shard, id, url, headers, request_secrets as "requestSecrets" from webhook
   where position('?' in url) > 0 or jsonb_path_exists(headers, '$.* ? (@ != null)')
   order by shard, id limit ${limit}`;
 
-/** Writes `after` where the row still is `before` and is not locked. Revision and date stay, because the webhook is the same. */
-export const sealClear = async (
+/**
+ * Writes `after` if the row still equals `before` and is not locked. Revision and date stay, because the webhook does not change.
+ */
+export const sealCleartext = async (
   sql: Queryable,
-  before: ClearRow,
-  after: Omit<ClearRow, 'shard' | 'id'>,
+  before: CleartextRow,
+  after: Omit<CleartextRow, 'shard' | 'id'>,
 ): Promise<number> => {
   const { count } = await sql`
     update webhook set url = ${after.url}, headers = ${sql.json(after.headers)}, request_secrets = ${after.requestSecrets}

@@ -1,35 +1,35 @@
-/** The secrets of webhooks, as what is sealed anew when HALCYON_SECRET_KEY changes. */
+/** The secrets of webhooks that are sealed again when HALCYON_SECRET_KEY changes. */
 import type { Sql } from '#db/pool.ts';
 import type { Vault } from '#db/reseal.ts';
 import { shardOf } from '#core/ids.ts';
-import { sealedTo } from './access.ts';
-import { countSealedOtherwise, listSealedOtherwise, renewSealed } from './vault-sql.ts';
+import { sealBinding } from './access.ts';
+import { countSealedWithOtherKey, listSealedWithOtherKey, replaceSealed } from './vault-sql.ts';
 
-const placeOf = (text: string): { shard: number; id: number } => {
+const keyOf = (text: string): { shard: number; id: number } => {
   const id = Number(text);
   return { shard: shardOf(id), id };
 };
 
-/** Before the first of them all. */
-const START = { shard: -1, id: 0 };
+/** Sorts before every webhook. */
+const BEFORE_ALL = { shard: -1, id: 0 };
 
 export const createKeyVault = (sql: Sql): Vault => ({
   name: 'webhooks',
-  count: (keyId) => countSealedOtherwise(sql, keyId),
+  count: (keyId) => countSealedWithOtherKey(sql, keyId),
   page: async ({ keyId, after, limitRows }) => {
-    const place = after === undefined ? START : placeOf(after);
-    const rows = await listSealedOtherwise(sql, { keyId, after: place, limitRows });
+    const start = after === undefined ? BEFORE_ALL : keyOf(after);
+    const rows = await listSealedWithOtherKey(sql, { keyId, after: start, limitRows });
     return rows.map(({ id, key, next, request }) => {
-      return { id: String(id), boundTo: sealedTo(id), envelopes: [key, next, request] };
+      return { id: String(id), boundTo: sealBinding(id), envelopes: [key, next, request] };
     });
   },
   replace: async (rows) => {
-    const written = await renewSealed(
+    const written = await replaceSealed(
       sql,
       rows.map(({ id, envelopes, renewed }) => {
         const [key = null, next = null, request = null] = envelopes;
         const [keyAfter = null, nextAfter = null, requestAfter = null] = renewed;
-        return { ...placeOf(id), key, next, request, keyAfter, nextAfter, requestAfter };
+        return { ...keyOf(id), key, next, request, keyAfter, nextAfter, requestAfter };
       }),
     );
     return written.map(String);

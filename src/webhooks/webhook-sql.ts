@@ -1,4 +1,4 @@
-/** The statements of webhooks: the table webhook is written here and nowhere else. */
+/** The statements that read and write the table `webhook`. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -9,18 +9,18 @@ import type { InactiveReason, Settings } from './webhook.ts';
 export type WebhookRow = Settings & {
   id: number;
   storeId: number;
-  /** The client that made it; null where a person did. */
+  /** The client that created it; null if a user did. */
   client: number | null;
-  /** The person who made it, or for whom the client did; null where the platform did. */
+  /** The user who created it, or on whose behalf the client did; null for the platform. */
   user: number | null;
   /** Sealed. */
   encryptionKey: Buffer | null;
-  /** Takes over from the other when the rotation ends; both null where none is under way. */
+  /** Replaces the current key when the rotation ends; null, like the date, if no rotation is active. */
   nextEncryptionKey: Buffer | null;
   rotationEndsAt: Date | null;
-  /** Sealed: the query of the url and the values of the headers. What a version before has written has them in clear. */
+  /** Sealed: the query of the url and the values of the headers. Rows written by older versions have both in cleartext. */
   requestSecrets: Buffer | null;
-  /** Null where it is active, or a request switched it off. */
+  /** Null if the webhook is active or was disabled by a request. */
   inactiveReason: InactiveReason | null;
   epoch: number;
   revision: number;
@@ -30,14 +30,14 @@ export type WebhookRow = Settings & {
   lacks: Lack | null;
   consecutiveFailures: number;
   pausedUntil: Date | null;
-  /** Nothing is sent before: a pause, or the next probe of an endpoint that fails. May lie in the past. */
+  /** The end of a pause, or the next probe of a failing endpoint; no attempt starts before. May lie in the past. */
   heldUntil: Date | null;
 };
 
-/** Where a webhook is looked for: by its id, among the stores that the caller reaches (null: all of them). */
+/** The id of a webhook and the stores that the caller may access (null: all). */
 export type Key = { shard: number; id: number; stores: readonly number[] | null };
 
-/** A state that was written under an older epoch counts for nothing. */
+/** Ignores a state that was written under an older epoch. */
 const withState = (sql: Queryable) =>
   sql`left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id and t.epoch = w.epoch`;
 
@@ -63,19 +63,19 @@ export const findWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow 
   return row;
 };
 
-/** The webhook, its row kept from other writers until the transaction ends. */
+/** Returns the webhook and locks its row until the transaction ends. */
 export const lockWebhook = async (sql: Queryable, key: Key): Promise<WebhookRow | undefined> => {
   const [row] = await sql<WebhookRow[]>`${selected(sql)} where ${atKey(sql, key)} for no key update of w`;
   return row;
 };
 
-/** What a list of webhooks is narrowed and ordered by; the state is `stateOf` in SQL. */
-const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES> => ({
+/** Returns the SQL of each property for filters and orders; `state` repeats `stateOf`. */
+const columnsOf = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES> => ({
   id: sql`w.id`,
   name: sql`w.name`,
   format: sql`w.format`,
   version: sql`w.version`,
-  // A filter must not find out what the query is.
+  // A filter must not reveal the query of the url, which is secret.
   url: sql`split_part(w.url, '?', 1)`,
   query: sql`w.query`,
   event_resource: sql`w.event_resource`,
@@ -94,18 +94,18 @@ const compared = (sql: Queryable, now: Date): Columns<typeof WEBHOOK_PROPERTIES>
   date_modified: sql`w.date_modified`,
 });
 
-/** A page of a store's webhooks, by id unless asked otherwise; their states are those of `now`. */
+/** Returns a page of a store's webhooks, ordered by id by default, with their states at `now`. */
 export const listWebhooks = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
-  wanted: Listing,
+  listing: Listing,
   now: Date,
 ): Promise<WebhookRow[]> => sql<WebhookRow[]>`
   ${selected(sql)}
-  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, wanted.filters, compared(sql, now))}
-  order by ${ordered(sql, wanted.order, compared(sql, now), [sql`w.id`])} ${paged(sql, wanted)}`;
+  where w.shard = ${store.shard} and w.store_id = ${store.storeId} ${narrowed(sql, listing.filters, columnsOf(sql, now))}
+  order by ${ordered(sql, listing.order, columnsOf(sql, now), [sql`w.id`])} ${paged(sql, listing)}`;
 
-/** How many webhooks the store has, of those that filters leave; undefined where there is no such store. */
+/** Returns the number of webhooks of the store that match the filters; undefined if the store does not exist. */
 export const countWebhooks = async (
   sql: Queryable,
   store: { shard: number; storeId: number },
@@ -114,7 +114,7 @@ export const countWebhooks = async (
   const [row] = await sql<{ total: number }[]>`
     select (
       select count(*) from webhook w ${withState(sql)}
-      where w.shard = s.shard and w.store_id = s.id ${narrowed(sql, filters, compared(sql, now))}
+      where w.shard = s.shard and w.store_id = s.id ${narrowed(sql, filters, columnsOf(sql, now))}
     ) as total
     from store s
     where s.shard = ${store.shard} and s.id = ${store.storeId}`;
@@ -127,8 +127,8 @@ export const hasStore = async (sql: Queryable, store: { shard: number; storeId: 
 };
 
 /**
- * Locks the store, so that a count of its webhooks stays true until the transaction ends. The count is a statement of its own, because
- * one that waited for this lock sees what was there before.
+ * Locks the store, so that the number of its webhooks cannot change until the transaction ends. Count in a separate statement:
+ * one that waits for this lock has a snapshot from before.
  */
 export const lockStore = async (sql: Queryable, store: { shard: number; storeId: number }): Promise<void> => {
   await sql`select id from store where shard = ${store.shard} and id = ${store.storeId} for no key update`;
@@ -136,7 +136,7 @@ export const lockStore = async (sql: Queryable, store: { shard: number; storeId:
 
 export const nextNumber = async (sql: Queryable): Promise<number> => {
   const [row] = await sql<{ n: number }[]>`select nextval('id_n') as n`;
-  if (row === undefined) throw new Error('nextval answered no row');
+  if (row === undefined) throw new Error('nextval returned no row');
   return row.n;
 };
 
@@ -165,7 +165,9 @@ export const insertWebhook = async (sql: Queryable, webhook: NewWebhook): Promis
 export type ChangedWebhook = Omit<NewWebhook, 'client'> &
   Pick<WebhookRow, 'nextEncryptionKey' | 'rotationEndsAt' | 'inactiveReason'> & { stopsDeliveries: boolean };
 
-/** Writes every setting of a locked webhook, but whether it is held: that it is for good. With a raised epoch, all that is pending is dead: one row says so. */
+/**
+ * Writes every setting of a locked webhook except `is_held`. Raising the epoch fails all pending deliveries with one row update.
+ */
 export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Promise<void> => {
   await sql`
     update webhook set
@@ -192,7 +194,7 @@ export const updateWebhook = async (sql: Queryable, webhook: ChangedWebhook): Pr
     where shard = ${webhook.shard} and id = ${webhook.id} and store_id = ${webhook.storeId}`;
 };
 
-/** False where there is no such webhook within the caller's reach. */
+/** Deletes the webhook; returns false if it does not exist or the caller may not access it. */
 export const deleteWebhook = async (sql: Queryable, key: Key): Promise<boolean> => {
   const rows = await sql`delete from webhook w where ${atKey(sql, key)} returning w.id`;
   return rows.length > 0;

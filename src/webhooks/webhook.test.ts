@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decide, defaults, readWish, stopsDeliveries, type Settings } from './webhook.ts';
+import { mergeInput, defaults, parseInput, stopsDeliveries, type Settings } from './webhook.ts';
 import { stateOf } from './document.ts';
 
 const settings: Settings = {
@@ -13,7 +13,7 @@ const settings: Settings = {
 };
 const calm = { hasKey: true, forbidden: null, headerPrefix: 'Service' };
 
-const read: [Parameters<typeof readWish>[0], ReturnType<typeof readWish>][] = [
+const read: [Parameters<typeof parseInput>[0], ReturnType<typeof parseInput>][] = [
   [{}, {}],
   [{ version: 2 }, { version: '2' }],
   [{ version: '' }, { version: '2' }],
@@ -28,12 +28,12 @@ const read: [Parameters<typeof readWish>[0], ReturnType<typeof readWish>][] = [
   ...(['1', 1, true, 'true'] as const).map((is_active): [object, object] => [{ is_active }, { isActive: true }]),
   ...(['0', 0, false, 'false'] as const).map((is_active): [object, object] => [{ is_active }, { isActive: false }]),
 ];
-for (const [body, wish] of read) {
-  test(`${JSON.stringify(body)} reads as ${JSON.stringify(wish)}`, () => assert.deepEqual(readWish(body), wish));
+for (const [body, input] of read) {
+  test(`${JSON.stringify(body)} reads as ${JSON.stringify(input)}`, () => assert.deepEqual(parseInput(body), input));
 }
 
-const fields = (wish: Parameters<typeof decide>[1], circumstances: Partial<typeof calm> | { forbidden: string } = {}) =>
-  decide(settings, wish, { ...calm, ...circumstances }).faults.map((fault) => `${fault.field} ${fault.code}`);
+const fields = (input: Parameters<typeof mergeInput>[1], context: Partial<typeof calm> | { forbidden: string } = {}) =>
+  mergeInput(settings, input, { ...calm, ...context }).faults.map((fault) => `${fault.field} ${fault.code}`);
 
 const judged: [string, string[], string[]][] = [
   ['a json webhook without a key', fields({}, { hasKey: false }), ['encryption_key required']],
@@ -89,8 +89,8 @@ for (const key of [
 
 test('a stored query is judged again when the resource changes, and only then', () => {
   const zoomed = { ...settings, query: 'zoom=items' };
-  assert.equal(decide(zoomed, { eventResource: 'customer' }, calm).faults[0]?.field, 'query');
-  assert.deepEqual(decide({ ...zoomed, query: 'zoom=gone' }, { name: 'New' }, calm).faults, []);
+  assert.equal(mergeInput(zoomed, { eventResource: 'customer' }, calm).faults[0]?.field, 'query');
+  assert.deepEqual(mergeInput({ ...zoomed, query: 'zoom=gone' }, { name: 'New' }, calm).faults, []);
 });
 
 test('what is pending dies with a switch-off and with the address, once', () => {

@@ -1,4 +1,4 @@
-/** A webhook's settings: what a request says of them, what stands where it says nothing, and what is wrong with them. */
+/** The settings of a webhook: defaults, parsing of request bodies, and validation beyond the schema. */
 import { readShape } from '#catalog/shape.ts';
 import { isSet } from '#http/inputs.ts';
 import { isBlank } from '#core/blank.ts';
@@ -8,7 +8,7 @@ import type { Headers } from '#core/request-secrets.ts';
 import { addressFault, isEncrypted } from './address.ts';
 import { headerFaults } from './headers.ts';
 import type { FORMATS, RETRY_PROFILES, WebhookPart } from './schema.ts';
-import { subscribe, type Subscription } from './subscription.ts';
+import { resolveSubscription, type Subscription } from './subscription.ts';
 
 export type Settings = Subscription & {
   name: string;
@@ -17,21 +17,21 @@ export type Settings = Subscription & {
   url: string | null;
   query: string | null;
   isActive: boolean;
-  /** Its deliveries wait for a listener, and no worker sends them. Never changes. */
+  /** A pull webhook: its deliveries wait for a listener, and no worker sends them. Fixed at creation. */
   isHeld: boolean;
-  /** Null: the value cannot be opened, or a request leaves it as it is. */
+  /** A null value cannot be decrypted, or the request leaves it unchanged. */
   headers: Headers;
   ratePerSecond: number | null;
   retryProfile: (typeof RETRY_PROFILES)[number];
 };
 
-/** Why Halcyon switched a webhook off: nothing arrived, its endpoint answered 410, or its app lost its access. */
+/** Why Halcyon disabled a webhook: its deliveries kept failing, its endpoint answered 410, or its app lost access. */
 export type InactiveReason = 'failures' | 'gone' | 'access_ended';
 
-/** What a request asks for; what it does not name is absent. */
-export type Wish = Partial<Settings> & { encryptionKey?: string | null };
+/** The settings that a request names; others are absent. */
+export type WebhookInput = Partial<Settings> & { encryptionKey?: string | null };
 
-/** Settings before name and format are known: the state from which a new or replaced webhook starts. */
+/** Settings whose name and format may be missing: the starting point of a new or replaced webhook. */
 export type Draft = Omit<Settings, 'name' | 'format'> & Partial<Pick<Settings, 'name' | 'format'>>;
 
 export const defaults: Draft = {
@@ -47,66 +47,64 @@ export const defaults: Draft = {
   retryProfile: 'hour',
 };
 
-/** The members of a body as settings: clearing is `null` or the default, the spellings of a flag are one. */
-export const readWish = (body: WebhookPart): Wish => {
-  const wish: Wish = {};
-  if (body.name !== undefined) wish.name = body.name;
-  if (body.format !== undefined) wish.format = body.format;
-  if (body.version !== undefined) wish.version = String(body.version ?? '') || defaults.version;
-  if (body.url !== undefined) wish.url = body.url || null;
-  if (body.query !== undefined) wish.query = body.query || null;
-  if (body.encryption_key !== undefined) wish.encryptionKey = body.encryption_key || null;
-  if (body.event_resource !== undefined) wish.eventResource = body.event_resource || null;
-  if (body.events !== undefined) wish.events = body.events;
-  if (body.is_active !== undefined) wish.isActive = isSet(body.is_active);
-  if (body.is_held !== undefined) wish.isHeld = isSet(body.is_held);
-  if (body.headers !== undefined) wish.headers = body.headers ?? {};
-  if (body.rate_per_second !== undefined) wish.ratePerSecond = body.rate_per_second;
-  if (body.retry_profile !== undefined) wish.retryProfile = body.retry_profile || defaults.retryProfile;
-  return wish;
+/** Returns the members of a body as settings. Empty values become `null` or the default, flags become booleans. */
+export const parseInput = (body: WebhookPart): WebhookInput => {
+  const input: WebhookInput = {};
+  if (body.name !== undefined) input.name = body.name;
+  if (body.format !== undefined) input.format = body.format;
+  if (body.version !== undefined) input.version = String(body.version ?? '') || defaults.version;
+  if (body.url !== undefined) input.url = body.url || null;
+  if (body.query !== undefined) input.query = body.query || null;
+  if (body.encryption_key !== undefined) input.encryptionKey = body.encryption_key || null;
+  if (body.event_resource !== undefined) input.eventResource = body.event_resource || null;
+  if (body.events !== undefined) input.events = body.events;
+  if (body.is_active !== undefined) input.isActive = isSet(body.is_active);
+  if (body.is_held !== undefined) input.isHeld = isSet(body.is_held);
+  if (body.headers !== undefined) input.headers = body.headers ?? {};
+  if (body.rate_per_second !== undefined) input.ratePerSecond = body.rate_per_second;
+  if (body.retry_profile !== undefined) input.retryProfile = body.retry_profile || defaults.retryProfile;
+  return input;
 };
 
-export type Circumstances = {
+export type MergeContext = {
   /** Whether the webhook has a key after the change. */
   hasKey: boolean;
-  /** Why the guard forbids the host of the url that the request sends; null where it does not. */
+  /** Why the outbound guard forbids the host of the requested url; null if it is allowed. */
   forbidden: string | null;
   headerPrefix: string;
 };
 
-/** A text without any length is the schema's to refuse. */
+/** Rejects a blank name. The schema rejects an empty one. */
 const nameFaults = (name: string | undefined): Fault[] =>
   name !== undefined && name !== '' && isBlank(name)
-    ? [{ code: 'invalid_value', message: 'name must not be blanks alone', field: 'name' }]
+    ? [{ code: 'invalid_value', message: 'name must not be blank', field: 'name' }]
     : [];
 
-const addressFaults = (draft: Draft, wish: Wish, forbidden: string | null): Fault[] => {
+const addressFaults = (draft: Draft, input: WebhookInput, forbidden: string | null): Fault[] => {
   if (draft.url === null) return [];
-  const reason = wish.url ? addressFault(wish.url) : undefined;
+  const reason = input.url ? addressFault(input.url) : undefined;
   if (reason !== undefined) return [{ code: 'invalid_value', message: `url ${reason}`, field: 'url' }];
   if (forbidden !== null) return [{ code: 'forbidden_address', message: `url: ${forbidden}`, field: 'url' }];
   if (draft.format !== 'partner_sitebuilder' || isEncrypted(draft.url)) return [];
-  // The key travels in a header of this format.
+  // This format sends the key in a header.
   const message = 'url must be https when format is partner_sitebuilder';
   return [{ code: 'invalid_value', message, field: 'url' }];
 };
 
-/** Of this format the key is the platform's token, and travels in a header. */
+/** Rejects keys that a header cannot carry: in this format the key is the platform's token, sent as a header. */
 const tokenFaults = (format: Draft['format'], key: string | null | undefined): Fault[] => {
   if (format !== 'partner_sitebuilder' || isHeaderValue(key ?? '')) return [];
   const message = 'encryption_key must be printable ASCII when format is partner_sitebuilder';
   return [{ code: 'invalid_value', message, field: 'encryption_key' }];
 };
 
-/** It goes from hand to hand: to an address goes nothing, and so no platform's token (RFC 6750 §5.3). */
-const heldFaults = ({ isHeld, url, format }: Draft): Fault[] => {
+/** A pull webhook sends no requests, so it has neither a url nor a format that sends a bearer token (RFC 6750 §5.3). */
+const pullFaults = ({ isHeld, url, format }: Draft): Fault[] => {
   if (!isHeld) return [];
   const faults: Fault[] = [];
   const fail = (field: string, message: string) => void faults.push({ code: 'invalid_value', message, field });
-  if (url !== null)
-    fail('url', 'url must be left out where is_held is 1: what is held is fetched, and goes to no address');
-  if (format === 'partner_sitebuilder')
-    fail('format', 'format must be another than partner_sitebuilder where is_held is 1');
+  if (url !== null) fail('url', 'url must be omitted when is_held is 1: a listener fetches the deliveries');
+  if (format === 'partner_sitebuilder') fail('format', 'format must not be partner_sitebuilder when is_held is 1');
   return faults;
 };
 
@@ -120,35 +118,35 @@ const queryFaults = ({ query, eventResource }: Draft): readonly Fault[] => {
   }
 };
 
-/** What a wish makes of the settings it meets, and every fault that no schema can see. */
-export const decide = <From extends Draft>(
-  present: From,
-  wish: Wish,
-  { hasKey, forbidden, headerPrefix }: Circumstances,
-): { settings: From & Wish; faults: Fault[] } => {
-  const { encryptionKey: _, ...asked } = wish;
-  const { faults: subscriptionFaults, ...subscription } = subscribe(wish, present);
-  const settings = { ...present, ...asked, ...subscription };
+/** Merges the input into the current settings and returns the result with every fault that the schema cannot detect. */
+export const mergeInput = <From extends Draft>(
+  current: From,
+  input: WebhookInput,
+  { hasKey, forbidden, headerPrefix }: MergeContext,
+): { settings: From & WebhookInput; faults: Fault[] } => {
+  const { encryptionKey: _, ...changes } = input;
+  const { faults: subscriptionFaults, ...subscription } = resolveSubscription(input, current);
+  const settings = { ...current, ...changes, ...subscription };
   const keyFault: Fault = {
     code: 'required',
     message: 'encryption_key is required when format is json',
     field: 'encryption_key',
   };
-  // Which relations there are depends on the resource: while that is wrong, nothing can be said of the query.
-  const asksAnew = settings.query !== present.query || settings.eventResource !== present.eventResource;
+  // The resource determines which relations exist, so the query is validated only if the resource is valid.
+  const isShapeChanged = settings.query !== current.query || settings.eventResource !== current.eventResource;
   const faults = [
-    ...nameFaults(wish.name),
-    ...addressFaults(settings, wish, forbidden),
-    ...heldFaults(settings),
-    ...(asksAnew && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
+    ...nameFaults(input.name),
+    ...addressFaults(settings, input, forbidden),
+    ...pullFaults(settings),
+    ...(isShapeChanged && subscriptionFaults.length === 0 ? queryFaults(settings) : []),
     ...(settings.format === 'json' && !hasKey ? [keyFault] : []),
-    ...tokenFaults(settings.format, wish.encryptionKey),
+    ...tokenFaults(settings.format, input.encryptionKey),
     ...subscriptionFaults,
-    ...headerFaults(wish.headers ?? {}, headerPrefix),
+    ...headerFaults(input.headers ?? {}, headerPrefix),
   ];
   return { settings, faults };
 };
 
-/** Whether the change stops what is pending: the webhook is switched off, or loses the address it sends to. */
+/** Returns whether the change ends pending deliveries: the webhook is disabled or loses its url. */
 export const stopsDeliveries = (before: Settings, after: Settings): boolean =>
   (before.isActive && !after.isActive) || (before.url !== null && after.url === null);

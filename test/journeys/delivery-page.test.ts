@@ -151,7 +151,7 @@ test('who saw the key is shown the request as it was sent, byte for byte, and it
     ['x-team', 'service-webhook-signature', 'webhook-signature'],
   );
   assert.ok(shownLines(others).includes('x-team: ***'), String(others['headers']));
-  assert.match(String(others['note']), / Its signatures are left out: .* Values of its headers .* are hidden/);
+  assert.match(String(others['note']), / Signatures are hidden: .* Values of the additional headers .* are hidden/);
   assert.equal(others['as_sent'], false);
 
   await ask('PATCH', at, { body: { query: 'fields=id' } });
@@ -178,7 +178,7 @@ test('a token of the platform is shown to nobody, and what travels encrypted is 
   assert.match(String(inside['headers']), /^content-type: application\/jose$/m);
   assert.doesNotMatch(String(inside['headers']), /signature/i);
   assert.deepEqual([inside['as_sent'], String(inside['body']).includes('Zoë')], [false, true]);
-  assert.match(String(inside['note']), /travels encrypted/);
+  assert.match(String(inside['note']), /sent encrypted/);
 });
 
 test('a long body is cut between two characters, and its whole length is said', async () => {
@@ -218,7 +218,7 @@ test('what was never sent says so, and of twelve who send it again at once one d
   await publish(7);
   const waiting = await find(at, attempted(0));
   assert.match(String(waiting['waits_for']), /Retry-After/);
-  assert.deepEqual([waiting['reason'], requestOf(waiting)['note']], [null, 'This is what will be sent.']);
+  assert.deepEqual([waiting['reason'], requestOf(waiting)['note']], [null, 'This is the request that will be sent.']);
   await switchTo(at, '0');
   await switchTo(at, '1');
   // What fails stays pending, so that no second one is right because the first has arrived.

@@ -6,7 +6,7 @@ import { Unfetched } from '#delivery/pull/unfetched.ts';
 import { shardOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { announceChanges, openInternalEvents } from '#server/publishing.ts';
-import { createForsakenPurge } from '#webhooks/pull/unattended.ts';
+import { createUnattendedPurge } from '#webhooks/pull/unattended.ts';
 import { startTestApp } from '../setup/app.ts';
 import { listen, type Told } from '../setup/listener.ts';
 import { until } from '../setup/until.ts';
@@ -232,7 +232,7 @@ test('to whom nobody has listened for a day, it goes, and what it held reads as 
   await publish();
   const [told] = await listener.deliveries(1);
   const { changelog } = openInternalEvents({ baseUrl: app.baseUrl });
-  const { purge } = createForsakenPurge({ sql: app.sql, changelog, announce: announceChanges, unheardHours: 24 });
+  const { purge } = createUnattendedPurge({ sql: app.sql, changelog, announce: announceChanges, unheardHours: 24 });
   const now = app.clock.now();
   assert.equal(await purge(100, now), 0);
   const id = Number(forsaken.split('/')[2]);

@@ -11,7 +11,7 @@ import { until } from '../setup/until.ts';
 
 const MINUTE_MS = 60_000;
 const WARNING = 'Your webhook "hook" is failing';
-const OFF = 'Your webhook "hook" was switched off';
+const OFF = 'Your webhook "hook" was disabled';
 
 const answering = (receiver: Receiver, code: number) =>
   receiver.answer((_got, response) => response.writeHead(code).end());
@@ -59,12 +59,12 @@ test('a store is warned once and told of the switch-off; switched on by its owne
   const warning = await mails.next();
   assert.deepEqual(warning.to, ['owner@example.com']);
   assert.equal(warning.subject, WARNING.replace('hook"', 'hook Bcc: eve@example.com"'));
-  assert.match(warning.text, /^10 attempts .* 127\.0\.0\.1:\d+ .* 500: /m);
+  assert.match(warning.text, /^10 consecutive attempts .* 127\.0\.0\.1:\d+ .* 500: /m);
   assert.ok(warning.text.includes(`\nhttp://localhost:8080${path}\n`));
   await fail(5);
   const off = await mails.next();
-  assert.match(off.subject, /was switched off$/);
-  assert.match(off.text, /^1\d attempts in a row/m);
+  assert.match(off.subject, /was disabled$/);
+  assert.match(off.text, /^1\d consecutive attempts/m);
   assert.equal(mails.tries(), 2);
   const webhook = (await (await app.api('GET', path)).json()) as Record<string, unknown>;
   assert.deepEqual([webhook['is_active'], webhook['state']], ['0', 'inactive']);

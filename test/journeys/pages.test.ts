@@ -271,5 +271,5 @@ test('what is done below a resource has its form on the page, which comes back t
   assert.equal(late.status, 412);
   assert.match(await late.text(), /This was changed since you opened the page/);
   const tried = await send(`${path}/test`, await deedFor(path, `${path}/test`));
-  assert.match(await tried.text(), /The webhook has no url to send to/);
+  assert.match(await tried.text(), /The webhook has no url/);
 });

@@ -86,7 +86,7 @@ test('a moment that is none, is to come or is forgotten is refused with what is 
   assert.deepEqual([status, faults({ body } as Told).map(({ code }) => code)], [400, ['required']]);
   const cases: [string, RegExp][] = [
     ['yesterday', /must be a date such as 2026-11-20/],
-    [new Date(clock.now().getTime() + 60_000).toISOString(), /must not be in the future: it is \d{4}-/],
+    [new Date(clock.now().getTime() + 60_000).toISOString(), /must not be in the future: now is \d{4}-/],
     [new Date(clock.now().getTime() - month).toISOString(), /before \d{4}-.* 30 days/],
   ];
   for (const [since, message] of cases) {
@@ -99,7 +99,7 @@ test('a moment that is none, is to come or is forgotten is refused with what is 
 test('a webhook that would not be sent anything is refused, with what to change', async () => {
   const cases: [Record<string, unknown>, string, RegExp][] = [
     [{ is_active: '0' }, 'inactive', /set is_active to "1" first/],
-    [{ url: null }, 'no_url', /say where/],
+    [{ url: null }, 'no_url', /set url/],
     [{ event_resource: null }, 'no_events', /set event_resource/],
   ];
   for (const [more, code, message] of cases) {

@@ -8,7 +8,7 @@ import { Lane } from '#delivery/queue/lane.ts';
 import type { Notice } from '#delivery/record/notice.ts';
 import { PendingDisables, type DisableWebhook } from '#delivery/record/pending-disable.ts';
 import { openInternalEvents } from '#server/publishing.ts';
-import { createSwitchOff } from '#webhooks/disable.ts';
+import { createDisableWebhook } from '#webhooks/disable.ts';
 import { BASE_URL, startEngine } from '../setup/engine.ts';
 
 const FENCE = 5;
@@ -20,7 +20,7 @@ const start = async () => {
   const webhookId = await engine.addWebhook('http://127.0.0.1:9/');
   const shard = shardOf(webhookId);
   await sql`update shard_lease set owner = 7, fence = ${FENCE} where shard = ${shard}`;
-  const native = createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog);
+  const native = createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog);
   const told: Notice[] = [];
   const demand = (fence: number, epoch: number, switchOff: DisableWebhook = native) => {
     const { promise: done, resolve } = Promise.withResolvers<number[]>();

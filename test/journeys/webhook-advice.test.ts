@@ -45,16 +45,16 @@ test('the page of a webhook says why nothing arrives, that it was switched off, 
   const at = await make();
   assert.equal(await adviceAt(at), '');
   await publish(1);
-  await says(at, /^One attempt failed.* 500: .*tried again/);
+  await says(at, /^One attempt failed.* 500: .*Retries continue/);
   status = 410;
   await publish(2);
-  const off = await says(at, /^Halcyon switched this webhook off /);
+  const off = await says(at, /^Halcyon disabled this webhook/);
   assert.match(off, / 410.*Change .*Recover /);
   assert.equal(await adviceAt(`${at}/health`), off);
   await set(at, '1');
-  assert.match(await adviceAt(at), /^It is on again\. .*Recover /);
+  assert.match(await adviceAt(at), /^This webhook is enabled again\. .*Recover /);
   await set(at, '0');
-  assert.match(await adviceAt(at), /^This webhook is switched off: /);
+  assert.match(await adviceAt(at), /^This webhook is disabled: /);
 });
 
 test('a webhook that can be sent nothing says so: when it is created, when it is read, in lists and on its page', async () => {

@@ -142,7 +142,7 @@ test('a delivery that waits comes no sooner than the pause and the probe of its 
   await holdUntil(null, at(59));
   assert.deepEqual(await nexts(), [told(59), told(59), told(59)]);
   const waits = async () => (await call('GET', `/webhooks/${webhook}/statuses/${id(4)}`)).body['waits_for'];
-  assert.match(String(await waits()), / after 5 failures /);
+  assert.match(String(await waits()), / after 5 consecutive failures /);
   await holdUntil(at(59), at(33));
   assert.match(String(await waits()), / pause /);
   assert.equal((await nexts('?date_next=2026-07-01T10:00:59Z')).length, 3);

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { createSealer } from '#db/seal.ts';
-import { createSealing } from '#webhooks/clear.ts';
-import { listClear, sealClear } from '#webhooks/vault-sql.ts';
+import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
+import { listCleartext, sealCleartext } from '#webhooks/vault-sql.ts';
 import { faultsIn, minimal, startWebhookApi, type Token } from '../setup/webhook-api.ts';
 
 const { call, sql, a, sealer } = await startWebhookApi();
@@ -160,7 +160,7 @@ test('rows that were written before are sealed in batches, and are shown and sen
   }
   const shownTo = async (token: Token) => (await call('GET', before[0] ?? '', { token })).text;
   const shown = await Promise.all([shownTo('a'), shownTo('a-other')]);
-  const { purge } = createSealing({ sql, sealer });
+  const { purge } = createCleartextSealing({ sql, sealer });
   const held = before[1] ?? '';
   let sealed = 0;
   await sql.begin(async (tx) => {
@@ -192,11 +192,11 @@ test('a row that is changed while it is sealed stays as it was changed', async (
   ];
   for (const change of steps) {
     await inClear();
-    const [before] = await listClear(sql, 10);
+    const [before] = await listCleartext(sql, 10);
     assert.equal(before?.id, idOf(at));
     await change();
     const seen = await seenBy('a', at);
-    assert.equal(await sealClear(sql, before, { url: null, headers: {}, requestSecrets: null }), 0);
+    assert.equal(await sealCleartext(sql, before, { url: null, headers: {}, requestSecrets: null }), 0);
     assert.deepEqual(await seenBy('a', at), seen);
   }
 });

@@ -53,7 +53,7 @@ test('a new webhook has what was sent, the defaults, and the exact links', async
     rate_per_second: null,
     retry_profile: 'hour',
     state: 'inactive',
-    reason: 'Nothing is ever sent: this webhook has no events. Set event_resource or events.',
+    reason: 'Nothing is sent: this webhook has no events. Set event_resource or events.',
     date_created: '2026-07-01T12:00:00+0200',
     date_modified: '2026-07-01T12:00:00+0200',
   });

@@ -6,7 +6,7 @@ import { openPool } from '#db/pool.ts';
 import { createSealer } from '#db/seal.ts';
 import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
 import { createOAuthPurges } from '#identity/oauth/purges.ts';
-import { createSealing } from '#webhooks/clear.ts';
+import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { testDatabase } from '../setup/database.ts';
 
@@ -100,7 +100,7 @@ test('webhooks that are not sealed yet are found and sealed by an index', async 
       case when n <= 1000 then 'https://a.example/?token=' || n else 'https://a.example/' end, '{}', true,
       '{"X-Token":null}', 'hour', ${NOW}, ${NOW} from generate_series(1, ${ROWS}::int) as n`;
   await sql`analyze webhook`;
-  const { purge } = createSealing({ sql, sealer: createSealer(Buffer.alloc(32)) });
+  const { purge } = createCleartextSealing({ sql, sealer: createSealer(Buffer.alloc(32)) });
   const before = await wholeReads();
   for (let execution = 0; execution < EXECUTIONS; execution += 1) assert.equal(await purge(100, NOW), 100);
   for (let execution = 0; execution < EXECUTIONS; execution += 1) await purge(100, NOW);

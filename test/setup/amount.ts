@@ -1,6 +1,6 @@
 /**
- * How much a long test does: all of it by hand, a part of it in `.ci/run`, where HALCYON_TEST_PART is set; there one of
- * these tests does all of it each day, in turn.
+ * The amount of work of a long test: all by hand, a part in `.ci/run`, which sets HALCYON_TEST_PART. Each day one of these tests
+ * does all of its work there, in rotation.
  */
 const IN_TURN = [
   'hostile-receivers',
@@ -15,7 +15,7 @@ const IN_TURN = [
 
 const DAY_MS = 86_400_000;
 
-/** Of the test with this name; `all` and `part` are counts of whatever it repeats. */
+/** Returns the amount for the test with this name; `all` and `part` are repetition counts. */
 export function amountOf(name: (typeof IN_TURN)[number], { all, part }: { all: number; part: number }): number {
   const isItsTurn = IN_TURN[Math.floor(Date.now() / DAY_MS) % IN_TURN.length] === name;
   return process.env['HALCYON_TEST_PART'] === undefined || isItsTurn ? all : part;

@@ -1,8 +1,8 @@
-/** Documents that no room would make, with any text in any place: what a renderer has to bear. */
+/** Arbitrary documents with arbitrary text, to test renderers. */
 import * as fc from 'fast-check';
 import type { Document, Link, Property, Value } from '#hypermedia/document.ts';
 
-/** Any UTF-16: control characters, halves of surrogate pairs, what is markup somewhere, and words that mean something. */
+/** Any UTF-16: control characters, lone surrogates, markup and reserved words. */
 const anyText = fc.oneof(
   fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)), maxLength: 8 }),
   fc.string({ unit: 'binary', maxLength: 8 }),
@@ -10,14 +10,14 @@ const anyText = fc.oneof(
   fc.constantFrom(']]>', '<!--', '-->', '&amp;', '&#1;', '<?xml?>', 'name', 'é'),
 );
 
-/** Names that are one in XML, nearly one, or mean something there or in JavaScript. */
+/** Names that are valid or almost valid in XML, or reserved there or in JavaScript. */
 export const anyName = fc.oneof(
   fc.constantFrom('name', 'event-resource', 'xml', 'xmlns', 'member', 'resource', 'link', 'svc:items', '1st', 'ünit'),
   fc.constantFrom('__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', '-', '.', '', '#text', ':@'),
   anyText,
 );
 
-/** Values of any depth up to three, whose members have such names. */
+/** Values nested up to three levels, whose members have such names. */
 export const valueWith = (name: fc.Arbitrary<string>): fc.Arbitrary<Value> =>
   fc.letrec<{ value: Value; array: Value; object: Value }>((tie) => ({
     value: fc.oneof(

@@ -1,4 +1,4 @@
-/** The real fixture on a database of its own: what journeys drive over HTTP. */
+/** The complete application on its own database, driven over HTTP by the journeys. */
 import { randomBytes } from 'node:crypto';
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
@@ -22,14 +22,14 @@ export type TestApp = {
   clock: TestClock;
   storeId: number;
   userId: number;
-  /** Of an app that was let into the store. */
+  /** The token of an app with access to the store. */
   token: string;
-  /** Of the platform. */
+  /** The token of the platform. */
   platformToken: string;
-  /** A request to the API; `body` is sent as JSON. */
+  /** Sends a request to the API, with `body` as JSON. */
   api: (method: string, path: string, options?: Asked) => Promise<Response>;
   stop: () => Promise<void>;
-  /** Stops it, and starts it again as it was. */
+  /** Stops the application and starts it again with the same settings. */
   restart: () => Promise<void>;
 };
 

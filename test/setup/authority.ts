@@ -1,4 +1,4 @@
-/** A certificate authority of our own and what it signs, made with OpenSSL: keys on disk are no part of the project. */
+/** A test certificate authority, made with OpenSSL so that the project contains no keys. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,12 +7,12 @@ import { join } from 'node:path';
 export type KeyPair = { key: string; cert: string };
 
 export type Authority = {
-  /** PEM, and the file of it for NODE_EXTRA_CA_CERTS. */
+  /** The certificate as PEM, and its file for NODE_EXTRA_CA_CERTS. */
   cert: string;
   file: string;
-  /** `names` as in subjectAltName: `IP:127.0.0.1`, `DNS:example.com`. */
+  /** Signs a certificate. `names` as in subjectAltName: `IP:127.0.0.1`, `DNS:example.com`. */
   sign: (...names: string[]) => KeyPair;
-  /** As `sign`, of a day that is over. */
+  /** Signs an expired certificate. */
   signExpired: (...names: string[]) => KeyPair;
   remove: () => void;
 };

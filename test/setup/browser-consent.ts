@@ -1,7 +1,7 @@
-/** What a person does at an app's authorization address, in a real browser: sign in, choose the first store, allow. */
+/** Completes an authorization in a real browser: signs in, chooses the first store, allows. */
 import { openBrowser } from './chromium.ts';
 
-/** Fulfils when the browser has left our pages; `user` signs in where it is asked. */
+/** Resolves when the browser has left our pages; `user` signs in if asked. */
 export const allowInChromium = async (
   address: string | URL,
   user: { email: string; password: string },

@@ -1,4 +1,4 @@
-/** Requests to the API as a program sends them, and their answers as a program reads them. */
+/** Sends API requests and parses the responses, as a client program does. */
 export type Link = { href: string; title?: string };
 export interface Representation {
   _links: Record<string, Link>;
@@ -9,7 +9,7 @@ export type Reply = { status: number; headers: Headers; body: Representation };
 
 type Asked = { token: string; body?: unknown; headers?: Record<string, string> };
 
-/** `path` may be a whole address of `issuer`, as links have it: it is asked for at `origin`. */
+/** `path` may be an absolute URL of `issuer`, as in links; the request goes to `origin`. */
 export const createCaller =
   (origin: string, issuer: string) =>
   async (method: string, path: string, { token, body, headers = {} }: Asked): Promise<Reply> => {
@@ -28,7 +28,7 @@ export const createCaller =
     return { status: response.status, headers: response.headers, body: read };
   };
 
-/** The faults of an error document as `field code`, in alphabetical order. */
+/** Returns the faults of an error document as `field code`, in alphabetical order. */
 export const faultsOf = ({ body }: Reply): string[] => {
   const faults = (body._embedded?.['svc:errors'] ?? []) as unknown as { field?: string; code: string }[];
   return faults.map(({ field = '-', code }) => `${field} ${code}`).toSorted((a, b) => (a < b ? -1 : 1));

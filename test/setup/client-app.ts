@@ -1,4 +1,4 @@
-/** An app on this computer: the loopback address that a browser comes back to (RFC 8252 §7.3). */
+/** A native app: the loopback redirect address of an authorization (RFC 8252 §7.3). */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,17 +7,17 @@ const PATH = '/callback';
 
 export type ClientApp = {
   redirectUri: string;
-  /** The address that the browser came back to, with what it brought. */
+  /** Resolves with the redirect URL and its parameters. */
   cameBack: () => Promise<URL>;
   close: () => Promise<void>;
 };
 
-/** Listens on a port that nobody chose. */
+/** Listens on an ephemeral port. */
 export const startClientApp = async (): Promise<ClientApp> => {
   const { promise, resolve } = Promise.withResolvers<URL>();
   const server = createServer((request, response) => {
     const address = new URL(request.url ?? '', origin());
-    // A browser asks for an icon as well.
+    // Browsers also request an icon.
     if (address.pathname === PATH) resolve(address);
     response.setHeader('Content-Type', 'text/html').end('<!doctype html><title>Done</title><p>You may close this.</p>');
   }).listen(0, '127.0.0.1');

@@ -2,7 +2,7 @@ import { systemClock, type Clock } from '#core/clock.ts';
 
 export type TestClock = Clock & { advance: (ms: number) => void };
 
-/** Real time plus what the test added to it: a clock on the wall that is set. */
+/** A clock that shows real time plus an offset set by the test. */
 export const testClock = (): TestClock => {
   let addedMs = 0;
   return {
@@ -12,7 +12,7 @@ export const testClock = (): TestClock => {
   };
 };
 
-/** One on which time passes: `advance` moves spans too, and `set` the clock on the wall alone. */
+/** A running clock: `advance` moves wall clock and monotonic clock, `set` only the wall clock. */
 export type PassingClock = TestClock & { set: (ms: number) => void };
 
 export const passingClock = (): PassingClock => {
@@ -29,7 +29,7 @@ export const passingClock = (): PassingClock => {
   };
 };
 
-/** One that stands still but for `advance`: however long a machine pauses, no lease ends by itself. */
+/** A clock that moves only by `advance`, so that no lease expires if the machine pauses. */
 export const standingClock = (): TestClock => {
   let nowMs = Date.now();
   return {

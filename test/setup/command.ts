@@ -1,4 +1,4 @@
-/** The program with arguments. */
+/** Runs the program with arguments. */
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ const PATIENCE_MS = 30_000;
 
 export type Ended = { code: number | null; out: string; err: string };
 
-/** Starts it with this environment alone; one that does not end by itself is killed. */
+/** Starts the program with only this environment; kills it if it does not end. */
 export const startCommand = (
   args: readonly string[],
   env: Record<string, string>,
@@ -22,7 +22,7 @@ export const startCommand = (
     timeout: patienceMs,
   });
 
-/** Runs it to its end; a run that had to be killed has no exit code. */
+/** Runs the program until it ends; a killed run has no exit code. */
 export const runCommand = async (args: readonly string[], env: Record<string, string>): Promise<Ended> => {
   const child = startCommand(args, env);
   let [out, err] = ['', ''];

@@ -1,4 +1,4 @@
-/** Snapshots of recurring revenue with their curves: what a browser and a validator are shown. */
+/** Snapshots of recurring revenue with their charts, for browser and validator tests. */
 import type { Curve } from '#hypermedia/chart.ts';
 import { date, json, number, type Document } from '#hypermedia/document.ts';
 import { collectionOf, store } from './documents.ts';
@@ -6,7 +6,7 @@ import { collectionOf, store } from './documents.ts';
 const FIRST = Date.UTC(2026, 7, 22);
 const dayOf = (n: number): string => new Date(FIRST + n * 86_400_000).toISOString().slice(0, 10);
 
-/** Days that rise and fall by turns around a way up. */
+/** Daily values that alternate around a rising trend. */
 export const curve = (currency: string, days: number, scale: number): Curve => ({
   title: `Monthly recurring revenue in ${currency}`,
   currency,

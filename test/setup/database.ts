@@ -1,5 +1,5 @@
 /**
- * A database of its own for a test file: a copy of the migrated template, dropped at the end.
+ * The database of a test file: a clone of the migrated template, dropped at the end.
  */
 import { randomBytes } from 'node:crypto';
 import { after } from 'node:test';
@@ -22,7 +22,7 @@ const serverAddress = () => {
   );
 };
 
-/** PostgreSQL refuses to copy a database that anybody is connected to, an autovacuum worker included. */
+/** PostgreSQL refuses to copy a database with open connections, including those of autovacuum workers. */
 const copy = async (admin: Sql, template: string, name: string): Promise<void> => {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -47,7 +47,7 @@ const make = async (template: string, t: Context | undefined): Promise<TestDatab
     await admin.end();
   };
   const drop = (): Promise<void> => (dropping ??= dropOnce());
-  // Registered before the first await, while node:test still knows whose hook it is.
+  // Registered before the first await, because node:test assigns hooks to the test that runs synchronously.
   if (t) t.after(drop);
   else after(drop);
   await copy(admin, template, address.database);
@@ -55,11 +55,11 @@ const make = async (template: string, t: Context | undefined): Promise<TestDatab
 };
 
 /**
- * A clone of the template: every migration applied, partitions made for today. Dropped by the context's `after`; without
- * a context, when the test that called ends, or the file when it is awaited at the top. Not for `before`, whose end
- * node:test takes for the end of all.
+ * Clones the template: all migrations applied, partitions created for today. The clone is dropped by the context's `after`;
+ * without a context when the calling test ends, or the file if awaited at top level. Not for `before`: node:test runs `after` at
+ * its end.
  */
 export const testDatabase = (t?: Context): Promise<TestDatabase> => make('halcyon_template', t);
 
-/** A database with nothing in it, for tests of what fills one. */
+/** Creates an empty database, for tests of migrations and restores. */
 export const emptyDatabase = (t?: Context): Promise<TestDatabase> => make('template0', t);

@@ -1,4 +1,4 @@
-/** The PostgreSQL that Debian brings, with its own programs: the oldest that Halcyon runs on, and its pg_dump. */
+/** Debian's PostgreSQL with its client programs: the oldest supported version, and its pg_dump. */
 import { execFile } from 'node:child_process';
 import { chmod, chown, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ const USER = 'halcyon';
 export type DebianServer = {
   postmaster: Postmaster;
   address: Extract<DatabaseAddress, { kind: 'socket' }>;
-  /** Command line and environment of a client program that is to use this database. */
+  /** Returns the command line and environment of a client program for this database. */
   client: (
     program: string,
     database: string,
@@ -23,7 +23,7 @@ export type DebianServer = {
   ) => [string, string[], { env: NodeJS.ProcessEnv }];
 };
 
-/** A new cluster in a temporary folder, which goes with the test; nothing of the machine's own is touched. */
+/** Starts a new cluster in a temporary folder, removed with the test. Clusters of the machine are not touched. */
 export const startDebianServer = async (ends: Endings, { durable = false } = {}): Promise<DebianServer> => {
   const account = process.getuid?.() === 0 ? NOBODY : undefined;
   const home = await mkdtemp(join(tmpdir(), 'halcyon-debian-'));

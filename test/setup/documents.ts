@@ -1,4 +1,4 @@
-/** Documents as handlers make them: what pages are made of where no room is asked. */
+/** Sample documents as handlers make them, to render pages without the modules. */
 import type { Document, Link } from '#hypermedia/document.ts';
 import { boolean, code, count, date, enumeration, json, number, secret, text, url } from '#hypermedia/document.ts';
 
@@ -15,12 +15,12 @@ const linksOfWebhook = (self: string): Link[] => [
   { rel: 'store', href: store, title: 'The store of this webhook' },
   { rel: 'webhooks', href: `${store}/webhooks`, title: 'All webhooks of the store' },
   { rel: 'statuses', href: `${self}/statuses`, title: 'The deliveries of this webhook' },
-  { rel: 'logs', href: `${self}/logs`, title: 'The attempts to deliver to this webhook' },
+  { rel: 'logs', href: `${self}/logs`, title: 'The attempts of this webhook' },
 ];
 
 export const STORED_KEY = 'whsec_c3RvcmVkIGFuZCBuZXZlciBwcmVmaWxsZWQ';
 
-/** The n-th of a store that has all sorts. */
+/** Returns the n-th webhook of a store with all kinds of webhooks. */
 export const webhook = (n: number): Document => {
   const self = `${baseUrl}/webhooks/${2281 + 256 * n}`;
   const name = n % 4 === 0 ? 'Orders to the warehouse' : `Newsletter, list ${n}`;
@@ -51,7 +51,7 @@ export const webhook = (n: number): Document => {
   };
 };
 
-/** A page of twenty of a collection, as the paging makes it. */
+/** Returns a page of twenty items of a collection. */
 export const collectionOf = (
   rel: string,
   title: string,
@@ -80,7 +80,7 @@ export const collectionOf = (
   };
 };
 
-/** An attempt to deliver: it has no address of its own. */
+/** An attempt, which has no address of its own. */
 export const attempt = (n: number): Document => ({
   name: 'log',
   embedded: [],
@@ -136,7 +136,7 @@ const customer: Document = {
 
 const RELATIONS = 'items customer payments applied_taxes discounts shipments billing_addresses'.split(' ');
 
-/** What a publisher has sent: nothing in it is of a known shape. */
+/** A published resource of unknown structure. */
 export const transaction: Document = {
   name: 'transaction',
   title: 'Transaction 70012',
@@ -170,7 +170,7 @@ export const transaction: Document = {
 
 const LONG_NAME = 'x'.repeat(120);
 
-/** What a publisher may call things, without a blank at which a line could end. */
+/** Returns a transaction whose long id has no blank at which a line could break. */
 export const endless = (letter: string): Document => {
   const id = letter.repeat(64);
   const self = `${store}/transactions/${id}`;

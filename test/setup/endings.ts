@@ -2,7 +2,7 @@ import { after } from 'node:test';
 
 export type Endings = { after: (end: () => Promise<void>) => void };
 
-/** All of them, the last first, whatever one of them throws: what is left running would outlive the test. */
+/** Runs all cleanups, the last first, even if one throws: otherwise processes would outlive the test. */
 export const endAll = async (ends: readonly (() => Promise<void>)[]): Promise<void> => {
   const errors: unknown[] = [];
   for (const end of ends.toReversed()) {
@@ -15,7 +15,7 @@ export const endAll = async (ends: readonly (() => Promise<void>)[]): Promise<vo
   if (errors.length > 0) throw new AggregateError(errors, 'What a test set up could not be taken down');
 };
 
-/** What a test set up is taken down in the opposite order; node:test runs its own hooks in the order they were named. */
+/** Runs cleanups in reverse order; node:test runs its hooks in the order of registration. */
 export const endings = (): Endings => {
   const ends: (() => Promise<void>)[] = [];
   after(() => endAll(ends));

@@ -1,4 +1,4 @@
-/** The delivery engine without the API: a publisher and workers over a database of their own. */
+/** The delivery engine without the API: a publisher and workers over their own database. */
 import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { createAnnouncer } from '#delivery/announce.ts';
@@ -19,7 +19,7 @@ import { openInternalEvents } from '#server/publishing.ts';
 import { createStore } from '#stores/store.ts';
 import { createMailer } from '#mail/mailer.ts';
 import { createNotices } from '#webhooks/notices/notices.ts';
-import { createSwitchOff, type SwitchOff } from '#webhooks/disable.ts';
+import { createDisableWebhook, type DisableWebhook } from '#webhooks/disable.ts';
 import { passingClock, type PassingClock } from './clock.ts';
 import { testDatabase } from './database.ts';
 import { endings, type Endings } from './endings.ts';
@@ -36,18 +36,18 @@ export type Engine = {
   sealer: Sealer;
   storeId: number;
   addWebhook: (url: string, options?: WebhookOptions) => Promise<number>;
-  /** Publishes one event a resource id, in the first store or another, and hands over to the given worker. */
+  /** Publishes one event per resource id, by default in the first store, and hands the deliveries to the given worker. */
   publish: (resourceIds: readonly number[], worker?: Worker, storeId?: number) => Promise<PublishedEvent[]>;
   addStore: () => Promise<number>;
-  /** What `publish` goes through, for any store and event. Hands over to the worker that was named last. */
+  /** The publisher behind `publish`, for any store and event. Hands deliveries to the last named worker. */
   publisher: Publisher;
   handTo: (worker: Worker | undefined) => void;
-  /** `own`: what the worker has in place of the real thing. */
-  startWorker: (settings?: Partial<typeof defaults>, own?: { disableWebhook?: SwitchOff }) => Promise<Worker>;
+  /** `own`: replacements of dependencies of the worker. */
+  startWorker: (settings?: Partial<typeof defaults>, own?: { disableWebhook?: DisableWebhook }) => Promise<Worker>;
 };
 
 const defaults = {
-  /** Longer than a machine pauses: who loses a shard by that sends once more what was under way. */
+  /** Longer than a pause of the machine: a worker that loses a shard causes its running attempts to be sent again. */
   leaseMs: 10_000,
   leaseMarginMs: 2_500,
   beatMs: 100,
@@ -93,7 +93,7 @@ const handedOver = ({ shard, deliveryId, storeId, webhookId, epoch, dueAt, event
   event: { ...event, storeId },
 });
 
-/** Tells stores of their webhooks by the mail server at that address. */
+/** Mails notices by the mail server at that address. */
 const noticesBy = (smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock: Clock; log: Log; ends: Endings }) => {
   const mailer = createMailer({ url: smtpUrl, from: 'halcyon@example.com', log });
   const { deactivateAfterSeconds } = defaults;
@@ -103,7 +103,7 @@ const noticesBy = (smtpUrl: string, { sql, clock, log, ends }: { sql: Sql; clock
   return notices;
 };
 
-/** Over a database of its own, unless one is given; a bench, which is no test, gives `ends` too. */
+/** Starts the engine on its own database unless one is given. Benchmarks, which are not tests, also pass `ends`. */
 export const startEngine = async (
   given: {
     sql?: Sql;
@@ -192,8 +192,8 @@ export const startEngine = async (
         sealer,
         guard,
         metrics,
-        disableWebhook: createSwitchOff(openInternalEvents({ baseUrl: BASE_URL }).changelog),
-        notify: (notice) => notices?.tell(notice),
+        disableWebhook: createDisableWebhook(openInternalEvents({ baseUrl: BASE_URL }).changelog),
+        notify: (notice) => notices?.notify(notice),
         ...own,
         settings: all,
       });

@@ -1,4 +1,4 @@
-/** Exchanges over real sockets: connections with the settings of a test, and servers that say what they like, in bytes. */
+/** Exchanges over real sockets: connections with the settings of a test, and servers that send arbitrary bytes. */
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { after } from 'node:test';
@@ -28,7 +28,7 @@ export type Fixture = {
   send: (url: string, own?: Partial<ExchangeLimits>, body?: Uint8Array, mayBegin?: () => boolean) => Exchange;
 };
 
-/** Ends with the file. */
+/** Opens connections with these settings, closed at the end of the file. */
 export const openFixture = (
   own: Partial<ConnectionSettings> = {},
   { guard = loopback, clock = systemClock }: { guard?: Guard; clock?: Clock } = {},
@@ -49,7 +49,7 @@ export const portOf = (server: Server): number => (server.address() as AddressIn
 
 export type RawServer = { url: string; port: number; sockets: Socket[]; server: Server };
 
-/** Calls with every connection; its sockets are destroyed with the file. */
+/** Starts a server that calls the handler with every connection; sockets are destroyed at the end of the file. */
 export const rawServer = async (
   onConnection: (socket: Socket, n: number) => void,
   at = 0,

@@ -1,14 +1,14 @@
 /**
- * Reads Prometheus' text format 0.0.4 and throws at whatever its specification forbids: stricter than the parsers on npm,
- * which skip what they do not understand.
+ * Parses Prometheus' text format 0.0.4 and throws on violations of its specification. The parsers on npm skip what they do not
+ * understand.
  */
 type Sample = { name: string; labels: Readonly<Record<string, string>>; value: number };
 
 export type Exposition = {
-  /** The name of every metric, with its type. */
+  /** The type of each metric by name. */
   types: ReadonlyMap<string, string>;
   samples: readonly Sample[];
-  /** The sum of the samples of that name that have all these labels; undefined where there is none. */
+  /** Returns the sum of the samples with this name and all these labels; undefined if there is none. */
   value: (name: string, labels?: Readonly<Record<string, string>>) => number | undefined;
 };
 
@@ -34,7 +34,7 @@ const labelsOf = (text: string, line: string): Record<string, string> => {
   return labels;
 };
 
-/** The specification takes what Go's `ParseFloat` takes: NaN and Inf in any case. */
+/** Parses a number like Go's `ParseFloat`, as specified: NaN and Inf in any letter case. */
 const numberOf = (text: string, line: string): number => {
   if (/^nan$/i.test(text)) return NaN;
   const value = Number(text.replace(/^([+-]?)inf$/i, '$1Infinity'));
@@ -42,7 +42,7 @@ const numberOf = (text: string, line: string): number => {
   return value;
 };
 
-/** Each series of a histogram: buckets that only grow, the last of them `+Inf` and equal to `_count`, and a `_sum`. */
+/** Checks each series of a histogram: cumulative buckets, the last one `+Inf` and equal to `_count`, and a `_sum`. */
 const demandHistogram = (name: string, samples: readonly Sample[]): void => {
   const own = samples.filter((sample) => sample.name.startsWith(`${name}_`));
   const series = Map.groupBy(own, ({ labels: { le: _le, ...rest } }) => JSON.stringify(rest));

@@ -1,4 +1,4 @@
-/** Somebody who looks at pages and sends their forms as a browser does, without one. */
+/** Reads pages and submits their forms like a browser, without one. */
 import assert from 'node:assert/strict';
 
 export const HTML = { Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
@@ -6,7 +6,7 @@ export const HTML = { Accept: 'text/html,application/xhtml+xml,application/xml;q
 const unescape = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&amp;', '&');
 
-/** The form with some fields filled in otherwise. */
+/** Returns the form with some fields changed. */
 export const filled = (form: URLSearchParams, changes: Record<string, string>): URLSearchParams => {
   const copy = new URLSearchParams(form);
   for (const [name, value] of Object.entries(changes)) copy.set(name, value);
@@ -17,7 +17,7 @@ export const createFiller = (origin: string, browser: { cookie: () => string | u
   const show = (path: string, headers: Record<string, string> = {}) =>
     fetch(origin + path, { redirect: 'manual', headers: { ...HTML, Cookie: browser.cookie() ?? '', ...headers } });
 
-  /** What a browser would send of the form for a method, untouched. */
+  /** Returns the body that a browser would send for the unchanged form of a method. */
   const formFor = async (path: string, method: string): Promise<URLSearchParams> => {
     const text = await (await show(path)).text();
     const forms = [...text.matchAll(/<form method="post"[^>]*>([^]*?)<\/form>/g)].map(([, inside = '']) => inside);

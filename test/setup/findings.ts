@@ -1,10 +1,10 @@
-/** Findings as a person reads them. */
+/** Assertions about printed findings. */
 import assert from 'node:assert/strict';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 
 export const saidOf = ({ state, message }: Finding): string => `${state} ${message}`;
 
-/** At least one finding is this, and whatever is not well says what to do. */
+/** Asserts that one finding matches, and that each problem says how to fix it. */
 export const demandFinding = (findings: readonly Finding[], told: RegExp): void => {
   assert.ok(
     findings.some((finding) => told.test(saidOf(finding))),

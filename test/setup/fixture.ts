@@ -1,4 +1,4 @@
-/** The program as a person starts it: a process of its own on a data folder, told by signals. */
+/** Starts the program as a process on a data folder, controlled by signals. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
@@ -14,7 +14,7 @@ export type Fixture = {
   pid: number;
   demo: DemoFile;
   output: () => string;
-  /** Sends the signal and waits for the end; answers the exit code, or the signal that ended it. */
+  /** Sends the signal and waits for the end; returns the exit code, or the signal that ended the process. */
   end: (signal: NodeJS.Signals) => Promise<number | string | null>;
 };
 
@@ -43,7 +43,7 @@ export const placeForFixture = async (env: Record<string, string> = {}): Promise
   };
 };
 
-/** Starts the program and waits until it says that it is ready; throws with what it said when it ends before. */
+/** Starts the program and waits until it logs that it is ready; throws with its output if it ends before. */
 export const startFixture = async ({ dataDir, env }: FixturePlace): Promise<Fixture> => {
   const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let said = '';

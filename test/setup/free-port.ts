@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Below what the kernel gives to whoever asks for any port, and to connections; past 10080, which `fetch` refuses. */
+/** Below the ephemeral ports of the kernel, and above 10080, which `fetch` refuses. */
 const FIRST = 10_100;
 const PORTS = 22_000;
 const PORTS_OF_PROCESS = 20;
 
 let taken = 0;
 
-/** Each process of a run has numbers of its own, and goes on among the next ones when they are used up. */
+/** Each process of a run has its own range of ports, and continues in the next range. */
 const nextPort = (): number => FIRST + ((process.pid * PORTS_OF_PROCESS + (taken += 1)) % PORTS);
 
 const isFree = async (port: number): Promise<boolean> => {
@@ -24,7 +24,7 @@ const isFree = async (port: number): Promise<boolean> => {
   return true;
 };
 
-/** A port on which nobody listens, and on which nobody will who did not ask for it by its number. */
+/** Returns a port without a listener that the kernel does not assign as an ephemeral port. */
 export const freePort = async (): Promise<number> => {
   for (;;) {
     const port = nextPort();

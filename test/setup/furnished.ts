@@ -1,8 +1,8 @@
-/** The real fixture with one of everything in it, so that every address of the table leads to something. */
+/** The complete application with one resource of each kind, so that every route has an existing resource. */
 import { startTestApp, type TestApp } from './app.ts';
 
 export type FurnishedApp = TestApp & {
-  /** What each parameter of the route table stands for here. */
+  /** The value of each route parameter. */
   named: Readonly<Record<string, string>>;
 };
 
@@ -22,7 +22,10 @@ const made = async (response: Response): Promise<{ location: string; body: Recor
   return { location, body };
 };
 
-/** A webhook with a delivery, a published order, an app of the platform's and a grant, beside what every test app has. */
+/**
+ * Creates a webhook with a delivery, a published order, an app of the platform and a grant, in addition to those of every test
+ * app.
+ */
 export const startFurnishedApp = async (options: Parameters<typeof startTestApp>[0] = {}): Promise<FurnishedApp> => {
   const app = await startTestApp({ roles: ['serve'], ...options });
   const { api, storeId, userId, platformToken: token, sql } = app;

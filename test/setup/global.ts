@@ -1,5 +1,5 @@
 /**
- * One PostgreSQL for a whole run of tests, and in it a migrated template that each test file clones.
+ * Starts one PostgreSQL per test run, with a migrated template that each test file clones.
  * Named on the command line with --test-global-setup, or called by test/run.ts.
  */
 import { chmod, mkdtemp, readdir, realpath, rm, statfs } from 'node:fs/promises';
@@ -20,7 +20,7 @@ const MEMORY_NEEDED_BYTES = 4 * 1024 ** 3;
 let running: { embedded: Embedded; dataDir: string } | undefined;
 
 /**
- * Returns the folder for the cluster: in memory where there is enough of it. Each clone creates 560 files, and ext4 spends
+ * Returns the folder for the cluster: in memory if there is enough. Each clone creates 560 files, and ext4 spends
  * a third of PostgreSQL's processor time on finding inodes for them (a run of `npm test` takes 74 s in the kernel on
  * ext4, 42 s on tmpfs). A container's /dev/shm of 64 MB is too small.
  */
@@ -69,7 +69,7 @@ export const globalSetup = async (): Promise<void> => {
   const parent = await clusterParent();
   await removeAbandoned(parent);
   const dataDir = await mkdtemp(join(parent, `${PREFIX}${process.pid}-`));
-  // So that the user who runs PostgreSQL for root gets in, and nothing is put under /var/lib.
+  // Gives access to the user that runs PostgreSQL for root; nothing is created under /var/lib.
   await chmod(dataDir, 0o755);
   const embedded = await startEmbedded({ dataDir, durable: false });
   running = { embedded, dataDir };

@@ -1,4 +1,4 @@
-/** The ways in which the one grant of an owner ends, and the actor that the changelog names. */
+/** All ways to end a grant, with the actor that the changelog names. */
 import { removeClient } from '#identity/oauth/clients/change.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';
 import { ISSUER, PASSWORD } from '../security/oauth-server.ts';

@@ -1,4 +1,4 @@
-/** Rows of what was sent to a webhook, as publish and the delivery room write them; the n-th delivery is of the n-th event. */
+/** Inserts events, deliveries and attempts as the modules events and delivery do; the n-th delivery is of the n-th event. */
 import type { Sql } from '#db/pool.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 
@@ -8,7 +8,7 @@ export const createHistory = (sql: Sql, { storeId, webhook }: { storeId: number;
   const shard = storeId % 256;
   const day = dayOf(new Date());
   const id = (n: number): number => dailyIdOf(day, n, shard);
-  /** Seconds after ten o'clock on 1 July 2026, UTC. */
+  /** Returns the time `seconds` after 10:00 on 1 July 2026, UTC. */
   const at = (seconds: number): Date => new Date(Date.UTC(2026, 6, 1, 10, 0, seconds));
   return {
     id,

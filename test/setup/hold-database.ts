@@ -1,6 +1,6 @@
 /**
- * A program that starts the embedded PostgreSQL, says so in a line of JSON, and keeps it until its standard input ends.
- * Tests start it to kill it. Its log goes to the standard error.
+ * A program that starts the embedded PostgreSQL, reports it in a line of JSON, and runs it until standard input ends. Tests start it
+ * to kill it. It logs to standard error.
  *
  *     node test/setup/hold-database.ts <data folder>
  */

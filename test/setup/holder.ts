@@ -1,5 +1,5 @@
 /**
- * A process that holds an embedded PostgreSQL, to be killed by the tests that start it.
+ * Starts a process that runs an embedded PostgreSQL, to be killed by the test.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +17,7 @@ type Said = { address?: DatabaseAddress; exited?: string; interrupted?: boolean;
 export const NOBODY = { uid: 65_534, gid: 65_534 };
 export const isRoot = process.getuid?.() === 0;
 
-/** A folder that goes away at the end, with what its database link leads to. 0755 unless told. */
+/** Creates a folder, removed at the end with the target of its database link. The default mode is 0755. */
 export const temporaryFolder = async (
   t: Context,
   options: { mode?: number; owner?: typeof NOBODY } = {},
@@ -48,7 +48,7 @@ export const ended = async (pid: number): Promise<void> =>
     (alive) => !alive,
   ));
 
-/** The process number in the cluster's pid file. */
+/** Returns the process id in the cluster's pid file. */
 export const postmasterOf = async (dataDir: string): Promise<number> =>
   Number((await readFile(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8')).split('\n')[0]);
 
@@ -62,7 +62,7 @@ export const ask = async (address: DatabaseAddress | undefined, statement: strin
   }
 };
 
-/** Starts the program in a process group of its own, as `user` where told. `next` is the next line that it says. */
+/** Starts the program in its own process group, as `user` if given. `next` returns its next line of output. */
 export const hold = (t: Context, dataDir: string, user?: typeof NOBODY) => {
   const program = join(import.meta.dirname, 'hold-database.ts');
   const child = spawn(process.execPath, [program, dataDir], { stdio: 'pipe', detached: true, cwd: '/', ...user });

@@ -1,13 +1,13 @@
 /**
- * A fixture in which people live: two stores of two owners, apps let in, webhooks that work and one that fails, resources of
- * every kind that can be published, and what was delivered of them. Time stands still, so that it looks the same each time.
+ * A populated fixture: two stores with owners, apps with access, working webhooks and a failing one, published resources of every
+ * kind, and their deliveries. The clock stands still, so that pages are the same in each run.
  */
 import { addMember } from '#stores/store.ts';
 import { createBrowser, REDIRECT, startAuthorizationServer } from '../security/oauth-server.ts';
 import { startReceiver } from './receiver.ts';
 import { until } from './until.ts';
 
-/** What the platform told of store number `n`. */
+/** The events that the platform published for store number `n`. */
 const tellings = (n: number) => [
   {
     event: 'customer/created',
@@ -107,14 +107,14 @@ export const inhabit = async (options: { isResolvable?: boolean } = {}) => {
       ...server.other,
       redirect_uri,
     }),
-    /** An app in all of Ada's account. */
+    /** An app with access to Ada's whole account. */
     user: await redeem((await server.browser.consent(server.asking({ scope: 'user_full_access' }))).location),
     /** The same app in Bob's store. */
     foreign: await redeem((await bob.consent(server.asking())).location),
     platform: String(platformAnswer.body['access_token']),
   };
 
-  /** `path` may be an address of the representation. `bytes` go out as they are, else `body` as JSON. */
+  /** `path` may be a URL of the representation. `bytes` are sent unchanged, otherwise `body` as JSON. */
   const call = (
     method: string,
     path: string,

@@ -1,4 +1,4 @@
-/** An app that is let into a store without anybody clicking: written down as everything is. */
+/** Grants an app access to a store without the consent page, with the same rows and changelog entries. */
 import { transaction, type Sql } from '#db/pool.ts';
 import { grantStoreAccess, type TokenAnswer } from '#identity/oauth/issue.ts';
 import { openInternalEvents } from '../../src/server/publishing.ts';

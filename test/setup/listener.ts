@@ -1,4 +1,4 @@
-/** A program that listens to a held webhook, as any would: fetch, and the few lines of the EventSource framing that it needs. */
+/** A listener of a pull webhook, made of fetch and a parser of server-sent events. */
 import type { TestApp } from './app.ts';
 import { until } from './until.ts';
 
@@ -6,11 +6,11 @@ export type Told = { id: string | null; event: string; data: Record<string, unkn
 
 export type Listener = {
   response: Response;
-  /** All that came until now. */
+  /** All deliveries received so far. */
   told: Told[];
-  /** Resolves when there are so many deliveries. */
+  /** Resolves when this many deliveries were received. */
   deliveries: (count: number) => Promise<Told[]>;
-  /** Resolves with the reason of the goodbye, or null where the stream ended without one. */
+  /** Resolves with the reason of the closing event; null if the stream ended without one. */
   ended: Promise<string | null>;
   hangUp: () => void;
 };
@@ -18,7 +18,7 @@ export type Listener = {
 const fieldOf = (block: string, name: string): string | null =>
   new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1] ?? null;
 
-/** `path` is that of the webhook. Resolves when the head of the answer is there. */
+/** `path`: of the webhook. Resolves when the response headers arrive. */
 export const listen = async (
   app: Pick<TestApp, 'api'>,
   path: string,

@@ -1,4 +1,4 @@
-/** A real mail server on loopback that keeps what it is handed, or answers what a test tells it to. */
+/** A real mail server on loopback that stores mails, or rejects them as a test specifies. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SMTPServer } from 'smtp-server';
@@ -9,15 +9,15 @@ export type ReceivedMail = { from: string; to: string[]; headers: string; subjec
 
 export type MailServer = {
   url: string;
-  /** The next mail that has not been asked for yet, as soon as it is there. */
+  /** Resolves with the next mail that was not returned yet. */
   next: () => Promise<ReceivedMail>;
-  /** How many were handed in or tried, and those of them that were taken and not asked for. */
+  /** The number of submitted mails, and the accepted ones that were not returned yet. */
   tries: () => number;
   unread: () => readonly ReceivedMail[];
   stop: () => Promise<void>;
 };
 
-/** RFC 2045 §6.7, as far as text of a line or two goes. */
+/** Decodes quoted-printable (RFC 2045 §6.7), as far as short texts need it. */
 const decodeQuotedPrintable = (text: string): string =>
   Buffer.from(
     text
@@ -26,7 +26,7 @@ const decodeQuotedPrintable = (text: string): string =>
     'latin1',
   ).toString();
 
-/** RFC 2047, in its encoding Q alone: what stands in `=?UTF-8?Q?…?=`, several of which are one text. */
+/** Decodes encoded words (RFC 2047) in encoding Q only: `=?UTF-8?Q?…?=`; adjacent ones form one text. */
 const decodeWords = (text: string): string =>
   text
     .replaceAll(/\?=\s+=\?utf-8\?q\?/gi, '')
@@ -41,7 +41,7 @@ const read = (message: string): Pick<ReceivedMail, 'headers' | 'subject' | 'text
   return { headers, subject, text: (isEncoded ? decodeQuotedPrintable(body) : body).replaceAll('\r\n', '\n') };
 };
 
-/** `answer` is asked at each mail: an SMTP status to refuse it with, or undefined to take it. */
+/** `answer` is called for each mail and returns an SMTP status to reject it, or undefined to accept it. */
 export const startMailServer = async (
   options: { host?: string; answer?: (message: string) => number | undefined | Promise<undefined> } = {},
 ): Promise<MailServer> => {

@@ -1,4 +1,4 @@
-/** A real name server on loopback (RFC 1035 §4): keeps what it was asked, says what the test says, or nothing. */
+/** A real name server on loopback (RFC 1035 §4): records queries and returns the answers of the test, or none. */
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, isIPv4, type AddressInfo } from 'node:net';
@@ -15,28 +15,28 @@ const codes = { NOERROR: 0, SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 };
 const types = { A: 1, CNAME: 5, AAAA: 28 };
 type Type = 'A' | 'AAAA';
 
-/** `null`: silence. Addresses of the other family are left out. */
+/** `null`: no response. Addresses of the other family are omitted. */
 export type Said = {
   code?: keyof typeof codes;
   addresses?: readonly string[];
-  /** Names that lead from one to the next, and the last of them to the addresses. */
+  /** A chain of CNAMEs; the last one has the addresses. */
   aliases?: readonly string[];
   ttlSeconds?: number;
   afterMs?: number;
-  /** Over UDP only that there is more than fits (RFC 1035 §4.2.1): it is to be asked for over TCP. */
+  /** Responses over UDP are truncated (RFC 1035 §4.2.1), so that the resolver repeats the query over TCP. */
   isTruncated?: boolean;
 } | null;
 
 export type NameServer = {
-  /** For the resolver. */
+  /** The address for the resolver. */
   address: string;
-  /** Such as `A good.example.com`, each packet; `TCP A good.example.com` where it came by that. */
+  /** Each query, such as `A good.example.com`, or `TCP A good.example.com` over TCP. */
   asked: string[];
   say: (say: (name: string, type: Type) => Said) => void;
 };
 
 const HEADER_BYTES = 12;
-/** An answer, recursion available; the question is the first of one. */
+/** Returns a response with recursion available and the given question. */
 const FLAGS = 0x8180;
 const TRUNCATED = 0x0200;
 
@@ -57,7 +57,7 @@ const bytesOf = (address: string): Buffer => {
   return Buffer.from(groups.flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff]));
 };
 
-/** A name as it stands in a packet, not compressed. */
+/** Encodes a name without compression. */
 const labelsOf = (name: string): Buffer =>
   Buffer.concat([
     ...name.split('.').map((label) => Buffer.from([label.length, ...Buffer.from(label, 'ascii')])),
@@ -85,7 +85,7 @@ const recordsOf = (name: string, type: Type, said: NonNullable<Said>): Buffer[] 
   ];
 };
 
-/** What is said to a packet; undefined: nothing. */
+/** Returns the response to a packet; undefined for none. */
 type Answering = (packet: Buffer, by: 'UDP' | 'TCP') => { answer: Buffer; afterMs: number } | undefined;
 
 const answering =
@@ -110,7 +110,7 @@ const answering =
 /** A message is preceded by its length (RFC 1035 §4.2.2). */
 const LENGTH_BYTES = 2;
 
-/** Answers its port; ends with the file. */
+/** Starts the TCP server and returns its port; closed at the end of the file. */
 const listenForTcp = async (answerTo: Answering): Promise<number> => {
   const server = createServer((socket) => {
     let got = Buffer.alloc(0);
@@ -134,14 +134,14 @@ const listenForTcp = async (answerTo: Answering): Promise<number> => {
   return (server.address() as AddressInfo).port;
 };
 
-/** Whether it could be bound there: another process may have that port for UDP. */
+/** Returns whether the port could be bound: another process may use it for UDP. */
 const bound = (socket: Socket, port: number): Promise<boolean> =>
   new Promise((resolve) => {
     socket.once('error', () => resolve(false)).once('listening', () => resolve(true));
     socket.bind(port, '127.0.0.1');
   });
 
-/** Ends with the file. */
+/** Starts a name server, closed at the end of the file. */
 export const startNameServer = async ({ overTcp = false } = {}): Promise<NameServer> => {
   const asked: string[] = [];
   let say: (name: string, type: Type) => Said = () => null;
@@ -172,7 +172,7 @@ const settings: ResolverSettings = {
   addressesKept: 1_000,
 };
 
-/** One that asks these servers, or nobody: its own names it knows all the same. */
+/** Returns a resolver that queries these servers, or none; its own names resolve in any case. */
 export const resolverOf = (
   server: { address: string } = { address: '127.0.0.1:1' },
   own: Partial<ResolverSettings> = {},

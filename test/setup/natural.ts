@@ -1,6 +1,6 @@
 /**
- * The program as `npm start` runs it, with its embedded PostgreSQL and autovacuum, through what happens to it by itself: a first
- * burst, a pause in which PostgreSQL collects statistics of empty tables, and a kill with a backlog.
+ * The program as `npm start` runs it, with its embedded PostgreSQL and autovacuum, in natural situations: a first burst, a pause
+ * in which PostgreSQL collects statistics of empty tables, and a kill with a backlog.
  */
 import { join } from 'node:path';
 import { readFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { until } from './until.ts';
 const ARRAY = 100;
 const PATIENCE_MS = 300_000;
 
-/** Deliveries a second from the first to the last, and processor time of PostgreSQL for each. */
+/** Deliveries per second from the first to the last, and PostgreSQL's processor time per delivery. */
 export type Rate = { perSecond: number; postgresUs: number };
 
 export const startNaturalRun = async (ends: Endings) => {
@@ -89,7 +89,7 @@ export const startNaturalRun = async (ends: Endings) => {
       published += ARRAY;
     }
   };
-  /** Measures while `run` delivers all that was published and more. */
+  /** Measures while `run` delivers all published events. */
   const measure = async (run: () => Promise<unknown>): Promise<Rate> => {
     const [before, count, pid] = [distinct(), receiver.got.length, await postmaster()];
     const cpu = await processorMsOf(pid);
@@ -103,7 +103,7 @@ export const startNaturalRun = async (ends: Endings) => {
 
   return {
     burst: (count: number): Promise<Rate> => measure(() => publish(count)),
-    /** Until autovacuum has looked at the empty table of pending deliveries; `isForced`: the same at once. */
+    /** Waits until autovacuum has analyzed the empty table of pending deliveries; `isForced`: analyzes it immediately. */
     pause: ({ isForced }: { isForced: boolean }): Promise<void> =>
       withSql(async (sql) => {
         const state = async () => {
@@ -116,7 +116,7 @@ export const startNaturalRun = async (ends: Endings) => {
         if (isForced) await sql`analyze`;
         else await until(state, ({ analyzed }) => analyzed > before, PATIENCE_MS);
       }),
-    /** Kills the program and its PostgreSQL while the endpoint hangs and so many events wait for it, and starts them again. */
+    /** Kills the program and its PostgreSQL while the endpoint hangs and this many events are pending, and starts them again. */
     restart: async (count: number): Promise<Rate> => {
       receiver.answer(() => {});
       const before = receiver.got.length;

@@ -1,4 +1,4 @@
-/** People with a store of their own, apps that they let in, and what stands in the changelog of a store. */
+/** Users with their own stores, apps with access to them, and the changelog of a store. */
 import { createPasswords } from '#identity/accounts/passwords.ts';
 import { createUser } from '#identity/accounts/users.ts';
 import { createClient } from '#identity/oauth/clients/clients.ts';
@@ -22,7 +22,7 @@ export const startWithOwners = async () => {
   const { sql, origin } = people;
   const passwords = createPasswords({ hashesAtOnce: 1 });
   let n = 0;
-  /** Somebody who is signed in, with a store of their own that nobody else is in. */
+  /** Creates a signed-in user and a store of which the user is the only member. */
   const newOwner = async () => {
     const now = people.now();
     const email = `owner${(n += 1)}@example.com`;
@@ -36,7 +36,7 @@ export const startWithOwners = async () => {
   };
   type Somebody = Awaited<ReturnType<typeof newOwner>>;
 
-  /** An app, and its ids inside and outside. */
+  /** An app with its internal and public id. */
   const newApp = async (owner?: number, rotatesRefreshTokens = false) => {
     const made = { name: 'Gadget', redirectUris: [REDIRECT], trusted: false, rotatesRefreshTokens, now: people.now() };
     const of = owner === undefined ? {} : { owner: { userId: owner, clientsPerUser: 50 } };
@@ -56,7 +56,7 @@ export const startWithOwners = async () => {
     return { code, access: String(body['access_token']), refresh: String(body['refresh_token']) };
   };
 
-  /** What stands in the changelog of a store, the oldest first. */
+  /** Returns the changelog entries of a store, the oldest first. */
   const entriesOf = async (storeId: number): Promise<Entry[]> => {
     const rows = await sql<{ body: string }[]>`
       select body from event where resource_type = 'changelog' and store_id = ${storeId} order by id`;

@@ -1,4 +1,4 @@
-/** The pages of documents in every look that they have: what a browser and a validator are shown. */
+/** Rendered pages in all their variants, for browser and validator tests. */
 import type { Action, Document, Field } from '#hypermedia/document.ts';
 import { renderHtml } from '#hypermedia/html/page.ts';
 import { html } from '#hypermedia/markup.ts';
@@ -22,7 +22,7 @@ const nav = html`<nav aria-label="Your pages">
   <form method="post" action="/sign-out"><button type="submit">Sign out</button></form>
 </nav>`;
 
-/** Somebody without a session, and somebody with one. */
+/** A visitor without a session, and one with a session. */
 export const visitor: View = { nav, session: undefined };
 export const owner: View = { nav, session: { nonceOf: ({ name }) => `nonce-of-${name}`, onceKey: 'once' } };
 
@@ -46,7 +46,7 @@ const FIELDS: readonly Field[] = [
   { ...one, name: 'retry_profile', kind: 'enumeration', choices: ['hour', 'long'], isClearable: true },
 ];
 
-/** With what stands there now, as the machinery fills it in. */
+/** The form with the current values, as the application fills it in. */
 const filled = ({ properties }: Document): Field[] => {
   const values = new Map(properties.map(({ name, value }) => [name, value]));
   return FIELDS.map((field) => {
@@ -55,7 +55,7 @@ const filled = ({ properties }: Document): Field[] => {
   });
 };
 
-/** The document with what can be done with it. */
+/** Returns the document with its actions. */
 export const changeable = (document: Document): Document => {
   const href = document.links.find(({ rel }) => rel === 'self')?.href ?? '';
   const actions: Action[] = [
@@ -86,9 +86,9 @@ const webhooks = Array.from({ length: 20 }, (_, n) => webhook(n));
 export const list = { ...collectionOf('webhooks', WEBHOOKS, webhooks, { offset: 20, total: 45 }), actions: [creating] };
 export const emptyList = { ...collectionOf('webhooks', WEBHOOKS, []), actions: [creating] };
 const attempts = Array.from({ length: 12 }, (_, n) => attempt(n));
-export const logs = collectionOf('logs', 'The attempts to deliver to this webhook', attempts);
+export const logs = collectionOf('logs', 'The attempts of this webhook', attempts);
 
-/** What was typed in each of the fields, and what is wrong with it. */
+/** Rejected input: the value of each field and its fault. */
 export const refused: View & Required<Pick<View, 'refused'>> = {
   ...owner,
   refused: {
@@ -113,12 +113,12 @@ export const refused: View & Required<Pick<View, 'refused'>> = {
       { code: 'invalid_value', message: 'url must be an absolute http or https address', field: 'url' },
       { code: 'invalid_value', message: 'events: customer/created is of another resource', field: 'events.1' },
       { code: 'invalid_value', message: 'rate_per_second must be a number', field: 'rate_per_second' },
-      { code: 'limit_reached', message: 'A store has at most 100 webhooks; delete one first' },
+      { code: 'limit_reached', message: 'A store has at most 100 webhooks: delete one first' },
     ],
   },
 };
 
-/** Every look of a page, by name. */
+/** All variants of pages, by name. */
 export const pages: readonly (readonly [name: string, page: string])[] = [
   ['a webhook with its forms', renderHtml(changeable(webhook(0)), naming, { ...owner, done: 'It is saved.' })],
   ['a webhook without a session', renderHtml(changeable(webhook(2)), naming, visitor)],

@@ -1,4 +1,4 @@
-/** The last 24 hours of a fixture: a webhook that works, and one that began to fail in the afternoon. */
+/** Inserts statistics of the last 24 hours: a webhook that works, and one that began to fail in the afternoon. */
 import { emptyHistogram } from '#core/histogram.ts';
 import { shardOf } from '#core/ids.ts';
 import type { Inhabited } from './inhabited.ts';

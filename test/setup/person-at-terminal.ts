@@ -1,4 +1,4 @@
-/** Somebody at a terminal with a folder of settings of their own, who says yes or no in their browser. */
+/** A user of the command line with their own settings folder, who allows or denies in the browser. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,26 +10,26 @@ import { until } from './until.ts';
 
 export type PersonAtTerminal = {
   env: Record<string, string>;
-  /** The folder of their settings. */
+  /** The settings folder of the user. */
   folder: string;
   run: (...args: readonly string[]) => Promise<Ended>;
   start: (...args: readonly string[]) => ReturnType<typeof startCommand> & { said: () => string };
-  /** One that lives as long as its test. */
+  /** Creates the settings folder, removed at the end of the test. */
   startForLong: PersonAtTerminal['start'];
-  /** Runs `halcyon login` to its end, and answers `decision` on the page that it leads to. `address` is that page's. */
+  /** Runs `halcyon login` until it ends, and submits `decision` on its consent page. `address`: the URL of that page. */
   login: (
     decision?: 'allow' | 'deny',
     ...args: readonly string[]
   ) => Promise<Ended & { address: URL; cameBack: Response }>;
 };
 
-/** How long a command may take, its start included: on a busy machine that alone takes seconds. */
+/** The time limit of a command, including its start, which takes seconds on a busy machine. */
 export const QUICK_MS = 30_000;
 const LONG_MS = 240_000;
 
 type User = { email: string; password: string };
 
-/** `user` signs in where `login` leads. */
+/** `user` signs in on the page of `login`. */
 export const personAtTerminal = async (server: string, user: User, ends: Endings): Promise<PersonAtTerminal> => {
   const home = await mkdtemp(join(tmpdir(), 'halcyon-person-'));
   ends.after(() => rm(home, { recursive: true }));

@@ -1,9 +1,9 @@
-/** Processor time of a process that is not Node's, and of its children, as /proc tells it. */
+/** Reads the processor time of other processes and their children from /proc. */
 import { readdir, readFile } from 'node:fs/promises';
 
 const TICK_MS = 10;
 
-/** Fields 4 and 14–17 of /proc/<pid>/stat (proc(5)), which come after a name that may hold anything. */
+/** Fields 4 and 14–17 of /proc/<pid>/stat (proc(5)), after a process name that may contain any character. */
 const readStat = async (pid: string): Promise<{ parent: number; own: number; ended: number } | undefined> => {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
@@ -12,7 +12,7 @@ const readStat = async (pid: string): Promise<{ parent: number; own: number; end
   return { parent: Number(fields[1]), own: user + system, ended: endedUser + endedSystem };
 };
 
-/** Milliseconds that the process and its children have used; NaN where there is no /proc. */
+/** Returns the milliseconds used by the process and its children; NaN without /proc. */
 export const processorMsOf = async (pid: string): Promise<number> => {
   const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^[0-9]+$/.test(name));
   const stats = await Promise.all(pids.map(readStat));

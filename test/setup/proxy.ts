@@ -1,4 +1,4 @@
-/** What stands between Halcyon and PostgreSQL, and fails: connections that break, go silent or lose what comes back. */
+/** A faulty proxy between Halcyon and PostgreSQL: breaks connections, stops forwarding, or loses responses. */
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { Transform } from 'node:stream';
@@ -10,23 +10,23 @@ import { until } from './until.ts';
 type SocketAddress = Extract<DatabaseAddress, { kind: 'socket' }>;
 
 export type Proxy = {
-  /** The database, through here. */
+  /** The address of the database through the proxy. */
   url: string;
-  /** Resets all connections; answers how many there were. */
+  /** Resets all connections and returns their number. */
   cut: () => number;
   /**
-   * From the next COMMIT on that is carried out what is asked arrives and what is answered does not, until all is reset
-   * `afterMs` later: nobody knows what was done. Answers how many COMMITs were carried out, of which nobody heard. Rejects
-   * where there is none in ten seconds.
+   * From the next successful COMMIT on, forwards requests but drops responses, and resets all connections `afterMs` later, so
+   * that the client does not know the result. Returns the number of COMMITs whose response was dropped. Rejects if there is none
+   * in ten seconds.
    */
   cutUnanswered: (afterMs: number) => Promise<number>;
-  /** Nothing passes any more through the connections there are, and nobody is told. */
+  /** Stops forwarding on existing connections without closing them. */
   silence: () => void;
-  /** The same for those that are opened from now on, until all is reset: as where the machine is gone. */
+  /** The same for new connections until the reset, as if the machine were unreachable. */
   vanish: () => void;
 };
 
-/** How the server says that it carried out a COMMIT: the tag of its CommandComplete. */
+/** The CommandComplete tag of a COMMIT. */
 const COMMITTED = 'COMMIT\0';
 
 const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQL.5432`;
@@ -34,7 +34,7 @@ const socketOf = ({ directory }: SocketAddress): string => `${directory}/.s.PGSQ
 export const startProxy = async (address: SocketAddress, ends: Endings): Promise<Proxy> => {
   const path = socketOf(address);
   const pairs = new Set<readonly [Socket, Socket]>();
-  /** Whether an answer gets through. */
+  /** Returns whether a response is forwarded. */
   let passes = (_answer: Buffer): boolean => true;
   let isGone = false;
   const server = createServer((client) => {
@@ -61,7 +61,7 @@ export const startProxy = async (address: SocketAddress, ends: Endings): Promise
     isGone = false;
     const all = [...pairs];
     for (const [client, upstream] of all) {
-      // Of one that is ending, Node.js (26.10) refuses the reset (EINVAL) and keeps the socket: the process would never end.
+      // Node.js (26.10) refuses to reset an ending socket (EINVAL) and keeps it open: the process would never end.
       if (client.writableEnded) client.destroy();
       else client.resetAndDestroy();
       upstream.destroy();

@@ -1,4 +1,4 @@
-/** A store that several server processes publish into over one database, and nobody delivers for unless it is asked for. */
+/** Several server processes that publish to one store and database, without delivery unless requested. */
 import type { DatabaseAddress, Sql } from '#db/pool.ts';
 import type { Role } from '../../src/server/app.ts';
 import { startTestApp, type TestApp } from './app.ts';
@@ -10,7 +10,7 @@ import { until } from './until.ts';
 
 type Json = Record<string, unknown>;
 
-/** The events of the answer; none where it is a refusal. */
+/** Returns the events of the response; none if it is an error. */
 export type Published = { status: number; events: { id: number; resource_version: number }[]; text: string };
 type Asked = { token?: string; body?: unknown; headers?: Record<string, string> };
 
@@ -18,13 +18,13 @@ export type PublishFixture = {
   sql: Sql;
   address: DatabaseAddress;
   storeId: number;
-  /** Starts another server, on a port of its own unless it is given one that was free a moment ago. */
+  /** Starts another server, on a new port unless a free one is given. */
   start: (port?: number) => Promise<ServerProcess>;
   ask: (origin: string, method: string, path: string, asked?: Asked) => Promise<Response>;
   publish: (origin: string, body: unknown, key?: string) => Promise<Published>;
-  /** Ends all servers, and answers how often PostgreSQL had a circle of locks to break: connections tell when they end. */
+  /** Stops all servers and returns the number of deadlocks; connections report statistics when they close. */
   endAll: (servers: readonly ServerProcess[]) => Promise<number | undefined>;
-  /** Answers its id. */
+  /** Creates a webhook and returns its id. */
   addWebhook: (origin: string, resource: string) => Promise<number>;
 };
 
@@ -37,7 +37,7 @@ const eventsOf = (status: number, text: string): Published['events'] => {
   return list as Published['events'];
 };
 
-/** `app` answers too, in the process of the test; it is there for the store and the tokens that it came with. */
+/** `app` is one more server, in the test process, which provides the store and the tokens. */
 export const openPublishFixture = async (roles: Role[] = ['serve']): Promise<PublishFixture & { app: TestApp }> => {
   const ends = endings();
   const { sql, address } = await testDatabase(ends);

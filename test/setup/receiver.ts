@@ -1,20 +1,20 @@
-/** A real receiver on loopback: keeps what it got, answers what the test says. */
+/** A real receiver on loopback that records requests and returns the responses of the test. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { after } from 'node:test';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 
-/** `atMs` is when it arrived, on the monotonic clock. */
+/** `atMs`: the arrival on the monotonic clock. */
 export type Got = { path: string; headers: IncomingHttpHeaders; body: Buffer; atMs: number };
 export type Answerer = (got: Got, response: ServerResponse) => void;
 
 export type Receiver = {
   url: string;
   got: Got[];
-  /** Requests that were received and not answered yet. */
+  /** The number of received requests without a response. */
   open: () => number;
   answer: (answerer: Answerer) => void;
-  /** Resolves when `count` requests have arrived in all. */
+  /** Resolves when `count` requests have arrived in total. */
   until: (count: number) => Promise<void>;
   close: () => Promise<void>;
 };

@@ -1,4 +1,4 @@
-/** The real API without anybody who delivers, and the owners of its recoveries, whose rounds a test calls one by one. */
+/** The real API without delivery, and shard owners whose recovery steps a test calls one by one. */
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { Registry } from 'prom-client';
@@ -17,7 +17,7 @@ import { testDatabase } from './database.ts';
 
 type Answer = { status: number; location: string; body: Record<string, unknown> };
 
-/** Room for as much as a test makes. */
+/** Limits that no test reaches. */
 export const SETTINGS = {
   everyMs: 1_000,
   pauseMs: 1,
@@ -29,7 +29,7 @@ export const SETTINGS = {
 
 const ROUNDS_MAX = 100;
 
-/** Rounds until all has ended. */
+/** Runs steps until all recoveries have ended. */
 export const runOut = async (owner: Recoveries): Promise<void> => {
   for (let rounds = 0; (await owner.round()) > 0; rounds += 1)
     assert.ok(rounds < ROUNDS_MAX, 'a recovery does not end');
@@ -56,7 +56,7 @@ export const startRecoveryFixture = async () => {
     return Number(made['id']);
   };
 
-  /** A transaction of a publisher under this name, held open before its commit. */
+  /** Opens a publish transaction under this name and keeps it uncommitted. */
   const holdPublish = async (applicationName: string) => {
     const publisher: Sql = openPool(address, { connections: 1, applicationName });
     after(() => publisher.end({ timeout: 0 }));
@@ -89,7 +89,7 @@ export const startRecoveryFixture = async () => {
     ask,
     holdPublish,
     publish: (event = 'transaction/created') => write(event),
-    /** A transaction that nobody was told of is sent to these webhooks by hand. */
+    /** Publishes a transaction event without subscribers, refeeds it to these webhooks, and returns the id of the new event. */
     refeed: async (webhooks: readonly number[]): Promise<number> => {
       await write('transaction/voided');
       const path = `/stores/${storeId}/transactions/${resource}/send_webhooks`;
@@ -124,7 +124,7 @@ export const startRecoveryFixture = async () => {
       return asked;
     },
     stateOf: async ({ location }: Answer): Promise<unknown> => (await ask('GET', location)).body['state'],
-    /** The events of which the webhook has a pending delivery that will be attempted. */
+    /** Returns the events with a pending delivery to the webhook. */
     pending: async (webhook: number): Promise<number[]> => {
       const rows = await sql<{ id: number }[]>`
         select d.event_id as id from delivery d
@@ -132,7 +132,7 @@ export const startRecoveryFixture = async () => {
         where d.webhook_id = ${webhook} order by d.event_id`;
       return rows.map(({ id }) => id);
     },
-    /** What the delivery room does with a delivery at its end. */
+    /** Ends a delivery as the module delivery does. */
     finish: (webhook: number, event: number, state: 'successful' | 'failed') => sql`
       with gone as (
         delete from delivery where webhook_id = ${webhook} and event_id = ${event}

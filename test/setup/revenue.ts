@@ -1,6 +1,6 @@
 /**
- * Stores whose subscriptions are counted, at any time: publishes say when they are, and a clock that stands still tells the
- * job. One partition of events covers the years in which it all happens.
+ * Stores with recurring revenue at any time: publishes name their time, and the job has a manual clock. One partition of events
+ * covers all these years.
  */
 import { Registry } from 'prom-client';
 import { createNumbers } from '#db/numbers.ts';
@@ -37,7 +37,7 @@ const baseUrl = 'http://localhost:8080';
 
 const settings = { everyMs: 10, storesPerBatch: 100, termsPerChunk: 10_000, statementMs: 5_000 };
 
-/** In place of the days around today, which are some of these years when their time has come. */
+/** Replaces the daily partitions around today, which overlap these years at some point. */
 const addYears = async (sql: Sql): Promise<void> => {
   const days = (await partitionsOf(sql)).filter(({ parent }) => parent === 'event');
   await sql`drop table ${sql(days.map(({ name }) => name))}`;
@@ -49,7 +49,7 @@ const addNumbers = async (sql: Sql, day: number): Promise<void> => {
   for (const parent of ['event', 'delivery_done']) await createNumbers(sql, { parent, name: 'event_years', day });
 };
 
-/** Numbers for the days of `event_years`. */
+/** Allocates ids for the days of `event_years`. */
 const createDailyMint = (sql: Sql): IdAllocator => {
   const allocateIds = createIdAllocator();
   const numbered = new Map<number, Promise<void>>();
@@ -80,7 +80,7 @@ export const startRevenue = async () => {
     onCommitted: () => {},
     onUnknown: () => {},
   });
-  /** As another process has it: with numbers of its own. */
+  /** Creates the job of another process, with its own ids. */
   const deps = (given: Partial<SnapshotDeps> = {}): SnapshotDeps => ({
     sql,
     clock,
@@ -120,12 +120,12 @@ export const startRevenue = async () => {
       }));
       return publisher({ storeId, events, now });
     },
-    /** A round of the job at that time, for the shard of the store; answers how many snapshots it made. */
+    /** Runs the job at that time for the shard of the store; returns the number of snapshots. */
     round: (storeId: number, text: string, given?: Partial<SnapshotDeps>): Promise<number> => {
       at(text);
       return runRound({ ...own, shards: () => [shardOf(storeId)], ...given });
     },
-    /** The JSON texts of a store's snapshots, in the order they were made. */
+    /** Returns the JSON texts of a store's snapshots, the oldest first. */
     texts: async (storeId: number): Promise<string[]> => {
       const rows = await sql<{ body: string }[]>`
         select body from event
@@ -141,7 +141,7 @@ export type Revenue = Awaited<ReturnType<typeof startRevenue>>;
 export const snapshotsOf = async (revenue: Revenue, storeId: number): Promise<Snapshot[]> =>
   (await revenue.texts(storeId)).map((text) => JSON.parse(text) as Snapshot);
 
-/** A subscription that is active, by what it takes: `euros('a', 10)`. */
+/** Returns an active subscription with this amount: `euros('a', 10)`. */
 export const euros = (id: string, total_order: number | string, more: Record<string, unknown> = {}) => ({
   id,
   frequency: '1m',

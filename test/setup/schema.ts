@@ -1,6 +1,6 @@
 /**
- * The catalogue of a database as text, to be compared with migrations/schema.sql. Run as a program (`npm run schema`) it
- * writes that file anew.
+ * Dumps the schema of a database as text, to compare it with migrations/schema.sql. Run as a program (`npm run schema`) it
+ * rewrites that file.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const HEAD = `-- What all migrations together make: written by "npm run schema",
 -- Day partitions are left out.
 `;
 
-/** Tables, views and the like, without partitions: [name, kind and options]. */
+/** Relations without partitions: [name, kind and options]. */
 const relations = (sql: Sql) => sql<{ oid: number; name: string; partition: string; options: string }[]>`
   select c.oid::int as oid, c.relname::text as name,
     coalesce(' partition by ' || pg_get_partkeydef(c.oid), '') as partition,
@@ -36,7 +36,7 @@ const constraints = (sql: Sql, table: number) => sql<{ line: string }[]>`
   select format('constraint %I %s', conname, pg_get_constraintdef(oid)) as line
   from pg_constraint where conrelid = ${table} and contype <> 'n' order by conname`;
 
-/** Without those that a constraint made. */
+/** Indexes, except those of constraints. */
 const indexes = (sql: Sql, table: number) => sql<{ line: string }[]>`
   select pg_get_indexdef(i.indexrelid) as line from pg_index i
   where i.indrelid = ${table} and not exists (select from pg_constraint where conindid = i.indexrelid and contype in ('p', 'u', 'x'))
@@ -47,7 +47,7 @@ const sequences = (sql: Sql) => sql<{ line: string }[]>`
     increment_by, min_value, max_value, start_value, cache_size, case when cycle then ' cycle' else '' end) as line
   from pg_sequences where schemaname = current_schema() and sequencename !~ '_d[0-9]+$' order by sequencename`;
 
-/** Functions and triggers, whole. */
+/** Functions and triggers with their definitions. */
 const routines = (sql: Sql) => sql<{ line: string }[]>`
   select pg_get_functiondef(oid) as line from pg_proc where pronamespace = current_schema()::regnamespace
   union all
@@ -55,7 +55,7 @@ const routines = (sql: Sql) => sql<{ line: string }[]>`
   where c.relnamespace = current_schema()::regnamespace and not t.tgisinternal and not c.relispartition
   order by 1`;
 
-/** The schema of the database, the same text wherever and however often it was migrated. */
+/** Returns the schema as text, independent of where and how it was migrated. */
 export const dumpSchema = async (sql: Sql): Promise<string> => {
   const parts: string[] = (await sequences(sql)).map(({ line }) => `${line};\n`);
   for (const { oid, name, partition, options } of await relations(sql)) {

@@ -1,16 +1,16 @@
-/** Webhooks as they stand in the table, with keys and secrets of requests that a test has sealed itself. */
+/** Inserts webhook rows with keys and request secrets that the test has sealed. */
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { idOf, shardOf } from '#core/ids.ts';
 
-/** What the key of a webhook is, and the one that takes over from it. */
+/** The current and the next key of a webhook. */
 export const keyOf = (id: number): string => `the key of ${id}`;
 export const nextKeyOf = (id: number): string => `the next key of ${id}`;
-/** What is sealed of its url and its headers. */
+/** The secrets of its url and headers. */
 export const requestOf = (id: number): string =>
   JSON.stringify({ url: null, headers: { 'X-Token': `token of ${id}` } });
 
-/** Switched off, in the middle of a rotation; numbered from `first`. Answers their ids. */
+/** Inserts disabled webhooks during a rotation, numbered from `first`, and returns their ids. */
 export const sealWebhooks = async (
   sql: Sql,
   sealer: Sealer,

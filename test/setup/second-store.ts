@@ -1,4 +1,4 @@
-/** Another store in the same fixture, with an app that was let into it alone. */
+/** Creates a second store in the same fixture, with an app that has access to this store only. */
 import { createClient } from '#identity/oauth/clients/clients.ts';
 import { addMember, createStore } from '#stores/store.ts';
 import type { TestApp } from './app.ts';

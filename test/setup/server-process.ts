@@ -1,4 +1,4 @@
-/** Servers as processes of their own over the database of a test: to be asked beside each other, and to be killed. */
+/** Server processes over the database of a test, for concurrent requests and kills. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ export type ServerProcess = {
   end: (signal: NodeJS.Signals) => Promise<void>;
 };
 
-/** The driver takes what an empty host, user and password stand for from the environment. */
+/** The driver takes empty host, user and password from the environment. */
 const databaseOf = (where: DatabaseAddress): Record<string, string> => {
   if (where.kind === 'url') return { DATABASE_URL: where.url };
   const { directory, user, password, database } = where;
@@ -25,7 +25,10 @@ const databaseOf = (where: DatabaseAddress): Record<string, string> => {
 
 const isOver = ({ exitCode, signalCode }: ChildProcess): boolean => exitCode !== null || signalCode !== null;
 
-/** Answers what starts `halcyon serve --no-deliver` on a port. All of them share one secret key, and end with the test. */
+/**
+ * Returns a function that starts `halcyon serve --no-deliver` on a port. The processes share one secret key, and end with the
+ * test.
+ */
 export const serversOver = (address: DatabaseAddress, ends: Endings, env: Record<string, string>) => {
   const common = {
     ...databaseOf(address),

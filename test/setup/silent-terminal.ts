@@ -1,4 +1,4 @@
-/** A terminal at which nobody sits, for commands that run in the process of a test; it keeps what is said. */
+/** A non-interactive terminal for commands in the test process; records the output. */
 import { Readable } from 'node:stream';
 import type { Terminal } from '../../src/cli/terminal.ts';
 

@@ -1,10 +1,10 @@
 /**
- * Long enough for a machine that is ten times slower than ours: a test that waits in vain fails, however fast the machine is.
- * A mutation often makes a test wait in vain, so those give up earlier.
+ * The time limit of waiting, long enough for a machine ten times slower than ours. Mutation runs have a shorter one, because a
+ * mutation often makes a test wait in vain.
  */
 export const PATIENCE_MS = process.env['HALCYON_MUTATION_TASKS'] === undefined ? 60_000 : 10_000;
 
-/** Asks until the answer satisfies; gives up, with what it last was, when patience ends. */
+/** Repeats the function until its result satisfies the condition; throws with the last result at the time limit. */
 export const until = async <T>(
   ask: () => Promise<T>,
   satisfies: (answer: T) => boolean,
@@ -15,7 +15,7 @@ export const until = async <T>(
     const answer = await ask();
     if (satisfies(answer)) return answer;
     if (performance.now() > deadline) throw new Error(`Waited in vain; the last answer was ${JSON.stringify(answer)}`);
-    // A turn of the event loop and then some: a condition that is asked without a pause takes the core it waits for.
+    // Pauses longer than one turn of the event loop: polling without a pause would use the core that the awaited work needs.
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 };

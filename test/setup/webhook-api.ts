@@ -1,6 +1,6 @@
 /**
- * The handlers stores and webhooks behind a real socket and a real database, with the one seam that the machinery has:
- * `authenticate`, which here knows a few fixed tokens.
+ * The operations of stores and webhooks on a real socket and database. Only `authenticate` is replaced: it knows a few fixed
+ * tokens.
  */
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
@@ -31,7 +31,7 @@ import { testDatabase } from './database.ts';
 export const BASE_URL = 'http://api.example.test';
 export const AUTH_URL = 'http://auth.example.test';
 
-/** Clients: 11 is A's app, 12 another app of A's, 21 B's app. In person: A's owner, and a member of A. */
+/** Clients: 11 and 12 are apps with access to store A, 21 to store B. In person: the owner and a member of A. */
 export type Token = 'a' | 'a-other' | 'b' | 'user' | 'platform' | 'owner' | 'member';
 export type Link = { href: string; title?: string; type?: string };
 export interface Representation {
@@ -39,7 +39,7 @@ export interface Representation {
   _embedded: Record<string, Representation[]>;
   [name: string]: unknown;
 }
-/** `body` is empty where the answer is no JSON. */
+/** `body` is empty if the response is not JSON. */
 export type Reply = { status: number; headers: Headers; body: Representation; text: string };
 type Ask = { token?: Token | null; body?: unknown; headers?: Record<string, string | null> };
 
@@ -80,10 +80,10 @@ const shop = (name: string, timeZone: string) => ({
   now: new Date('2026-01-02T03:04:05Z'),
 });
 
-/** Two stores and the people of `Token`; everything is closed and dropped after the file. */
+/** Creates two stores and the callers of `Token`; closed and dropped at the end of the file. */
 export const startWebhookApi = async (settings: { versions?: string[] } = {}) => {
   const closers: (() => Promise<unknown>)[] = [];
-  // Registered before the first await, while node:test still knows whose hook it is.
+  // Registered before the first await, because node:test assigns hooks to the test that runs synchronously.
   after(async () => {
     for (const close of closers.toReversed()) await close();
   });
@@ -100,7 +100,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     publicClientId: null,
     stores: [a],
   } as const;
-  // What the tokens below stand for, and 41 is the platform's.
+  // The clients of the tokens below; 41 is the platform's.
   const now = new Date('2026-01-02T03:04:05Z');
   await sql`insert into users (id, email, password_hash, date_created)
     select n, n || '@example.com', '-', ${now} from generate_series(1, 4) n`;
@@ -122,7 +122,7 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
   const clock = { time: new Date('2026-07-01T10:00:00Z') };
   const changed: { shard: number; id: number }[] = [];
   await maintainPartitions(sql, { now: clock.time, retentionDays: 30, daysAhead: 3 });
-  // Nobody delivers here, and nobody sends samples.
+  // No deliveries and test deliveries are sent.
   const write = createInternalEventWriter({
     allocateIds: createIdAllocator(),
     baseUrl: BASE_URL,
@@ -168,13 +168,13 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
     authenticate: async () => {
       throw new Error('nobody listens here');
     },
-    judgeUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
+    checkUrl: async (url) => (new URL(url).hostname === '10.0.0.1' ? '10.0.0.1 may not be reached' : null),
     announce: async () => {},
     onChanged: (webhook) => void changed.push(webhook),
   });
   const app = createServer(
     {
-      // Nobody is signed in here.
+      // No user is signed in.
       pages: {
         visitorOf: async () => null,
         strangersNav: () => html``,
@@ -228,9 +228,9 @@ export const startWebhookApi = async (settings: { versions?: string[] } = {}) =>
 
 export type WebhookApi = Awaited<ReturnType<typeof startWebhookApi>>;
 
-/** The faults of an error document as `field code`, in the order of the document. */
+/** Returns the faults of an error document as `field code`, in the order of the document. */
 export const faultsIn = ({ body }: Reply): string[] =>
   (body._embedded['svc:errors'] ?? []).map(({ field = '-', code }) => [field, code].join(' '));
 
-/** The least that a webhook needs. */
+/** The required properties of a webhook. */
 export const minimal = { name: 'Orders', format: 'json', encryption_key: 'a key of mine' };

@@ -1,12 +1,12 @@
-/** The caller's end of a connection: bytes out, answers in, in the order of the requests. */
+/** The client side of a connection: sends bytes and parses responses in the order of the requests. */
 import { connect, type Socket } from 'node:net';
-/** `method` tells whether the answer has a body. */
+/** `method` determines whether the response has a body. */
 export type Message = { method: string; bytes: Buffer };
 
 const NOTHING: Message = { method: 'GET', bytes: Buffer.alloc(0) };
 const SHOWN_CHARACTERS = 1_500;
 
-/** A request as one line, for whoever wants to send it again. */
+/** Returns a request as one line, to reproduce it. */
 export const shown = ({ bytes }: Message): string =>
   JSON.stringify(bytes.subarray(0, SHOWN_CHARACTERS).toString('latin1'));
 
@@ -15,7 +15,7 @@ export type Answer = { status: number; head: string; body: Buffer };
 const HEAD_END = '\r\n\r\n';
 const NO_CHUNK = '0\r\n\r\n';
 
-/** Ours say how long they are; an empty one of Node's own is one chunk of nothing. */
+/** Our responses have a Content-Length; an empty response of Node is one empty chunk. */
 const lengthOf = (head: string, body: Buffer): number => {
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
   if (length !== undefined) return Number(length);
@@ -25,7 +25,7 @@ const lengthOf = (head: string, body: Buffer): number => {
   return end === -1 ? Number.POSITIVE_INFINITY : end + NO_CHUNK.length;
 };
 
-/** The first answer in the bytes and what follows it; undefined while it is not whole. */
+/** Returns the first response in the bytes and the rest; undefined while it is incomplete. */
 const takeAnswer = (bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buffer } | undefined => {
   const end = bytes.indexOf(HEAD_END);
   if (end === -1) return undefined;
@@ -35,13 +35,13 @@ const takeAnswer = (bytes: Buffer, isHead: boolean): { answer: Answer; rest: Buf
   const start = end + HEAD_END.length;
   const length = isBare ? 0 : lengthOf(head, bytes.subarray(start));
   if (bytes.length < start + length) return undefined;
-  // "100 Continue" comes before an answer and is none.
+  // "100 Continue" precedes the response.
   const rest = bytes.subarray(start + length);
   if (status < 200) return takeAnswer(rest, isHead);
   return { answer: { status, head, body: bytes.subarray(start, start + length) }, rest };
 };
 
-/** Reads answers until as many are there as were asked for, or nothing more comes. `asked` is what the next one is for. */
+/** Reads responses until there are as many as requested, or the connection ends. `asked`: the request of the next response. */
 const collect = (socket: Socket, asked: (index: number) => Message, wanted: number, timeoutMs: number) => {
   const { promise, resolve, reject } = Promise.withResolvers<Answer[]>();
   const answers: Answer[] = [];
@@ -72,19 +72,19 @@ const collect = (socket: Socket, asked: (index: number) => Message, wanted: numb
 
 const open = async (port: number): Promise<Socket> => {
   const socket = connect({ port, host: '127.0.0.1' });
-  // A server that shuts the door while somebody talks resets the connection; what it said before counts.
+  // A server that closes the connection while the client sends resets it; earlier responses count.
   socket.on('error', () => socket.destroy());
   await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
   return socket;
 };
 
 export type Line = {
-  /** Sends all at once and answers as many as came before the connection ended, if it did. */
+  /** Sends all requests together and returns the responses received before the connection ended. */
   ask: (messages: readonly Message[]) => Promise<readonly Answer[]>;
   close: () => void;
 };
 
-/** A connection that lasts. */
+/** A persistent connection. */
 export const openLine = async (port: number, timeoutMs: number): Promise<Line> => {
   const socket = await open(port);
   return {
@@ -99,8 +99,8 @@ export const openLine = async (port: number, timeoutMs: number): Promise<Line> =
 };
 
 /**
- * Bytes on a connection of their own: the answers that came, at most as many as are `wanted`, until the server closed it.
- * With `ends` the caller says that nothing more comes; Node then gives up what is under way.
+ * Sends bytes on a new connection and returns the responses, at most `wanted`, until the server closes it. `ends` half-closes the
+ * connection after sending; Node then aborts running requests.
  */
 export const askAlone = async (
   port: number,

@@ -1,37 +1,42 @@
-/** The statements that compare the webhooks of apps with the access that these apps have. */
+/** The statements that compare the webhooks of apps with the access of the apps. */
 import type { Queryable } from '#db/pool.ts';
 import { shardOf } from '#core/ids.ts';
 
-/** An app, the user who let it in (null for the platform's own clients), and a store. */
+/** An app, the user who granted it access (null for clients of the platform), and a store. */
 export type Access = { client: number; userId: number | null; storeId: number };
 
-/** Which webhooks are looked at: those of an app, of a user, of one store of theirs. */
+/** Limits a statement to webhooks of an app, a user, a store. */
 export type Scope = { client?: number | undefined; userId?: number | undefined; storeId?: number | null | undefined };
 
-/** Grants of an app for a store that count: those that the bearer check accepts. */
-const accesses = (sql: Queryable) => sql`
+/** The grants that the bearer check accepts. */
+const activeGrants = (sql: Queryable) => sql`
   from access_grant g
   join client c on c.id = g.client and c.date_deleted is null
   join users u on u.id = g.user_id and u.date_disabled is null
   join membership m on m.user_id = u.id`;
 
-/** A client of the platform has no grants of users: it has access while it exists. */
+/**
+ * The condition that the app of the webhook `w` has access. A client of the platform has no grants: it has access while it
+ * exists.
+ */
 const hasAccess = (sql: Queryable) => sql`
   case when w.user_id is null
     then exists (select from client c where c.id = w.client and c.date_deleted is null)
     else exists (
-      select ${accesses(sql)}
+      select ${activeGrants(sql)}
       where g.client = w.client and g.user_id = w.user_id and g.date_revoked is null
         and (g.store_id is null or g.store_id = w.store_id) and m.shard = w.shard and m.store_id = w.store_id)
   end`;
 
-export type Stopped = { shard: number; id: number; storeId: number };
+export type WebhookRef = { shard: number; id: number; storeId: number };
 
 /**
- * Switches off the active webhooks in the scope whose app has no access to their store any more. The rows are locked in the order of
- * their keys, so that two calls never wait for each other.
+ * Disables the active webhooks in the scope whose app no longer has access to their store. Locks the rows in the order of their
+ * keys, so that two calls cannot deadlock.
  */
-export const stopWithoutAccess = (sql: Queryable, scope: Scope, now: Date): Promise<Stopped[]> => sql<Stopped[]>`
+export const disableWithoutAccess = (sql: Queryable, scope: Scope, now: Date): Promise<WebhookRef[]> => sql<
+  WebhookRef[]
+>`
   with stopping as (
     select w.shard, w.id from webhook w
     where w.client is not null and w.is_active
@@ -48,28 +53,28 @@ export const stopWithoutAccess = (sql: Queryable, scope: Scope, now: Date): Prom
   returning w.shard, w.id, w.store_id as "storeId"`;
 
 /**
- * Returns the user through whom an app has access to a store, `access.userId` if possible, and undefined where it has none. The access
- * cannot end before the transaction does. With `isOnlyTheirs` no other user counts.
+ * Returns the user through whom an app has access to a store, preferably `userId`; undefined if it has none. Locks the access
+ * until the transaction ends. `isSameUserOnly`: ignore grants of other users.
  */
-export const holdAccess = async (
+export const lockAccess = async (
   sql: Queryable,
   { client, userId, storeId }: Access,
-  { isOnlyTheirs }: { isOnlyTheirs: boolean },
+  { isSameUserOnly }: { isSameUserOnly: boolean },
 ): Promise<{ userId: number | null } | undefined> => {
   const [row] =
     userId === null
       ? await sql<{ userId: null }[]>`
         select null::bigint as "userId" from client where id = ${client} and date_deleted is null for share`
       : await sql<{ userId: number }[]>`
-        select g.user_id as "userId" ${accesses(sql)}
+        select g.user_id as "userId" ${activeGrants(sql)}
         where g.client = ${client} and g.date_revoked is null and (g.store_id is null or g.store_id = ${storeId})
-          and m.shard = ${shardOf(storeId)} and m.store_id = ${storeId} and (g.user_id = ${userId} or not ${isOnlyTheirs})
+          and m.shard = ${shardOf(storeId)} and m.store_id = ${storeId} and (g.user_id = ${userId} or not ${isSameUserOnly})
         order by g.user_id = ${userId} desc, g.id limit 1
         for share`;
   return row;
 };
 
-/** Returns how many webhooks of an app wait in each of these stores for its access to return. */
+/** Returns, for each store, how many webhooks of an app are disabled because its access ended. */
 export const countStopped = (
   sql: Queryable,
   client: number,
@@ -79,12 +84,12 @@ export const countStopped = (
   where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'
   group by store_id`;
 
-/** Switches the webhooks on again that stopped when the access of the app ended; they are those of `userId` from now on. */
+/** Enables the webhooks that were disabled when the app's access ended, and assigns them to `userId`. */
 export const resumeStopped = (
   sql: Queryable,
   { client, userId, storeIds }: { client: number; userId: number; storeIds: readonly number[] },
   now: Date,
-): Promise<Stopped[]> => sql<Stopped[]>`
+): Promise<WebhookRef[]> => sql<WebhookRef[]>`
   with resuming as (
     select shard, id from webhook
     where client = ${client} and store_id = any(${storeIds}::bigint[]) and not is_held and inactive_reason = 'access_ended'

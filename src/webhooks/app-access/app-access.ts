@@ -1,6 +1,6 @@
 /**
- * Webhooks that an app made follow the access of the app: they are switched off in the transaction in which its last grant for the
- * store ends, and may be switched on again when it has a new one.
+ * Webhooks that an app created depend on its access: they are disabled in the transaction that ends its last grant for the store,
+ * and may be enabled again under a new grant.
  */
 import { HALCYON, inPerson, type Actor, type Changelog } from '#changelog/changelog.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -10,32 +10,37 @@ import type { WebhookRow } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
 import {
   countStopped,
-  holdAccess,
+  lockAccess,
   resumeStopped,
-  stopWithoutAccess,
+  disableWithoutAccess,
   type Scope,
-  type Stopped,
+  type WebhookRef,
 } from './app-access-sql.ts';
 
 const ENDED =
-  'The app that made this webhook has no access to the store any more: connect the app again, then switch it on';
+  'The app that created this webhook no longer has access to the store: connect the app again, then enable the webhook';
 const REASON: InactiveReason = 'access_ended';
 
-type Made = Pick<WebhookRow, 'client' | 'user' | 'storeId' | 'isHeld'>;
-type Found = { userId: number | null } | undefined;
-
-/** Returns through whom the app that made a webhook has access to its store; the access stays until the transaction ends. */
-export const holdAccessOf = async (tx: Queryable, { client, user: userId, storeId, isHeld }: Made): Promise<Found> =>
-  client === null ? undefined : holdAccess(tx, { client, userId, storeId }, { isOnlyTheirs: isHeld });
+type AppWebhook = Pick<WebhookRow, 'client' | 'user' | 'storeId' | 'isHeld'>;
+type LockedAccess = { userId: number | null } | undefined;
 
 /**
- * Returns whose webhook it is after a change: when an app's webhook is switched on, that of the user who let the app in. Throws a 409
- * where the app has no access.
+ * Returns the user through whom the app of a webhook has access to its store, and locks that access until the transaction ends.
+ */
+export const lockAccessOf = async (
+  tx: Queryable,
+  { client, user: userId, storeId, isHeld }: AppWebhook,
+): Promise<LockedAccess> =>
+  client === null ? undefined : lockAccess(tx, { client, userId, storeId }, { isSameUserOnly: isHeld });
+
+/**
+ * Returns the user of a webhook after a change: enabling an app's webhook assigns it to the user who granted the access. Throws a
+ * 409 if the app has no access.
  */
 export const userAfter = (
   stored: Pick<WebhookRow, 'client' | 'user' | 'isActive'>,
   after: { isActive: boolean },
-  access: Found,
+  access: LockedAccess,
 ): number | null => {
   if (stored.client === null || stored.isActive || !after.isActive) return stored.user;
   if (access === undefined) throw new Problem(409, { code: REASON, message: ENDED });
@@ -43,14 +48,14 @@ export const userAfter = (
 };
 
 export type AppAccess = {
-  /** Switches off the webhooks in the scope whose apps have no access any more, and records each in the changelog. */
+  /** Disables the webhooks in the scope whose apps no longer have access, and records each in the changelog. */
   stopWebhooks: (tx: Queryable, scope: Scope, now: Date) => Promise<void>;
-  /** Returns the stores that have webhooks of the app which are off because its access ended, and how many. */
+  /** Returns, for each store, how many webhooks of the app are disabled because its access ended. */
   countStopped: typeof countStopped;
-  /** Switches those webhooks on again for the user who has let the app in once more. */
+  /** Enables those webhooks again for the user who granted access again. */
   resumeWebhooks: (
     tx: Queryable,
-    whose: { client: number; userId: number; storeIds: readonly number[] },
+    target: { client: number; userId: number; storeIds: readonly number[] },
     now: Date,
   ) => Promise<void>;
 };
@@ -62,10 +67,16 @@ export const createAppAccess = ({
   changelog: Changelog;
   announce: WebhookDeps['announce'];
 }): AppAccess => {
-  const follow = async (tx: Queryable, webhooks: readonly Stopped[], isActive: boolean, actor: Actor, now: Date) => {
-    const off = { is_active: '0', inactive_reason: REASON };
-    const on = { is_active: '1', inactive_reason: null };
-    const [before, after] = isActive ? [off, on] : [on, off];
+  const recordAndNotify = async (
+    tx: Queryable,
+    webhooks: readonly WebhookRef[],
+    isActive: boolean,
+    actor: Actor,
+    now: Date,
+  ) => {
+    const disabled = { is_active: '0', inactive_reason: REASON };
+    const enabled = { is_active: '1', inactive_reason: null };
+    const [before, after] = isActive ? [disabled, enabled] : [enabled, disabled];
     const action = isActive ? 'changed' : 'deactivated';
     const changes = webhooks.map(
       ({ id, storeId }) => ({ storeId, actor, resource: 'webhook', resourceId: id, action, before, after }) as const,
@@ -79,9 +90,10 @@ export const createAppAccess = ({
       );
   };
   return {
-    stopWebhooks: async (tx, scope, now) => follow(tx, await stopWithoutAccess(tx, scope, now), false, HALCYON, now),
+    stopWebhooks: async (tx, scope, now) =>
+      recordAndNotify(tx, await disableWithoutAccess(tx, scope, now), false, HALCYON, now),
     countStopped,
-    resumeWebhooks: async (tx, whose, now) =>
-      follow(tx, await resumeStopped(tx, whose, now), true, inPerson(whose.userId), now),
+    resumeWebhooks: async (tx, target, now) =>
+      recordAndNotify(tx, await resumeStopped(tx, target, now), true, inPerson(target.userId), now),
   };
 };

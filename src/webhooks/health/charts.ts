@@ -1,4 +1,4 @@
-/** How webhooks fared, for the pages to draw. */
+/** The charts of webhook health on pages. */
 import type { Charts } from '#hypermedia/chart.ts';
 import type { Range } from '#core/histogram.ts';
 import { hourLabel } from './document.ts';
@@ -7,7 +7,7 @@ import { p50, p95, range50, range95, successRate, type Figures } from './figures
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
 const countsTitle = 'Attempts in the last 24 hours';
-const durationsTitle = 'How long your endpoint took to answer';
+const durationsTitle = 'Response time of your endpoint';
 
 type Hour = Figures['hours'][number];
 
@@ -35,7 +35,7 @@ const rangeText = ({ above, within }: Range): string => {
 const durationsSummary = (median: Range, slow: Range): string =>
   `Response time: median ${rangeText(median)}, 95th percentile ${rangeText(slow)}`;
 
-/** Of one webhook, or of several together. */
+/** Returns the charts of one webhook, or of several together. */
 export const chartsOfFigures = (figures: Figures, timeZone: string): Charts => {
   if (figures.attempts === 0) return { note: 'Nothing was sent in the last 24 hours.' };
   const hours = figures.hours.map(({ at }) => hourLabel(at, timeZone));
@@ -47,7 +47,7 @@ export const chartsOfFigures = (figures: Figures, timeZone: string): Charts => {
     bad: { name: 'Failed', counts: figures.hours.map(failedIn) },
   };
   const [median, slow] = [range50(figures), range95(figures)];
-  if (median === null || slow === null) return { bars: [bars], note: 'No attempt was answered in that time.' };
+  if (median === null || slow === null) return { bars: [bars], note: 'No responses in this period.' };
   const lines = {
     title: durationsTitle,
     summary: durationsSummary(median, slow),

@@ -1,4 +1,4 @@
-/** How a webhook fares, and how all of a store do, as the API shows it. */
+/** The Documents of a webhook's health and of a store's overview. */
 import { formatDate } from '#hypermedia/date.ts';
 import {
   boolean,
@@ -16,7 +16,7 @@ import {
   addressOfWebhook,
   addressOfWebhooks,
   lackReason,
-  linksAbove,
+  breadcrumbLinks,
   stateOf,
   type WebhookState,
 } from '../document.ts';
@@ -32,7 +32,7 @@ const addressOfOverview = (storeId: number, baseUrl: string): string => `${addre
 const dateOrNull = (name: string, at: Date | null, timeZone: string): Property =>
   date(name, at && formatDate(at, timeZone));
 
-/** When the hour began by the clocks of the store. */
+/** Returns the beginning of the hour in the time zone of the store. */
 export const hourLabel = (at: Date, timeZone: string): string => clockOf(formatDate(at, timeZone));
 
 const trend = (
@@ -48,17 +48,17 @@ const trend = (
   labels,
 });
 
-const counted = (figures: Figures): Property[] => [
+const countProperties = (figures: Figures): Property[] => [
   number('attempts', figures.attempts),
   number('delivered', figures.delivered),
   { ...number('success_rate', successRate(figures)), unit: '%' },
 ];
 
-const measured = (figures: Figures, timeZone: string): Property[] => {
+const statisticProperties = (figures: Figures, timeZone: string): Property[] => {
   const { hours } = figures;
   const labels = hours.map(({ at }) => hourLabel(at, timeZone));
   return [
-    ...counted(figures),
+    ...countProperties(figures),
     trend('success_trend', '%', hours.map(successRate), labels),
     { ...number('duration_p50', p50(figures)), unit: 'ms' },
     { ...number('duration_p95', p95(figures)), unit: 'ms' },
@@ -72,7 +72,7 @@ const failureDocument = ({ outcome, attempts, hour }: Failure, { row, last }: He
   const logs = `${addressOfWebhook(row.id, baseUrl)}/logs?outcome=${encodeURIComponent(outcome)}`;
   return {
     name: 'failure',
-    links: [{ rel: 'logs', href: logs, title: 'The attempts that ended so' }],
+    links: [{ rel: 'logs', href: logs, title: 'The attempts with this outcome' }],
     embedded: [],
     properties: [
       text('outcome', outcome),
@@ -84,8 +84,8 @@ const failureDocument = ({ outcome, attempts, hour }: Failure, { row, last }: He
   };
 };
 
-/** What is wrong now, while something is: why the last attempt failed that did. */
-const reasonNow = ({ row, figures, last }: Health): string | null => {
+/** Returns what is wrong now: a missing setting, or the last failure of a failing webhook; null if nothing is. */
+const currentReason = ({ row, figures, last }: Health): string | null => {
   const lack = lackReason(row);
   if (lack !== null) return lack;
   const [latest] = figures.failures;
@@ -97,7 +97,7 @@ const linksOf = (row: Health['row'], baseUrl: string): Link[] => {
   const webhook = addressOfWebhook(row.id, baseUrl);
   return [
     { rel: 'self', href: addressOfHealth(row.id, baseUrl), title: 'The health of this webhook' },
-    ...linksAbove(row, baseUrl),
+    ...breadcrumbLinks(row, baseUrl),
     {
       rel: 'overview',
       href: addressOfOverview(row.storeId, baseUrl),
@@ -126,35 +126,35 @@ export const healthDocument = (health: Health, { baseUrl, now }: Shown): Documen
       number('webhook_id', row.id),
       text('name', row.name),
       enumeration('state', stateOf(row, now)),
-      // As the webhook itself has it.
+      // Written like is_active of the webhook.
       boolean('is_active', row.isActive ? '1' : '0'),
       number('consecutive_failures', row.consecutiveFailures),
-      text('reason', reasonNow(health)),
+      text('reason', currentReason(health)),
       dateOrNull('paused_until', row.pausedUntil !== null && row.pausedUntil > now ? row.pausedUntil : null, timeZone),
       enumeration('breaker', probeAt === null ? 'closed' : 'open'),
       dateOrNull('date_next_probe', probeAt, timeZone),
-      ...measured(figures, timeZone),
+      ...statisticProperties(figures, timeZone),
       number('pending', pending.pending),
       dateOrNull('oldest_pending', pending.oldestAt, timeZone),
     ],
   };
 };
 
-/** What needs somebody comes first, and of the same state what delivers least. */
+/** Webhooks that need attention come first; within a state, the lowest success rate. */
 const ORDER: readonly WebhookState[] = ['failing', 'paused', 'inactive', 'ok'];
-/** Nothing was tried: nothing is known to be wrong. */
-const UNTRIED = 101;
+/** Sorts webhooks without attempts after all others, as nothing is known to be wrong. */
+const NO_ATTEMPTS_RATE = 101;
 
 const worstFirst = (healths: readonly Health[], now: Date): Health[] =>
   healths.toSorted(
     (a, b) =>
       ORDER.indexOf(stateOf(a.row, now)) - ORDER.indexOf(stateOf(b.row, now)) ||
-      (successRate(a.figures) ?? UNTRIED) - (successRate(b.figures) ?? UNTRIED) ||
+      (successRate(a.figures) ?? NO_ATTEMPTS_RATE) - (successRate(b.figures) ?? NO_ATTEMPTS_RATE) ||
       a.row.id - b.row.id,
   );
 
 export const overviewDocument = (
-  { healths, together }: Healths,
+  { healths, total }: Healths,
   { storeId }: { storeId: number },
   shown: Shown,
 ): Document => {
@@ -163,7 +163,7 @@ export const overviewDocument = (
   const inState = (state: WebhookState): Property => number(state, states.filter((one) => one === state).length);
   return {
     name: 'overview',
-    title: 'How the webhooks fare',
+    title: 'Webhook health',
     links: [
       {
         rel: 'self',
@@ -176,14 +176,14 @@ export const overviewDocument = (
     embedded: [
       {
         rel: 'healths',
-        title: 'Webhook by webhook',
+        title: 'Webhooks',
         documents: worstFirst(healths, now).map((health) => healthDocument(health, shown)),
       },
     ],
     properties: [
       number('total', healths.length),
       ...ORDER.map(inState),
-      ...counted(together),
+      ...countProperties(total),
       number(
         'pending',
         healths.reduce((sum, { pending }) => sum + pending.pending, 0),

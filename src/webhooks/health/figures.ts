@@ -1,29 +1,32 @@
-/** What the hours of webhooks say: pure. */
+/** Statistics from the hourly rows of webhooks, as pure functions. */
 import { added, emptyHistogram, quantileOf, type Histogram, type Range } from '#core/histogram.ts';
 import type { HourRow } from './health-sql.ts';
 
-/** The hour that runs, and those before it. */
+/** The current hour and the 23 before it. */
 const HOURS_SHOWN = 24;
 const HOUR_MS = 3_600_000;
 
-/** Where an endpoint answered, how long it took says something of it; what was never connected took no time, or all there was. */
+/** Only outcomes with a response count for response times; other durations are zero or the timeout. */
 const ANSWERED: ReadonlySet<string> = new Set(['delivered', 'refused', 'gone']);
 
-export type Fared = { attempts: number; delivered: number; answered: Histogram };
+export type AttemptCounts = { attempts: number; delivered: number; answered: Histogram };
 
-/** `hour`: the one in which it happened last. */
+/** `hour`: the last hour with this failure. */
 export type Failure = { webhookId: number; outcome: string; attempts: number; hour: Date };
 
-/** `hours`: oldest first, each with its beginning. */
-export type Figures = Fared & { hours: readonly (Fared & { at: Date })[]; failures: readonly Failure[] };
+/** `hours`: oldest first; `at` is the beginning of each. */
+export type Figures = AttemptCounts & {
+  hours: readonly (AttemptCounts & { at: Date })[];
+  failures: readonly Failure[];
+};
 
-/** The beginning of the first of the hours that are shown. */
+/** Returns the beginning of the first shown hour. */
 export const firstHourOf = (now: Date): Date =>
   new Date((Math.floor(now.getTime() / HOUR_MS) - HOURS_SHOWN + 1) * HOUR_MS);
 
-const none = (): Fared => ({ attempts: 0, delivered: 0, answered: emptyHistogram() });
+const emptyCounts = (): AttemptCounts => ({ attempts: 0, delivered: 0, answered: emptyHistogram() });
 
-const plus = ({ attempts, delivered, answered }: Fared, row: HourRow): Fared => ({
+const addRow = ({ attempts, delivered, answered }: AttemptCounts, row: HourRow): AttemptCounts => ({
   attempts: attempts + row.attempts,
   delivered: delivered + (row.outcome === 'delivered' ? row.attempts : 0),
   answered: ANSWERED.has(row.outcome) ? added(answered, row.durations) : answered,
@@ -42,30 +45,35 @@ const failuresOf = (rows: readonly HourRow[]): Failure[] => {
     );
 };
 
-/** Of one webhook, or of several together. Rows of other hours count for nothing. */
+/** Returns the statistics of one webhook, or of several together. Rows of other hours are ignored. */
 export const figuresOf = (rows: readonly HourRow[], now: Date): Figures => {
   const firstMs = firstHourOf(now).getTime();
-  const hours = Array.from({ length: HOURS_SHOWN }, (_, n) => ({ ...none(), at: new Date(firstMs + n * HOUR_MS) }));
+  const hours = Array.from({ length: HOURS_SHOWN }, (_, n) => ({
+    ...emptyCounts(),
+    at: new Date(firstMs + n * HOUR_MS),
+  }));
   const shown: HourRow[] = [];
   for (const row of rows) {
     const n = (row.hour.getTime() - firstMs) / HOUR_MS;
     const hour = hours[n];
     if (hour === undefined) continue;
-    hours[n] = { ...plus(hour, row), at: hour.at };
+    hours[n] = { ...addRow(hour, row), at: hour.at };
     shown.push(row);
   }
-  return { ...shown.reduce(plus, none()), hours, failures: failuresOf(shown) };
+  return { ...shown.reduce(addRow, emptyCounts()), hours, failures: failuresOf(shown) };
 };
 
-/** Per cent with one decimal, rounded down: one that failed of a million is not "100 %". Null of nothing. */
-export const successRate = ({ attempts, delivered }: Fared): number | null =>
+/**
+ * Returns the percentage with one decimal, rounded down, so that one failure in a million is not "100 %"; null without attempts.
+ */
+export const successRate = ({ attempts, delivered }: AttemptCounts): number | null =>
   attempts === 0 ? null : Math.floor((delivered / attempts) * 1_000) / 10;
 
-/** Between which bounds the time lies within which half, and all but a twentieth, of the answers came; null where none came. */
-export const range50 = ({ answered }: Fared): Range | null => quantileOf(answered, 0.5);
-export const range95 = ({ answered }: Fared): Range | null => quantileOf(answered, 0.95);
+/** Return the histogram bucket of the median and of the 95th percentile of response times; null without responses. */
+export const range50 = ({ answered }: AttemptCounts): Range | null => quantileOf(answered, 0.5);
+export const range95 = ({ answered }: AttemptCounts): Range | null => quantileOf(answered, 0.95);
 
-/** Its upper bound, or the last bound where it lies beyond. */
+/** Returns the upper bound of a bucket, or the last bound for the open bucket. */
 const upperMs = (range: Range | null): number | null => range && (range.within ?? range.above);
-export const p50 = (fared: Fared): number | null => upperMs(range50(fared));
-export const p95 = (fared: Fared): number | null => upperMs(range95(fared));
+export const p50 = (counts: AttemptCounts): number | null => upperMs(range50(counts));
+export const p95 = (counts: AttemptCounts): number | null => upperMs(range95(counts));

@@ -1,10 +1,10 @@
-/** How webhooks fare, read only: the delivery room counts their hours and keeps their state. A handful of statements for a hundred. */
+/** The read-only statements of webhook health; the module delivery writes the tables. Each reads many webhooks at once. */
 import type { Queryable } from '#db/pool.ts';
 import type { Histogram } from '#core/histogram.ts';
 import type { Key } from '../webhook-sql.ts';
 import type { InactiveReason } from '../webhook.ts';
 
-/** What a webhook lacks to be sent anything. */
+/** The setting without which a webhook is sent nothing. */
 export type Lack = 'events' | 'url';
 
 export const lacking = (sql: Queryable) => sql`
@@ -18,11 +18,11 @@ export type HealthRow = {
   inactiveReason: InactiveReason | null;
   lacks: Lack | null;
   epoch: number;
-  /** The store's. */
+  /** The time zone of the store. */
   timeZone: string;
   consecutiveFailures: number;
   pausedUntil: Date | null;
-  /** When an open breaker lets the next one through; null where it is closed. */
+  /** The next probe of an open circuit breaker; null if the breaker is closed. */
   probeAt: Date | null;
 };
 
@@ -44,23 +44,27 @@ export const findHealth = async (sql: Queryable, { shard, id, stores }: Key): Pr
   return row;
 };
 
-export type Trouble = {
-  /** Of the row of failures that is under way, or that ended in the switch-off by which this epoch began; else null. */
+export type FailureState = {
+  /** The first of the current consecutive failures, or of those that caused the auto-disable that began this epoch; else null. */
   firstFailureAt: Date | null;
   consecutiveFailures: number;
-  /** Whether Halcyon switched it off by itself at the end of the epoch before, and nothing was attempted since. */
-  wasCondemned: boolean;
+  /** Halcyon disabled the webhook at the end of the previous epoch, and nothing was attempted since. */
+  wasAutoDisabled: boolean;
   dateCreated: Date;
-  /** Of the newest attempt; null where none is kept. */
+  /** The outcome of the newest attempt; null if there is none. */
   outcome: string | null;
   responseCode: number | null;
 };
 
-export const findTrouble = async (sql: Queryable, shard: number, id: number): Promise<Trouble | undefined> => {
-  const [row] = await sql<Trouble[]>`
+export const findFailureState = async (
+  sql: Queryable,
+  shard: number,
+  id: number,
+): Promise<FailureState | undefined> => {
+  const [row] = await sql<FailureState[]>`
     select w.date_created as "dateCreated", t.first_failure_at as "firstFailureAt",
       coalesce(t.consecutive_failures, 0) as "consecutiveFailures",
-      coalesce(t.is_condemned and t.epoch < w.epoch, false) as "wasCondemned", a.outcome, a.response_code as "responseCode"
+      coalesce(t.is_condemned and t.epoch < w.epoch, false) as "wasAutoDisabled", a.outcome, a.response_code as "responseCode"
     from webhook w
     left join webhook_state t on t.shard = w.shard and t.webhook_id = w.id
       and (t.epoch = w.epoch or t.epoch = w.epoch - 1 and t.is_condemned)
@@ -73,7 +77,7 @@ export const findTrouble = async (sql: Queryable, shard: number, id: number): Pr
   return row;
 };
 
-/** Those of a store, the first so many by id. */
+/** Returns the first `limit` webhooks of a store by id. */
 export const listHealths = async (sql: Queryable, store: Store, limit: number): Promise<HealthRow[]> => sql<
   HealthRow[]
 >`
@@ -97,9 +101,9 @@ export const listHours = async (
 export type PendingRow = { webhookId: number; pending: number; oldestAt: Date | null };
 
 /**
- * What is pending, of the `limit` deliveries of each webhook that are due first: a webhook may have millions, and counting them
- * takes half a second a million. Of an older epoch are those that a switch-off has ended; they are counted among the limit and
- * not told, or looking for others would read all of them.
+ * Counts pending deliveries among the `limit` of each webhook that are due first: a webhook may have millions, and counting takes
+ * half a second per million. Deliveries of an older epoch have failed; they use up the limit but are not counted, because
+ * skipping them would read all of them.
  */
 export const listPending = async (
   sql: Queryable,
@@ -121,22 +125,22 @@ export const listPending = async (
   ) p
   left join event e on e.shard = ${shard} and e.id = p.oldest`;
 
-export type LastRow = { webhookId: number; outcome: string; at: Date; responseCode: number | null };
+export type LastFailureRow = { webhookId: number; outcome: string; at: Date; responseCode: number | null };
 
 /**
- * The last attempt of a webhook that ended so, looked for among the `limit` newest that began in the hour in which that happened
- * last; none where more came after it.
+ * Returns the last attempt of each webhook with each outcome, searched among the `limit` newest attempts of the given hour; none
+ * if more attempts followed it.
  */
-export const listLast = async (
+export const listLastFailures = async (
   sql: Queryable,
   shard: number,
-  wanted: readonly { webhookId: number; outcome: string; hour: Date }[],
+  failures: readonly { webhookId: number; outcome: string; hour: Date }[],
   limit: number,
-): Promise<LastRow[]> => sql<LastRow[]>`
+): Promise<LastFailureRow[]> => sql<LastFailureRow[]>`
   select w.webhook_id as "webhookId", w.outcome, a.date_started as "at", a.response_code as "responseCode"
   from unnest(
-    ${wanted.map(({ webhookId }) => webhookId)}::bigint[], ${wanted.map(({ outcome }) => outcome)}::text[],
-    ${wanted.map(({ hour }) => hour)}::timestamptz[]
+    ${failures.map(({ webhookId }) => webhookId)}::bigint[], ${failures.map(({ outcome }) => outcome)}::text[],
+    ${failures.map(({ hour }) => hour)}::timestamptz[]
   ) as w (webhook_id, outcome, hour)
   cross join lateral (
     select n.date_started, n.response_code

@@ -1,4 +1,4 @@
-/** How webhooks have fared in the last 24 hours: of one, and of all that a store has at once. */
+/** The health of a webhook and the overview of a store: the last 24 hours. */
 import type { Sql } from '#db/pool.ts';
 import type { Charts } from '#hypermedia/chart.ts';
 import { guarded, type Operation } from '#http/operation.ts';
@@ -14,21 +14,21 @@ import { figuresOf, firstHourOf } from './figures.ts';
 import { findHealth, listHealths, listHours } from './health-sql.ts';
 import { readHealths } from './read.ts';
 
-/** Pending deliveries of a webhook are counted up to here; a tenth of it where a hundred are counted at once. */
-const PENDING_COUNTED = 10_000;
-const PENDING_COUNTED_EACH = 1_000;
+/** Limits of counted pending deliveries per webhook; lower in the overview, which counts up to a hundred webhooks. */
+const PENDING_COUNTED_MAX = 10_000;
+const PENDING_COUNTED_MAX_EACH = 1_000;
 
-/** Of a store without webhooks there is no hour to tell by its clocks. */
-const NO_ZONE = 'UTC';
+/** The time zone if the store has no webhooks, and thus no hours to show. */
+const DEFAULT_TIME_ZONE = 'UTC';
 
-type Place = { id: number; timeZone: string };
+type ChartedWebhook = { id: number; timeZone: string };
 type Store = { shard: number; storeId: number };
 
-/** For the page of the webhook itself, which is read by other statements. */
-export const chartsOfWebhook = async (sql: Sql, { id, timeZone }: Place, now: Date): Promise<Charts> =>
+/** Returns the charts for the page of a webhook. */
+export const chartsOfWebhook = async (sql: Sql, { id, timeZone }: ChartedWebhook, now: Date): Promise<Charts> =>
   chartsOfFigures(figuresOf(await listHours(sql, shardOf(id), [id], firstHourOf(now)), now), timeZone);
 
-/** For the page of the store, which knows nothing of webhooks. */
+/** Creates the charts for the page of a store; passed to the module stores, which does not import this one. */
 export const createStoreCharts =
   ({ sql, webhooksPerStore }: Pick<WebhookDeps, 'sql' | 'webhooksPerStore'>) =>
   async ({ shard, storeId }: Store, now: Date): Promise<Charts> => {
@@ -50,15 +50,15 @@ export const createHealth = ({
   webhooksPerStore,
 }: Pick<WebhookDeps, 'sql' | 'baseUrl' | 'webhooksPerStore'>): Record<'health' | 'overview', Operation> => ({
   health: guarded({
-    summary: 'How this webhook has fared in the last 24 hours',
+    summary: 'The health of this webhook in the last 24 hours',
     handle: async (request) => {
       const key = keyOf(request);
       const { now } = request;
       const row = await findHealth(sql, key);
       if (row === undefined) throw notFound('webhook');
-      const { healths } = await readHealths(sql, key.shard, [row], { now, pendingLimit: PENDING_COUNTED });
+      const { healths } = await readHealths(sql, key.shard, [row], { now, pendingLimit: PENDING_COUNTED_MAX });
       const [health] = healths;
-      if (health === undefined) throw new Error(`The health of webhook ${key.id} was not read`);
+      if (health === undefined) throw new Error(`Health of webhook ${key.id} not found`);
       return {
         status: 200,
         document: healthDocument(health, { baseUrl, now }),
@@ -68,18 +68,18 @@ export const createHealth = ({
     },
   }),
   overview: guarded({
-    summary: 'How all webhooks of this store have fared in the last 24 hours, worst first',
+    summary: 'The health of all webhooks of this store in the last 24 hours, worst first',
     handle: async (request) => {
       const store = storeOfAddress(request);
       const { now } = request;
       const rows = await listHealths(sql, store, webhooksPerStore);
       if (rows.length === 0 && !(await hasStore(sql, store))) throw notFound('store');
-      const found = await readHealths(sql, store.shard, rows, { now, pendingLimit: PENDING_COUNTED_EACH });
-      const timeZone = rows[0]?.timeZone ?? NO_ZONE;
+      const found = await readHealths(sql, store.shard, rows, { now, pendingLimit: PENDING_COUNTED_MAX_EACH });
+      const timeZone = rows[0]?.timeZone ?? DEFAULT_TIME_ZONE;
       return {
         status: 200,
         document: overviewDocument(found, store, { baseUrl, now }),
-        charts: async () => chartsOfFigures(found.together, timeZone),
+        charts: async () => chartsOfFigures(found.total, timeZone),
       };
     },
   }),

@@ -1,31 +1,31 @@
-/** All that is read of how webhooks fare: three statements, and a fourth where something failed, for one webhook or a hundred. */
+/** Reads the health of webhooks: two statements, and a third if there are failures, for one webhook or a hundred. */
 import type { Queryable } from '#db/pool.ts';
 import { figuresOf, firstHourOf, type Figures } from './figures.ts';
 import {
   listHours,
-  listLast,
+  listLastFailures,
   listPending,
   type HealthRow,
   type HourRow,
-  type LastRow,
+  type LastFailureRow,
   type PendingRow,
 } from './health-sql.ts';
 
-/** How many failures are looked up at most, those that happened most often first, and among how many attempts each. */
-const FAILURES_LOOKED_UP = 200;
-const ATTEMPTS_LOOKED_AT = 1_000;
+/** The maximum number of failures whose last attempt is searched, the latest first, and of attempts searched for each. */
+const FAILURES_MAX = 200;
+const ATTEMPTS_SEARCHED_MAX = 1_000;
 
 export type Health = {
   row: HealthRow;
   figures: Figures;
   pending: Omit<PendingRow, 'webhookId'>;
-  /** By outcome; missing where it was not found. */
-  last: ReadonlyMap<string, LastRow>;
+  /** The last attempt by outcome; absent if it was not found. */
+  last: ReadonlyMap<string, LastFailureRow>;
 };
 
-export type Healths = { healths: readonly Health[]; together: Figures };
+export type Healths = { healths: readonly Health[]; total: Figures };
 
-/** `pendingLimit`: how far the pending deliveries of each are counted. All of one shard. */
+/** Returns the health of webhooks of one shard. `pendingLimit`: the limit of counted pending deliveries per webhook. */
 export const readHealths = async (
   sql: Queryable,
   shard: number,
@@ -37,9 +37,9 @@ export const readHealths = async (
     listHours(sql, shard, ids, firstHourOf(now)),
     listPending(sql, shard, webhooks, pendingLimit),
   ]);
-  const together = figuresOf(hours, now);
-  const wanted = together.failures.slice(0, FAILURES_LOOKED_UP);
-  const found = wanted.length === 0 ? [] : await listLast(sql, shard, wanted, ATTEMPTS_LOOKED_AT);
+  const total = figuresOf(hours, now);
+  const failures = total.failures.slice(0, FAILURES_MAX);
+  const found = failures.length === 0 ? [] : await listLastFailures(sql, shard, failures, ATTEMPTS_SEARCHED_MAX);
   const hoursOf = Map.groupBy(hours, ({ webhookId }: HourRow) => webhookId);
   const pendingOf = new Map(pending.map((row) => [row.webhookId, row]));
   const lastOf = Map.groupBy(found, ({ webhookId }) => webhookId);
@@ -49,5 +49,5 @@ export const readHealths = async (
     pending: pendingOf.get(row.id) ?? { pending: 0, oldestAt: null },
     last: new Map((lastOf.get(row.id) ?? []).map((last) => [last.outcome, last])),
   }));
-  return { healths, together };
+  return { healths, total };
 };

@@ -1,4 +1,4 @@
-/** What the relations of health mean, with examples made as the real ones are. */
+/** Documentation of the relations of health, with examples rendered by the real code. */
 import type { Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { emptyHistogram } from '#core/histogram.ts';
@@ -48,48 +48,48 @@ const health: Health = {
 const healthExample = ({ baseUrl }: Naming): Document => healthDocument(health, { baseUrl, now });
 
 const overviewExample = ({ baseUrl }: Naming): Document =>
-  overviewDocument({ healths: [health], together: health.figures }, row, { baseUrl, now });
+  overviewDocument({ healths: [health], total: health.figures }, row, { baseUrl, now });
 
-/** It is embedded, and has no address of its own. */
+/** Returns the embedded example; a failure has no address of its own. */
 const failureExample = (naming: Naming): Document => {
   const [failure] = healthExample(naming).embedded.flatMap(({ documents }) => documents);
-  if (failure === undefined) throw new TypeError('The example of a health has no failure');
+  if (failure === undefined) throw new TypeError('The health example has no failure');
   return failure;
 };
 
 const measures =
-  'The last 24 hours are the hour that runs and the 23 before it. success_rate is per cent of the attempts; duration_p50 and duration_p95 are milliseconds within which half and 95 % of the answers came: the next of 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000 and 30000, which also stands for more. The trends have one number an hour, oldest first, null where there was nothing.';
+  'The last 24 hours are the current hour and the 23 before it. success_rate is the percentage of successful attempts. duration_p50 and duration_p95 are the median and the 95th percentile of the response time in milliseconds, rounded up to 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000 or 30000 (which includes longer times). The trends have one number per hour, oldest first, null for hours without data.';
 
 export const healthRelations: readonly Relation[] = [
   {
     rel: 'overview',
-    title: 'How the webhooks of a store fare',
-    about: `All webhooks of the store at once, those first that need somebody: how many fail, are paused or switched off, and what arrived in the last 24 hours.`,
+    title: 'The health of all webhooks of a store',
+    about: `All webhooks of the store, those that need attention first: how many are failing, paused or disabled, and how many attempts of the last 24 hours succeeded.`,
     paths: ['/stores/:store_id/overview'],
     example: overviewExample,
   },
   {
     rel: 'health',
-    title: 'How a webhook fares',
-    about: `Whether it works, how fast your server answers, what failed and why, and what waits. While attempts fail one after the other, reason says why the last of them did. ${measures} An attempt is seen here some seconds after it was made. pending is counted up to 10,000, and up to 1,000 in an overview. While the breaker is open one delivery is tried at date_next_probe, and the others wait for it.`,
+    title: 'The health of a webhook',
+    about: `State, success rate, response times, failures and pending deliveries of a webhook. While consecutive attempts fail, reason explains the last failure. ${measures} Attempts are included after some seconds. pending is counted up to 10,000, and up to 1,000 in an overview. While the circuit breaker is open, one delivery is attempted at date_next_probe, and the others wait for it.`,
     paths: ['/webhooks/:webhook_id/health'],
     example: healthExample,
   },
   {
     rel: 'healths',
     title: 'The health of each webhook',
-    about: 'Each webhook of the store, worst first. They stand in the overview.',
+    about: 'Each webhook of the store, worst first. Embedded in the overview.',
   },
   {
     rel: 'failures',
-    title: 'What failed',
-    about: 'Each way in which attempts of the last 24 hours failed, the latest first. They stand in a health.',
+    title: 'Failures',
+    about: 'The failed attempts of the last 24 hours by outcome, the latest first. Embedded in a health.',
   },
   {
     rel: 'failure',
-    title: 'One way in which attempts failed',
+    title: 'Failed attempts with one outcome',
     about:
-      'How often attempts of this webhook ended so, what to do about it, and when that happened last, with the status of that answer. Where 1,000 attempts came after it, date_last is the hour. svc:logs leads to the attempts.',
+      'The number of attempts with this outcome, the reason and how to fix it, and the date and response status of the last one. If 1,000 attempts followed, date_last is the hour. svc:logs lists the attempts.',
     example: failureExample,
   },
 ];

@@ -1,14 +1,14 @@
-/** What the relations of a delivery mean, with an example made as the real one is. */
+/** Documentation of the relations of a delivery, with an example rendered by the real code. */
 import type { Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
-import { wholeDelivery } from './delivery.ts';
+import { detailedDelivery } from './delivery.ts';
 import { requestDocument, type Previewed } from './delivery-request.ts';
 
-type Given = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };
+type ExampleRows = { webhook: WebhookRow; delivery: DeliveryRow; attempt: AttemptRow; now: Date };
 
-const previewed = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Previewed => ({
+const previewExample = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Previewed => ({
   kind: 'made',
   revision,
   headers: Object.entries({
@@ -23,32 +23,40 @@ const previewed = ({ revision }: WebhookRow, { eventId }: DeliveryRow): Previewe
   isHidden: false,
 });
 
-export const deliveryRelations = ({ webhook, delivery, attempt, now }: Given): Relation[] => {
+export const deliveryRelations = ({ webhook, delivery, attempt, now }: ExampleRows): Relation[] => {
   const example = ({ baseUrl }: Naming): Document => {
-    const made = previewed(webhook, delivery);
-    const request = requestDocument({ delivery, webhook, previewed: made, difference: null, baseUrl });
-    return wholeDelivery({ row: delivery, webhook, attempts: [attempt], request, previewed: made, baseUrl, now });
+    const preview = previewExample(webhook, delivery);
+    const request = requestDocument({ delivery, webhook, previewed: preview, difference: null, baseUrl });
+    return detailedDelivery({
+      row: delivery,
+      webhook,
+      attempts: [attempt],
+      request,
+      previewed: preview,
+      baseUrl,
+      now,
+    });
   };
   return [
     {
       rel: 'status',
       title: 'A delivery',
       about:
-        'One event on its way to one webhook: pending until it arrives or is given up. reason says why it has not arrived and what to do; at its own address it comes with all attempts, with what it waits for, and with the request.',
+        'The delivery of one event to one webhook: pending until it succeeds or fails. reason explains a failure and how to fix it. At its own address it also has all attempts, the request, and waits_for, the reason why it is pending.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id'],
       example,
     },
     {
       rel: 'request',
-      title: 'What is sent in a delivery',
+      title: 'The request of a delivery',
       about:
-        'The request made by the code that sends it. as_sent is true where it is byte for byte what went out in the last attempt; else note says what it is: what will be sent, or what would be sent now, because the webhook was changed since, dated when the delivery is due or has ended. Signatures are there for who sees the key.',
+        'The request, made by the code that sends it. as_sent is true if it is byte for byte the request of the last attempt; otherwise note explains the difference, such as a webhook that was changed since, and the request is dated when the delivery is due or ended. Signatures are shown to readers who see the key.',
     },
     {
       rel: 'resend',
-      title: 'The same delivery once more',
+      title: 'Resend a delivery',
       about:
-        'A POST sends the same event to the same webhook again, also where it has arrived. It is a delivery of its own, with the same webhook-id and attempts that count from 1. While one of the event is pending, and where the webhook is switched off or the event was erased, that is a 409.',
+        'POST sends the same event to the same webhook again, even if it arrived. This creates a new delivery with the same webhook-id, whose attempts count from 1. The response is 409 if a delivery of the event is pending, the webhook is disabled, or the event was erased.',
       paths: ['/webhooks/:webhook_id/statuses/:delivery_id/resend'],
       makes: 'status',
     },

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { unsentAt } from './delivery-request.ts';
+import { previewTime } from './delivery-request.ts';
 
 const at = (minute: number): Date => new Date(Date.UTC(2026, 6, 1, 10, minute));
 const [dateCreated, dateEnded, now] = [at(1), at(5), at(30)];
 const timeOf = (dateNext: Date | null, ended: Date | null, rotationEndsAt: Date | null = null): number =>
-  unsentAt({ dateNext, dateEnded: ended, dateCreated }, { rotationEndsAt }, now).getUTCMinutes();
+  previewTime({ dateNext, dateEnded: ended, dateCreated }, { rotationEndsAt }, now).getUTCMinutes();
 
 test('what was not sent so is dated when it is due, or has ended, or was made, and never by the moment of the look', () => {
   assert.deepEqual(

@@ -1,15 +1,15 @@
-/** What one delivery's page tells beside its row; read only. */
+/** The read-only statements of a delivery's page. */
 import type { Queryable } from '#db/pool.ts';
-import { attemptTold, withEvent, type AttemptRow, type Owner } from './history-sql.ts';
+import { attemptSelection, withEvent, type AttemptRow, type Owner } from './history-sql.ts';
 
-/** The attempts at one delivery, oldest first, the last `limit` of them. */
+/** Returns the last `limit` attempts of a delivery, oldest first. */
 export const attemptsAt = async (
   sql: Queryable,
   owner: Pick<Owner, 'shard' | 'storeId' | 'id'>,
   deliveryId: number,
   limit: number,
 ): Promise<AttemptRow[]> => sql<AttemptRow[]>`
-  select ${attemptTold(sql)}
+  select ${attemptSelection(sql)}
   from (
     select * from attempt
     where shard = ${owner.shard} and delivery_id = ${deliveryId} and store_id = ${owner.storeId} and webhook_id = ${owner.id}
@@ -17,7 +17,7 @@ export const attemptsAt = async (
   ) as d ${withEvent(sql, owner)}
   order by d.n`;
 
-/** When the store was changed last, whose domain stands in every request; null where it never was. */
+/** Returns when the store was last changed, whose domain is in every request; null if it never was. */
 export const storeChangedAt = async (
   sql: Queryable,
   { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>,

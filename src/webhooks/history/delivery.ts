@@ -1,28 +1,28 @@
-/** One delivery: what became of each attempt, why it has not arrived, and what was sent. */
+/** The resource of one delivery, with its attempts, its request and what it waits for. */
 import { isTest } from '#catalog/sample.ts';
 import type { Queryable } from '#db/pool.ts';
 import { guarded, type ApiRequest, type Operation } from '#http/operation.ts';
 import { text, type Document, type Link } from '#hypermedia/document.ts';
 import { parseId, shardOf } from '#core/ids.ts';
 import { notFound } from '#core/problem.ts';
-import { seesKey, shownRequest, webhookOf, type WebhookDeps } from '../access.ts';
-import { addressOfWebhook, linksAbove } from '../document.ts';
+import { seesKey, visibleRequest, webhookOf, type WebhookDeps } from '../access.ts';
+import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import { addressOfDelivery, attemptDocument, deliveryDocument } from './document.ts';
 import { listDeliveries, type AttemptRow, type DeliveryRow, type Owner } from './history-sql.ts';
 import { attemptsAt, storeChangedAt } from './delivery-sql.ts';
-import { differenceOf, requestDocument, unsentAt, type Previewed } from './delivery-request.ts';
+import { differenceOf, requestDocument, previewTime, type Previewed } from './delivery-request.ts';
 import { waitsFor } from './waiting.ts';
 
-/** More than any delivery is tried. */
+/** More attempts than any delivery has. */
 const ATTEMPTS_SHOWN_MAX = 50;
 
-/** How often the page of a delivery that is pending asks again: soon where it is about to be sent, else rarely. */
+/** The page of a pending delivery reloads often if the next attempt is near, otherwise rarely. */
 const SOON_MS = 60_000;
 const REFRESH_SOON_SECONDS = 3;
 const REFRESH_SECONDS = 30;
 
-type Asked = Pick<ApiRequest, 'params' | 'principal'>;
+type AddressedRequest = Pick<ApiRequest, 'params' | 'principal'>;
 
 export const ownerOf = ({ id, storeId, epoch, heldUntil }: WebhookRow): Owner => ({
   shard: shardOf(id),
@@ -32,7 +32,7 @@ export const ownerOf = ({ id, storeId, epoch, heldUntil }: WebhookRow): Owner =>
   heldUntil,
 });
 
-/** The delivery of a webhook with that id; undefined where there is none, or retention has dropped it. */
+/** Returns the delivery of the webhook with this id; undefined if it does not exist or has expired. */
 export const deliveryWith = async (
   sql: Queryable,
   webhook: WebhookRow,
@@ -43,15 +43,19 @@ export const deliveryWith = async (
   return row;
 };
 
-/** The delivery of the address. Throws a 404 where the webhook has none such. */
-export const deliveryOf = async (sql: Queryable, webhook: WebhookRow, { params }: Asked): Promise<DeliveryRow> => {
+/** Returns the delivery in the path. Throws a 404 if the webhook has no such delivery. */
+export const deliveryOf = async (
+  sql: Queryable,
+  webhook: WebhookRow,
+  { params }: AddressedRequest,
+): Promise<DeliveryRow> => {
   const id = parseId(params['delivery_id'] ?? '');
   const row = id === undefined ? undefined : await deliveryWith(sql, webhook, id);
   if (row === undefined) throw notFound('delivery');
   return row;
 };
 
-/** Where there is nothing to send, and while it is being sent anyway, nobody is offered it. */
+/** Returns whether the delivery can be resent: it is not pending, and the payload of its event exists. */
 const isResendable = ({ status, type, action }: DeliveryRow, { kind }: Previewed): boolean =>
   status !== 'pending' && type !== null && !isTest(action) && kind !== 'gone';
 
@@ -65,13 +69,13 @@ const linksOf = (row: DeliveryRow, webhook: WebhookRow, previewed: Previewed, ba
   const statuses = `${addressOfWebhook(webhook.id, baseUrl)}/statuses`;
   const self = addressOfDelivery(row.id, webhook, baseUrl);
   return [
-    ...linksAbove(webhook, baseUrl),
+    ...breadcrumbLinks(webhook, baseUrl),
     { rel: 'statuses', href: statuses, title: 'All deliveries of the webhook', crumb: 'Deliveries' },
     ...(isResendable(row, previewed) ? [{ rel: 'resend', href: `${self}/resend`, title: 'Send it again' }] : []),
   ];
 };
 
-export type Whole = {
+export type DeliveryDetails = {
   row: DeliveryRow;
   webhook: WebhookRow;
   attempts: readonly AttemptRow[];
@@ -81,8 +85,16 @@ export type Whole = {
   now: Date;
 };
 
-/** With all that its page tells; as one of a list it has less. */
-export const wholeDelivery = ({ row, webhook, attempts, request, previewed, baseUrl, now }: Whole): Document => {
+/** Returns the Document of a delivery with attempts, request and `waits_for`, which lists omit. */
+export const detailedDelivery = ({
+  row,
+  webhook,
+  attempts,
+  request,
+  previewed,
+  baseUrl,
+  now,
+}: DeliveryDetails): Document => {
   const document = deliveryDocument(row, webhook, baseUrl);
   const seconds = refreshSeconds(row, now);
   const waits = text('waits_for', waitsFor(row, webhook, now));
@@ -105,7 +117,7 @@ export const wholeDelivery = ({ row, webhook, attempts, request, previewed, base
   };
 };
 
-/** The delivery with everything; reads what `sql` sees. */
+/** Reads the details of a delivery and returns its Document. */
 const showDelivery = async (
   { sql, sealer, preview, baseUrl }: Pick<WebhookDeps, 'sql' | 'sealer' | 'preview' | 'baseUrl'>,
   { principal, now }: Pick<ApiRequest, 'principal' | 'now'>,
@@ -124,18 +136,18 @@ const showDelivery = async (
     webhookId: webhook.id,
     eventId: row.eventId,
     attempt: Math.max(1, last?.n ?? 0),
-    now: difference === null && last !== null ? last.dateStarted : unsentAt(row, webhook, now),
+    now: difference === null && last !== null ? last.dateStarted : previewTime(row, webhook, now),
     seesKey: seesKey(principal, webhook),
   });
-  const shown = { ...webhook, ...shownRequest({ sealer }, webhook, principal) };
+  const shown = { ...webhook, ...visibleRequest({ sealer }, webhook, principal) };
   const request = requestDocument({ delivery: row, webhook: shown, previewed, difference, baseUrl });
-  return wholeDelivery({ row, webhook, attempts, request, previewed, baseUrl, now });
+  return detailedDelivery({ row, webhook, attempts, request, previewed, baseUrl, now });
 };
 
 export const createReadDelivery = (deps: WebhookDeps): Operation =>
   guarded({
     title: 'This delivery',
-    summary: 'What became of one delivery: every attempt, why it has not arrived, what it waits for and what is sent',
+    summary: 'One delivery: its attempts, the reason of a failure, what it waits for, and its request',
     handle: async (request) => {
       const webhook = await webhookOf(deps.sql, request);
       const row = await deliveryOf(deps.sql, webhook, request);

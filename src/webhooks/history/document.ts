@@ -1,4 +1,4 @@
-/** A delivery and an attempt as the API shows them. */
+/** The Documents of deliveries and attempts. */
 import { addressOf, nameOf } from '#catalog/document.ts';
 import { addressOfEvent } from '#events/document.ts';
 import { isTest } from '#catalog/sample.ts';
@@ -10,7 +10,7 @@ import type { WebhookRow } from '../webhook-sql.ts';
 import type { AttemptRow, DeliveryRow } from './history-sql.ts';
 import { reasonOf, reasonOfDelivery } from './reason.ts';
 
-/** How each property of a delivery is compared. */
+/** The comparison type of each property of a delivery in filters and orders. */
 export const STATUS_PROPERTIES = {
   id: 'number',
   resource_type: 'text',
@@ -27,7 +27,7 @@ export const STATUS_PROPERTIES = {
 
 export const DELIVERY_STATES = ['pending', 'successful', 'failed'] as const;
 
-/** How each property of an attempt is compared. What came back is up to 16 KiB each: a search would read gigabytes. */
+/** The comparison type of each property of an attempt. Responses have up to 16 KiB each: searching them would read gigabytes. */
 export const LOG_PROPERTIES = {
   id: 'text',
   resource_type: 'text',
@@ -44,24 +44,28 @@ export const LOG_PROPERTIES = {
   date_created: 'date',
 } as const satisfies Comparisons;
 
-export type About = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
-/** Whose history it is: of a webhook that may be deleted by now. */
-export type Whose = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
+export type EventSummary = Pick<DeliveryRow, 'eventId' | 'type' | 'resourceId' | 'action'>;
+/** The webhook of a delivery. `isGone`: it was deleted. */
+export type HistoryWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'timeZone'> & { isGone?: boolean };
 
-/** What was deleted, and what retention has dropped, has no address any more. */
-const linksOf = ({ type, resourceId, eventId, action }: About, whose: Whose, baseUrl: string): Link[] => {
-  const { id, storeId, isGone = false } = whose;
-  const webhook = isGone ? [] : [{ rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook' }];
-  if (type === null || resourceId === null) return webhook;
+/** Returns links to the webhook, event and resource, as far as they still exist. */
+const linksOf = (
+  { type, resourceId, eventId, action }: EventSummary,
+  webhook: HistoryWebhook,
+  baseUrl: string,
+): Link[] => {
+  const { id, storeId, isGone = false } = webhook;
+  const above = isGone ? [] : [{ rel: 'webhook', href: addressOfWebhook(id, baseUrl), title: 'The webhook' }];
+  if (type === null || resourceId === null) return above;
   const event = addressOfEvent({ id: eventId }, baseUrl, storeId);
-  const links = [...webhook, { rel: 'event', href: event, title: 'The event that was sent' }];
-  // What was made up is nowhere.
+  const links = [...above, { rel: 'event', href: event, title: 'The event' }];
+  // The resource of a sample event does not exist.
   if (isTest(action)) return links;
   const resource = addressOf({ baseUrl, storeId, type, id: resourceId });
-  return [...links, { rel: 'resource', href: resource, title: 'The latest version of what it is about' }];
+  return [...links, { rel: 'resource', href: resource, title: 'The latest version of the resource' }];
 };
 
-const aboutOf = ({ type, resourceId, action }: About, webhook: Pick<Whose, 'id'>) => [
+const eventProperties = ({ type, resourceId, action }: EventSummary, webhook: Pick<HistoryWebhook, 'id'>) => [
   text('resource_type', type),
   text('resource_id', resourceId),
   number('webhook_id', webhook.id),
@@ -71,26 +75,31 @@ const aboutOf = ({ type, resourceId, action }: About, webhook: Pick<Whose, 'id'>
 const dateOrNull = (name: string, at: Date | null, timeZone: string) =>
   date(name, at === null ? null : formatDate(at, timeZone));
 
-/** Where a delivery is read. */
-export const addressOfDelivery = (id: number, webhook: Pick<Whose, 'id'>, baseUrl: string): string =>
+/** Returns the URL of a delivery. */
+export const addressOfDelivery = (id: number, webhook: Pick<HistoryWebhook, 'id'>, baseUrl: string): string =>
   `${addressOfWebhook(webhook.id, baseUrl)}/statuses/${id}`;
 
 const titleOf = ({ id, type, resourceId, action }: DeliveryRow): string =>
   type === null || resourceId === null ? `Delivery ${id}` : `${nameOf({ type, id: resourceId })} ${action}`;
 
-/** Behind its webhook, if that is still there. */
-const linkTo = (rel: 'self' | 'status', title: string, id: number, webhook: Whose, baseUrl: string): Link[] =>
-  webhook.isGone === true ? [] : [{ rel, href: addressOfDelivery(id, webhook, baseUrl), title }];
+/** Returns the link to a delivery; none if its webhook was deleted. */
+const deliveryLink = (
+  rel: 'self' | 'status',
+  title: string,
+  id: number,
+  webhook: HistoryWebhook,
+  baseUrl: string,
+): Link[] => (webhook.isGone === true ? [] : [{ rel, href: addressOfDelivery(id, webhook, baseUrl), title }]);
 
-export const deliveryDocument = (row: DeliveryRow, webhook: Whose, baseUrl: string): Document => ({
+export const deliveryDocument = (row: DeliveryRow, webhook: HistoryWebhook, baseUrl: string): Document => ({
   name: 'status',
   called: 'Delivery',
   title: titleOf(row),
-  links: [...linkTo('self', 'This delivery', row.id, webhook, baseUrl), ...linksOf(row, webhook, baseUrl)],
+  links: [...deliveryLink('self', 'This delivery', row.id, webhook, baseUrl), ...linksOf(row, webhook, baseUrl)],
   embedded: [],
   properties: [
     number('id', row.id),
-    ...aboutOf(row, webhook),
+    ...eventProperties(row, webhook),
     enumeration('status', row.status),
     text('reason', reasonOfDelivery(row)),
     number('attempts', row.attempts),
@@ -100,16 +109,16 @@ export const deliveryDocument = (row: DeliveryRow, webhook: Whose, baseUrl: stri
   ],
 });
 
-export const attemptDocument = (row: AttemptRow, webhook: Whose, baseUrl: string): Document => ({
+export const attemptDocument = (row: AttemptRow, webhook: HistoryWebhook, baseUrl: string): Document => ({
   name: 'log',
   links: [
-    ...linkTo('status', 'The delivery that it was for', row.deliveryId, webhook, baseUrl),
+    ...deliveryLink('status', 'The delivery of this attempt', row.deliveryId, webhook, baseUrl),
     ...linksOf(row, webhook, baseUrl),
   ],
   embedded: [],
   properties: [
     text('id', `${row.deliveryId}-${row.n}`),
-    ...aboutOf(row, webhook),
+    ...eventProperties(row, webhook),
     number('attempt', row.n),
     number('response_code', row.responseCode),
     code('response_body', row.responseBody),

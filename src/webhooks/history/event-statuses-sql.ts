@@ -1,4 +1,4 @@
-/** The deliveries of one event, read only, whichever webhooks they are to. */
+/** The read-only statement of an event's deliveries to all webhooks. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { Listing } from '#core/listing.ts';
@@ -31,34 +31,34 @@ const columnsOf = (sql: Queryable): Columns<typeof STATUS_PROPERTIES> => ({
 type Page = { timeZone: string; total: number; rows: DeliveryOfEvent[] };
 
 /**
- * A page of the deliveries of an event, newest first unless asked otherwise, and how many there are in all; undefined where
- * the store has no such event. What is pending for a webhook that was switched off since, or deleted, is dead, whether or
- * not it has been swept yet. A delivery is never older than its event, so that earlier days are not looked through.
+ * Returns a page of an event's deliveries, newest first by default, and their total; undefined if the store has no such event. A
+ * pending delivery of an older epoch or a deleted webhook is shown as failed, even before a worker has ended it. A delivery is
+ * never older than its event, so earlier partitions are not read.
  */
 export const listDeliveriesOfEvent = async (
   sql: Queryable,
   key: EventKey,
-  wanted: Listing,
+  listing: Listing,
 ): Promise<Page | undefined> => {
-  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+  const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   const columns = columnsOf(sql);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.id`])}`;
   const rows = await sql<({ timeZone: string; total: number } & (DeliveryOfEvent | { id: null }))[]>`
     with delivered as (
-      select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_dead, null as state, d.attempts,
+      select d.id, d.webhook_id, d.epoch is distinct from w.epoch as is_stale, null as state, d.attempts,
         greatest(nullif(d.due_at, 'infinity'), t.paused_until, t.probe_at) as due_at, null::timestamptz as date_ended, w.id is null as is_gone
       from delivery d ${ofEvent(sql, key)}
       union all
       select d.id, d.webhook_id, false, d.state, d.attempts, null, d.date_ended, w.id is null
       from delivery_done d ${ofEvent(sql, key)} and d.id >= ${firstIdOfDay(dayOfId(key.eventId))}
     ), known as (
-      select d.*, coalesce(d.state, case when d.is_dead then 'failed' else 'pending' end) as status,
-        case when not d.is_dead then d.due_at end as date_next
+      select d.*, coalesce(d.state, case when d.is_stale then 'failed' else 'pending' end) as status,
+        case when not d.is_stale then d.due_at end as date_next
       from delivered d
     ), found as materialized (
       select d.* from event e cross join known d
       where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
-        ${narrowed(sql, wanted.filters, columns)}
+        ${narrowed(sql, listing.filters, columns)}
     )
     select s.time_zone as "timeZone", (select count(*) from found) as total, d.id, d.webhook_id as "webhookId",
       d.is_gone as "isWebhookGone", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
@@ -66,7 +66,7 @@ export const listDeliveriesOfEvent = async (
       a.outcome, a.response_code as "responseCode"
     from event e
     join store s on s.shard = e.shard and s.id = e.store_id
-    left join lateral (select d.* from found d ${sorted} ${paged(sql, wanted)}) d on true
+    left join lateral (select d.* from found d ${sorted} ${paged(sql, listing)}) d on true
     ${withLastAttempt(sql, key)}
     where e.shard = ${key.shard} and e.id = ${key.eventId} and e.store_id = ${key.storeId}
     ${sorted}`;

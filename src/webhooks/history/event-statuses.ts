@@ -1,4 +1,4 @@
-/** What became of one event: its deliveries over all webhooks of the store. */
+/** The deliveries of one event to all webhooks of the store. */
 import type { Search } from '#db/search.ts';
 import { addressOfEvent, addressOfEvents } from '#events/document.ts';
 import { listing } from '#http/listing.ts';
@@ -11,7 +11,7 @@ import { addressOfStore } from '../document.ts';
 import { deliveryDocument, DELIVERY_STATES, STATUS_PROPERTIES } from './document.ts';
 import { listDeliveriesOfEvent } from './event-statuses-sql.ts';
 
-const linksAbove = (eventId: number, storeId: number, baseUrl: string): Link[] => [
+const breadcrumbLinks = (eventId: number, storeId: number, baseUrl: string): Link[] => [
   { rel: 'store', href: addressOfStore(storeId, baseUrl), title: 'The store', crumb: 'Store' },
   { rel: 'events', href: addressOfEvents(baseUrl, storeId), title: 'All events of the store', crumb: 'Events' },
   {
@@ -24,7 +24,7 @@ const linksAbove = (eventId: number, storeId: number, baseUrl: string): Link[] =
 
 export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseUrl: string }): Operation =>
   listing({
-    summary: 'The deliveries of this event over all webhooks, newest first, a page at a time',
+    summary: 'The deliveries of this event to all webhooks, newest first, paged',
     title: 'The deliveries of this event',
     rel: 'statuses',
     properties: STATUS_PROPERTIES,
@@ -41,6 +41,6 @@ export const createEventStatuses = ({ search, baseUrl }: { search: Search; baseU
       const items = rows.map((row) =>
         deliveryDocument(row, { id: row.webhookId, storeId, timeZone, isGone: row.isWebhookGone }, baseUrl),
       );
-      return { path: `${back}/statuses`, items, total, timeZone, links: linksAbove(eventId, storeId, baseUrl) };
+      return { path: `${back}/statuses`, items, total, timeZone, links: breadcrumbLinks(eventId, storeId, baseUrl) };
     },
   });

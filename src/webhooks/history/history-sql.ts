@@ -1,4 +1,4 @@
-/** What was sent, read only: publish writes deliveries, the delivery room ends them and writes attempts. */
+/** The read-only statements of deliveries and attempts, which the modules events and delivery write. */
 import type { ResourceType } from '#catalog/catalog.ts';
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
@@ -6,27 +6,27 @@ import type { Filter, Listing, Order } from '#core/listing.ts';
 import type { LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
 
 /**
- * Whose history: the store stands beside the webhook in every statement; the epoch tells what is dead, and before `heldUntil`
- * nothing that is pending is sent.
+ * The webhook whose history is read; every statement names its store too. Pending deliveries of an older `epoch` have failed, and
+ * none is sent before `heldUntil`.
  */
 export type Owner = { shard: number; storeId: number; id: number; epoch: number; heldUntil: Date | null };
 
-/** What a delivery is about; null where retention has dropped the event already. */
-type About = {
+/** The event of a delivery; its members are null if the event has expired. */
+type EventSummary = {
   eventId: number;
   type: ResourceType | null;
   resourceId: string | null;
   action: string | null;
 };
 
-export type DeliveryRow = About & {
+export type DeliveryRow = EventSummary & {
   id: number;
   status: 'pending' | 'successful' | 'failed';
   attempts: number;
   dateNext: Date | null;
   dateCreated: Date | null;
   dateEnded: Date | null;
-  /** Of the last attempt, where there was one. */
+  /** Outcome of the last attempt; null if there was none. */
   outcome: string | null;
   responseCode: number | null;
 };
@@ -34,11 +34,11 @@ export type DeliveryRow = About & {
 const ownedBy = (sql: Queryable, { shard, storeId, id }: Owner) =>
   sql`d.shard = ${shard} and d.store_id = ${storeId} and d.webhook_id = ${id}`;
 
-/** Beside the row `d` of a delivery or an attempt, the event that it is about. */
+/** Joins the event `e` of the delivery or attempt `d`. */
 export const withEvent = (sql: Queryable, { shard, storeId }: Pick<Owner, 'shard' | 'storeId'>) =>
   sql`left join event e on e.shard = ${shard} and e.id = d.event_id and e.store_id = ${storeId}`;
 
-/** Beside the row `d` of a delivery its last attempt `a`; `limit 1` for a look by its key, whatever the planner believes. */
+/** Joins the last attempt `a` of the delivery `d`; `limit 1` makes the planner use the primary key whatever its statistics. */
 export const withLastAttempt = (sql: Queryable, { shard }: Pick<Owner, 'shard'>) => sql`
   left join lateral (
     select outcome, response_code from attempt
@@ -52,45 +52,45 @@ const eventColumns = (sql: Queryable) => ({
 });
 
 const LOG_BY_EVENT = new Set(['resource_type', 'resource_id', 'event']);
-/** A delivery begins with its event. */
+/** The creation date of a delivery is that of its event. */
 const STATUS_BY_EVENT = LOG_BY_EVENT.union(new Set(['date_created']));
 
 /**
- * The event where something is found or ordered by it; else none is read but those of the page that is shown. With 100,000
- * deliveries of one webhook: the newest 2 ms, `status=failed` 15 ms to find and as much to count, without an index that
- * every delivery would have to write; by the event 100 to 500 ms.
+ * Joins the event only if a filter or an order needs it; otherwise only the events of the shown page are read. With 100,000
+ * deliveries of one webhook: the newest take 2 ms, `status=failed` 15 ms to find and as much to count, without an index that
+ * every delivery would have to write; filters by event take 100 to 500 ms.
  */
 const eventFor = (
   sql: Queryable,
   owner: Owner,
   byEvent: ReadonlySet<string>,
-  ...named: readonly (readonly (Filter | Order)[])[]
-) => (named.flat().some(({ property }) => byEvent.has(property)) ? withEvent(sql, owner) : sql``);
+  ...properties: readonly (readonly (Filter | Order)[])[]
+) => (properties.flat().some(({ property }) => byEvent.has(property)) ? withEvent(sql, owner) : sql``);
 
 type Fragment = ReturnType<typeof withEvent>;
 
 const deliveryColumns = (
   sql: Queryable,
-  own: Record<'status' | 'date_next' | 'date_ended', Fragment>,
+  stateColumns: Record<'status' | 'date_next' | 'date_ended', Fragment>,
 ): Columns<typeof STATUS_PROPERTIES> => ({
   id: sql`d.id`,
   webhook_id: sql`d.webhook_id`,
   attempts: sql`d.attempts`,
   date_created: sql`e.date_created`,
   ...eventColumns(sql),
-  ...own,
+  ...stateColumns,
 });
 
 /**
- * The two halves of the deliveries: what is pending, and what has ended. What is pending under an older epoch died with
- * the switch-off that raised it, whether or not it has been swept yet.
+ * Returns the tables of pending and ended deliveries with their columns. A pending delivery of an older epoch is shown as failed,
+ * even before a worker has ended it.
  */
-const halvesOf = (sql: Queryable, { epoch, heldUntil }: Owner) => [
+const pendingAndEnded = (sql: Queryable, { epoch, heldUntil }: Owner) => [
   {
     table: sql`delivery`,
     columns: deliveryColumns(sql, {
       status: sql`case when d.epoch < ${epoch} then 'failed' else 'pending' end`,
-      // What waits for a listener is due at infinity: nobody knows when that comes.
+      // Deliveries of pull webhooks are due at infinity, which is shown as null.
       date_next: sql`case when d.epoch >= ${epoch} then
         greatest(nullif(d.due_at, 'infinity'), ${heldUntil}::timestamptz) end`,
       date_ended: sql`null::timestamptz`,
@@ -106,12 +106,15 @@ const halvesOf = (sql: Queryable, { epoch, heldUntil }: Owner) => [
   },
 ];
 
-/** A page of deliveries, newest first unless asked otherwise. Each half is cut to what the page can need before they meet. */
-export const listDeliveries = async (sql: Queryable, owner: Owner, wanted: Listing): Promise<DeliveryRow[]> => {
-  const { filters, offset, limit } = wanted;
-  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+/**
+ * Returns a page of deliveries, newest first by default. Each table is limited to the rows that the page can need before the
+ * union.
+ */
+export const listDeliveries = async (sql: Queryable, owner: Owner, listing: Listing): Promise<DeliveryRow[]> => {
+  const { filters, offset, limit } = listing;
+  const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   const ties = [sql`d.id`] as const;
-  const halves = halvesOf(sql, owner).map(
+  const parts = pendingAndEnded(sql, owner).map(
     ({ table, columns }) => sql`(
       select d.id, d.event_id, d.webhook_id, ${columns.status} as status, d.attempts, ${columns.date_next} as date_next,
         ${columns.date_ended} as date_ended
@@ -119,17 +122,17 @@ export const listDeliveries = async (sql: Queryable, owner: Owner, wanted: Listi
       where ${ownedBy(sql, owner)} ${narrowed(sql, filters, columns)}
       order by ${ordered(sql, order, columns, ties)} limit ${offset + limit})`,
   );
-  const met = deliveryColumns(sql, {
+  const merged = deliveryColumns(sql, {
     status: sql`d.status`,
     date_next: sql`d.date_next`,
     date_ended: sql`d.date_ended`,
   });
-  const sorted = sql`order by ${ordered(sql, order, met, ties)}`;
+  const sorted = sql`order by ${ordered(sql, order, merged, ties)}`;
   return sql<DeliveryRow[]>`
     with found as (
-      ${halves.reduce((pending, ended) => sql`${pending} union all ${ended}`)}
+      ${parts.reduce((pending, ended) => sql`${pending} union all ${ended}`)}
     ), page as (
-      select d.* from found d ${eventFor(sql, owner, STATUS_BY_EVENT, order)} ${sorted} ${paged(sql, wanted)}
+      select d.* from found d ${eventFor(sql, owner, STATUS_BY_EVENT, order)} ${sorted} ${paged(sql, listing)}
     )
     select d.id, d.event_id as "eventId", d.status, d.attempts, d.date_next as "dateNext", d.date_ended as "dateEnded",
       e.resource_type as type, e.resource_id as "resourceId", e.action, e.date_created as "dateCreated", a.outcome,
@@ -138,7 +141,7 @@ export const listDeliveries = async (sql: Queryable, owner: Owner, wanted: Listi
 };
 
 export const countDeliveries = async (sql: Queryable, owner: Owner, { filters }: Listing): Promise<number> => {
-  const counts = halvesOf(sql, owner).map(
+  const counts = pendingAndEnded(sql, owner).map(
     ({ table, columns }) => sql`(
       select count(*) from ${table} d ${eventFor(sql, owner, STATUS_BY_EVENT, filters)}
       where ${ownedBy(sql, owner)} ${narrowed(sql, filters, columns)})`,
@@ -148,7 +151,7 @@ export const countDeliveries = async (sql: Queryable, owner: Owner, { filters }:
   return row?.total ?? 0;
 };
 
-export type AttemptRow = About & {
+export type AttemptRow = EventSummary & {
   deliveryId: number;
   n: number;
   dateStarted: Date;
@@ -159,8 +162,8 @@ export type AttemptRow = About & {
   responseBody: string | null;
 };
 
-/** The row of an attempt `d` with its event `e`. */
-export const attemptTold = (sql: Queryable) => sql`
+/** The columns of an attempt `d` and its event `e`. */
+export const attemptSelection = (sql: Queryable) => sql`
   d.delivery_id as "deliveryId", d.n, d.event_id as "eventId", d.date_started as "dateStarted",
   d.duration_ms as "durationMs", d.outcome, d.response_code as "responseCode", d.response_headers as "responseHeaders",
   d.response_body as "responseBody", e.resource_type as type, e.resource_id as "resourceId", e.action`;
@@ -176,18 +179,18 @@ const attemptColumns = (sql: Queryable): Columns<typeof LOG_PROPERTIES> => ({
   ...eventColumns(sql),
 });
 
-/** A page of attempts, newest first unless asked otherwise: found by their keys, since what came back is up to 16 KiB each. */
-export const listAttempts = async (sql: Queryable, owner: Owner, wanted: Listing): Promise<AttemptRow[]> => {
-  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'date_created', descending: true }];
+/** Returns a page of attempts, newest first by default. Selects the keys first, because responses have up to 16 KiB each. */
+export const listAttempts = async (sql: Queryable, owner: Owner, listing: Listing): Promise<AttemptRow[]> => {
+  const order = listing.order.length > 0 ? listing.order : [{ property: 'date_created', descending: true }];
   const columns = attemptColumns(sql);
   const sorted = sql`order by ${ordered(sql, order, columns, [sql`d.delivery_id`, sql`d.n`])}`;
   return sql<AttemptRow[]>`
     with page as (
-      select d.delivery_id, d.n from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, wanted.filters, order)}
-      where ${ownedBy(sql, owner)} ${narrowed(sql, wanted.filters, columns)}
-      ${sorted} ${paged(sql, wanted)}
+      select d.delivery_id, d.n from attempt d ${eventFor(sql, owner, LOG_BY_EVENT, listing.filters, order)}
+      where ${ownedBy(sql, owner)} ${narrowed(sql, listing.filters, columns)}
+      ${sorted} ${paged(sql, listing)}
     )
-    select ${attemptTold(sql)}
+    select ${attemptSelection(sql)}
     from page p join attempt d on ${ownedBy(sql, owner)} and d.delivery_id = p.delivery_id and d.n = p.n
       ${withEvent(sql, owner)} ${sorted}`;
 };

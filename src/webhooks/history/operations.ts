@@ -1,4 +1,4 @@
-/** What became of a webhook's events: its deliveries (`statuses`) and the attempts at them (`logs`), newest first. */
+/** The history of a webhook: its deliveries (`statuses`) and their attempts (`logs`), newest first. */
 import { eventsOf, resourceTypes } from '#catalog/catalog.ts';
 import type { Tx } from '#db/pool.ts';
 import { listing } from '#http/listing.ts';
@@ -6,7 +6,7 @@ import { type Operation } from '#http/operation.ts';
 import type { Document } from '#hypermedia/document.ts';
 import type { Comparisons, Listing } from '#core/listing.ts';
 import { webhookOf, type WebhookDeps } from '../access.ts';
-import { addressOfWebhook, linksAbove } from '../document.ts';
+import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import { attemptDocument, deliveryDocument, DELIVERY_STATES, LOG_PROPERTIES, STATUS_PROPERTIES } from './document.ts';
 import { countAttempts, countDeliveries, listAttempts, listDeliveries, type Owner } from './history-sql.ts';
@@ -21,7 +21,7 @@ type History = {
   title: string;
   properties: Comparisons;
   searchedBy: Readonly<Record<string, readonly string[] | null>>;
-  read: (tx: Tx, webhook: WebhookRow, owner: Owner, wanted: Listing) => Promise<{ items: Document[]; total: number }>;
+  read: (tx: Tx, webhook: WebhookRow, owner: Owner, query: Listing) => Promise<{ items: Document[]; total: number }>;
 };
 
 const historyOf = (
@@ -29,7 +29,7 @@ const historyOf = (
   { rel, title, properties, searchedBy, read }: History,
 ): Operation =>
   listing({
-    summary: `${title}, newest first, a page at a time`,
+    summary: `${title}, newest first, paged`,
     rel,
     title,
     properties,
@@ -40,7 +40,7 @@ const historyOf = (
       const owner = ownerOf(webhook);
       const found = await search(storeId, request.listing, (tx) => read(tx, webhook, owner, request.listing));
       const path = `${addressOfWebhook(id, baseUrl)}/${rel}`;
-      return { path, links: linksAbove(webhook, baseUrl), timeZone, ...found };
+      return { path, links: breadcrumbLinks(webhook, baseUrl), timeZone, ...found };
     },
   });
 
@@ -52,9 +52,9 @@ export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'status' |
       title: 'The deliveries of this webhook',
       properties: STATUS_PROPERTIES,
       searchedBy: { status: DELIVERY_STATES, event: EVENTS, resource_id: null, date_created: null },
-      read: async (tx, webhook, owner, wanted) => {
-        const rows = await listDeliveries(tx, owner, wanted);
-        const total = await countDeliveries(tx, owner, wanted);
+      read: async (tx, webhook, owner, query) => {
+        const rows = await listDeliveries(tx, owner, query);
+        const total = await countDeliveries(tx, owner, query);
         return { items: rows.map((row) => deliveryDocument(row, webhook, baseUrl)), total };
       },
     }),
@@ -62,12 +62,12 @@ export const createHistory = (deps: WebhookDeps): Record<'statuses' | 'status' |
     resend: createResend(deps),
     logs: historyOf(deps, {
       rel: 'logs',
-      title: 'The attempts to deliver to this webhook',
+      title: 'The attempts of this webhook',
       properties: LOG_PROPERTIES,
       searchedBy: { outcome: OUTCOME_LABELS, response_code: null, event: EVENTS, date_created: null },
-      read: async (tx, webhook, owner, wanted) => {
-        const rows = await listAttempts(tx, owner, wanted);
-        const total = await countAttempts(tx, owner, wanted);
+      read: async (tx, webhook, owner, query) => {
+        const rows = await listAttempts(tx, owner, query);
+        const total = await countAttempts(tx, owner, query);
         return { items: rows.map((row) => attemptDocument(row, webhook, baseUrl)), total };
       },
     }),

@@ -11,8 +11,8 @@ test('whatever status is answered, the sentence names it and says what to do', (
   }
   assert.match(refused(401), /encryption_key/);
   assert.match(refused(308), /redirects are not followed/);
-  assert.match(refused(418), /What it answered may say why/);
-  assert.match(refused(500), /Look into its log/);
+  assert.match(refused(418), /Its response may say why/);
+  assert.match(refused(500), /Check its log/);
   assert.equal(new Set([400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 500, 502, 503, 504].map(refused)).size, 14);
 });
 

@@ -1,4 +1,4 @@
-/** Sending one delivery again: the same event to the same webhook, as a delivery of its own that begins to count anew. */
+/** Resend: sends the event of a delivery to its webhook again, as a new delivery with its own attempts. */
 import { Type } from 'typebox';
 import { isTest } from '#catalog/sample.ts';
 import type { Tx } from '#db/pool.ts';
@@ -15,41 +15,42 @@ import { addressOfDelivery, deliveryDocument } from './document.ts';
 import type { DeliveryRow } from './history-sql.ts';
 import { deliveryOf, deliveryWith } from './delivery.ts';
 
-/** It needs to be told nothing. */
-const resendSchema = Type.Object({}, { additionalProperties: false });
+const emptySchema = Type.Object({}, { additionalProperties: false });
 
 const conflict = (code: string, message: string, headers: Record<string, string> = {}): Problem =>
   new Problem(409, { code, message }, { headers });
 
-/** Throws a 409 where nothing could be sent. */
-const refuseIdle = ({ isActive, isHeld, url }: WebhookRow): void => {
-  if (!isActive) throw conflict('inactive', 'The webhook is switched off: switch it on first, then send this again');
-  if (url === null && !isHeld) throw conflict('no_url', 'The webhook has no url to send to: give it one first');
+/** Throws a 409 if the webhook cannot send. */
+const checkCanSend = ({ isActive, isHeld, url }: WebhookRow): void => {
+  if (!isActive) throw conflict('inactive', 'The webhook is disabled: enable it first');
+  if (url === null && !isHeld) throw conflict('no_url', 'The webhook has no url: set url first');
 };
 
-/** Some 10 ms, while nobody else gets at the webhook. Behind a backlog that is longer, one that comes twice is no worse than a retry. */
-const PENDING_LOOKED_AT = 10_000;
+/**
+ * Bounds the search to about 10 ms under the lock of the webhook. A duplicate behind a longer backlog is no worse than a retry.
+ */
+const PENDING_CHECKED_MAX = 10_000;
 
-/** Two at once would reach the endpoint twice. `Location` leads to the one that is pending. */
-const refuseSecond = async (
+/** Throws a 409 if a delivery of the event is pending, since both would reach the endpoint. `Location` is its URL. */
+const checkNotPending = async (
   tx: Tx,
   webhook: WebhookRow,
-  { asked, baseUrl }: { asked: DeliveryRow; baseUrl: string },
+  { requested, baseUrl }: { requested: DeliveryRow; baseUrl: string },
 ): Promise<void> => {
   const { id: webhookId, epoch, timeZone } = webhook;
-  const wanted = { shard: shardOf(webhookId), webhookId, eventId: asked.eventId, epoch };
-  const id = asked.status === 'pending' ? asked.id : await findPending(tx, wanted, PENDING_LOOKED_AT);
+  const key = { shard: shardOf(webhookId), webhookId, eventId: requested.eventId, epoch };
+  const id = requested.status === 'pending' ? requested.id : await findPending(tx, key, PENDING_CHECKED_MAX);
   if (id === undefined) return;
   const pending = await deliveryWith(tx, webhook, id);
-  const next = pending?.dateNext ? `, and is tried next at ${formatDate(pending.dateNext, timeZone)}` : '';
+  const next = pending?.dateNext ? `; next attempt at ${formatDate(pending.dateNext, timeZone)}` : '';
   const Location = addressOfDelivery(id, webhook, baseUrl);
-  throw conflict('already_pending', `This event is on its way to the webhook already${next}`, { Location });
+  throw conflict('already_pending', `A delivery of this event to the webhook is already pending${next}`, { Location });
 };
 
-const GONE = 'What the event carried was erased, or is older than events are kept: there is nothing to send any more';
-const SAMPLE = 'This was a test of the webhook, which is sent once: send another one by its action "test"';
+const GONE = 'The event was erased or has expired: there is nothing to send';
+const SAMPLE = 'This was a test of the webhook, which cannot be resent: send another one by its action "test"';
 
-/** Under the lock of the webhook, which others who send again wait for, and who switches it off. */
+/** Creates the new delivery under the lock of the webhook, which serializes concurrent resends and disabling. */
 const resend = async (
   tx: Tx,
   baseUrl: string,
@@ -57,11 +58,11 @@ const resend = async (
 ): Promise<{ webhook: WebhookRow; made: Committed }> => {
   const webhook = await lockWebhook(tx, keyOf(request));
   if (webhook === undefined) throw notFound('webhook');
-  const asked = await deliveryOf(tx, webhook, request);
-  const { eventId, action } = asked;
+  const requested = await deliveryOf(tx, webhook, request);
+  const { eventId, action } = requested;
   if (isTest(action)) throw conflict('is_test', SAMPLE);
-  refuseIdle(webhook);
-  await refuseSecond(tx, webhook, { asked, baseUrl });
+  checkCanSend(webhook);
+  await checkNotPending(tx, webhook, { requested, baseUrl });
   const { id: webhookId } = webhook;
   const made = await insertResend(tx, { shard: shardOf(webhookId), webhookId, eventId, now: request.now });
   if (made === undefined) throw conflict('event_gone', GONE);
@@ -72,14 +73,14 @@ export const createResend = ({ sql, baseUrl, onResent }: WebhookDeps): Operation
   beginning({
     title: 'Send it again',
     summary:
-      'Sends the same event to the same webhook once more, also where it has arrived: a new delivery, whose attempts count from 1',
-    input: resendSchema,
+      'Sends the same event to the same webhook again, even if it arrived: a new delivery, whose attempts count from 1',
+    input: emptySchema,
     admit: async (request) => void (await deliveryOf(sql, await webhookOf(sql, request), request)),
     prepare: async () => undefined,
     make: async (tx, request) => {
       const { webhook, made } = await resend(tx, baseUrl, request);
       const row = await deliveryWith(tx, webhook, made.deliveryId);
-      if (row === undefined) throw new Error(`Delivery ${made.deliveryId} is not there after its insert`);
+      if (row === undefined) throw new Error(`Delivery ${made.deliveryId} not found after its insert`);
       return {
         document: deliveryDocument(row, webhook, baseUrl),
         location: addressOfDelivery(row.id, webhook, baseUrl),

@@ -1,4 +1,4 @@
-/** What a delivery that is pending waits for: pure. */
+/** The reason why a delivery is pending, as a pure function. */
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { DeliveryRow } from './history-sql.ts';
 
@@ -7,12 +7,12 @@ type Webhook = Pick<WebhookRow, 'isHeld' | 'pausedUntil' | 'heldUntil' | 'consec
 
 const isAfter = (at: Date | null, now: Date): at is Date => at !== null && at > now;
 
-/** Null where nothing is pending. Whatever ends last is what it waits for. */
+/** Returns what a pending delivery waits for, namely the condition that ends last; null if it is not pending. */
 export const waitsFor = ({ status, attempts, dateNext }: Waiting, webhook: Webhook, now: Date): string | null => {
   if (status !== 'pending') return null;
-  if (webhook.isHeld) return 'A listener, which fetches it.';
+  if (webhook.isHeld) return 'A listener that fetches it.';
   if (!isAfter(dateNext, now)) {
-    return 'Its turn, which comes when those before it were answered, and no faster than rate_per_second allows.';
+    return 'The deliveries before it, and the rate limit (rate_per_second).';
   }
   const { heldUntil, pausedUntil, consecutiveFailures } = webhook;
   if (!isAfter(heldUntil, now) || heldUntil < dateNext) {
@@ -21,5 +21,5 @@ export const waitsFor = ({ status, attempts, dateNext }: Waiting, webhook: Webho
   if (pausedUntil?.getTime() === heldUntil.getTime()) {
     return 'The end of the pause that your endpoint asked for by Retry-After.';
   }
-  return `The next try of your endpoint: after ${consecutiveFailures} failures in a row one delivery at a time is tried.`;
+  return `The next probe of your endpoint: after ${consecutiveFailures} consecutive failures one delivery at a time is attempted.`;
 };

@@ -3,10 +3,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { reasonOf } from '../history/reason.ts';
-import { noticeMail, type About } from './mails.ts';
-import type { Noticed } from './notices-sql.ts';
+import { noticeMail, type NoticeKind } from './mails.ts';
+import type { NotifiedWebhook } from './notices-sql.ts';
 
-const failing: Noticed = {
+const failing: NotifiedWebhook = {
   id: 2281,
   name: 'Orders',
   url: 'https://hooks.example.com:8443/services/T000/secret-in-the-path?token=secret-in-the-query',
@@ -28,14 +28,15 @@ const circumstances = {
   baseUrl: 'https://api.example.com',
   deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
 };
-const mailOf = (about: About, own: Partial<Noticed> = {}) => noticeMail({ ...failing, ...own }, about, circumstances);
+const mailOf = (about: NoticeKind, own: Partial<NotifiedWebhook> = {}) =>
+  noticeMail({ ...failing, ...own }, about, circumstances);
 
 test('a warning says what fails since when, what was answered, and when it is switched off', () => {
   const { text, ...head } = mailOf('warning');
   assert.deepEqual(head, { to: 'ada@example.com', subject: 'Your webhook "Orders" is failing', isNotice: true });
   assert.match(text, /"Orders" of shop\.example\.com/);
-  assert.match(text, /^7 .* hooks\.example\.com:8443 .* 2026-11-21 13:00 \(Europe\/Berlin\).* 503: /m);
-  assert.match(text, /switched off, .*2026-11-21 14:00 \(Europe\/Berlin\)/);
+  assert.match(text, /^7 consecutive .* hooks\.example\.com:8443 .* 2026-11-21 13:00 \(Europe\/Berlin\).* 503: /m);
+  assert.match(text, /disabled, .*2026-11-21 14:00 \(Europe\/Berlin\)/);
   assert.match(text, /^https:\/\/api\.example\.com\/webhooks\/2281\n$/m);
 });
 
@@ -49,19 +50,19 @@ test('the wording of the mails is as reviewed', async () => {
 
 test('no time is named that has passed, and each profile has its own', () => {
   const slow = { firstFailureAt: new Date('2026-11-20T12:00:00Z') };
-  assert.match(mailOf('warning', slow).text, /the webhook is switched off\.$/m);
+  assert.match(mailOf('warning', slow).text, /the webhook is disabled\.$/m);
   assert.match(
     mailOf('warning', { ...slow, retryProfile: 'long' }).text,
-    /switched off, .*2026-11-23 16:35 \(Europe\/Berlin\)/,
+    /disabled, .*2026-11-23 16:35 \(Europe\/Berlin\)/,
   );
 });
 
 test('who was switched off reads why, and how it goes on', () => {
   const [failed, gone] = [mailOf('failures'), mailOf('gone')];
-  assert.equal(failed.subject, 'Your webhook "Orders" was switched off');
-  assert.match(failed.text, /switched off.*\n\n7 .* 503: /);
-  assert.match(gone.text, /switched off.* hooks\.example\.com:8443 .*\b410\b/);
-  for (const { text } of [failed, gone]) assert.match(text, /\bon again\b.* "recover"\.\n/);
+  assert.equal(failed.subject, 'Your webhook "Orders" was disabled');
+  assert.match(failed.text, /disabled.*\n\n7 .* 503: /);
+  assert.match(gone.text, /disabled.* hooks\.example\.com:8443 .*\b410\b/);
+  for (const { text } of [failed, gone]) assert.match(text, /\benable the webhook again\b.* "recover"\.\n/);
 });
 
 test('the last attempt is told in words, and left out where it was our own fault or nothing is known', () => {

@@ -1,90 +1,94 @@
 /**
- * What the people of a store are mailed about a webhook at which nothing arrives. Of its url the host alone is said: the rest
- * may be a credential, and so may be what the endpoint answers.
+ * The mails about failing and disabled webhooks. They contain only the host of the url, and no responses, because the rest may be
+ * a credential.
  */
 import { formatDate } from '#hypermedia/date.ts';
 import type { Mail } from '#mail/mail.ts';
 import { addressOfWebhook } from '../document.ts';
 import { reasonOf } from '../history/reason.ts';
-import type { Noticed } from './notices-sql.ts';
+import type { NotifiedWebhook } from './notices-sql.ts';
 
-/** `warning`: it is half the way to being switched off. `failures`, `gone` (the endpoint answered 410): it was. */
-export type About = 'warning' | 'failures' | 'gone';
+/** `warning`: half the way to auto-disable. `failures`, `gone` (410): the webhook was disabled for this reason. */
+export type NoticeKind = 'warning' | 'failures' | 'gone';
 
-/** In code points. A name may have 255, and whoever may make a webhook chooses what is mailed here in somebody else's name. */
+/** In code points, of at most 255. Limits the text that the creator of a webhook can put into a mail of the operator. */
 const NAME_SHOWN_MAX = 60;
 
-/** On one line, since it stands in a header, and without what turns the direction of a text or is not seen. */
+/** Returns the name for a mail header: on one line, without invisible and direction-changing characters. */
 const shownName = (name: string): string => {
   const points = Array.from(name.replaceAll(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim());
   return points.length > NAME_SHOWN_MAX ? `${points.slice(0, NAME_SHOWN_MAX - 1).join('')}…` : points.join('');
 };
 
-/** `2026-11-22 01:00 (Europe/Berlin)` */
+/** Returns a time such as `2026-11-22 01:00 (Europe/Berlin)`. */
 const shownTime = (at: Date, timeZone: string): string => {
   const date = formatDate(at, timeZone);
   return `${date.slice(0, 10)} ${date.slice(11, 16)} (${timeZone})`;
 };
 
-/** What our own side made of an attempt is nothing that they could mend. */
-const lastOf = ({ outcome, responseCode }: Noticed): string | undefined => {
+/** Returns the reason of the last failure; undefined for internal errors, which the store cannot fix. */
+const lastOf = ({ outcome, responseCode }: NotifiedWebhook): string | undefined => {
   const reason = outcome === 'internal' ? null : reasonOf({ outcome, responseCode });
-  return reason === null ? undefined : `About the last one: ${reason}`;
+  return reason === null ? undefined : `Last failure: ${reason}`;
 };
 
-const endpointOf = ({ url }: Noticed): string => (url === null ? 'its endpoint' : new URL(url).host);
+const endpointOf = ({ url }: NotifiedWebhook): string => (url === null ? 'its endpoint' : new URL(url).host);
 
-const failuresOf = (noticed: Noticed): string => {
-  const { consecutiveFailures, firstFailureAt, timeZone } = noticed;
+const failuresOf = (webhook: NotifiedWebhook): string => {
+  const { consecutiveFailures, firstFailureAt, timeZone } = webhook;
   const since = firstFailureAt === null ? '' : ` since ${shownTime(firstFailureAt, timeZone)}`;
-  const count = consecutiveFailures === null ? 'All attempts' : `${consecutiveFailures} attempts in a row`;
-  return [`${count} to deliver to ${endpointOf(noticed)} have failed${since}.`, lastOf(noticed)]
+  const count = consecutiveFailures === null ? 'All attempts' : `${consecutiveFailures} consecutive attempts`;
+  return [`${count} to deliver to ${endpointOf(webhook)} have failed${since}.`, lastOf(webhook)]
     .filter((sentence) => sentence !== undefined)
     .join(' ');
 };
 
-const OFF = [
-  'Nothing is sent to it any more. What waited for it has failed, and what happens from now on is not sent by itself.',
-  'When the endpoint works, switch the webhook on again, and have what it missed sent by its action "recover".',
+const AFTER_DISABLE = [
+  'Nothing is sent to it any more: its pending deliveries have failed, and new events are not sent.',
+  'When the endpoint works, enable the webhook again, and send the missed events by its action "recover".',
 ];
 
-const bodyOf = (noticed: Noticed, about: About, { now, deactivateAfterSeconds }: Circumstances): string[] => {
-  const webhook = `the webhook "${shownName(noticed.name)}" of ${noticed.storeDomain}`;
+const bodyOf = (
+  webhook: NotifiedWebhook,
+  about: NoticeKind,
+  { now, deactivateAfterSeconds }: MailContext,
+): string[] => {
+  const label = `the webhook "${shownName(webhook.name)}" of ${webhook.storeDomain}`;
   switch (about) {
     case 'warning': {
-      const spanMs = deactivateAfterSeconds[noticed.retryProfile] * 1_000;
-      const offAt = new Date((noticed.firstFailureAt?.getTime() ?? 0) + spanMs);
-      const earliest = offAt > now ? `, at ${shownTime(offAt, noticed.timeZone)} at the earliest` : '';
+      const spanMs = deactivateAfterSeconds[webhook.retryProfile] * 1_000;
+      const disableAt = new Date((webhook.firstFailureAt?.getTime() ?? 0) + spanMs);
+      const earliest = disableAt > now ? `, at ${shownTime(disableAt, webhook.timeZone)} at the earliest` : '';
       return [
-        `nothing arrives at ${webhook}.`,
-        failuresOf(noticed),
-        `Deliveries are tried again. If all of them go on failing, the webhook is switched off${earliest}.`,
+        `deliveries to ${label} are failing.`,
+        failuresOf(webhook),
+        `Deliveries are retried. If all attempts continue to fail, the webhook is disabled${earliest}.`,
       ];
     }
     case 'failures':
-      return [`${webhook} was switched off, because nothing arrives there.`, failuresOf(noticed), ...OFF];
+      return [`${label} was disabled because deliveries kept failing.`, failuresOf(webhook), ...AFTER_DISABLE];
     case 'gone':
       return [
-        `${webhook} was switched off: ${endpointOf(noticed)} answered with 410, which says that it is gone for good.`,
-        ...OFF,
+        `${label} was disabled: ${endpointOf(webhook)} answered 410, which means that it is permanently gone.`,
+        ...AFTER_DISABLE,
       ];
   }
 };
 
-export type Circumstances = {
+export type MailContext = {
   now: Date;
   baseUrl: string;
-  deactivateAfterSeconds: Readonly<Record<Noticed['retryProfile'], number>>;
+  deactivateAfterSeconds: Readonly<Record<NotifiedWebhook['retryProfile'], number>>;
 };
 
-export const noticeMail = (noticed: Noticed, about: About, circumstances: Circumstances): Mail => ({
-  to: noticed.email,
-  subject: `Your webhook "${shownName(noticed.name)}" ${about === 'warning' ? 'is failing' : 'was switched off'}`,
+export const noticeMail = (webhook: NotifiedWebhook, about: NoticeKind, context: MailContext): Mail => ({
+  to: webhook.email,
+  subject: `Your webhook "${shownName(webhook.name)}" ${about === 'warning' ? 'is failing' : 'was disabled'}`,
   text: `${[
     'Hello,',
-    ...bodyOf(noticed, about, circumstances),
-    'The webhook, and the attempts to deliver to it:',
-    addressOfWebhook(noticed.id, circumstances.baseUrl),
+    ...bodyOf(webhook, about, context),
+    'The webhook and its attempts:',
+    addressOfWebhook(webhook.id, context.baseUrl),
   ].join('\n\n')}\n`,
   isNotice: true,
 });

@@ -1,7 +1,8 @@
+/** The read-only statement of a notice. */
 import type { Queryable } from '#db/pool.ts';
 
-/** A webhook at which nothing arrives, with its store and how it fared in the epoch that is told of. */
-export type Noticed = {
+/** The webhook of a notice with its store, and its failures in the epoch of the notice. */
+export type NotifiedWebhook = {
   id: number;
   name: string;
   url: string | null;
@@ -12,21 +13,21 @@ export type Noticed = {
   storeDomain: string;
   email: string;
   timeZone: string;
-  /** Null where that epoch left no state, or a later one has taken its place. */
+  /** Null if there is no state of that epoch, or a later one replaced it. */
   consecutiveFailures: number | null;
   firstFailureAt: Date | null;
   isWarned: boolean | null;
-  /** Of the newest attempt; null where none is kept. */
+  /** The outcome of the newest attempt; null if there is none. */
   outcome: string | null;
   responseCode: number | null;
 };
 
-/** Undefined where the webhook was deleted meanwhile. */
-export const findNoticed = async (
+/** Returns the webhook of a notice; undefined if it was deleted. */
+export const findNotifiedWebhook = async (
   sql: Queryable,
   { shard, webhookId, epoch }: { shard: number; webhookId: number; epoch: number },
-): Promise<Noticed | undefined> => {
-  const [row] = await sql<Noticed[]>`
+): Promise<NotifiedWebhook | undefined> => {
+  const [row] = await sql<NotifiedWebhook[]>`
     select w.id, w.name, w.url, w.is_active as "isActive", w.epoch, w.retry_profile as "retryProfile",
       s.id as "storeId", s.domain as "storeDomain", s.email, s.time_zone as "timeZone", t.consecutive_failures as "consecutiveFailures",
       t.first_failure_at as "firstFailureAt", t.is_warned as "isWarned", a.outcome, a.response_code as "responseCode"

@@ -27,7 +27,7 @@ const start = async () => {
     deactivateAfterSeconds: { hour: 3_600, long: 272_105 },
   });
   const told = async (about: Notice['about']): Promise<number> => {
-    notices.tell({ shard, webhookId, epoch: 0, about });
+    notices.notify({ shard, webhookId, epoch: 0, about });
     await notices.stop();
     return mails.length;
   };
@@ -61,7 +61,7 @@ test('of a webhook that is gone, or whose store has no address, nobody is told',
 });
 
 test('what comes again within the hour is not mailed again', async () => {
-  const { told, webhookId, tell } = await start();
-  for (let epoch = 0; epoch < 3; epoch += 1) tell({ shard: shardOf(webhookId), webhookId, epoch, about: 'gone' });
+  const { told, webhookId, notify } = await start();
+  for (let epoch = 0; epoch < 3; epoch += 1) notify({ shard: shardOf(webhookId), webhookId, epoch, about: 'gone' });
   assert.equal(await told('failures'), 2);
 });

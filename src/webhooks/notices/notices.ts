@@ -1,77 +1,76 @@
-/** Tells the people of a store of a webhook at which nothing arrives, by mail to the address of the store. */
+/** Notifies a store by mail of a failing or disabled webhook. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import type { Mailer } from '#mail/mail.ts';
-import { noticeMail, type About, type Circumstances } from './mails.ts';
-import { createPace } from './pace.ts';
-import { findNoticed, type Noticed } from './notices-sql.ts';
+import { noticeMail, type NoticeKind, type MailContext } from './mails.ts';
+import { createNoticeLimit } from './pace.ts';
+import { findNotifiedWebhook, type NotifiedWebhook } from './notices-sql.ts';
 
-/** `epoch`: in which it failed. */
-export type Notice = { shard: number; webhookId: number; epoch: number; about: About };
+/** `epoch`: the epoch of the failures. */
+export type Notice = { shard: number; webhookId: number; epoch: number; about: NoticeKind };
 
-export type Notices = Running & { tell: (notice: Notice) => void };
+export type Notices = Running & { notify: (notice: Notice) => void };
 
-const NOTICES_WAITING = 1_000;
-/** Between the tries to read what a notice is about, so that there is one more than there are pauses. */
-const PAUSES_MS: readonly number[] = [1_000, 10_000];
+const QUEUE_MAX = 1_000;
+/** Delays between attempts to read the webhook of a notice; there is one more attempt than delays. */
+const RETRY_DELAYS_MS: readonly number[] = [1_000, 10_000];
 
-/** A success that came meanwhile, or a switch-off, takes a warning back. That it was switched off stays true. */
-const isStillSo = ({ isActive, epoch, isWarned }: Noticed, notice: Notice): boolean =>
+const fieldsOf = ({ webhookId, about }: Notice) => ({ webhook: webhookId, about });
+
+/** Returns whether the notice still applies: a warning does not after a success or a disable, the others always do. */
+const isStillTrue = ({ isActive, epoch, isWarned }: NotifiedWebhook, notice: Notice): boolean =>
   notice.about !== 'warning' || (isActive && epoch === notice.epoch && isWarned === true);
 
 /**
- * One after the other, however many webhooks fail at once: what is read for them takes one connection from those who deliver.
- * Kept in memory alone: what comes when a thousand wait is logged and dropped, and a crash loses what waits.
+ * Creates the queue of notices. They are handled one by one, so that many failing webhooks use one database connection. The queue
+ * is in memory: notices beyond 1,000 are logged and dropped, and a crash loses the queue.
  */
 export const createNotices = (
-  deps: { sql: Sql; clock: Clock; log: Log; mailer: Mailer } & Omit<Circumstances, 'now'>,
+  deps: { sql: Sql; clock: Clock; log: Log; mailer: Mailer } & Omit<MailContext, 'now'>,
 ): Notices => {
   const { sql, clock, log, mailer } = deps;
-  const waiting: Notice[] = [];
-  const end = new AbortController();
-  const mayGo = createPace();
+  const queue: Notice[] = [];
+  const stopping = new AbortController();
+  const isWithinLimit = createNoticeLimit();
   let working: Promise<void> | undefined;
 
-  const mail = async (notice: Notice): Promise<void> => {
-    const noticed = await findNoticed(sql, notice);
-    if (noticed === undefined || noticed.email === '' || !isStillSo(noticed, notice)) return;
-    if (!mayGo(notice, noticed, clock.monotonicMs())) {
-      const { webhookId: webhook, about } = notice;
-      return log.info({ webhook, about }, 'a store is not told again: it was within the hour');
+  const send = async (notice: Notice): Promise<void> => {
+    const webhook = await findNotifiedWebhook(sql, notice);
+    if (webhook === undefined || webhook.email === '' || !isStillTrue(webhook, notice)) return;
+    if (!isWithinLimit(notice, webhook, clock.monotonicMs())) {
+      return log.info(fieldsOf(notice), 'webhook notice suppressed by the hourly limit');
     }
-    mailer.send(noticeMail(noticed, notice.about, { ...deps, now: clock.now() }));
+    mailer.send(noticeMail(webhook, notice.about, { ...deps, now: clock.now() }));
   };
   const handle = async (notice: Notice): Promise<void> => {
-    for (let tries = 0; ; tries += 1) {
+    for (let attempt = 0; ; attempt += 1) {
       try {
-        return await mail(notice);
+        return await send(notice);
       } catch (error) {
-        const pauseMs = end.signal.aborted ? undefined : PAUSES_MS[tries];
-        const { webhookId: webhook, about } = notice;
-        if (pauseMs === undefined) return log.error({ err: error, webhook, about }, 'a store could not be told');
-        await wait(pauseMs, undefined, { signal: end.signal, ref: false }).catch(() => {});
+        const delayMs = stopping.signal.aborted ? undefined : RETRY_DELAYS_MS[attempt];
+        if (delayMs === undefined)
+          return log.error({ err: error, ...fieldsOf(notice) }, 'webhook notice failed; dropped');
+        await wait(delayMs, undefined, { signal: stopping.signal, ref: false }).catch(() => {});
       }
     }
   };
   const work = async (): Promise<void> => {
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await handle(next);
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await handle(next);
     working = undefined;
   };
 
   return {
-    tell: (notice) => {
-      if (waiting.length >= NOTICES_WAITING || end.signal.aborted) {
-        const { webhookId: webhook, about } = notice;
-        return log.error({ webhook, about }, 'a store is not told: too many notices wait, or the process stops');
-      }
-      waiting.push(notice);
+    notify: (notice) => {
+      if (queue.length >= QUEUE_MAX || stopping.signal.aborted)
+        return log.error(fieldsOf(notice), 'webhook notice dropped: queue full or process stopping');
+      queue.push(notice);
       working ??= work();
     },
     stop: async () => {
-      end.abort();
+      stopping.abort();
       await working;
     },
   };

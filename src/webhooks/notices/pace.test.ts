@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shardOf } from '#core/ids.ts';
 import type { Notice } from './notices.ts';
-import { createPace } from './pace.ts';
-import type { Noticed } from './notices-sql.ts';
+import { createNoticeLimit } from './pace.ts';
+import type { NotifiedWebhook } from './notices-sql.ts';
 
-const noticed: Noticed = {
+const noticed: NotifiedWebhook = {
   id: 257,
   name: 'Orders',
   url: null,
@@ -25,7 +25,7 @@ const noticed: Noticed = {
 
 /** Which of `count` notices a minute apart are mailed, each about the webhook that `of` names. */
 const mailed = (count: number, of: (n: number) => { webhookId: number; about: Notice['about'] }, everyMs = 60_000) => {
-  const mayGo = createPace();
+  const mayGo = createNoticeLimit();
   return Array.from({ length: count }, (_, n) => n).filter((n) => {
     const { webhookId, about } = of(n);
     const notice = { shard: shardOf(webhookId), webhookId, epoch: n, about };

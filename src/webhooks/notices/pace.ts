@@ -1,19 +1,19 @@
 /**
- * Which notices are mailed. Somebody may switch a webhook on over and over at an endpoint that answers 410, or make new ones in its
- * place: the store gets one mail of a kind about a webhook an hour, and no more in all than it may have webhooks. What is not
- * mailed stands on the page of the webhook, and in the changelog. Each process counts for itself.
+ * Rate limit of notices, against a webhook that is enabled or created again and again for an endpoint that answers 410: one mail
+ * per hour, webhook and kind, and 100 per hour and store. Suppressed notices are still visible on the page of the webhook and in
+ * the changelog. Each process counts separately.
  */
 import { LRUCache } from 'lru-cache';
 import type { Notice } from './notices.ts';
-import type { Noticed } from './notices-sql.ts';
+import type { NotifiedWebhook } from './notices-sql.ts';
 
 const HOUR_MS = 3_600_000;
-const MAILS_OF_A_STORE = 100;
-const COUNTED_MAX = 100_000;
+const STORE_MAILS_PER_HOUR = 100;
+const BUCKETS_MAX = 100_000;
 
-/** A bucket for each key, of which the one value is when it is full again (the generic cell rate algorithm). */
+/** Creates a token bucket per key, stored as the time when it is full again (generic cell rate algorithm). */
 const createBuckets = (mailsAnHour: number) => {
-  const fullAtMs = new LRUCache<string, number>({ max: COUNTED_MAX });
+  const fullAtMs = new LRUCache<string, number>({ max: BUCKETS_MAX });
   return (key: string, nowMs: number): boolean => {
     const after = Math.max(fullAtMs.get(key) ?? nowMs, nowMs) + HOUR_MS / mailsAnHour;
     if (after > nowMs + HOUR_MS) return false;
@@ -22,11 +22,11 @@ const createBuckets = (mailsAnHour: number) => {
   };
 };
 
-/** Whether this one is mailed, which is counted then. */
-export type Pace = (notice: Notice, noticed: Noticed, nowMs: number) => boolean;
+/** Returns whether the notice may be mailed, and counts it if so. */
+export type NoticeLimit = (notice: Notice, webhook: NotifiedWebhook, nowMs: number) => boolean;
 
-export const createPace = (): Pace => {
+export const createNoticeLimit = (): NoticeLimit => {
   const ofWebhook = createBuckets(1);
-  const ofStore = createBuckets(MAILS_OF_A_STORE);
+  const ofStore = createBuckets(STORE_MAILS_PER_HOUR);
   return ({ about }, { id, storeId }, nowMs) => ofWebhook(`${id} ${about}`, nowMs) && ofStore(String(storeId), nowMs);
 };

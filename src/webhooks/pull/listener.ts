@@ -1,20 +1,22 @@
-/** Who may listen to a held webhook: what it is sent goes to one listener, and is gone for all others then. */
+/** Access check of listeners: a delivery of a pull webhook goes to one listener only. */
 import type { ApiRequest } from '#http/operation.ts';
 import { notFound, Problem } from '#core/problem.ts';
-import { isMaker, webhookOf, type WebhookDeps } from '../access.ts';
+import { isCreator, webhookOf, type WebhookDeps } from '../access.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 
-const NOT_HELD =
-  'The webhook has a url, or could have one: only what is made with is_held "1" is fetched. Make such a webhook.';
+const NOT_A_PULL_WEBHOOK = 'Not a pull webhook: create a webhook with is_held "1"';
 
-/** For the app that made it, and the same person: throws a 404 for all others, and a 409 where nothing is held. */
-export const heldWebhookOf = async (
+/**
+ * Returns the pull webhook in the path. Throws a 404 unless the caller is the app and user that created it, a 409 for other
+ * webhooks.
+ */
+export const pullWebhookOf = async (
   { sql }: Pick<WebhookDeps, 'sql'>,
   request: Pick<ApiRequest, 'params' | 'principal'>,
 ): Promise<WebhookRow> => {
   const webhook = await webhookOf(sql, request);
-  // One that a person made is no app's: what it is sent is signed with a key that no app is shown.
-  if (!isMaker(request.principal, webhook)) throw notFound('webhook');
-  if (!webhook.isHeld) throw new Problem(409, { code: 'not_held', message: NOT_HELD });
+  // A webhook that a user created belongs to no app: its deliveries are signed with a key that apps may not see.
+  if (!isCreator(request.principal, webhook)) throw notFound('webhook');
+  if (!webhook.isHeld) throw new Problem(409, { code: 'not_held', message: NOT_A_PULL_WEBHOOK });
   return webhook;
 };

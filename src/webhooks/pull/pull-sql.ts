@@ -1,8 +1,8 @@
-/** When somebody listened to a held webhook the last time: by it the newest listener is known, and who never comes back. */
+/** The statements of `listened_at`, which identifies the newest listener of a pull webhook and finds unattended webhooks. */
 import type { Queryable } from '#db/pool.ts';
 import type { Key } from '../webhook-sql.ts';
 
-/** Somebody begins to listen; answers the moment that is theirs alone, undefined where the webhook is gone. */
+/** Registers a listener and returns its unique time; undefined if the webhook was deleted. */
 export const beginListening = async (
   sql: Queryable,
   { shard, id }: Pick<Key, 'shard' | 'id'>,
@@ -15,8 +15,8 @@ export const beginListening = async (
   return row?.listenedAt;
 };
 
-/** The same goes on listening, if nobody else has begun since `before`. */
-export const goOnListening = async (
+/** Renews the time of a listener; returns false if a newer one has begun since `before`. */
+export const renewListening = async (
   sql: Queryable,
   { shard, id }: Pick<Key, 'shard' | 'id'>,
   { before, now }: { before: Date; now: Date },
@@ -26,7 +26,7 @@ export const goOnListening = async (
   return count > 0;
 };
 
-/** Undefined where the webhook is gone, or not within the caller's reach. */
+/** Returns the time of the newest listener; undefined if the webhook was deleted or the caller may not access it. */
 export const lastListened = async (sql: Queryable, { shard, id, stores }: Key): Promise<Date | undefined> => {
   const [row] = await sql<{ listenedAt: Date }[]>`
     select listened_at as "listenedAt" from webhook
@@ -35,8 +35,8 @@ export const lastListened = async (sql: Queryable, { shard, id, stores }: Key): 
   return row?.listenedAt;
 };
 
-/** Held webhooks to which nobody has listened since `before`: who waits longest stands first. */
-export const listForsaken = async (
+/** Returns pull webhooks without a listener since `before`, the longest unattended first. */
+export const listUnattended = async (
   sql: Queryable,
   before: Date,
   limit: number,

@@ -1,8 +1,8 @@
-/** What a listener says of a delivery that it fetched. */
+/** The schema of a listener's answer to a delivery. */
 import { Type, type Static } from 'typebox';
 import { clearableChoice, clearableText } from '#http/inputs.ts';
 
-/** Why nothing answered, in the words of attempts. What says it of an endpoint says it of whatever the listener passed it on to. */
+/** Outcomes without a response, as in attempts; they describe the target to which the listener forwarded the request. */
 const LISTENER_OUTCOMES = [
   'timed_out:connect',
   'timed_out:tls',
@@ -25,19 +25,18 @@ export const answerSchema = Type.Object(
       type: ['integer', 'null'],
       minimum: 100,
       maximum: 599,
-      description: 'What answered it; null where nothing did, or where it was only looked at.',
+      description: 'The status of the response; null if there was none or the listener only displayed the request.',
     }),
     duration: Type.Integer({
       minimum: 0,
       maximum: DURATION_MAX_MS,
-      description: 'How long that took, in milliseconds.',
+      description: 'The duration in milliseconds.',
     }),
     outcome: clearableChoice(LISTENER_OUTCOMES, {
-      description:
-        'Why nothing answered. Without it, and without a response_code, it was only looked at, and has arrived.',
+      description: 'Why there was no response. Without outcome and response_code the delivery counts as successful.',
     }),
-    response_headers: clearableText({ description: 'A line each, name: value. 16 KiB are kept.' }),
-    response_body: clearableText({ kind: 'code', description: 'What came back. 16 KiB are kept.' }),
+    response_headers: clearableText({ description: 'One line per header, name: value. 16 KiB are kept.' }),
+    response_body: clearableText({ kind: 'code', description: 'The response body. 16 KiB are kept.' }),
   },
   { additionalProperties: false },
 );

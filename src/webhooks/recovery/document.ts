@@ -1,12 +1,12 @@
-/** A recovery as the API shows it. */
+/** The Document of a recovery. */
 import { formatDate } from '#hypermedia/date.ts';
 import { date, enumeration, number, type Document } from '#hypermedia/document.ts';
 import type { Comparisons } from '#core/listing.ts';
-import { addressOfWebhook, linksAbove } from '../document.ts';
+import { addressOfWebhook, breadcrumbLinks } from '../document.ts';
 import type { WebhookRow } from '../webhook-sql.ts';
 import type { RecoveryRow } from './recovery-sql.ts';
 
-/** How each property of a recovery is compared. */
+/** The comparison type of each property in filters and orders. */
 export const RECOVERY_PROPERTIES = {
   id: 'number',
   webhook_id: 'number',
@@ -20,7 +20,7 @@ export const RECOVERY_PROPERTIES = {
   date_ended: 'date',
 } as const satisfies Comparisons;
 
-/** How often the page of one that is open asks how far it is. */
+/** The reload interval of the page while the recovery is open. */
 const REFRESH_SECONDS = 3;
 
 export const addressOfRecoveries = (webhookId: number, baseUrl: string): string =>
@@ -31,18 +31,22 @@ export const addressOfRecovery = ({ id, webhookId }: Pick<RecoveryRow, 'id' | 'w
 
 export const isOpen = ({ state }: Pick<RecoveryRow, 'state'>): boolean => state === 'waiting' || state === 'running';
 
-/** What a cancellation is compared with: that it goes on is no change to who wants it to end. */
+/** Returns the version that If-Match of a cancellation is compared with. Progress does not change it. */
 export const versionOf = (row: Pick<RecoveryRow, 'state'>): string => (isOpen(row) ? 'open' : row.state);
 
-type Whose = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
+type RecoveredWebhook = Pick<WebhookRow, 'id' | 'storeId' | 'name' | 'timeZone'>;
 
-export const recoveryDocument = (row: RecoveryRow, { timeZone, ...webhook }: Whose, baseUrl: string): Document => ({
+export const recoveryDocument = (
+  row: RecoveryRow,
+  { timeZone, ...webhook }: RecoveredWebhook,
+  baseUrl: string,
+): Document => ({
   name: 'recovery',
   title: `Recovery ${row.id}`,
   version: versionOf(row),
   links: [
     { rel: 'self', href: addressOfRecovery(row, baseUrl), title: 'This recovery' },
-    ...linksAbove(webhook, baseUrl),
+    ...breadcrumbLinks(webhook, baseUrl),
     {
       rel: 'recoveries',
       href: addressOfRecoveries(row.webhookId, baseUrl),

@@ -1,4 +1,4 @@
-/** What a request for a recovery may say, and what is wrong with it. */
+/** Schema and validation of a request for a recovery. */
 import { Type, type Static } from 'typebox';
 import { formatDate, parseDate } from '#hypermedia/date.ts';
 import type { Fault } from '#core/problem.ts';
@@ -12,7 +12,7 @@ export const recoverySchema = Type.Object(
       minLength: 1,
       maxLength: DATE_LENGTH_MAX,
       kind: 'date',
-      description: 'Events from then on are looked at, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
+      description: 'The start of the period to recover, such as 2026-11-20 or 2026-11-20T16:05:03+0000.',
     }),
   },
   { additionalProperties: false },
@@ -20,18 +20,20 @@ export const recoverySchema = Type.Object(
 
 export type RecoveryBody = Partial<Static<typeof recoverySchema>>;
 
-const wrong = (message: string): { fault: Fault } => ({ fault: { code: 'invalid_value', message, field: 'since' } });
+const invalidSince = (message: string): { fault: Fault } => ({
+  fault: { code: 'invalid_value', message, field: 'since' },
+});
 
-/** The moment that is asked for, or why it cannot be: it is none, is to come, or its events are not kept any more. */
+/** Returns the requested start, or a fault if it is no date, in the future, or before the retention period. */
 export const readSince = (
   { since = '' }: RecoveryBody,
   { now, retentionDays }: { now: Date; retentionDays: number },
 ): { since: Date } | { fault: Fault } => {
   const at = parseDate(since);
-  if (at === undefined) return wrong('since must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000');
-  if (at > now) return wrong(`since must not be in the future: it is ${formatDate(now, 'UTC')} now`);
+  if (at === undefined) return invalidSince('since must be a date such as 2026-11-20 or 2026-11-20T16:05:03+0000');
+  if (at > now) return invalidSince(`since must not be in the future: now is ${formatDate(now, 'UTC')}`);
   const earliest = new Date(now.getTime() - retentionDays * DAY_MS);
   if (at >= earliest) return { since: at };
   const kept = `events are kept for ${retentionDays} days`;
-  return wrong(`since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
+  return invalidSince(`since must not be before ${formatDate(earliest, 'UTC')}: ${kept}`);
 };

@@ -1,4 +1,4 @@
-/** Recoveries of a webhook: asked for, watched, cancelled. The work is done by whoever delivers to the webhook. */
+/** The operations of recoveries: create, list, read, cancel. The shard owner executes them. */
 import type { Tx } from '#db/pool.ts';
 import { endRecovery, findOpen, insertRecovery, stopOlder } from '#events/replay/recovery-sql.ts';
 import { beginning } from '#http/creating.ts';
@@ -8,7 +8,7 @@ import type { Document } from '#hypermedia/document.ts';
 import { idOf, parseId, shardOf } from '#core/ids.ts';
 import { invalid, notFound, Problem } from '#core/problem.ts';
 import { keyOf, webhookOf, type WebhookDeps } from '../access.ts';
-import { linksAbove } from '../document.ts';
+import { breadcrumbLinks } from '../document.ts';
 import { lockWebhook, nextNumber, type WebhookRow } from '../webhook-sql.ts';
 import {
   addressOfRecoveries,
@@ -25,27 +25,27 @@ export type RecoveryDeps = Pick<WebhookDeps, 'sql' | 'baseUrl'> & { retentionDay
 
 const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
-/** Throws a 409 where nothing that is recovered could be sent. */
-const refuseIdle = ({ isActive, isHeld, url, events }: WebhookRow): void => {
-  if (!isActive) throw conflict('inactive', 'The webhook is switched off: set is_active to "1" first');
+/** Throws a 409 if recovered deliveries could not be sent. */
+const checkCanRecover = ({ isActive, isHeld, url, events }: WebhookRow): void => {
+  if (!isActive) throw conflict('inactive', 'The webhook is disabled: set is_active to "1" first');
   if (isHeld) {
-    throw conflict('is_held', 'What a held webhook missed while it was switched off is gone: publish it again');
+    throw conflict('is_held', 'A pull webhook cannot recover missed events: publish them again');
   }
-  if (url === null) throw conflict('no_url', 'The webhook has no url: say where it sends to first');
-  if (events.length === 0) throw conflict('no_events', 'The webhook is sent nothing: set event_resource first');
+  if (url === null) throw conflict('no_url', 'The webhook has no url: set url first');
+  if (events.length === 0) throw conflict('no_events', 'The webhook has no events: set event_resource first');
 };
 
-/** One at a time for each webhook. `Location` leads to the one that is open. */
-const refuseSecond = async (tx: Tx, { id: webhookId }: WebhookRow, baseUrl: string): Promise<void> => {
+/** Throws a 409 if a recovery of the webhook is open; `Location` is its URL. */
+const checkNoOpenRecovery = async (tx: Tx, { id: webhookId }: WebhookRow, baseUrl: string): Promise<void> => {
   const id = await findOpen(tx, { shard: shardOf(webhookId), webhookId });
   if (id === undefined) return;
   const Location = addressOfRecovery({ id, webhookId }, baseUrl);
-  const message = `A recovery of this webhook is under way: wait for its end, or POST to ${Location}/cancel`;
+  const message = `A recovery of this webhook is open: wait until it ends, or POST to ${Location}/cancel`;
   throw new Problem(409, { code: 'already_open', message }, { headers: { Location } });
 };
 
-/** Under the lock of the webhook: whoever publishes later sees it as it is here. */
-const open = async (
+/** Creates the recovery under the lock of the webhook, so that later publishes see the webhook as it is now. */
+const openRecovery = async (
   tx: Tx,
   { baseUrl }: RecoveryDeps,
   request: Pick<ApiRequest, 'params' | 'principal' | 'now'>,
@@ -54,16 +54,16 @@ const open = async (
   const key = keyOf(request);
   const webhook = await lockWebhook(tx, key);
   if (webhook === undefined) throw notFound('webhook');
-  refuseIdle(webhook);
+  checkCanRecover(webhook);
   const { shard, id: webhookId } = key;
   const { storeId, epoch } = webhook;
   const { now } = request;
   await stopOlder(tx, { shard, webhookId, epoch, now });
-  await refuseSecond(tx, webhook, baseUrl);
+  await checkNoOpenRecovery(tx, webhook, baseUrl);
   const id = idOf(await nextNumber(tx), shard);
   await insertRecovery(tx, { shard, id, storeId, webhookId, epoch, since, now });
   const row = await findRecovery(tx, { shard, webhookId, id });
-  if (row === undefined) throw new Error(`Recovery ${id} is not there after its insert`);
+  if (row === undefined) throw new Error(`Recovery ${id} not found after its insert`);
   return { webhook, row };
 };
 
@@ -80,7 +80,7 @@ const createRecover = (deps: RecoveryDeps): Operation =>
   beginning({
     title: 'Recover what was missed',
     summary:
-      'Sends the events since a moment that this webhook has missed: those that neither arrived nor wait to be sent',
+      'Sends the events since a date that this webhook missed: those with neither a successful nor a pending delivery',
     input: recoverySchema,
     admit: async (request) => void (await webhookOf(deps.sql, request)),
     prepare: async ({ body, now }) => {
@@ -89,15 +89,15 @@ const createRecover = (deps: RecoveryDeps): Operation =>
       return read;
     },
     make: async (tx, request, { since }) => {
-      const { webhook, row } = await open(tx, deps, request, since);
+      const { webhook, row } = await openRecovery(tx, deps, request, since);
       const { baseUrl } = deps;
       return { document: recoveryDocument(row, webhook, baseUrl), location: addressOfRecovery(row, baseUrl) };
     },
   });
 
 /**
- * It ends and stays to be read, so this is no DELETE; what it has made is sent. Throws a 409 where it had ended otherwise. To
- * cancel once more what is cancelled changes nothing.
+ * Cancels a recovery; idempotent. The recovery stays readable, so this is not a DELETE, and its deliveries are still sent. Throws
+ * a 409 if it had already ended otherwise.
  */
 const cancel = async (deps: RecoveryDeps, request: ApiRequest): Promise<Document> => {
   const { webhook, row } = await recoveryOf(deps, request);
@@ -105,13 +105,13 @@ const cancel = async (deps: RecoveryDeps, request: ApiRequest): Promise<Document
   if (isOpen(row)) await endRecovery(deps.sql, { shard: shardOf(webhook.id), id: row.id }, 'cancelled', request.now);
   const { row: after } = await recoveryOf(deps, request);
   if (after.state === 'cancelled') return recoveryDocument(after, webhook, deps.baseUrl);
-  throw conflict('ended', 'The recovery has ended already: there is nothing to cancel');
+  throw conflict('ended', 'The recovery has already ended');
 };
 
 export const createRecoveries = (deps: RecoveryDeps): Record<'recover' | 'list' | 'read' | 'cancel', Operation> => ({
   recover: createRecover(deps),
   list: listing({
-    summary: 'The recoveries of this webhook, newest first, a page at a time',
+    summary: 'The recoveries of this webhook, newest first, paged',
     rel: 'recoveries',
     title: 'The recoveries of this webhook',
     properties: RECOVERY_PROPERTIES,
@@ -123,13 +123,13 @@ export const createRecoveries = (deps: RecoveryDeps): Record<'recover' | 'list' 
         listRecoveries(deps.sql, key, request.listing),
         countRecoveries(deps.sql, key, request.listing),
       ]);
-      const links = linksAbove(webhook, deps.baseUrl);
+      const links = breadcrumbLinks(webhook, deps.baseUrl);
       const items = rows.map((row) => recoveryDocument(row, webhook, deps.baseUrl));
       return { path: addressOfRecoveries(webhookId, deps.baseUrl), items, total, links, timeZone };
     },
   }),
   read: guarded({
-    summary: 'How far a recovery is',
+    summary: 'A recovery and its progress',
     handle: async (request) => {
       const { webhook, row } = await recoveryOf(deps, request);
       return { status: 200, document: recoveryDocument(row, webhook, deps.baseUrl) };
@@ -138,7 +138,7 @@ export const createRecoveries = (deps: RecoveryDeps): Record<'recover' | 'list' 
   cancel: guarded({
     title: 'Cancel this recovery',
     isConditional: true,
-    summary: 'Ends the recovery, which can still be read then; what it has made until now is sent',
+    summary: 'Ends the recovery, which stays readable; deliveries that it has created are still sent',
     handle: async (request) => ({ status: 200, document: await cancel(deps, request) }),
   }),
 });

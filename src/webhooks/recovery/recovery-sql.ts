@@ -1,4 +1,4 @@
-/** Recoveries of a webhook, read only: the room of events writes them. */
+/** The read-only statements of recoveries, which the module events writes. */
 import { narrowed, ordered, paged, type Columns } from '#db/listing.ts';
 import type { Queryable } from '#db/pool.ts';
 import type { RecoveryState } from '#events/replay/recovery-sql.ts';
@@ -18,7 +18,7 @@ export type RecoveryRow = {
   dateEnded: Date | null;
 };
 
-/** A recovery of a webhook that was switched off since is stopped, whether or not its owner has written that yet. */
+/** Returns the state; a recovery of an older epoch is shown as stopped, even before the shard owner has written that. */
 const stateOf = (sql: Queryable) => sql`
   case when r.state in ('waiting', 'running') and r.epoch <> w.epoch then 'stopped' else r.state end`;
 
@@ -56,19 +56,19 @@ const columnsOf = (sql: Queryable): Columns<typeof RECOVERY_PROPERTIES> => ({
 const ofWebhook = (sql: Queryable, { shard, webhookId }: OfWebhook, { filters }: Pick<Listing, 'filters'>) =>
   sql`where r.shard = ${shard} and r.webhook_id = ${webhookId} ${narrowed(sql, filters, columnsOf(sql))}`;
 
-/** A page of a webhook's recoveries, newest first unless asked otherwise. */
-export const listRecoveries = async (sql: Queryable, webhook: OfWebhook, wanted: Listing): Promise<RecoveryRow[]> => {
-  const order = wanted.order.length > 0 ? wanted.order : [{ property: 'id', descending: true }];
+/** Returns a page of a webhook's recoveries, newest first by default. */
+export const listRecoveries = async (sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<RecoveryRow[]> => {
+  const order = listing.order.length > 0 ? listing.order : [{ property: 'id', descending: true }];
   return sql<RecoveryRow[]>`
-    ${selected(sql)} ${ofWebhook(sql, webhook, wanted)}
-    order by ${ordered(sql, order, columnsOf(sql), [sql`r.id`])} ${paged(sql, wanted)}`;
+    ${selected(sql)} ${ofWebhook(sql, webhook, listing)}
+    order by ${ordered(sql, order, columnsOf(sql), [sql`r.id`])} ${paged(sql, listing)}`;
 };
 
-export const countRecoveries = async (sql: Queryable, webhook: OfWebhook, wanted: Listing): Promise<number> => {
+export const countRecoveries = async (sql: Queryable, webhook: OfWebhook, listing: Listing): Promise<number> => {
   const [row] = await sql<{ total: number }[]>`
     select count(*) as total
     from recovery r
     join webhook w on w.shard = r.shard and w.id = r.webhook_id
-    ${ofWebhook(sql, webhook, wanted)}`;
+    ${ofWebhook(sql, webhook, listing)}`;
   return row?.total ?? 0;
 };

@@ -1,4 +1,4 @@
-/** What the relations of recoveries mean, with an example made as the real ones are. */
+/** Documentation of the relations of recoveries, with an example rendered by the real code. */
 import { listExample, type Relation } from '#http/relation.ts';
 import type { Document, Naming } from '#hypermedia/document.ts';
 import { recoveryDocument } from './document.ts';
@@ -24,16 +24,16 @@ const example = ({ baseUrl }: Naming): Document => recoveryDocument(recovery, we
 export const recoveryRelations: readonly Relation[] = [
   {
     rel: 'recover',
-    title: 'Sending what a webhook has missed',
+    title: 'Recover missed events',
     about:
-      'A POST with {"since": date} begins a recovery: the events from then on that this webhook is sent, and that neither arrived there nor wait to be sent, are sent to it with the webhook-id that they have. It takes the time that the endpoint needs, beside live events; the answer (202) is the recovery, which tells how far it is. One at a time for each webhook.',
+      'POST {"since": date} starts a recovery: the webhook is sent those of its events since that date that have neither a successful nor a pending delivery, with their original webhook-id. Recovered and live events are sent side by side. The response (202) is the recovery with its progress. A webhook has one open recovery at a time.',
     paths: ['/webhooks/:webhook_id/recover'],
     makes: 'recovery',
   },
   {
     rel: 'recoveries',
     title: 'The recoveries of a webhook',
-    about: 'What was recovered and is being recovered, newest first, as long as events are kept.',
+    about: 'Open and ended recoveries, newest first, for as long as events are kept.',
     paths: ['/webhooks/:webhook_id/recoveries'],
     example: listExample('recoveries', 'The recoveries of this webhook', '/webhooks/2281/recoveries', example),
   },
@@ -41,15 +41,15 @@ export const recoveryRelations: readonly Relation[] = [
     rel: 'recovery',
     title: 'A recovery',
     about:
-      'Of events_total events of the store since the beginning of the day (UTC) of since, events_seen were looked at, and for events_recovered of them a delivery was made. It is waiting for publishes that were under way when it was asked for, running, or finished, cancelled, or stopped because the webhook was switched off meanwhile; it can be read all the same.',
+      'events_total is the number of events of the store since the beginning of the day (UTC) of since; events_seen of them were checked, and events_recovered received a delivery. state is waiting (for publishes that were running when it was created), running, finished, cancelled, or stopped (the webhook was disabled meanwhile). Ended recoveries stay readable.',
     paths: ['/webhooks/:webhook_id/recoveries/:recovery_id'],
     example,
   },
   {
     rel: 'cancel',
-    title: 'Cancelling a recovery',
+    title: 'Cancel a recovery',
     about:
-      'A POST ends a recovery that is waiting or running; the link is there as long. No more deliveries are made, those that were made are sent, and the recovery can still be read.',
+      'POST ends a waiting or running recovery; the link exists only for those. No more deliveries are created, existing ones are still sent, and the recovery stays readable.',
     paths: ['/webhooks/:webhook_id/recoveries/:recovery_id/cancel'],
   },
 ];

@@ -1,82 +1,80 @@
 /**
- * The keys of a webhook while one takes over from another:
+ * The keys of a webhook during a rotation, as pure functions:
  *
  * ```
- *   one key ──rotate──► two: the present and the next ──overlap is over, or finished──► the next alone
- *                        │ another key is set, or the key is cleared: that one alone
- *                        └ another format: the next alone, at once
+ *   one key ──rotate──► current and next key ──overlap ended, or finished──► only the next key
+ *                        │ key set or cleared: only that one
+ *                        └ format changed: only the next key
  * ```
  *
- * Pure. Whatever ends a rotation, the key that it began with does not outlive it.
+ * The current key is removed whenever a rotation ends.
  */
 import { keysAt, type Rotating } from '#core/rotation.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
 import type { Settings } from '../webhook.ts';
 
-/** As they are stored: sealed. */
+/** Sealed keys, as stored. */
 export type Keys = Rotating<Buffer>;
 
-const alone = (encryptionKey: Buffer | null): Keys => ({
+const singleKey = (encryptionKey: Buffer | null): Keys => ({
   encryptionKey,
   nextEncryptionKey: null,
   rotationEndsAt: null,
 });
 
-/** What counts of stored keys: an overlap that is over leaves the next one alone, whether or not somebody has moved it. */
-export const settled = <Row extends Keys>(row: Row, now: Date): Row => {
+/** Returns the row with the keys valid at `now`: after the overlap only the next key, even if the purge has not moved it yet. */
+export const withCurrentKeys = <Row extends Keys>(row: Row, now: Date): Row => {
   const { current, next } = keysAt(row, now);
-  return next === null ? { ...row, ...alone(current) } : row;
+  return next === null ? { ...row, ...singleKey(current) } : row;
 };
 
-/** The keys after a change of settings that wants `wanted`: the stored bytes where it leaves the key as it is. */
-export const keysAfter = (
+/** Returns the keys after a change of settings. `newKey` is the stored key if the change keeps it. */
+export const keysAfterUpdate = (
   stored: Keys & Pick<Settings, 'format'>,
   { format }: Pick<Settings, 'format'>,
-  wanted: Buffer | null,
+  newKey: Buffer | null,
 ): Keys => {
-  if (wanted !== stored.encryptionKey) return alone(wanted);
+  if (newKey !== stored.encryptionKey) return singleKey(newKey);
   const { nextEncryptionKey, rotationEndsAt } = stored;
-  if (nextEncryptionKey === null) return alone(wanted);
-  // What another format does with a key is another thing than what its receiver was told to change.
+  if (nextEncryptionKey === null) return singleKey(newKey);
+  // Another format uses the key differently, so the overlap makes no sense there.
   return format === stored.format
-    ? { encryptionKey: wanted, nextEncryptionKey, rotationEndsAt }
-    : alone(nextEncryptionKey);
+    ? { encryptionKey: newKey, nextEncryptionKey, rotationEndsAt }
+    : singleKey(nextEncryptionKey);
 };
 
 const conflict = (code: string, message: string): Problem => new Problem(409, { code, message });
 
-/** The keys of which the next one is alone from now on. Throws a 409 where there is none. */
-export const finished = ({ nextEncryptionKey }: Keys): Keys => {
-  if (nextEncryptionKey !== null) return alone(nextEncryptionKey);
-  throw conflict('no_rotation', 'No rotation is under way, so there is none to finish');
+/** Returns the next key as the only one. Throws a 409 if no rotation is active. */
+export const finishRotation = ({ nextEncryptionKey }: Keys): Keys => {
+  if (nextEncryptionKey !== null) return singleKey(nextEncryptionKey);
+  throw conflict('no_rotation', 'No rotation is active');
 };
 
-const isTheSame: Fault = {
+const SAME_KEY: Fault = {
   code: 'invalid_value',
-  message: 'encryption_key is the key that the webhook has: choose another',
+  message: 'encryption_key is the current key: choose another',
   field: 'encryption_key',
 };
 
-const isOfThePlatform: Fault = {
+const PLATFORM_TOKEN_REQUIRED: Fault = {
   code: 'required',
-  message:
-    'encryption_key is required when format is partner_sitebuilder: it is the token that the other platform gave you',
+  message: 'encryption_key is required when format is partner_sitebuilder: it is the API token of that platform',
   field: 'encryption_key',
 };
 
-/** What is asked for: the new key, or null for one that is made up; and the present one, null where nobody can read it. */
-export type Asked = { key: string | null; present: string | null };
+/**
+ * `key`: the requested key, null to generate one. `present`: the current key, null if there is none or it cannot be decrypted.
+ */
+export type RequestedKey = { key: string | null; present: string | null };
 
-/** Throws where no rotation can begin: a 409 for what stands there, a 400 for what was sent. */
-export const checkBeginning = (stored: Keys & Pick<Settings, 'format'>, { key, present }: Asked): void => {
-  // Where it cannot be read any more, nothing could be signed with it either.
-  if (present === null) throw conflict('no_key', 'The webhook has no encryption_key to rotate: give it one by PATCH');
+/** Throws if no rotation can begin: a 409 because of the stored keys, a 400 because of the requested key. */
+export const checkCanRotate = (stored: Keys & Pick<Settings, 'format'>, { key, present }: RequestedKey): void => {
+  // A key that cannot be decrypted cannot sign during the overlap either.
+  if (present === null) throw conflict('no_key', 'The webhook has no encryption_key to rotate: set one by PATCH');
   if (stored.nextEncryptionKey !== null) {
-    throw conflict(
-      'rotation_under_way',
-      'A rotation is under way: send {"finish":true} to end it now, and then rotate again',
-    );
+    throw conflict('rotation_under_way', 'A rotation is active: send {"finish":true} to end it, then rotate again');
   }
-  if (key === null && stored.format === 'partner_sitebuilder') throw invalid(isOfThePlatform);
-  if (key === present) throw invalid(isTheSame);
+  if (key === null && stored.format === 'partner_sitebuilder') throw invalid(PLATFORM_TOKEN_REQUIRED);
+  if (key === present) throw invalid(SAME_KEY);
 };
