@@ -7,6 +7,7 @@ import { cycles, forbiddenImports, graphOf, misnamedImports } from './architectu
 import { defaultExports, vagueNames } from './architecture/names.ts';
 import { foreignWrites, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
+import { replacedIn } from './architecture/vocabulary.ts';
 import { formatNames, idleExceptions, processReaders } from './architecture/words.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -37,6 +38,9 @@ test('every table of the migrations has a module that writes it, and no other ta
   const tables = [...migrations.flatMap(tablesOf), 'schema_migration'];
   assert.deepEqual(tables.toSorted(), Object.keys(WRITERS).toSorted());
 });
+
+test('no word has a private meaning', async () =>
+  assert.deepEqual(await replacedIn(ROOT, ['src', 'docs', 'README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md']), []));
 
 test('the import graph', (t) => {
   const graph = graphOf(src);
