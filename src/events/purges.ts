@@ -2,7 +2,7 @@
 import type { Sql } from '#db/pool.ts';
 import type { Purge } from '#core/purge.ts';
 import { purgeKeys } from './publish/key-sql.ts';
-import { staleAt } from './publish/key-lookup.ts';
+import { staleAt } from './publish/key.ts';
 import {
   deleteBook,
   deleteDays,

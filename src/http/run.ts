@@ -1,9 +1,8 @@
 /** Runs an operation: parses and validates the request, builds the `ApiRequest` and calls the handler. */
 import type { FastifyRequest } from 'fastify';
 import { invalid, Problem } from '#core/problem.ts';
-import { parseBody } from './bodies/body.ts';
+import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
-import { propertiesOf } from './bodies/coerce.ts';
 import { isBodyOptional } from './bodies/optional.ts';
 import { requireAccess, type Caller } from './caller.ts';
 import { unmodifiedSince } from './conditional.ts';

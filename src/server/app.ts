@@ -12,7 +12,7 @@ import { createStatePurge } from '#delivery/record/purge.ts';
 import { createHourlyStatsPurge } from '#delivery/stats/purge.ts';
 import type { Worker } from '#delivery/worker.ts';
 import { createErasurePurges } from '#events/erase/purges.ts';
-import { createIdAllocator } from '#events/publish/id-allocator.ts';
+import { createIdAllocator } from '#events/publish/batch.ts';
 import { createEventPurges } from '#events/purges.ts';
 import { createRecoveryPurges } from '#events/replay/purges.ts';
 import { createIdempotencyPurge } from '#http/idempotency/idempotency.ts';

@@ -9,7 +9,7 @@ import type { EngineMetrics } from '#delivery/metrics/metrics.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
 import { TestDeliveries } from '#delivery/attempt/test-delivery.ts';
 import { Worker } from '#delivery/worker.ts';
-import type { IdAllocator } from '#events/publish/id-allocator.ts';
+import type { IdAllocator } from '#events/publish/batch.ts';
 import { startSnapshots } from '#events/snapshots/snapshots.ts';
 import type { RecoveryMetrics } from '#events/replay/metrics.ts';
 import { startRecoveries } from '#events/replay/recoveries.ts';

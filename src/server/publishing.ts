@@ -3,7 +3,7 @@ import { createChangelog } from '#changelog/changelog.ts';
 import type { Sql } from '#db/pool.ts';
 import { announceChanged, announceErased, announceWork, type Announcer } from '#delivery/announce.ts';
 import type { CommittedDelivery, Worker } from '#delivery/worker.ts';
-import { createIdAllocator, type IdAllocator } from '#events/publish/id-allocator.ts';
+import { createIdAllocator, type IdAllocator } from '#events/publish/batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import type { EventCaches } from '#events/erase/chain.ts';
 import type { PublishMetrics } from '#events/metrics.ts';

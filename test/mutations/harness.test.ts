@@ -21,9 +21,9 @@ const replacing = async (line: string, instead: string, testName = TEST_NAME): P
   const text = [
     `# must fail: ${TEST_FILE} > ${testName}`,
     '# guards: nothing; it tries the harness.',
-    'diff --git a/src/delivery/attempt/sign.ts b/src/delivery/attempt/sign.ts',
-    '--- a/src/delivery/attempt/sign.ts',
-    '+++ b/src/delivery/attempt/sign.ts',
+    'diff --git a/src/delivery/attempt/request.ts b/src/delivery/attempt/request.ts',
+    '--- a/src/delivery/attempt/request.ts',
+    '+++ b/src/delivery/attempt/request.ts',
     '@@ -1,1 +1,1 @@',
     `-${line}`,
     `+${instead}`,

@@ -6,7 +6,7 @@ import { createGuard } from '#delivery/attempt/http/guard.ts';
 import type { Resolve } from '#delivery/attempt/http/resolver.ts';
 import { createEngineMetrics } from '#delivery/metrics/metrics.ts';
 import { Worker, type CommittedDelivery } from '#delivery/worker.ts';
-import { createIdAllocator } from '#events/publish/id-allocator.ts';
+import { createIdAllocator } from '#events/publish/batch.ts';
 import type { Committed } from '#events/publish/rows.ts';
 import { createPublishMetrics } from '#events/metrics.ts';
 import { createPublisher, type PublishedEvent, type Publisher } from '#events/publish/publish.ts';

@@ -12,7 +12,7 @@ import { whyUnavailable } from '#db/why-unavailable.ts';
 import { createSealer } from '#db/seal.ts';
 import { createSearch } from '#db/search.ts';
 import { createPreview } from '#delivery/attempt/preview.ts';
-import { createIdAllocator } from '#events/publish/id-allocator.ts';
+import { createIdAllocator } from '#events/publish/batch.ts';
 import { createInternalEventWriter } from '#events/publish/internal-event.ts';
 import { createIdempotency } from '#http/idempotency/idempotency.ts';
 import { createRequestMetrics } from '#http/metrics.ts';

@@ -1,5 +1,5 @@
 /** Checks each signature of a delivery, and finds the likely reason of a mismatch. */
-import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/sign.ts';
+import { hexSignature, SECRET_PREFIX, standardSignature } from '#delivery/attempt/request.ts';
 
 export type Found = {
   headers: Readonly<Record<string, string>>;

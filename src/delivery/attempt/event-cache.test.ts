@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EventCache } from './event-cache.ts';
+import { EventCache } from './bodies.ts';
 import type { EventRow } from './event-sql.ts';
 
 const eventOf = (id: number, characters = 2): EventRow => ({

@@ -10,7 +10,7 @@ import { keysAt } from '#core/rotation.ts';
 import { loadTargets } from '../queue/queue-sql.ts';
 import { activeTarget, type ActiveTarget } from '../queue/target.ts';
 import { Bodies } from './bodies.ts';
-import { compose, type MessageSettings } from './compose.ts';
+import { compose, type MessageSettings } from './request.ts';
 import { ENCRYPTED_TYPE } from './encrypt.ts';
 import { formats } from './formats/formats.ts';
 import { loadEvents, type EventRow } from './event-sql.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import { hexSignature, standardSignature, webhookMessageId } from './sign.ts';
+import { hexSignature, standardSignature, webhookMessageId } from './request.ts';
 
 const body = Buffer.from('{"id":1,"name":"Zoë"}');
 const id = 'msg_abc';

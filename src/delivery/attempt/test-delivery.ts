@@ -10,7 +10,7 @@ import type { Clock } from '#core/clock.ts';
 import { dayOf } from '#core/ids.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
-import { exchangeOf, type SendSettings } from '../queue/send.ts';
+import { exchangeOf, type SendSettings } from '../queue/sender.ts';
 import { Connections, type ConnectionSettings } from './http/connections.ts';
 import type { Exchange } from './http/exchange.ts';
 import type { Guard } from './http/guard.ts';

@@ -5,7 +5,7 @@
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
 import type { OutcomeLabel } from '#core/outcome.ts';
-import { textOf } from '../attempt/http/answer.ts';
+import { textOf } from '../attempt/http/response.ts';
 import { findAnswer, writeAnswer, type AnsweredRow, type AnswerRow, type PullWebhook } from './pull-sql.ts';
 
 /**

@@ -5,7 +5,7 @@ import { sentAction } from '#catalog/sample.ts';
 import { loadTargets } from '../queue/queue-sql.ts';
 import { activeTarget, type ActiveTarget } from '../queue/target.ts';
 import { Bodies } from '../attempt/bodies.ts';
-import { compose, type MessageSettings } from '../attempt/compose.ts';
+import { compose, type MessageSettings } from '../attempt/request.ts';
 import { loadEvents } from '../attempt/event-sql.ts';
 import type { PullWebhook, Waiting } from './pull-sql.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConcurrencyLimit } from './concurrency-limit.ts';
+import { ConcurrencyLimit } from './lane-limits.ts';
 
 const MAX = 32;
 

@@ -5,11 +5,9 @@
 import type { BlockedOn } from './run-queue.ts';
 import { INTERNAL_FAULTS_MAX } from '../policy/internal-faults.ts';
 import type { Health } from '../policy/policy.ts';
-import { LoadedDeliveries, type Pending } from './loaded-deliveries.ts';
-import { StartConditions } from './start-conditions.ts';
-import type { MemoryLimit } from './memory-limit.ts';
+import { LoadedDeliveries, type Pending, type MemoryLimit } from './loaded-deliveries.ts';
+import { StartConditions, LatencyStats, type Speed } from './lane-limits.ts';
 import { UNUSABLE, type Target } from './target.ts';
-import { LatencyStats, type Speed } from './latency-stats.ts';
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
 

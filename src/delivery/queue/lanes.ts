@@ -4,8 +4,8 @@
  */
 import { LRUCache } from 'lru-cache';
 import { Lane, type LaneLimits } from './lane.ts';
-import { MemoryLimit, type EventRetainer } from './memory-limit.ts';
-import type { LatencyStats } from './latency-stats.ts';
+import { MemoryLimit, type EventRetainer } from './loaded-deliveries.ts';
+import type { LatencyStats } from './lane-limits.ts';
 
 export type LanesLimits = LaneLimits & {
   /** For how many endpoints without work latency statistics are kept. */

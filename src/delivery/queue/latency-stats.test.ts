@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { LatencyStats } from './latency-stats.ts';
+import { LatencyStats } from './lane-limits.ts';
 
 const reply = { code: 200, headers: '', body: '' };
 const delivered: Outcome = { kind: 'delivered', reply };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LoopLag } from './loop-lag.ts';
+import { LoopLag } from './sender.ts';
 
 const loopThatWasLate = (...lateMs: number[]): LoopLag => {
   const loop = new LoopLag();

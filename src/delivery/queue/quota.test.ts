@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Quota } from './quota.ts';
+import { Quota } from './slots.ts';
 
 test('who waits no more is let go, and the others keep their turns', () => {
   const quota = new Quota<string, number>(10);

@@ -9,10 +9,8 @@
 import type { Lane } from './lane.ts';
 import type { Pending } from './loaded-deliveries.ts';
 import type { ActiveTarget } from './target.ts';
-import type { Speed } from './latency-stats.ts';
-import { Fifo } from './fifo.ts';
-import { Quota } from './quota.ts';
-import { shareOf, Slots, type SlotUse, type SlotLimits } from './slots.ts';
+import type { Speed } from './lane-limits.ts';
+import { Fifo, Quota, shareOf, Slots, type SlotUse, type SlotLimits } from './slots.ts';
 
 export type RunQueueLimits = SlotLimits & {
   /** Share of the slots that one store may use. */

@@ -1,19 +1,122 @@
-/** Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome. */
+/**
+ * Runs an attempt from its slot to its outcome: checks that it may be sent, sends it and writes the outcome.
+ *
+ * Measures how far our own event loop lags. A response that waits in a busy loop says nothing about the endpoint. Pure.
+ *
+ * Composes the request of a delivery and starts the HTTP exchange.
+ *
+ * Keeps the attempts of one webhook about the same resource in order while its endpoint is fast. Attempts use several
+ * connections, so of two that start together the later one may arrive first.
+ */
 import type { Clock } from '#core/clock.ts';
-import type { Log } from '#core/log.ts';
+import { startExchange, type Exchange, type ExchangeLimits } from '../attempt/http/exchange.ts';
 import type { Connections } from '../attempt/http/connections.ts';
-import type { Exchange } from '../attempt/http/exchange.ts';
-import type { Outcome } from '../attempt/http/outcome.ts';
+import type { Bodies, Body } from '../attempt/bodies.ts';
+import { compose, type MessageSettings } from '../attempt/request.ts';
 import type { Lane } from './lane.ts';
-import type { Bodies } from '../attempt/bodies.ts';
-import type { Body } from '../attempt/event-cache.ts';
+import type { Pending } from './loaded-deliveries.ts';
+import type { ActiveTarget } from './target.ts';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Log } from '#core/log.ts';
+import type { Outcome } from '../attempt/http/outcome.ts';
 import { ended, deadLetter, type Attempt, type Entry } from '../record/entry.ts';
 import type { Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
-import { LoopLag } from './loop-lag.ts';
-import { ResourceOrder } from './resource-order.ts';
-import { exchangeOf, type SendSettings } from './send.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
+
+/** The loop is busy if it was idle for less than this share of the time. */
+const MIN_IDLE_SHARE = 1 / 10;
+/**
+ * Request and response each wait for most of a loop iteration. A duration above this many iterations is due to the
+ * endpoint.
+ */
+const MAX_ITERATIONS = 4;
+/** Share of the lag that remains after each tick. */
+const DECAY = 3 / 4;
+
+export class LoopLag {
+  /** Estimated duration of a loop iteration under load. */
+  #lagMs = 0;
+
+  /** Records that a timer fired `lateMs` late. */
+  recordTimerDelay(lateMs: number): void {
+    this.#lagMs = Math.max(lateMs, this.#lagMs * DECAY);
+  }
+
+  /**
+   * Returns whether our own event loop accounts for an attempt of `durationMs`, during which it was idle for `idleMs`.
+   */
+  isLagging(durationMs: number, idleMs: number): boolean {
+    return idleMs < durationMs * MIN_IDLE_SHARE && durationMs < this.#lagMs * MAX_ITERATIONS;
+  }
+}
+
+export type SendSettings = ExchangeLimits & MessageSettings;
+
+/** A scheduled attempt of a lane, or a test delivery. */
+export type Sendable = {
+  readonly lane: Pick<Lane, 'webhookId' | 'shard' | 'target'>;
+  readonly target: ActiveTarget;
+  readonly delivery: Pick<Pending, 'attempts'>;
+};
+
+/** Starts the exchange. Throws if the delivery cannot be rendered or encrypted. */
+export const exchangeOf = (
+  { lane, target, delivery }: Sendable,
+  body: Body,
+  now: Date,
+  deps: {
+    bodies: Bodies;
+    connections: Connections;
+    clock: Clock;
+    settings: SendSettings;
+    mayBegin: (shard: number) => boolean;
+  },
+): Exchange => {
+  const { connections, clock, settings } = deps;
+  const attempt = delivery.attempts + 1;
+  const message = compose({ webhookId: lane.webhookId, target, attempt, now }, body, deps);
+  const { url, origin } = target;
+  // Exchanges of closed lanes are aborted separately.
+  const mayBegin = () => lane.target === target && deps.mayBegin(lane.shard);
+  const request = { path: url.pathname + url.search, ...message, mayBegin };
+  return startExchange(origin, request, { connections, clock, limits: settings });
+};
+
+/** Longer than a fast endpoint needs. At a slow endpoint the next attempt starts after this time. */
+const WAIT_MS = 1_000;
+
+type Position = {
+  /** Resolves when the attempt may start; undefined if it may start at once. */
+  readonly before: Promise<unknown> | undefined;
+  /** To call when the attempt has ended or is cancelled. */
+  readonly leave: () => void;
+};
+
+type Last = { before: Promise<unknown> | undefined; completed: Promise<void> };
+
+class ResourceOrder {
+  readonly #last = new Map<string, Last>();
+
+  /** Queues behind the attempts with the same key. */
+  join(key: string): Position {
+    const previous = this.#last.get(key);
+    const { promise: completed, resolve } = Promise.withResolvers<void>();
+    const before = previous && this.#follow(previous);
+    const last = { before, completed };
+    this.#last.set(key, last);
+    const leave = (): void => {
+      if (this.#last.get(key) === last) this.#last.delete(key);
+      resolve();
+    };
+    return { before, leave };
+  }
+
+  async #follow({ before, completed }: Last): Promise<void> {
+    await before;
+    await Promise.race([completed, wait(WAIT_MS, undefined, { ref: false })]);
+  }
+}
 
 export type SenderSettings = SendSettings & CompletionSettings;
 

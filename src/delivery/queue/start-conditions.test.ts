@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_BACKOFF } from '../policy/backoff.ts';
-import { StartConditions } from './start-conditions.ts';
+import { StartConditions } from './lane-limits.ts';
 
 const gateWith = (backoff: Partial<StartConditions['backoff']>): StartConditions => {
   const startConditions = new StartConditions();

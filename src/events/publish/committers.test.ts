@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { test } from 'node:test';
 import { until } from '../../../test/setup/until.ts';
-import { Committers } from './committers.ts';
+import { Committers } from './publish.ts';
 
 type Input = { store: number; n: number };
 

@@ -9,7 +9,7 @@ import type { Queryable } from '#db/pool.ts';
 import { dayOf } from '#core/ids.ts';
 import { Problem } from '#core/problem.ts';
 import { byResource, inLockOrder, markStale, type Row } from './columns.ts';
-import type { IdAllocator } from './id-allocator.ts';
+import type { IdAllocator } from './batch.ts';
 import type { PreviousVersions } from './previous-version.ts';
 import type { PreviousVersion } from './previous-version-sql.ts';
 import type { TermColumns } from './batch-sql.ts';

@@ -1,7 +1,7 @@
 /** A request of a batch with the rows that it writes, and its result after they are written. */
 import { shardOf } from '#core/ids.ts';
 import { notFound, type Problem } from '#core/problem.ts';
-import type { Ready } from './key-lookup.ts';
+import type { Ready } from './key.ts';
 import type { PublishedEvent } from './publish.ts';
 import type { ListedEvent } from '../events-sql.ts';
 import type { Row } from './columns.ts';

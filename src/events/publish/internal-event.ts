@@ -3,10 +3,10 @@ import type { Queryable } from '#db/pool.ts';
 import { dayOf, shardOf } from '#core/ids.ts';
 import type { Value } from '#hypermedia/document.ts';
 import { inLockOrder, toColumns } from './columns.ts';
-import type { IdAllocator } from './id-allocator.ts';
+import type { IdAllocator } from './batch.ts';
 import { publishBatch } from './batch-sql.ts';
 import { numberAt, rowOf, toCommitted, type Committed } from './rows.ts';
-import { staleAt } from './key-lookup.ts';
+import { staleAt } from './key.ts';
 import { timeZonesOf } from '../events-sql.ts';
 
 /**

@@ -1,14 +1,205 @@
 /**
  * Publishes events with group commit: concurrent requests share one multi-row statement (14,400 events/s against 4,450 with one
  * statement per request). If a batch commits, its deliveries will be attempted; otherwise nothing was written.
+ *
+ * Group commit of published events: a few batches run at once, and a store is in one of them at most. The events of a store
+ * keep their order, and two batches never wait for each other's row locks. ``` queue of each store ──► batch of many stores ──►
+ * committed ▲                     │ lock timeout: the locked row may be of any store in the batch └── isolated stores ◄─┘ each
+ * in a batch of its own, until one of those commits ```
  */
+import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
 import type { FrozenEvent } from '#catalog/document.ts';
-import { isLockTimeout } from '#db/unavailable.ts';
 import { Problem } from '#core/problem.ts';
 import { createBatchWriter, type BatchDeps } from './batch.ts';
-import { Committers } from './committers.ts';
 import type { Key } from './key.ts';
 import type { NewEvent } from './request.ts';
+
+/** Batches at once: while PostgreSQL commits one, the next one is prepared. */
+const CONCURRENT = 2;
+/** Waiting rows are shared between the two batches, so that both have work; fewer rows than this stay together. */
+const SHARED_ROWS = 32;
+/** A batch that takes longer probably waits for a lock, and no longer counts towards `CONCURRENT`. */
+const LATE_MS = 100;
+
+type Waiting<In, Out> = {
+  input: In;
+  store: number;
+  rows: number;
+  bytes: number;
+  resolve: (value: Out) => void;
+  reject: (error: unknown) => void;
+};
+
+type Options<In, Out> = {
+  /** Limits of one batch; a larger input makes a batch of its own. */
+  maxRows: number;
+  maxBytes: number;
+  /** Batches at once, late ones included: each takes a connection. */
+  mostAtOnce: number;
+  storeOf: (input: In) => number;
+  sizeOf: (input: In) => { rows: number; bytes: number };
+  /** Returns one result for each input. */
+  run: (inputs: readonly In[]) => Promise<readonly Out[]>;
+  /** When more bytes than this are queued, `submit` rejects with `full()`. */
+  waiting: { maxBytes: number; full: () => Error };
+};
+
+export class Committers<In, Out> {
+  readonly #options: Options<In, Out>;
+  /** By store, in the order in which stores are served. */
+  readonly #queues = new Map<number, Waiting<In, Out>[]>();
+  readonly #busy = new Set<number>();
+  /** Stores that may have a locked row: each is committed in a batch of its own. */
+  readonly #isolated = new Set<number>();
+  #running = 0;
+  #onTime = 0;
+  #waitingBytes = 0;
+  #waitingRows = 0;
+  #isScheduled = false;
+
+  constructor(options: Options<In, Out>) {
+    this.#options = options;
+  }
+
+  /** Bytes of the queued inputs. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
+  /** Settles with the result of this input. */
+  submit(input: In): Promise<Out> {
+    const { storeOf, sizeOf, waiting } = this.#options;
+    const { rows, bytes } = sizeOf(input);
+    if (this.#queues.size > 0 && this.#waitingBytes + bytes > waiting.maxBytes) return Promise.reject(waiting.full());
+    const { promise, resolve, reject } = Promise.withResolvers<Out>();
+    this.#enqueue({ input, store: storeOf(input), rows, bytes, resolve, reject });
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      // Inputs that are submitted in the same tick share a batch.
+      queueMicrotask(() => {
+        this.#isScheduled = false;
+        this.#begin();
+      });
+    }
+    return promise;
+  }
+
+  #enqueue(one: Waiting<In, Out>): void {
+    const queue = this.#queues.get(one.store);
+    if (queue === undefined) this.#queues.set(one.store, [one]);
+    else queue.push(one);
+    this.#waitingBytes += one.bytes;
+    this.#waitingRows += one.rows;
+  }
+
+  /** Puts a batch back in front of what its stores have queued since. */
+  #requeue(batch: readonly Waiting<In, Out>[]): void {
+    for (const [store, inputs] of Map.groupBy(batch, (one) => one.store)) {
+      const queued = this.#queues.get(store) ?? [];
+      this.#queues.delete(store);
+      for (const one of queued) this.#forget(one);
+      for (const one of [...inputs, ...queued]) this.#enqueue(one);
+    }
+  }
+
+  #forget({ bytes, rows }: Waiting<In, Out>): void {
+    this.#waitingBytes -= bytes;
+    this.#waitingRows -= rows;
+  }
+
+  #begin(): void {
+    while (this.#onTime < CONCURRENT && this.#running < this.#options.mostAtOnce) {
+      const batch = this.#nextBatch();
+      if (batch.length === 0) return;
+      void this.#write(batch);
+    }
+  }
+
+  /** Takes inputs of stores that are in no batch; an isolated store gets a batch of its own. */
+  #nextBatch(): Waiting<In, Out>[] {
+    const { maxBytes } = this.#options;
+    const batches = Math.min(this.#queues.size, CONCURRENT);
+    const share = Math.max(SHARED_ROWS, Math.ceil(this.#waitingRows / batches));
+    const maxRows = Math.min(this.#options.maxRows, share);
+    const batch: Waiting<In, Out>[] = [];
+    let [rows, bytes] = [0, 0];
+    for (const [store, queue] of this.#queues) {
+      const isIsolated = this.#isolated.has(store);
+      if (this.#busy.has(store) || (isIsolated && batch.length > 0)) continue;
+      let count = 0;
+      for (const one of queue) {
+        rows += one.rows;
+        bytes += one.bytes;
+        if (batch.length > 0 && (rows > maxRows || bytes > maxBytes)) break;
+        batch.push(one);
+        this.#forget(one);
+        count += 1;
+      }
+      if (count > 0) this.#busy.add(store);
+      if (count === queue.length) this.#queues.delete(store);
+      else queue.splice(0, count);
+      if (isIsolated || rows > maxRows || bytes > maxBytes) break;
+    }
+    return batch;
+  }
+
+  async #write(batch: readonly Waiting<In, Out>[]): Promise<void> {
+    this.#running += 1;
+    this.#onTime += 1;
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      this.#onTime -= 1;
+      this.#begin();
+    }, LATE_MS);
+    await this.#commit(batch, true);
+    clearTimeout(late);
+    this.#running -= 1;
+    if (!isLate) this.#onTime -= 1;
+    for (const { store } of batch) {
+      this.#busy.delete(store);
+      // Moves the store behind those that waited during the batch.
+      const queue = this.#queues.get(store);
+      if (queue !== undefined && this.#queues.delete(store)) this.#queues.set(store, queue);
+    }
+    this.#begin();
+  }
+
+  /**
+   * Commits a batch. A batch that fails is split in halves, down to the input that fails. After a lock timeout the whole batch is
+   * queued again with its stores isolated. Returns the error where the database is unavailable.
+   */
+  async #commit(batch: readonly Waiting<In, Out>[], isWhole = false): Promise<unknown> {
+    const rejectAll = (error: unknown) => batch.forEach(({ reject }) => reject(error));
+    const stores = new Set(batch.map(({ store }) => store));
+    try {
+      const results = await this.#options.run(batch.map(({ input }) => input));
+      if (results.length !== batch.length) throw new TypeError('A batch must return one result for each input');
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Out);
+      for (const store of stores) this.#isolated.delete(store);
+    } catch (error) {
+      if (isUnavailable(error)) {
+        rejectAll(error);
+        return error;
+      }
+      const isLocked = isLockTimeout(error);
+      if (isLocked) for (const store of stores) this.#isolated.add(store);
+      if (isWhole && isLocked && stores.size > 1) this.#requeue(batch);
+      else if (batch.length === 1) rejectAll(error);
+      else return this.#commitHalves(batch);
+    }
+    return undefined;
+  }
+
+  async #commitHalves(batch: readonly Waiting<In, Out>[]): Promise<unknown> {
+    const middle = Math.ceil(batch.length / 2);
+    const rest = batch.slice(middle);
+    const unavailable = await this.#commit(batch.slice(0, middle));
+    if (unavailable === undefined) return this.#commit(rest);
+    for (const { reject } of rest) reject(unavailable);
+    return unavailable;
+  }
+}
 
 export type PublishedEvent = Omit<FrozenEvent, 'nonce' | 'baseUrl' | 'body'> & {
   timeZone: string;

@@ -7,7 +7,7 @@ import { beginning } from '#http/creating.ts';
 import type { Operation } from '#http/operation.ts';
 import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { invalid, Problem } from '#core/problem.ts';
-import type { IdAllocator } from '../publish/id-allocator.ts';
+import type { IdAllocator } from '../publish/batch.ts';
 import { nextNonce, numberAt, type Committed } from '../publish/rows.ts';
 import { addressOfEvent, eventDocument } from '../document.ts';
 import type { PublishMetrics } from '../metrics.ts';

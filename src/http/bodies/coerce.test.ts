@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from 'typebox';
-import { coerceMembers } from './coerce.ts';
+import { coerceMembers } from './body.ts';
 
 const schema = Type.Object({
   text: Type.String(),

@@ -2,7 +2,7 @@
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { Fault } from '#core/problem.ts';
-import { coerceMembers, isObject, propertiesOf } from './coerce.ts';
+import { coerceMembers, isObject, propertiesOf } from './body.ts';
 
 type ValidationError = { keyword: string; instancePath: string; params: object; message: string };
 

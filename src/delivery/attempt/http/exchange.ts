@@ -1,11 +1,9 @@
 /** One POST and its response: an overall deadline, bounded reads, no redirects, no decompression. */
 import type { Dispatcher } from 'undici';
 import type { Clock } from '#core/clock.ts';
-import { Answer, type AnswerHeaders, type AnswerLimits } from './answer.ts';
-import type { Connection, Request } from './connection.ts';
-import type { Connections } from './connections.ts';
-import { HeadTooLarge, isReset, isTooLong, outcomeOfError } from './fault.ts';
-import type { Outcome, Phase } from './outcome.ts';
+import { Answer, type AnswerHeaders, type AnswerLimits } from './response.ts';
+import type { Connection, Request, Connections } from './connections.ts';
+import { HeadTooLarge, isReset, isTooLong, outcomeOfError, type Outcome, type Phase } from './outcome.ts';
 
 export type ExchangeLimits = AnswerLimits & { exchangeTimeoutMs: number };
 

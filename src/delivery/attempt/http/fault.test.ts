@@ -3,8 +3,7 @@ import { constants as osConstants } from 'node:os';
 import { test } from 'node:test';
 import { errors } from 'undici';
 import { BlockedAddress } from './guard.ts';
-import { HeadTooLarge, isReset, outcomeOfError } from './fault.ts';
-import { labelOf, type Phase } from './outcome.ts';
+import { HeadTooLarge, isReset, outcomeOfError, labelOf, type Phase } from './outcome.ts';
 
 const failing = (code: string, more: { syscall?: string } = {}): Error =>
   Object.assign(new Error(code), { code, ...more });

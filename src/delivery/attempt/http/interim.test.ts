@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Interim } from './interim.ts';
+import { Interim } from './response.ts';
 
 const HUNDRED = 'HTTP/1.1 100 Continue\r\n\r\n';
 const OTHER = 'HTTP/1.1 102 Continue\r\n\r\n';
