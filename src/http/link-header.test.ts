@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { collection } from '#hypermedia/page.ts';
-import { linkHeader } from './link-header.ts';
+import { linkHeader } from './reply.ts';
 
 const page = (offset: number, filter = '') =>
   collection({

@@ -1,6 +1,11 @@
-/** Runs an operation: parses and validates the request, builds the `ApiRequest` and calls the handler. */
-import type { FastifyRequest } from 'fastify';
+/**
+ * Runs an operation: parses and validates the request, builds the `ApiRequest` and calls the handler.
+ *
+ * Parses the query of an API request, or throws a 400 that names the malformed parameter.
+ */
 import { invalid, Problem } from '#core/problem.ts';
+import { isDecodable } from './bodies/utf8.ts';
+import type { FastifyRequest } from 'fastify';
 import { parseBody, propertiesOf } from './bodies/body.ts';
 import { MEMBERS_MAX } from './bodies/json-body.ts';
 import { isBodyOptional } from './bodies/optional.ts';
@@ -9,10 +14,21 @@ import { unmodifiedSince } from './conditional.ts';
 import { DONE } from './pages/done.ts';
 import { REFRESH } from './pages/refresh.ts';
 import type { OperationResult, ApiRequest, Operation } from './operation.ts';
-import { readQuery } from './query.ts';
 import type { Method, Params } from './route.ts';
 import { headersOf, pathOf, rawQueryOf, type Services } from './services.ts';
 import { arraysOf, createValidator, objectsOf } from './bodies/validate.ts';
+
+/**
+ * Parses a query without its `?`; repeated parameters stay repeated. Invalid UTF-8 would become U+FFFD (WHATWG URL,
+ * form parser) and silently find nothing.
+ */
+export const readQuery = (raw: string): URLSearchParams => {
+  const broken = raw.split('&').find((pair) => !isDecodable(pair) || /[^\x21-\x7e]/.test(pair));
+  if (broken === undefined) return new URLSearchParams(raw);
+  const [name = ''] = new URLSearchParams(broken).keys();
+  const message = `${name || 'The query'} is not percent-encoded UTF-8: encode every other octet, as %C3%A9`;
+  throw invalid({ code: 'malformed_request', message, ...(name !== '' && { field: name }) });
+};
 
 /** `form` replaces the body and the headers of a program. */
 export type Run = (request: FastifyRequest, caller: Caller, form?: FormInput) => Promise<OperationResult>;

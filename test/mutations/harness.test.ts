@@ -33,10 +33,11 @@ const replacing = async (line: string, instead: string, testName = TEST_NAME): P
   return { testFile: TEST_FILE, testName, patch };
 };
 
-const FIRST_LINE = '/** Signatures over the exact bytes that are sent. */';
+const COMMENT_LINE =
+  '/** Returns `v1,<base64>` over `<id>.<timestamp>.<body>` (Standard Webhooks 1.0, "Signature scheme"). */';
 const ID_LINE = '  `msg_${eventId.toString(36)}_${nonce.toString(36)}_${webhookId.toString(36)}`;';
 const noticed = () => replacing(ID_LINE, '  `msg_${eventId.toString(36)}_${nonce.toString(36)}`;');
-const unnoticed = () => replacing(FIRST_LINE, '/** Changed. */');
+const unnoticed = () => replacing(COMMENT_LINE, '/** Changed. */');
 
 const triesOf = async (tasks: readonly Task[], judge: Judge = redFault): Promise<(readonly Try[])[]> => {
   const tries = new Map<Task, readonly Try[]>();
@@ -53,11 +54,11 @@ test('every mutation can be applied', () => {
 test('a mutation is caught where its test fails by itself; any other is tried twice and refused', async () => {
   const cases: readonly (readonly [Task, RegExp])[] = [
     [await unnoticed(), /passes \(passed\): nothing guards/],
-    [await replacing(FIRST_LINE, 'const = 1;'), /alone and was "src/],
-    [await replacing(FIRST_LINE, 'throw new Error("stop");'), /alone and was "src/],
+    [await replacing(COMMENT_LINE, 'const = 1;'), /alone and was "src/],
+    [await replacing(COMMENT_LINE, 'throw new Error("stop");'), /alone and was "src/],
     [await replacing('/** A line that is not there. */', ''), /no longer applies/],
-    [await replacing(FIRST_LINE, '', 'no such test'), /alone and was empty/],
-    [await replacing(FIRST_LINE, 'process.exit();'), /its process ended/],
+    [await replacing(COMMENT_LINE, '', 'no such test'), /alone and was empty/],
+    [await replacing(COMMENT_LINE, 'process.exit();'), /its process ended/],
   ];
   const [caught, ...refused] = await triesOf([await noticed(), ...cases.map(([task]) => task)]);
   assert.deepEqual(faultsOf(caught), [undefined]);

@@ -1,10 +1,4 @@
-/**
- * Composes the headers of a delivery.
- *
- * Signatures over the exact bytes that are sent.
- *
- * Composes the request of one attempt: body and headers.
- */
+/** Composes the request of one attempt: body, headers, and signatures over the exact bytes that are sent. */
 import { createHmac } from 'node:crypto';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/rotation.ts';

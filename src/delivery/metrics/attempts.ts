@@ -1,12 +1,50 @@
 /**
- * Metrics of attempts. Label children are resolved once: 0.06 µs per counter and 0.2 µs per histogram, 1.5 µs per
- * attempt in all, of the 50 to 135 µs that a delivery takes.
+ * Metrics of attempts. Label children are resolved once: 0.06 µs per counter and 0.2 µs per histogram, 1.5 µs per attempt in
+ * all, of the 50 to 135 µs that a delivery takes.
+ *
+ * Wraps a recorder: counts and logs every attempt that is recorded.
  */
+import type { Clock } from '#core/clock.ts';
+import type { Log } from '#core/log.ts';
+import type { Attempt, Entry } from '../record/entry.ts';
+import type { Recorder } from '../record/record.ts';
+import { attemptLine, type RecordResult } from './attempt-line.ts';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
-import type { Entry } from '../record/entry.ts';
-import type { RecordResult } from './attempt-line.ts';
 import { childOf } from './child.ts';
+
+type Deps = {
+  clock: Clock;
+  log: Log;
+  metrics: AttemptMetrics;
+  hourlyStats: { add: (entry: Entry) => void };
+  workerId: number;
+};
+
+/** Entries without an attempt are not logged: disabling a webhook may end a million of them. */
+const levelOf = (attempt: Attempt): 'info' | 'debug' => (attempt.outcome.kind === 'delivered' ? 'debug' : 'info');
+
+export const observeRecorder = (
+  recorder: Recorder,
+  { clock, log, metrics, hourlyStats, workerId }: Deps,
+): Recorder => ({
+  ...recorder,
+  record: (entry, onRecorded) => {
+    metrics.completed(entry);
+    const startedMs = clock.monotonicMs();
+    recorder.record(entry, (isWritten) => {
+      const record = { isWritten, durationMs: clock.monotonicMs() - startedMs };
+      metrics.recorded(entry, record);
+      // The next owner repeats attempts of a lost shard and counts them.
+      if (isWritten) hourlyStats.add(entry);
+      // A log line costs 24 µs including the file, a whole delivery 50 to 135 µs: so successes are logged at level
+      // `debug`.
+      const level = entry.attempt === null ? null : levelOf(entry.attempt);
+      if (level !== null && log.isLevelEnabled(level)) log[level](attemptLine(entry, record, workerId), 'attempt');
+      onRecorded(isWritten);
+    });
+  },
+});
 
 const BUCKETS_SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 7_200,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { IsolationSlot } from './isolation-slot.ts';
+import { IsolationSlot } from './quarantine.ts';
 
 /** How many of a hundred with so many deaths are let in at once. */
 const letIn = (crashCount: number): number => {

@@ -5,7 +5,7 @@ import type { Outcome } from '../attempt/http/outcome.ts';
 import { Lane } from './lane.ts';
 import type { ActiveTarget } from './target.ts';
 import { UNKNOWN } from '../policy/policy.ts';
-import { toStates } from '../record/columns.ts';
+import { toStates } from '../record/record-sql.ts';
 import { complete } from './completion.ts';
 
 const target = (epoch: number): ActiveTarget => ({

@@ -4,7 +4,7 @@ import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import type { Lane } from '../queue/lane.ts';
 import type { EngineMetrics } from '../metrics/metrics.ts';
-import { observeRecorder } from '../metrics/observed.ts';
+import { observeRecorder } from '../metrics/attempts.ts';
 import type { DeactivationSettings } from '../policy/deactivation.ts';
 import { withWarnings, type Notify } from './notice.ts';
 import { createRecorder, type Recorder } from './record.ts';

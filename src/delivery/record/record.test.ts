@@ -5,9 +5,8 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import { toColumns, toStates } from './columns.ts';
+import { toColumns, toStates, recordBatch } from './record-sql.ts';
 import type { Entry } from './entry.ts';
-import { recordBatch } from './record-sql.ts';
 import { createRecorder } from './record.ts';
 
 const WORKER = 77;

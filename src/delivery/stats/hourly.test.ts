@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { systemClock } from '#core/clock.ts';
 import { bucketOf, emptyHistogram } from '#core/histogram.ts';
@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { createEngineMetrics } from '../metrics/metrics.ts';
-import { observeRecorder } from '../metrics/observed.ts';
+import { observeRecorder } from '../metrics/attempts.ts';
 import { ended, deadLetter, type Entry } from '../record/entry.ts';
 import { createRecorder } from '../record/record.ts';
 import { createHourlyStatsPurge } from './purge.ts';

@@ -9,7 +9,7 @@ import { bucketOf, emptyHistogram } from '#core/histogram.ts';
 import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { labelOf } from '../attempt/http/outcome.ts';
-import { attemptNumberOf } from '../record/columns.ts';
+import { attemptNumberOf } from '../record/record-sql.ts';
 import type { Entry } from '../record/entry.ts';
 import { addHours } from './hourly-sql.ts';
 

@@ -14,10 +14,9 @@ import type { PublishedEvent, Request } from './publish.ts';
 import { findEvents } from '../events-sql.ts';
 import { derive, stepsDerivedProblem, isAboutSubscriptions, storesThatDerive } from './derive.ts';
 import { inLockOrder, toColumns, type Row, type NewestDateOf } from './columns.ts';
-import { resultOf, claimsOf, shardsOfNew, toDrafts, type Draft } from './draft.ts';
+import { resultOf, claimsOf, shardsOfNew, toDrafts, type Draft, toCommitted, type Committed } from './rows.ts';
 import { dependOnPreviousVersions, ConcurrentPublish, readPreviousVersions } from './previous-version.ts';
 import { LOCK_MS, publishBatch, type ClaimColumns, type Published, type TermColumns } from './batch-sql.ts';
-import { toCommitted, type Committed } from './rows.ts';
 
 /**
  * Returns a number for each of the shards, unique per shard and day; `shards` may contain repetitions. `inTransaction`: the

@@ -1,10 +1,52 @@
-/** Validates a publish request; each fault names the invalid member, with its index in an array. */
+/**
+ * Validates a publish request; each fault names the invalid member, with its index in an array.
+ *
+ * Validates what a published resource embeds under `_embedded`: relations with copies of other resources, which `zoom` selects.
+ */
+import type { Value } from '#hypermedia/document.ts';
 import { parseDate } from '#hypermedia/date.ts';
 import { isInternal, isResourceId, resourceOfEvent, type ResourceType } from '#catalog/catalog.ts';
 import type { Keys } from '#core/keys.ts';
 import { invalid, Problem, type Fault } from '#core/problem.ts';
-import { isObject, validateEmbedded, type JsonObject } from './embedded.ts';
 import { validateKeys, keysOf, readKeyOfEvent, type Key } from './key.ts';
+
+type JsonObject = { readonly [name: string]: Value };
+
+const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Serializers write "nothing embedded" in several forms: some languages encode an empty map as an empty list. */
+const isAbsent = (value: Value | undefined): boolean =>
+  value === undefined || value === null || (Array.isArray(value) && value.length === 0);
+
+/** Returns the relation without its prefix: `svc:items` and `items` are the same relation. */
+const relationOf = (key: string): string => key.slice(key.lastIndexOf(':') + 1);
+
+/** Called with the path and the message of each fault. */
+type Report = (field: string, message: string) => void;
+
+/**
+ * Reports an `_embedded` that contains no relations, and a relation that occurs under two names, of which readers would find
+ * only one. `at` is the path of `copy`.
+ */
+const validateEmbedded = (copy: JsonObject, at: string, report: Report): void => {
+  const all = copy['_embedded'];
+  if (isAbsent(all)) return;
+  const place = `${at}._embedded`;
+  if (!isObject(all)) {
+    report(place, `${place} must be an object of relations, each with a resource or a list of them`);
+    return;
+  }
+  const seen = new Set<string>();
+  for (const [key, value] of Object.entries(all)) {
+    const [relation, field] = [relationOf(key), `${place}.${key}`];
+    if (seen.has(relation)) report(field, `${field}: ${relation} is embedded twice, with and without a prefix`);
+    seen.add(relation);
+    const copies = Array.isArray(value) ? (value as readonly Value[]) : [value];
+    for (const [index, one] of copies.entries())
+      if (isObject(one)) validateEmbedded(one, Array.isArray(value) ? `${field}.${index}` : field, report);
+  }
+};
 
 export type EventLimits = { eventsPerRequest: number; eventLimitBytes: number; eventDepth: number };
 
