@@ -1,14 +1,12 @@
 /**
- * Latency statistics of an endpoint. They outlive its lane, so that the endpoint is not classified as new again. Pure.
+ * What limits the attempts of one lane: latency statistics, the concurrency limit, and the conditions for the next start (pause, circuit
+ * breaker, rate limit). Pure; all times are monotonic, in ms.
  *
- * Adapts how many attempts a lane may have in flight to what its rate and latency need. Pure. By Little's law, concurrency
- * helps as long as responses are no slower than alone. The limit grows when it held deliveries back and the response was about
- * as fast as the best known one; it shrinks when concurrency only made responses slower. Growing on every fast success brought
- * each of 500 lanes to 32 in a burst: 13,000 sockets instead of 500. Growing while our own event loop lagged opened 3,500
- * connections in a round of 30,000 deliveries and cost a worker 9 % of its time.
- *
- * Decides whether a lane may start an attempt now, from its pause, circuit breaker and rate limit. All times are monotonic, in
- * ms.
+ * The concurrency limit adapts to the lane's rate and latency. By Little's law, concurrency helps as long as responses are no slower than
+ * alone. The limit grows when it held deliveries back and the response was about as fast as the best known one; it shrinks when
+ * concurrency only made responses slower. Growing on every fast success brought each of 500 lanes to 32 in a burst: 13,000 sockets
+ * instead of 500. Growing while our own event loop lagged opened 3,500 connections in a round of 30,000 deliveries and cost a worker
+ * 9 % of its time. The statistics outlive the lane, so that its endpoint is not classified as new again.
  */
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { NO_BACKOFF, type Backoff } from '../policy/backoff.ts';

@@ -1,6 +1,4 @@
-/**
- * Converts entries to the columns of the record statement.
- */
+/** The statement that records results of deliveries, with the columns that it takes. */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
 import type { Pending } from '../queue/loaded-deliveries.ts';
 import type { Entry } from './entry.ts';

@@ -3,9 +3,13 @@
  * statement per request). If a batch commits, its deliveries will be attempted; otherwise nothing was written.
  *
  * Group commit of published events: a few batches run at once, and a store is in one of them at most. The events of a store
- * keep their order, and two batches never wait for each other's row locks. ``` queue of each store ──► batch of many stores ──►
- * committed ▲                     │ lock timeout: the locked row may be of any store in the batch └── isolated stores ◄─┘ each
- * in a batch of its own, until one of those commits ```
+ * keep their order, and two batches never wait for each other's row locks.
+ *
+ * ```
+ *   queue of each store ──► batch of many stores ──► committed
+ *          ▲                     │ lock timeout: the locked row may be of any store in the batch
+ *          └── isolated stores ◄─┘ each in a batch of its own, until one of those commits
+ * ```
  */
 import { isLockTimeout, isUnavailable } from '#db/unavailable.ts';
 import type { FrozenEvent } from '#catalog/document.ts';
