@@ -21,7 +21,7 @@ import type { LeaseSettings } from './leases/heartbeat.ts';
 import { Ownership } from './leases/ownership.ts';
 import { Signal } from './signal.ts';
 import type { HourlyStatsSettings } from './stats/hourly.ts';
-import { openOwnerWrites, type OwnerWrites } from './record/owner-writes.ts';
+import { openOwnerWrites, type OwnerWrites } from './owner-writes.ts';
 
 export type EngineSettings = LeaseSettings &
   LanesLimits &

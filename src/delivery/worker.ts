@@ -4,7 +4,7 @@
 import { within, type Running } from '#core/lifecycle.ts';
 import { listenForChanges, type LaneKey, type Work } from './announce.ts';
 import { Engine, type EngineDeps, type EngineSettings } from './engine.ts';
-import type { Pending } from './queue/loaded-deliveries.ts';
+import type { Pending } from './policy/entry.ts';
 import type { Lane } from './queue/lane.ts';
 import type { EventRow } from './attempt/event-sql.ts';
 

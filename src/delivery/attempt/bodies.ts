@@ -7,7 +7,7 @@ import type { FormatName } from './formats/formats.ts';
 import { type EventRow, loadEvents } from './event-sql.ts';
 import { LRUCache } from 'lru-cache';
 import type { Sql } from '#db/pool.ts';
-import type { ActiveTarget } from '../queue/target.ts';
+import type { ActiveTarget } from './target.ts';
 import { Representations } from './representation.ts';
 
 /**

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { headerText, isHeaderName, isHeaderValue, isReservedHeader } from '#core/header.ts';
 import { keysAt } from '#core/rotation.ts';
-import type { ActiveTarget } from '../queue/target.ts';
+import type { ActiveTarget } from './target.ts';
 import { formats } from './formats/formats.ts';
 import type { EventRow } from './event-sql.ts';
 import type { Bodies, Body } from './bodies.ts';

@@ -3,7 +3,7 @@
  * and size. The response itself is in the attempt's row, for users that may see the webhook.
  */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
-import type { Attempt, Entry } from '../record/entry.ts';
+import type { Attempt, Entry } from '../policy/entry.ts';
 
 export type RecordResult = { isWritten: boolean; durationMs: number };
 

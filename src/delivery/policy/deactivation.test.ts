@@ -4,7 +4,8 @@ import type { Outcome } from '../attempt/http/outcome.ts';
 import { requiresDisable, disableReason } from './deactivation.ts';
 import { NO_BACKOFF } from './backoff.ts';
 import { decide } from './decide.ts';
-import { HEALTHY, healthAfter, type Health, type RetryProfile } from './policy.ts';
+import { HEALTHY, healthAfter, type Health } from './policy.ts';
+import type { RetryProfile } from '../attempt/target.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

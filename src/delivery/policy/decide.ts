@@ -1,12 +1,12 @@
 /** Decides what follows from an attempt for its delivery and its webhook, as an entry ready to be recorded. Pure. */
-import type { Pending } from '../queue/loaded-deliveries.ts';
+import type { Pending, Entry } from './entry.ts';
 import { isInternalError } from '../attempt/http/outcome.ts';
 import { requiresDisable, requiresWarning, type DeactivationSettings } from './deactivation.ts';
 import { effectOf } from './effect.ts';
 import { backoffAfter, toStored, type Backoff, type Moment } from './backoff.ts';
 import { faultsAfter } from './internal-faults.ts';
-import { healthAfter, pauseMsOf, nextStepAfter, type Health, type RetryProfile } from './policy.ts';
-import type { Entry } from '../record/entry.ts';
+import { healthAfter, pauseMsOf, nextStepAfter, type Health } from './policy.ts';
+import type { RetryProfile } from '../attempt/target.ts';
 
 export type Decision = { entry: Entry; health: Health; backoff: Backoff; isPendingDisable: boolean };
 

@@ -4,7 +4,8 @@ import type { Outcome } from '../attempt/http/outcome.ts';
 import { requiresDisable } from './deactivation.ts';
 import { effectOf } from './effect.ts';
 import { NO_BACKOFF, backoffAfter, type Backoff } from './backoff.ts';
-import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter, type Health, type RetryProfile } from './policy.ts';
+import { HEALTHY, healthAfter, pauseMsOf, nextStepAfter, type Health } from './policy.ts';
+import type { RetryProfile } from '../attempt/target.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

@@ -2,12 +2,11 @@
  * Retry policy and webhook health: what follows from the outcome of an attempt. Pure: time and randomness are
  * parameters.
  */
+import type { RetryProfile } from '../attempt/target.ts';
 import { isInternalError, type Outcome } from '../attempt/http/outcome.ts';
 import { effectOf } from './effect.ts';
 import { withJitter } from './jitter.ts';
 import { gapAfterFaultMs, INTERNAL_FAULTS_MAX } from './internal-faults.ts';
-
-export type RetryProfile = 'hour' | 'long';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

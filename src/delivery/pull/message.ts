@@ -2,8 +2,8 @@
 import type { Sql } from '#db/pool.ts';
 import type { Sealer } from '#db/seal.ts';
 import { sentAction } from '#catalog/sample.ts';
-import { loadTargets } from '../queue/queue-sql.ts';
-import { activeTarget, type ActiveTarget } from '../queue/target.ts';
+import { loadTargets } from '../attempt/target-sql.ts';
+import { activeTarget, type ActiveTarget } from '../attempt/target.ts';
 import { Bodies } from '../attempt/bodies.ts';
 import { compose, type MessageSettings } from '../attempt/request.ts';
 import { loadEvents } from '../attempt/event-sql.ts';

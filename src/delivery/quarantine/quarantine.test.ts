@@ -4,7 +4,7 @@ import { createLog } from '#core/log.ts';
 import { testClock } from '../../../test/setup/clock.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import type { Pending } from '../queue/loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 import { Lane } from '../queue/lane.ts';
 import { CrashCounts } from '../leases/crash-count.ts';
 import { releaseShards, takeShards } from '../leases/leases-sql.ts';

@@ -10,8 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { createBatcher, type Batcher } from '#db/batch.ts';
 import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
-import type { Lane } from '../queue/lane.ts';
-import type { Pending } from '../queue/loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 import { insertMarkers, loadMarkers, type Marker, type StoredMarker } from './quarantine-sql.ts';
 
 /**
@@ -67,7 +66,15 @@ const MARK_FROM_CRASHES = 2;
 const RETRY_MS = 250;
 const BATCH_ROWS = 500;
 
-type Deps = {
+/** What the quarantine needs of a lane. */
+export type WaitingLane = {
+  readonly shard: number;
+  readonly isClosed: boolean;
+  attemptEnded: () => void;
+  requeue: (delivery: Pending) => void;
+};
+
+type Deps<L> = {
   sql: Sql;
   log: Log;
   workerId: number;
@@ -78,18 +85,18 @@ type Deps = {
   /** The marks of these shards are loaded: their deliveries may be sent. */
   onReady: (shards: number[]) => void;
   /** Deliveries were returned to the queue of the lane. */
-  onReturned: (lane: Lane) => void;
+  onReturned: (lane: L) => void;
 };
 
-export class Quarantine {
-  readonly #deps: Deps;
+export class Quarantine<L extends WaitingLane> {
+  readonly #deps: Deps<L>;
   /** Marks by shard and delivery. A shard without an entry has not been loaded yet. */
   readonly #markers = new Map<number, Map<number, { crashCount: number; fence: number }>>();
   readonly #slot = new IsolationSlot();
-  #waiting: { lane: Lane; delivery: Pending }[] = [];
+  #waiting: { lane: L; delivery: Pending }[] = [];
   readonly #batcher: Batcher<Marker, boolean>;
 
-  constructor(deps: Deps) {
+  constructor(deps: Deps<L>) {
     this.#deps = deps;
     this.#batcher = createBatcher<Marker, boolean>({
       maxRows: BATCH_ROWS,
@@ -133,7 +140,7 @@ export class Quarantine {
    * Returns whether a dequeued delivery may be sent now; undefined if it must never be sent again. If false, it waits
    * here and returns to the front of its lane when the slot is released.
    */
-  admit(lane: Lane, delivery: Pending): boolean | undefined {
+  admit(lane: L, delivery: Pending): boolean | undefined {
     const crashCount = this.#markers.get(lane.shard)?.get(delivery.id)?.crashCount ?? 0;
     if (crashCount === 0) return true;
     if (crashCount >= DEAD_LETTER_AT_CRASHES) return undefined;
@@ -181,7 +188,7 @@ export class Quarantine {
    * Returns waiting deliveries to their lanes. All of them, whatever the limit: a lane may be paused by now, and a slot
    * reserved for it would block the others. They are few, and are admitted again here.
    */
-  release(matches: (lane: Lane) => boolean): void {
+  release(matches: (lane: L) => boolean): void {
     const all = this.#waiting;
     this.#waiting = all.filter(({ lane }) => !matches(lane));
     const returned = all.filter(({ lane }) => matches(lane) && !lane.isClosed);

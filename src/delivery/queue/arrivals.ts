@@ -7,7 +7,7 @@ import type { Sql } from '#db/pool.ts';
 import type { Log } from '#core/log.ts';
 import type { AnnouncedWork } from '../announce.ts';
 import type { Bodies } from '../attempt/bodies.ts';
-import type { Pending } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
 import { loadArrivals, type Arrival } from './queue-sql.ts';

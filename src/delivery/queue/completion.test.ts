@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '#core/clock.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { Lane } from './lane.ts';
-import type { ActiveTarget } from './target.ts';
+import type { ActiveTarget } from '../attempt/target.ts';
 import { UNKNOWN } from '../policy/policy.ts';
 import { toStates } from '../record/record-sql.ts';
 import { complete } from './completion.ts';

@@ -6,9 +6,10 @@ import type { Sql } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import type { Fetch, Pending } from './loaded-deliveries.ts';
+import type { Fetch } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 import type { Lane } from './lane.ts';
-import { UNUSABLE } from './target.ts';
+import { UNUSABLE } from '../attempt/target.ts';
 import { endOldEpochs } from './disabled-epochs-sql.ts';
 
 export type OldEpochDeps = {

@@ -2,7 +2,7 @@
  * Starts attempts as slots and the run queue allow, and records their outcomes.
  */
 import type { Lane } from './lane.ts';
-import { ended, deadLetter, type Entry } from '../record/entry.ts';
+import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import type { Recorder } from '../record/record.ts';
 import { Sender, type SenderDeps, type SenderSettings } from './sender.ts';
 import { RunQueue, type ScheduledAttempt, type RunQueueLimits } from './run-queue.ts';

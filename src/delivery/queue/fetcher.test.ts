@@ -8,7 +8,7 @@ import { Bodies } from '../attempt/bodies.ts';
 import { Signal } from '../signal.ts';
 import { Fetcher } from './fetcher.ts';
 import { Lane } from './lane.ts';
-import { UNUSABLE } from './target.ts';
+import { UNUSABLE } from '../attempt/target.ts';
 
 /** A fetcher over the engine's database without a worker. */
 const fetcherOf = (

@@ -6,10 +6,11 @@ import type { Bodies } from '../attempt/bodies.ts';
 import { endOldEpochBatches, noteOldEpochs, type OldEpochDeps } from './disabled-epochs.ts';
 import type { Lane } from './lane.ts';
 import { readAhead } from './read-ahead.ts';
-import { fetchLanes, loadTargets } from './queue-sql.ts';
+import { fetchLanes } from './queue-sql.ts';
+import { loadTargets } from '../attempt/target-sql.ts';
 import { NO_BACKOFF, fromStored, momentOf } from '../policy/backoff.ts';
 import { UNKNOWN } from '../policy/policy.ts';
-import { targetOf, UNUSABLE, type Target, type TargetRow } from './target.ts';
+import { targetOf, UNUSABLE, type Target, type TargetRow } from '../attempt/target.ts';
 import { Unusable } from './unusable.ts';
 
 type Deps = OldEpochDeps & {

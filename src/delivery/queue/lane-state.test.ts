@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane } from './lane.ts';
 import { blockerOf, stateOf } from './lane-state.ts';
-import { UNUSABLE } from './target.ts';
+import { UNUSABLE } from '../attempt/target.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000;

@@ -1,6 +1,6 @@
 /** Names the state of a lane and what it waits for, for metrics. */
 import type { Lane } from './lane.ts';
-import { UNUSABLE } from './target.ts';
+import { UNUSABLE } from '../attempt/target.ts';
 
 /** The states of docs/delivery-states.md. */
 export const LANE_STATES = ['idle', 'ready', 'sending', 'paused', 'probing', 'inactive', 'unusable'] as const;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Lane } from './lane.ts';
-import type { Pending } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 
 const limits = { laneQueue: 4, slotsPerLane: 3, slotsPerSlowLane: 2 };
 const NOW = 1_000_000;

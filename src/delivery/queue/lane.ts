@@ -5,9 +5,10 @@
 import type { BlockedOn } from './run-queue.ts';
 import { INTERNAL_FAULTS_MAX } from '../policy/internal-faults.ts';
 import type { Health } from '../policy/policy.ts';
-import { LoadedDeliveries, type Pending, type MemoryLimit } from './loaded-deliveries.ts';
+import { LoadedDeliveries, type MemoryLimit } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 import { StartConditions, LatencyStats, type Speed } from './lane-limits.ts';
-import { UNUSABLE, type Target } from './target.ts';
+import { UNUSABLE, type Target } from '../attempt/target.ts';
 
 export type LaneLimits = { laneQueue: number; slotsPerLane: number; slotsPerSlowLane: number };
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { array, assert as check, constantFrom, integer, property, record } from 'fast-check';
-import { LoadedDeliveries, type Fetch, type Pending } from './loaded-deliveries.ts';
+import { LoadedDeliveries, type Fetch } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 
 const LIMIT = 4;
 const SECOND = 1_000;

@@ -4,6 +4,7 @@
  *
  * Limits how many deliveries all lanes together load. The rest of a backlog stays in the table.
  */
+import type { Pending } from '../policy/entry.ts';
 
 /** What a lane may queue above the limit: enough to keep sending while the next deliveries are fetched. */
 const MIN_LANE_QUEUE = 4;
@@ -49,23 +50,6 @@ export class MemoryLimit {
     this.#events.release(eventId);
   }
 }
-
-/** A pending delivery: a row of `delivery` without its shard. */
-export type Pending = {
-  id: number;
-  storeId: number;
-  webhookId: number;
-  epoch: number;
-  eventId: number;
-  attempts: number;
-  /** Consecutive internal errors (delivery/policy/internal-faults.ts). */
-  faults: number;
-  /**
-   * When the next attempt is due, by the clock of the process that wrote it; of a first attempt, the time of
-   * publication.
-   */
-  dueAt: Date;
-};
 
 /** At most `limit` rows, due at `fromMs` or later; started at `startedMs` by the wall clock. */
 export type Fetch = { limit: number; fromMs: number; startedMs: number };

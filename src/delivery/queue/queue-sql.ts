@@ -1,8 +1,8 @@
 /** The statements by which the queue reads pending deliveries, their events and the settings of webhooks. */
 import type { Queryable } from '#db/pool.ts';
 import type { EventRow } from '../attempt/event-sql.ts';
-import type { Fetch, Pending } from './loaded-deliveries.ts';
-import type { TargetRow } from './target.ts';
+import type { Fetch } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 
 /**
  * The earliest pending delivery of a webhook. `dueAt` is null for a pull webhook, `hasSucceeded` if the last recorded
@@ -79,23 +79,6 @@ export const loadArrivals = async (sql: Queryable, shards: number[], ids: number
     select * from delivery d where d.shard = announced.shard and d.id = announced.id and d.due_at < 'infinity' limit 1
   ) as d
   left join lateral (select * from event e where e.shard = d.shard and e.id = d.event_id limit 1) as e on true`;
-
-export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
-  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
-    w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
-    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
-    w.request_secrets as "requestSecrets",
-    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
-    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
-    coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
-    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isPendingDisable",
-    coalesce(t.consecutive_failures = 0, false) as "hasSucceeded"
-  from unnest(${webhookIds}::bigint[]) as lane (id)
-  cross join lateral (select * from webhook w where w.shard = ${shard} and w.id = lane.id limit 1) as w
-  cross join lateral (select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1) as s
-  left join lateral (
-    select * from webhook_state t where t.shard = ${shard} and t.webhook_id = w.id and t.epoch = w.epoch limit 1
-  ) as t on true`;
 
 /**
  * Returns webhooks of a shard with a pending disable. States of webhooks that were disabled since have an older epoch.

@@ -2,7 +2,7 @@
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Log } from '#core/log.ts';
 import type { Bodies } from '../attempt/bodies.ts';
-import type { Pending } from './loaded-deliveries.ts';
+import type { Pending } from '../policy/entry.ts';
 
 /**
  * Returns the event ids round robin: the first delivery of each webhook, then the second, and so on, so that each

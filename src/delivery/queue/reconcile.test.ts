@@ -5,8 +5,8 @@ import { startEngine } from '../../../test/setup/engine.ts';
 import type { Lane } from './lane.ts';
 import { Lanes } from './lanes.ts';
 import { findPendingDisables, findStaleSettings } from './reconcile.ts';
-import { loadTargets } from './queue-sql.ts';
-import { targetOf } from './target.ts';
+import { loadTargets } from '../attempt/target-sql.ts';
+import { targetOf } from '../attempt/target.ts';
 
 const limits = {
   laneQueue: 4,

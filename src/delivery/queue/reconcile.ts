@@ -5,7 +5,7 @@ import type { Log } from '#core/log.ts';
 import type { Lane } from './lane.ts';
 import type { Lanes } from './lanes.ts';
 import { listChanged, listPendingDisables } from './queue-sql.ts';
-import type { ActiveTarget } from './target.ts';
+import type { ActiveTarget } from '../attempt/target.ts';
 
 type Deps = { sql: Sql; lanes: Lanes; owns: (shard: number) => boolean };
 

@@ -7,10 +7,11 @@
  * wait.
  */
 import type { Lane } from './lane.ts';
-import type { Pending } from './loaded-deliveries.ts';
-import type { ActiveTarget } from './target.ts';
+import type { Pending } from '../policy/entry.ts';
+import type { ActiveTarget } from '../attempt/target.ts';
 import type { Speed } from './lane-limits.ts';
-import { Fifo, Quota, shareOf, Slots, type SlotUse, type SlotLimits } from './slots.ts';
+import { Fifo } from '#core/fifo.ts';
+import { Quota, shareOf, Slots, type SlotUse, type SlotLimits } from './slots.ts';
 
 export type RunQueueLimits = SlotLimits & {
   /** Share of the slots that one store may use. */

@@ -3,26 +3,22 @@
  *
  * Measures how far our own event loop lags. A response that waits in a busy loop says nothing about the endpoint. Pure.
  *
- * Composes the request of a delivery and starts the HTTP exchange.
- *
  * Keeps the attempts of one webhook about the same resource in order while its endpoint is fast. Attempts use several
  * connections, so of two that start together the later one may arrive first.
  */
 import type { Clock } from '#core/clock.ts';
-import { startExchange, type Exchange, type ExchangeLimits } from '../attempt/http/exchange.ts';
+import type { Exchange } from '../attempt/http/exchange.ts';
 import type { Connections } from '../attempt/http/connections.ts';
 import type { Bodies, Body } from '../attempt/bodies.ts';
-import { compose, type MessageSettings } from '../attempt/request.ts';
 import type { Lane } from './lane.ts';
-import type { Pending } from './loaded-deliveries.ts';
-import type { ActiveTarget } from './target.ts';
+import { ended, deadLetter, type Attempt, type Entry } from '../policy/entry.ts';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Log } from '#core/log.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import { ended, deadLetter, type Attempt, type Entry } from '../record/entry.ts';
 import type { Quarantine } from '../quarantine/quarantine.ts';
 import { complete, type CompletionSettings } from './completion.ts';
 import type { ScheduledAttempt } from './run-queue.ts';
+import { exchangeOf, type SendSettings } from '../attempt/send.ts';
 
 /** The loop is busy if it was idle for less than this share of the time. */
 const MIN_IDLE_SHARE = 1 / 10;
@@ -50,38 +46,6 @@ export class LoopLag {
     return idleMs < durationMs * MIN_IDLE_SHARE && durationMs < this.#lagMs * MAX_ITERATIONS;
   }
 }
-
-export type SendSettings = ExchangeLimits & MessageSettings;
-
-/** A scheduled attempt of a lane, or a test delivery. */
-export type Sendable = {
-  readonly lane: Pick<Lane, 'webhookId' | 'shard' | 'target'>;
-  readonly target: ActiveTarget;
-  readonly delivery: Pick<Pending, 'attempts'>;
-};
-
-/** Starts the exchange. Throws if the delivery cannot be rendered or encrypted. */
-export const exchangeOf = (
-  { lane, target, delivery }: Sendable,
-  body: Body,
-  now: Date,
-  deps: {
-    bodies: Bodies;
-    connections: Connections;
-    clock: Clock;
-    settings: SendSettings;
-    mayBegin: (shard: number) => boolean;
-  },
-): Exchange => {
-  const { connections, clock, settings } = deps;
-  const attempt = delivery.attempts + 1;
-  const message = compose({ webhookId: lane.webhookId, target, attempt, now }, body, deps);
-  const { url, origin } = target;
-  // Exchanges of closed lanes are aborted separately.
-  const mayBegin = () => lane.target === target && deps.mayBegin(lane.shard);
-  const request = { path: url.pathname + url.search, ...message, mayBegin };
-  return startExchange(origin, request, { connections, clock, limits: settings });
-};
 
 /** Longer than a fast endpoint needs. At a slow endpoint the next attempt starts after this time. */
 const WAIT_MS = 1_000;
@@ -129,7 +93,7 @@ export type SenderDeps = {
   settings: SenderSettings;
   bodies: Bodies;
   connections: Connections;
-  quarantine: Quarantine;
+  quarantine: Quarantine<Lane>;
   /** Returns whether an attempt may start for the shard: this worker owns it and its lease is confirmed. */
   mayStart: (shard: number) => boolean;
   /**

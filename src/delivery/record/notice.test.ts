@@ -5,7 +5,7 @@ import { dailyIdOf, dayOf } from '#core/ids.ts';
 import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
-import type { Entry } from './entry.ts';
+import type { Entry } from '../policy/entry.ts';
 import { withWarnings, type Notice } from './notice.ts';
 import { createRecorder } from './record.ts';
 

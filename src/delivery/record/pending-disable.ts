@@ -4,8 +4,9 @@ import { hurry, transaction, type Sql, type Tx } from '#db/pool.ts';
 import { isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import type { Lane } from '../queue/lane.ts';
 import { disableReason, type DeactivationSettings, type DisableReason } from '../policy/deactivation.ts';
+import type { Target } from '../attempt/target.ts';
+import type { Health } from '../policy/policy.ts';
 import type { Notify } from './notice.ts';
 import { lockShard } from './record-sql.ts';
 
@@ -16,7 +17,15 @@ export type DisableWebhook = (
   now: Date,
 ) => Promise<boolean>;
 
-type Deps = {
+/** What is read of a lane whose webhook is to be disabled. */
+type FailingLane = {
+  readonly shard: number;
+  readonly webhookId: number;
+  readonly health: Health | null;
+  readonly target: Target | null;
+};
+
+type Deps<L> = {
   sql: Sql;
   clock: Clock;
   log: Log;
@@ -29,7 +38,7 @@ type Deps = {
   /** Called after the commit for each webhook that was disabled. */
   notify: Notify;
   /** The settings of the lane's webhook have to be read again. */
-  onDone: (lane: Lane) => void;
+  onDone: (lane: L) => void;
 };
 
 const RETRY_MS = 5_000;
@@ -39,16 +48,16 @@ const MESSAGES = {
   gone: 'webhook disabled: its endpoint answered 410',
 } as const satisfies Record<DisableReason, string>;
 
-export class PendingDisables {
-  readonly #deps: Deps;
-  readonly #inProgress = new Set<Lane>();
+export class PendingDisables<L extends FailingLane> {
+  readonly #deps: Deps<L>;
+  readonly #inProgress = new Set<L>();
 
-  constructor(deps: Deps) {
+  constructor(deps: Deps<L>) {
     this.#deps = deps;
   }
 
   /** Disables the lane's webhook because its stored state requires it; the lane sends nothing until then. */
-  request(lane: Lane, epoch: number): void {
+  request(lane: L, epoch: number): void {
     if (this.#inProgress.has(lane)) return;
     this.#inProgress.add(lane);
     void this.#disable(lane, epoch, this.#reasonFor(lane)).finally(() => {
@@ -58,14 +67,14 @@ export class PendingDisables {
   }
 
   /** Returns the reason. Settings and health were loaded before the request; without them the reason is `failures`. */
-  #reasonFor({ health, target }: Lane): DisableReason {
+  #reasonFor({ health, target }: L): DisableReason {
     const { clock, settings } = this.#deps;
     if (health === null || target?.isActive !== true) return 'failures';
     return disableReason(health, clock.now(), target.retryProfile, settings);
   }
 
   /** No NOTIFY is sent: only the owner of the shard sends to the webhook. */
-  async #disable(lane: Lane, epoch: number, why: DisableReason): Promise<void> {
+  async #disable(lane: L, epoch: number, why: DisableReason): Promise<void> {
     const { sql, clock, log, metrics, settings, workerId, fenceOf, onLost, disableWebhook, notify } = this.#deps;
     const { shard, webhookId } = lane;
     const fence = fenceOf(shard);

@@ -1,7 +1,6 @@
 /** The statement that records results of deliveries, with the columns that it takes. */
 import { isInternalError, labelOf } from '../attempt/http/outcome.ts';
-import type { Pending } from '../queue/loaded-deliveries.ts';
-import type { Entry } from './entry.ts';
+import type { Pending, Entry } from '../policy/entry.ts';
 import type { Queryable } from '#db/pool.ts';
 
 /**

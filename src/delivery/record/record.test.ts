@@ -6,7 +6,7 @@ import { createLog } from '#core/log.ts';
 import { testDatabase } from '../../../test/setup/database.ts';
 import { until } from '../../../test/setup/until.ts';
 import { toColumns, toStates, recordBatch } from './record-sql.ts';
-import type { Entry } from './entry.ts';
+import type { Entry } from '../policy/entry.ts';
 import { createRecorder } from './record.ts';
 
 const WORKER = 77;

@@ -9,7 +9,7 @@ import { isRefused, isUnavailable } from '#db/unavailable.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
 import { toColumns, toStates, recordBatch, recordWithoutHistory } from './record-sql.ts';
-import { type Entry, bytesOf, deadLetter } from './entry.ts';
+import { type Entry, bytesOf, deadLetter } from '../policy/entry.ts';
 import { createBatcher } from '#db/batch.ts';
 import { SHARDS } from '#core/ids.ts';
 

@@ -9,7 +9,7 @@ import { testDatabase } from '../../../test/setup/database.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
 import { createEngineMetrics } from '../metrics/metrics.ts';
 import { observeRecorder } from '../metrics/attempts.ts';
-import { ended, deadLetter, type Entry } from '../record/entry.ts';
+import { ended, deadLetter, type Entry } from '../policy/entry.ts';
 import { createRecorder } from '../record/record.ts';
 import { createHourlyStatsPurge } from './purge.ts';
 import { addHours } from './hourly-sql.ts';

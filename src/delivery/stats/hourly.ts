@@ -10,7 +10,7 @@ import type { Running } from '#core/lifecycle.ts';
 import type { Log } from '#core/log.ts';
 import { labelOf } from '../attempt/http/outcome.ts';
 import { attemptNumberOf } from '../record/record-sql.ts';
-import type { Entry } from '../record/entry.ts';
+import type { Entry } from '../policy/entry.ts';
 import { addHours } from './hourly-sql.ts';
 
 export type HourlyStatsSettings = {

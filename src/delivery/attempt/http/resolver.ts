@@ -5,7 +5,7 @@
 import type { LookupAddress } from 'node:dns';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#core/clock.ts';
-import { Fifo } from '../../queue/slots.ts';
+import { Fifo } from '#core/fifo.ts';
 import { HostsFile, ownAddresses } from './hosts.ts';
 import { queryServers } from './name-servers.ts';
 

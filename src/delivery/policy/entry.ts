@@ -1,9 +1,25 @@
 /** The result of a delivery, ready to be recorded. */
 import type { Wire } from '../attempt/http/exchange.ts';
 import type { Outcome } from '../attempt/http/outcome.ts';
-import type { Pending } from '../queue/loaded-deliveries.ts';
-import type { StoredBackoff } from '../policy/backoff.ts';
-import type { Failures } from '../policy/policy.ts';
+import type { StoredBackoff } from './backoff.ts';
+import type { Failures } from './policy.ts';
+
+/** A pending delivery: a row of `delivery` without its shard. */
+export type Pending = {
+  id: number;
+  storeId: number;
+  webhookId: number;
+  epoch: number;
+  eventId: number;
+  attempts: number;
+  /** Consecutive internal errors (delivery/policy/internal-faults.ts). */
+  faults: number;
+  /**
+   * When the next attempt is due, by the clock of the process that wrote it; of a first attempt, the time of
+   * publication.
+   */
+  dueAt: Date;
+};
 
 /** `wire` is absent if no request was started. */
 export type Attempt = { startedAt: Date; durationMs: number; outcome: Outcome; wire?: Wire };

@@ -7,9 +7,11 @@ import { readShape, type Shape } from '#catalog/shape.ts';
 import type { Sealer } from '#db/seal.ts';
 import { withSecrets, type Headers } from '#core/request-secrets.ts';
 import type { Rotating } from '#core/rotation.ts';
-import { isReadable } from '../attempt/encrypt.ts';
-import { formats, type FormatName } from '../attempt/formats/formats.ts';
-import type { RetryProfile } from '../policy/policy.ts';
+import { isReadable } from './encrypt.ts';
+import { formats, type FormatName } from './formats/formats.ts';
+
+/** How long failed deliveries are retried: for an hour, or for three days. */
+export type RetryProfile = 'hour' | 'long';
 
 /** A row of `webhook` with its store's domain and its `webhook_state`. */
 export type TargetRow = Rotating<Buffer> & {

@@ -2,21 +2,21 @@
 import type { Sql } from '#db/pool.ts';
 import type { Clock } from '#core/clock.ts';
 import type { Log } from '#core/log.ts';
-import type { Lane } from '../queue/lane.ts';
-import type { EngineMetrics } from '../metrics/metrics.ts';
-import { observeRecorder } from '../metrics/attempts.ts';
-import type { DeactivationSettings } from '../policy/deactivation.ts';
-import { withWarnings, type Notify } from './notice.ts';
-import { createRecorder, type Recorder } from './record.ts';
-import { PendingDisables, type DisableWebhook } from './pending-disable.ts';
-import type { Ownership } from '../leases/ownership.ts';
-import { Quarantine } from '../quarantine/quarantine.ts';
-import { HourlyStats, type HourlyStatsSettings } from '../stats/hourly.ts';
+import type { Lane } from './queue/lane.ts';
+import type { EngineMetrics } from './metrics/metrics.ts';
+import { observeRecorder } from './metrics/attempts.ts';
+import type { DeactivationSettings } from './policy/deactivation.ts';
+import { withWarnings, type Notify } from './record/notice.ts';
+import { createRecorder, type Recorder } from './record/record.ts';
+import { PendingDisables, type DisableWebhook } from './record/pending-disable.ts';
+import type { Ownership } from './leases/ownership.ts';
+import { Quarantine } from './quarantine/quarantine.ts';
+import { HourlyStats, type HourlyStatsSettings } from './stats/hourly.ts';
 
 export type OwnerWrites = {
   recorder: Recorder;
-  quarantine: Quarantine;
-  pendingDisables: PendingDisables;
+  quarantine: Quarantine<Lane>;
+  pendingDisables: PendingDisables<Lane>;
   hourlyStats: HourlyStats;
 };
 
@@ -43,7 +43,7 @@ export const openOwnerWrites = (deps: {
   const fenceOf = (shard: number) => ownership.fenceOf(shard);
   const onLost = (shard: number, fence: number) => ownership.lost(shard, fence);
   const fenced = { sql, clock, log, workerId, fenceOf, onLost };
-  const quarantine = new Quarantine({
+  const quarantine = new Quarantine<Lane>({
     ...fenced,
     crashCountOf: (shard) => ownership.crashCounts.of(shard),
     onReady,
@@ -59,7 +59,7 @@ export const openOwnerWrites = (deps: {
   return {
     quarantine,
     hourlyStats,
-    pendingDisables: new PendingDisables({
+    pendingDisables: new PendingDisables<Lane>({
       ...fenced,
       metrics,
       settings,

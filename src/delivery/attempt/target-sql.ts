@@ -1,0 +1,20 @@
+/** The statement that reads the targets of webhooks. */
+import type { Queryable } from '#db/pool.ts';
+import type { TargetRow } from './target.ts';
+
+export const loadTargets = async (sql: Queryable, shard: number, webhookIds: number[]) => sql<TargetRow[]>`
+  select w.id, w.store_id as "storeId", s.domain as "storeDomain", w.epoch, w.revision, w.is_active as "isActive", w.is_held as "isHeld", w.format, w.url,
+    w.query, w.encryption_key as "encryptionKey", w.next_encryption_key as "nextEncryptionKey",
+    w.rotation_ends_at as "rotationEndsAt", w.event_resource as "eventResource", w.headers,
+    w.request_secrets as "requestSecrets",
+    w.rate_per_second as "ratePerSecond", w.retry_profile as "retryProfile",
+    coalesce(t.consecutive_failures, 0) as "consecutiveFailures", t.first_failure_at as "firstFailureAt",
+    coalesce(t.is_warned and t.consecutive_failures > 0, false) as "isWarned", t.paused_until as "pausedUntil", t.probe_at as "probeAt",
+    coalesce(t.is_condemned and t.consecutive_failures > 0, false) as "isPendingDisable",
+    coalesce(t.consecutive_failures = 0, false) as "hasSucceeded"
+  from unnest(${webhookIds}::bigint[]) as lane (id)
+  cross join lateral (select * from webhook w where w.shard = ${shard} and w.id = lane.id limit 1) as w
+  cross join lateral (select s.domain from store s where s.shard = ${shard} and s.id = w.store_id limit 1) as s
+  left join lateral (
+    select * from webhook_state t where t.shard = ${shard} and t.webhook_id = w.id and t.epoch = w.epoch limit 1
+  ) as t on true`;
