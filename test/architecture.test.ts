@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { cycles, forbiddenImports, graphOf, misnamedImports } from './architecture/modules.ts';
+import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './architecture/modules.ts';
 import { defaultExports, vagueNames } from './architecture/names.ts';
 import { foreignWrites, strayedSql, tablesOf, WRITERS } from './architecture/tables.ts';
 import { readTree, type Rule } from './architecture/tree.ts';
@@ -18,6 +18,7 @@ const rules: readonly (readonly [name: string, rule: Rule])[] = [
   ['a module imports only the modules that the table allows', forbiddenImports],
   ['an import is ./ inside a module and #module/ outside', misnamedImports],
   ['no cycle of files', cycles],
+  ['no two folders of a module import each other', mutualFolders],
   ['SQL is in -sql.ts files and in db/', strayedSql],
   ['each table has one module that writes it', foreignWrites],
   ['no default exports', defaultExports],

@@ -1,4 +1,5 @@
 /** Which module may import which, and by which name: "Modules" in ARCHITECTURE.md, executed. */
+import { dirname } from 'node:path';
 import { moduleOf, type Fault, type File, type Import } from './tree.ts';
 
 const ALL = 'all';
@@ -93,6 +94,22 @@ export const cycles = (files: readonly File[]): Fault[] => {
   };
   for (const { path } of files) visit(path, []);
   return [...found];
+};
+
+/** Refuses two folders of a module that import each other; files beside the folders may compose them. */
+export const mutualFolders = (files: readonly File[]): Fault[] => {
+  const folderOf = (path: string): string | undefined => /^src\/[^/]+\/[^/]+(?=\/)/.exec(path)?.[0];
+  const edges = new Set(
+    files
+      .filter(({ isTest }) => !isTest)
+      .flatMap(({ path, imports }) => imports.map(({ target }) => [folderOf(path), target && folderOf(target)]))
+      .filter(([from, to]) => from !== undefined && to !== undefined && from !== to && dirname(from) === dirname(to))
+      .map(([from, to]) => `${from} → ${to}`),
+  );
+  return [...edges].filter((edge) => {
+    const [from = '', to = ''] = edge.split(' → ');
+    return from < to && edges.has(`${to} → ${from}`);
+  });
 };
 
 /** Returns the import graph, a line per module: how often it imports each other module. */

@@ -1,7 +1,7 @@
 /** Each rule, shown a small tree that breaks it and one that does not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cycles, forbiddenImports, graphOf, misnamedImports } from './modules.ts';
+import { cycles, forbiddenImports, graphOf, misnamedImports, mutualFolders } from './modules.ts';
 import { defaultExports, vagueNames } from './names.ts';
 import { foreignWrites, strayedSql, tablesOf } from './tables.ts';
 import { fileOf, type Rule } from './tree.ts';
@@ -47,6 +47,11 @@ const refused: readonly (readonly [rule: Rule, texts: Texts, message: RegExp])[]
   ],
   [cycles, { 'src/a/b.ts': from('./b.ts') }, /b.ts → src\/a\/b.ts$/],
   [cycles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import { type A } from "./b.ts"' }, /→/],
+  [
+    mutualFolders,
+    { 'src/a/b/c.ts': "import type { A } from '../d/e.ts';", 'src/a/d/f.ts': from('../b/c.ts') },
+    /^src\/a\/b → src\/a\/d$/,
+  ],
   [vagueNames, { 'src/http/utils.ts': '' }, /utils.ts/],
   [vagueNames, { 'test/setup/index.ts': '' }, /index.ts/],
   [defaultExports, { 'src/http/a.ts': 'export default 1;' }, /default export/],
@@ -97,6 +102,7 @@ const allowed: readonly (readonly [rule: Rule, texts: Texts])[] = [
     },
   ],
   [misnamedImports, { 'src/http/b/a.ts': from('../c.ts') + from('#core/b.ts'), 'src/main.ts': from('#cli/a.ts') }],
+  [mutualFolders, { 'src/a/b/c.ts': from('../d/e.ts') + from('../g.ts'), 'src/a/g.ts': from('./b/c.ts') }],
   [cycles, { 'src/a/b.ts': from('./c.ts'), 'src/a/c.ts': 'import type { A } from "./b.ts"' }],
   [strayedSql, { 'src/stores/stores-sql.ts': 'sql`select 1`', 'src/stores/a.ts': 'html`<p>select one</p>`' }],
   [foreignWrites, { 'src/events/events-sql.ts': 'sql`insert into delivery select 1 on conflict do update set a = 1`' }],

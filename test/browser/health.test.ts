@@ -36,7 +36,7 @@ for (const [look, rules, options] of looks) {
       assert.ok((await chart.locator('.bar.bad').boundingBox())?.height, `${called}: what failed is drawn`);
       assert.match((await chart.locator('desc').textContent()) ?? '', /failed, \d+ of them in the hour from/);
       if ('of' in trend) {
-        const line = page.getByRole('img', { name: `${trend.of}: From 0 % (` }).first();
+        const line = page.getByRole('img', { name: `${trend.of}: Between 0 % (` }).first();
         assert.ok((await line.boundingBox())?.width, `${called}: the trend is drawn`);
       }
       if (PICTURES !== undefined)
