@@ -1,5 +1,6 @@
 /** A webhook's life over HTTP: created, read, changed, replaced, deleted. */
 import assert from 'node:assert/strict';
+import { createSchemas } from '#webhooks/schema.ts';
 import { test } from 'node:test';
 import { eventsOf } from '#catalog/catalog.ts';
 import { BASE_URL, faultsIn, minimal, startWebhookApi } from '../setup/webhook-api.ts';
@@ -21,6 +22,17 @@ const full = {
   rate_per_second: 5,
   retry_profile: 'long',
 };
+
+/** A pull webhook has no url, so it has a test of its own. */
+const ELSEWHERE = new Set(['is_held']);
+
+test('the sample has every property that can be written', () => {
+  const { whole } = createSchemas(['2']);
+  const writable = Object.entries(whole.properties as Record<string, { readOnly?: boolean }>)
+    .filter(([name, { readOnly }]) => readOnly !== true && !ELSEWHERE.has(name))
+    .map(([name]) => name);
+  assert.deepEqual(Object.keys(full).toSorted(), writable.toSorted());
+});
 
 const create = async (body: object = minimal) => {
   const { status, body: webhook } = await call('POST', collection, { body });

@@ -10,7 +10,8 @@ import { aboutModifier } from '../words.ts';
 export type Json = { readonly [name: string]: Value };
 
 /** Hints of inputs.ts for forms, which are not keywords of JSON Schema. */
-const HINTS: ReadonlySet<string> = new Set(['kind', 'isGenerated', 'isOfPlatform', 'isOtherName']);
+const HINT_NAMES = 'kind isGenerated isOfPlatform isOtherName isMinor isForPrograms';
+const HINTS: ReadonlySet<string> = new Set(HINT_NAMES.split(' '));
 
 /** Returns a schema as plain JSON Schema, without hints. */
 export const plainSchema = (schema: TSchema): Json => {
