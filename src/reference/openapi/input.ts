@@ -10,8 +10,14 @@ import { aboutModifier } from '../words.ts';
 export type Json = { readonly [name: string]: Value };
 
 /** Hints of inputs.ts for forms, which are not keywords of JSON Schema. */
-const HINT_NAMES = 'kind isGenerated isOfPlatform isOtherName isMinor isForPrograms';
-const HINTS: ReadonlySet<string> = new Set(HINT_NAMES.split(' '));
+const HINTS: ReadonlySet<string> = new Set([
+  'kind',
+  'isGenerated',
+  'isOfPlatform',
+  'isOtherName',
+  'isMinor',
+  'isForPrograms',
+]);
 
 /** Returns a schema as plain JSON Schema, without hints. */
 export const plainSchema = (schema: TSchema): Json => {
