@@ -25,6 +25,8 @@ const WORKER = join(import.meta.dirname, 'runner/worker.ts');
 const PROCESSES = availableParallelism() + 1;
 /** Modules stay in memory, and with them the servers that a file started: 45 files leave 400 MB, 120 leave 1.1 GB. */
 const FILES_PER_PROCESS = 45;
+/** Kept-alive connections and timers end by themselves in this time. */
+const PATIENCE_MS = 15_000;
 const WORKER_TIMEOUT_MS = 60 * 60_000;
 
 const { values: options, positionals: globs } = parseArgs({
@@ -47,7 +49,7 @@ try {
     : {
         files: Array.from({ length: Math.ceil(files.length / FILES_PER_PROCESS) }, () => WORKER),
         timeout: WORKER_TIMEOUT_MS,
-        env: { ...process.env, ...writeQueue({ files, claims, limit: FILES_PER_PROCESS }) },
+        env: { ...process.env, ...writeQueue({ files, claims, limit: FILES_PER_PROCESS, patienceMs: PATIENCE_MS }) },
       };
   const events = run({ ...how, isolation: 'process', concurrency: PROCESSES, signal: interrupted.signal });
   events.on('test:fail', () => (process.exitCode = 1));

@@ -34,7 +34,7 @@ import { createCleartextSealing } from '#webhooks/seal-cleartext.ts';
 import type { Config } from '#config/config.ts';
 import { createWorker, openByHand, openGuard, openNotices, recoverEvents, publishSnapshots } from './delivery.ts';
 import { startRetention } from './retention.ts';
-import { openObserving } from './telemetry.ts';
+import { openObserving, type Observing } from './telemetry.ts';
 import { announceChanges, eventCachesOf, openInternalEvents, openPublishing, type Publishing } from './publishing.ts';
 import { compose } from './compose.ts';
 import { routesOf } from './routes.ts';
@@ -84,12 +84,11 @@ const keepRetention = (
     ],
   });
 
-/** Starts the server and returns once it accepts requests. */
-const openServer = async (
+const openServer = (
   { config, clock, log }: AppDeps,
   handlers: Parameters<typeof routesOf>[0],
   { bearer, ...parts }: Pick<Services, 'pages' | 'idempotency' | 'metrics'> & { bearer: Services['authenticate'] },
-): Promise<FastifyInstance> => {
+): FastifyInstance => {
   const services: Services = {
     settings: {
       ...config.http,
@@ -106,9 +105,7 @@ const openServer = async (
     rateLimit: createRateLimit(config.rate, clock),
     whyUnavailable,
   };
-  const server = createServer(services, routesOf(handlers, config));
-  await server.listen({ host: config.host, port: config.port });
-  return server;
+  return createServer(services, routesOf(handlers, config));
 };
 
 /** Waits for running requests, at most for the time limit. */
@@ -118,51 +115,37 @@ const closeServer = async (server: FastifyInstance, timeoutMs: number): Promise<
   clearTimeout(late);
 };
 
-/**
- * Starts the roles over a migrated database: delivery first, so that accepted events do not wait. `stop` stops them in
- * reverse order: it accepts nothing new, then finishes or hands back running work.
- */
-export const startApp = async (deps: AppDeps): Promise<Running> => {
-  const { config, sql, direct, clock, log } = deps;
-  const { stopping } = config;
-  const sealer = createSealer(...deps.secretKeys);
+/** Starts the parts in order and adds each to `running` before the next one, so that they can be stopped if one fails. */
+const startParts = async (deps: AppDeps, running: Running[]): Promise<Observing> => {
+  const { config, sql, direct, clock, log, secretKeys } = deps;
+  const { exchangesMs, recordsMs, handBackMs, othersMs, mailsMs, requestsMs } = config.stopping;
+  const keep = <Part extends Running | undefined>(part: Part, limitMs = othersMs): Part => {
+    if (part !== undefined) running.push(within(limitMs, part));
+    return part;
+  };
+  const sealer = createSealer(...secretKeys);
   const guard = openGuard(deps);
-  const announcer = createAnnouncer({ sql, log });
   // One allocator per process: ids rise in the order of events in this process.
   const allocateIds = createIdAllocator(() => clock.monotonicMs());
-  const mailer = config.mail === undefined ? undefined : createMailer({ ...config.mail, log });
-  const observing = await openObserving(deps);
-  const { registry, health } = observing;
-  const partitions = await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays });
-  const notices = openNotices(deps, mailer);
-  const { engine } = observing;
+  const observing = keep(await openObserving(deps));
+  const { registry, health, engine, publishing: metrics } = observing;
+  keep(await keepPartitions({ direct, clock, log, retentionDays: config.database.retentionDays }));
+  const announcer = keep(createAnnouncer({ sql, log }));
+  const mailer = keep(config.mail === undefined ? undefined : createMailer({ ...config.mail, log }), mailsMs);
+  const notices = keep(openNotices(deps, mailer));
   const worker = deps.roles.includes('deliver')
-    ? createWorker(deps, sealer, guard, engine, allocateIds, notices)
+    ? keep(createWorker(deps, sealer, guard, engine, allocateIds, notices), exchangesMs + recordsMs + handBackMs)
     : undefined;
-  if (worker !== undefined) observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
-  await worker?.start();
-  const days = worker === undefined ? undefined : publishSnapshots(deps, worker, allocateIds);
-  const recoveries = worker === undefined ? undefined : recoverEvents(deps, worker, observing.recoveries);
-  const { exchangesMs, recordsMs, handBackMs, othersMs } = stopping;
-  const shares = [
-    [othersMs, observing],
-    [othersMs, partitions],
-    [othersMs, announcer],
-    [stopping.mailsMs, mailer],
-    [othersMs, notices],
-    [exchangesMs + recordsMs + handBackMs, worker],
-    [othersMs, days],
-    [othersMs, recoveries],
-  ] as const;
-  const running = shares.flatMap(([limitMs, part]) => (part === undefined ? [] : [within(limitMs, part)]));
+  if (worker !== undefined) {
+    observing.check(() => (worker.leaseIsValid() ? undefined : 'lease'));
+    await worker.start();
+    keep(publishSnapshots(deps, worker, allocateIds));
+    keep(recoverEvents(deps, worker, observing.recoveries));
+  }
   if (deps.roles.includes('serve')) {
-    running.push(
-      within(othersMs, keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds))),
-    );
-    const { secretKeys } = deps;
+    keep(keepRetention(deps, registry, sealer, worker, openInternalEvents(config, allocateIds)));
     const bearer = createBearer({ sql });
     const { held, sending, onHeld, trials } = openByHand(deps, sealer, guard, allocateIds);
-    const { publishing: metrics } = observing;
     const publishing = openPublishing({ config, sql, log, worker, announcer, allocateIds, metrics, onHeld });
     const { handlers, pages, idempotency } = compose({
       publishing,
@@ -179,15 +162,33 @@ export const startApp = async (deps: AppDeps): Promise<Running> => {
       guard,
       worker,
     });
-    const server = await openServer(deps, handlers, { bearer, pages, idempotency, metrics: observing.requests });
-    running.push({ stop: () => closeServer(server, stopping.requestsMs) });
+    const server = openServer(deps, handlers, { bearer, pages, idempotency, metrics: observing.requests });
+    running.push({ stop: () => closeServer(server, requestsMs) });
     // Streams must end before the server waits for their connections.
-    running.push(within(othersMs, trials), within(othersMs, held));
+    keep(trials);
+    keep(held);
+    await server.listen({ host: config.host, port: config.port });
   }
-  health.started();
-  const stop = (): Promise<void> => {
-    health.stopping();
-    return stopAll(running, log);
-  };
-  return { stop };
+  return observing;
+};
+
+/**
+ * Starts the roles over a migrated database: delivery first, so that accepted events do not wait. `stop` stops them in
+ * reverse order: it accepts nothing new, then finishes or hands back running work. If one of them cannot start, such as
+ * the server whose port is taken, the others are stopped before the error is thrown.
+ */
+export const startApp = async (deps: AppDeps): Promise<Running> => {
+  const running: Running[] = [];
+  try {
+    const { health } = await startParts(deps, running);
+    health.started();
+    const stop = (): Promise<void> => {
+      health.stopping();
+      return stopAll(running, deps.log);
+    };
+    return { stop };
+  } catch (error) {
+    await stopAll(running, deps.log);
+    throw error;
+  }
 };

@@ -61,8 +61,10 @@ export const startShell = async (cwd: string, folder: string, env: Record<string
       await writeFile(failures, '');
       bash.stdin.write(`. '${block}' <'${block}.in' >'${block}.out' 2>&1; echo over >'${block}.end'\n`);
       const isOver = async (): Promise<boolean> => {
+        // In this order: what is printed between the two reads is part of the output.
+        const over = (await read(`${block}.end`)) !== '';
         onOutput(await read(`${block}.out`));
-        return (await read(`${block}.end`)) !== '';
+        return over;
       };
       await until(isOver, (over) => over, BLOCK_MS).catch(async () => {
         giveUp();

@@ -1,6 +1,5 @@
 /** What keeps the event loop alive, compared before and after a test file. */
 
-const PATIENCE_MS = 15_000;
 const POLL_MS = 10;
 
 /** Returns the number of active resources by type, such as `TCPSocketWrap`. Unreferenced timers and sockets are not in it. */
@@ -15,9 +14,9 @@ function added(before: ReadonlyMap<string, number>): string[] {
   return now.flatMap(([type, count]) => Array.from({ length: count - (before.get(type) ?? 0) }, () => type));
 }
 
-/** Waits until no more is active than before, and returns what stayed active all the same. */
-export async function leftBehind(before: ReadonlyMap<string, number>): Promise<readonly string[]> {
-  const deadline = performance.now() + PATIENCE_MS;
+/** Waits until no more is active than before, at most for `patienceMs`, and returns what stayed active all the same. */
+export async function leftBehind(before: ReadonlyMap<string, number>, patienceMs: number): Promise<readonly string[]> {
+  const deadline = performance.now() + patienceMs;
   for (;;) {
     const left = added(before);
     if (left.length === 0 || performance.now() > deadline) return left;

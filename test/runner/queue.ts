@@ -7,8 +7,15 @@ export const FILE_TIMEOUT_MS = 20 * 60_000;
 
 const NAME = 'HALCYON_TEST_QUEUE';
 
-/** `claims`: an empty folder. `limit`: how many files one process takes at most. */
-type Queue = { files: readonly string[]; claims: string; limit: number };
+type Queue = {
+  files: readonly string[];
+  /** An empty folder. */
+  claims: string;
+  /** How many files one process takes at most. */
+  limit: number;
+  /** How long a file has to close what it opened. */
+  patienceMs: number;
+};
 
 /** Returns the environment that a worker process needs. */
 export function writeQueue(queue: Queue): NodeJS.ProcessEnv {
@@ -26,9 +33,12 @@ function claim(path: string): boolean {
   }
 }
 
+export function readQueue(): Queue {
+  return JSON.parse(process.env[NAME] ?? '') as Queue;
+}
+
 /** Yields files, claimed one at a time, until none is left or this process has had its share. */
-export function* takeFiles(): Generator<string> {
-  const { files, claims, limit } = JSON.parse(process.env[NAME] ?? '') as Queue;
+export function* takeFiles({ files, claims, limit }: Queue): Generator<string> {
   let taken = 0;
   for (const [index, file] of files.entries()) {
     if (taken === limit) return;
