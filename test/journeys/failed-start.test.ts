@@ -34,6 +34,6 @@ test('a server whose port is taken leaves nothing running', async () => {
   });
   await assert.rejects(start, { code: 'EADDRINUSE' });
   await sql.end();
-  assert.deepEqual(await leftBehind(before, 15_000), []);
+  assert.deepEqual(await leftBehind(before, 2_000), []);
   await assert.rejects(fetch(`http://127.0.0.1:${metricsPort}/health/live`));
 });

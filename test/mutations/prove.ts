@@ -48,8 +48,11 @@ export async function observe(tasks: readonly Task[]): Promise<ReadonlyMap<Task,
     const { task: index, observation } = JSON.parse(line) as Observed;
     const [task, list] = [tasks[index], observed[index]];
     if (task === undefined || list === undefined) throw new Error(`There is no task ${index}`);
-    if (observation === undefined) ended.set(task, list);
-    else list.push(observation);
+    if (observation !== undefined) list.push(observation);
+    else if (ended.set(task, list).size === tasks.length) {
+      // What a failed test left open would keep the process until its silence is noticed.
+      killGroup(child.pid);
+    }
   });
   await once(child, 'close');
   clearTimeout(silence);
